@@ -1,0 +1,6 @@
+//! The pure core of fedreg: data model, numerics, protocol state machines, privacy and reports.
+//!
+//! Nothing here opens a socket or a file, looks at a clock or starts a thread of its own. Messages, deadlines and
+//! randomness go in, results come out. The modules stand in the order in which data flows.
+
+pub mod exit;
