@@ -62,7 +62,10 @@ impl Exit {
 
     /// The exit for a code that came from a peer; an unknown code is the peer's fault.
     pub fn from_code(code: u8) -> Exit {
-        Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Peer)
+        Exit::ALL
+            .into_iter()
+            .find(|exit| exit.code() == code)
+            .unwrap_or(Exit::Peer)
     }
 
     /// What happened, and what to do about it: one line of the table in the README.
@@ -71,9 +74,13 @@ impl Exit {
             Exit::Done => "done",
             Exit::Internal => "internal error: a bug of ours, please report it with the log",
             Exit::Usage => "wrong flags or unknown keys: the message names the nearest known one",
-            Exit::NotConverged => "finished without convergence: the report is written and marked; raise --max-rounds or see the named cause",
+            Exit::NotConverged => {
+                "finished without convergence: the report is written and marked; raise --max-rounds or see the named cause"
+            }
             Exit::Data => "data refused: the message names file, line or column",
-            Exit::Unreachable => "no connection, a peer that never came, or a port in use: check addresses and that the peer runs",
+            Exit::Unreachable => {
+                "no connection, a peer that never came, or a port in use: check addresses and that the peer runs"
+            }
             Exit::CannotWrite => "cannot write: check the folder's permissions and space",
             Exit::NotReady => "not ready yet (status only): ask again later",
             Exit::Peer => "a peer broke the protocol: compare versions, then talk to the peer",

@@ -4,3 +4,10 @@
 //! randomness go in, results come out. The modules stand in the order in which data flows.
 
 pub mod exit;
+pub mod fit;
+pub mod glm;
+pub mod id;
+pub mod privacy;
+pub mod report;
+pub mod session;
+pub mod vertical;

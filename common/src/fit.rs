@@ -1,0 +1,167 @@
+//! What a fit yields: the coefficient table, fit statistics, and why it ended.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+use crate::glm::Family;
+use crate::id::Role;
+
+/// The share of the sampling distribution that an interval covers.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// One row of the coefficient table, in broom's names and on the original scale. What is undefined is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Coefficient {
+    /// `(Intercept)`, a header, or a header joined to a level.
+    pub term: String,
+    /// Who holds the column.
+    pub party: Role,
+    /// The estimate; `None` for a column that depends on earlier ones.
+    pub estimate: Option<f64>,
+    /// Its standard error.
+    pub std_error: Option<f64>,
+    /// `estimate / std_error`.
+    pub statistic: Option<f64>,
+    /// Two-sided.
+    pub p_value: Option<f64>,
+    /// Lower end of the 95 % Wald interval.
+    pub conf_low: Option<f64>,
+    /// Upper end.
+    pub conf_high: Option<f64>,
+}
+
+impl Coefficient {
+    /// A row with the statistics that follow from an estimate and its standard error: Student's t with the residual
+    /// degrees of freedom where the family estimates its dispersion, normal otherwise.
+    pub fn new(
+        term: String,
+        party: Role,
+        estimate: Option<f64>,
+        std_error: Option<f64>,
+        family: Family,
+        df_residual: f64,
+    ) -> Self {
+        let mut row = Coefficient {
+            term,
+            party,
+            estimate,
+            std_error,
+            statistic: None,
+            p_value: None,
+            conf_low: None,
+            conf_high: None,
+        };
+        let (Some(estimate), Some(std_error)) = (estimate, std_error) else {
+            return row;
+        };
+        if !(std_error > 0.0 && std_error.is_finite()) {
+            return row;
+        }
+        let statistic = estimate / std_error;
+        let (p_value, quantile) = if family.estimates_dispersion() {
+            match StudentsT::new(0.0, 1.0, df_residual) {
+                Ok(t) => (2.0 * t.cdf(-statistic.abs()), t.inverse_cdf(0.5 + CONFIDENCE / 2.0)),
+                Err(_) => return row,
+            }
+        } else {
+            let z = Normal::standard();
+            (2.0 * z.cdf(-statistic.abs()), z.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+        };
+        row.statistic = Some(statistic);
+        row.p_value = Some(p_value);
+        row.conf_low = Some(estimate - quantile * std_error);
+        row.conf_high = Some(estimate + quantile * std_error);
+        row
+    }
+}
+
+/// Statistics of the whole fit, as R's `glm` reports them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Rows that took part.
+    pub nobs: u64,
+    /// Residual degrees of freedom.
+    pub df_residual: Option<i64>,
+    /// Degrees of freedom of the null model.
+    pub df_null: Option<i64>,
+    /// Residual deviance.
+    pub deviance: Option<f64>,
+    /// Deviance of the null model.
+    pub null_deviance: Option<f64>,
+    /// Akaike's criterion.
+    pub aic: Option<f64>,
+    /// Bayesian information criterion.
+    pub bic: Option<f64>,
+    /// Log-likelihood.
+    pub log_lik: Option<f64>,
+    /// Dispersion: estimated for gaussian, 1 otherwise.
+    pub dispersion: Option<f64>,
+    /// `1 - deviance / null_deviance`, gaussian only.
+    pub r_squared: Option<f64>,
+}
+
+/// Why a fit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Termination {
+    /// Gradient and last step are below the tolerance on both sides.
+    Converged,
+    /// The round limit was reached first.
+    MaxRounds,
+    /// Binomial data that a combination of columns separates: the estimates grow without bound.
+    Separation,
+    /// Columns of the two parties depend on each other: the fit was redone without Bob's.
+    CollinearAcrossParties,
+    /// A fixed number of rounds, as private mode demands.
+    FixedRounds,
+    /// Interrupted by a user.
+    Interrupted,
+}
+
+impl Termination {
+    /// Every reason.
+    pub const ALL: [Termination; 6] = [
+        Termination::Converged,
+        Termination::MaxRounds,
+        Termination::Separation,
+        Termination::CollinearAcrossParties,
+        Termination::FixedRounds,
+        Termination::Interrupted,
+    ];
+
+    /// The word in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Termination::Converged => "converged",
+            Termination::MaxRounds => "max_rounds",
+            Termination::Separation => "separation",
+            Termination::CollinearAcrossParties => "collinear_across_parties",
+            Termination::FixedRounds => "fixed_rounds",
+            Termination::Interrupted => "interrupted",
+        }
+    }
+
+    /// Whether the estimates are the solution.
+    pub fn converged(self) -> bool {
+        matches!(self, Termination::Converged | Termination::CollinearAcrossParties)
+    }
+}
+
+impl fmt::Display for Termination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Termination::Converged => "converged",
+            Termination::MaxRounds => "stopped at the round limit without convergence",
+            Termination::Separation => {
+                "separation: a combination of columns predicts the outcome perfectly, so the estimates grow without bound"
+            }
+            Termination::CollinearAcrossParties => {
+                "converged, after columns of bob that depend on columns of alice were set aside"
+            }
+            Termination::FixedRounds => "the fixed number of rounds was run",
+            Termination::Interrupted => "interrupted",
+        })
+    }
+}

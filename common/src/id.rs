@@ -1,0 +1,109 @@
+//! Names that every message carries: who, which study, which run.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A role in a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Holds the first block of columns, and the intercept.
+    Alice,
+    /// Holds the second block of columns.
+    Bob,
+    /// Holds rows of a table that all workers share the columns of.
+    Worker,
+    /// Holds no data.
+    Coordinator,
+}
+
+impl Role {
+    /// The name as it stands in study files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Alice => "alice",
+            Role::Bob => "bob",
+            Role::Worker => "worker",
+            Role::Coordinator => "coordinator",
+        }
+    }
+
+    /// The other party of a vertical study; a role that has none is returned as it is.
+    pub fn partner(self) -> Role {
+        match self {
+            Role::Alice => Role::Bob,
+            Role::Bob => Role::Alice,
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        [Role::Alice, Role::Bob, Role::Worker, Role::Coordinator]
+            .into_iter()
+            .find(|role| role.name() == s)
+            .ok_or_else(|| format!("`{s}` is not a role; expected alice, bob, worker or coordinator"))
+    }
+}
+
+/// A SHA-256 digest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha256::digest(bytes).into())
+    }
+
+    /// The first eight hexadecimal digits: enough for people to compare.
+    pub fn short(&self) -> String {
+        self.to_string()[..8].to_string()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// One run of a study, drawn by the coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub [u8; 16]);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunId({self})")
+    }
+}

@@ -1,0 +1,3 @@
+//! What may leave a party, and at what price.
+
+pub mod release;

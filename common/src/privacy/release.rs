@@ -1,0 +1,136 @@
+//! The only values that can become a message.
+//!
+//! A value leaves a party on one of two roads: under a disclosure that the study declares, or as a noised release that
+//! was charged to the ledger. Both roads end in [`Released`], which has no other constructor, and only a [`Released`]
+//! converts to the wire.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A kind of un-noised value that a protocol may disclose when its study says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Declaration {
+    /// Partial predictions of one's own block, one value a row and round.
+    PartialPrediction,
+    /// The outcome, from the party that holds it alone.
+    Outcome,
+    /// The case weights, from the party that holds them alone.
+    Weights,
+    /// An orthonormal, randomly rotated basis of one's own block, for inference.
+    Basis,
+    /// What the basis exchange returns: a table of the size of the sender's block.
+    ProjectionTable,
+    /// Scalars: gradients, changes, objective, penalty, sums of squares.
+    Summary,
+    /// Which rows are complete.
+    MissingRows,
+    /// One's own coefficients with their standard errors.
+    Coefficients,
+    /// Partial predictions of new rows, towards the party that the study names.
+    Prediction,
+    /// Estimate, Gram, counts and scale of one mini-batch.
+    BatchEstimate,
+}
+
+impl Declaration {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Declaration::PartialPrediction => "partial predictions",
+            Declaration::Outcome => "outcome",
+            Declaration::Weights => "weights",
+            Declaration::Basis => "basis",
+            Declaration::ProjectionTable => "projection table",
+            Declaration::Summary => "summaries",
+            Declaration::MissingRows => "missing rows",
+            Declaration::Coefficients => "coefficients",
+            Declaration::Prediction => "predictions of new rows",
+            Declaration::BatchEstimate => "batch estimates",
+        }
+    }
+}
+
+/// The disclosures that a study declares; in private mode there are none.
+#[derive(Debug, Clone, Default)]
+pub struct Disclosures {
+    declared: Vec<Declaration>,
+}
+
+/// A disclosure that the study does not declare.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the study does not declare that {} may leave", .0.name())]
+pub struct Undeclared(pub Declaration);
+
+impl Disclosures {
+    /// The disclosures that were read from a study.
+    pub fn new(declared: impl IntoIterator<Item = Declaration>) -> Disclosures {
+        Disclosures {
+            declared: declared.into_iter().collect(),
+        }
+    }
+
+    /// What is declared, in the order of declaration.
+    pub fn declared(&self) -> &[Declaration] {
+        &self.declared
+    }
+
+    /// Whether values of this kind may leave.
+    pub fn allows(&self, declaration: Declaration) -> bool {
+        self.declared.contains(&declaration)
+    }
+
+    /// Lets a message leave, if the study declares everything that it discloses.
+    ///
+    /// # Errors
+    /// Something in it is not declared.
+    pub fn release<T: Discloses>(&self, value: T) -> Result<Released<T>, Undeclared> {
+        match value
+            .discloses()
+            .into_iter()
+            .find(|declaration| !self.allows(*declaration))
+        {
+            Some(declaration) => Err(Undeclared(declaration)),
+            None => Ok(Released { value }),
+        }
+    }
+}
+
+/// A message that knows what it discloses.
+pub trait Discloses {
+    /// The kinds of un-noised values in it; empty for what is public anyway.
+    fn discloses(&self) -> Vec<Declaration>;
+}
+
+/// A value that may leave the party.
+///
+/// `Debug` prints no value: messages end up in logs, and their content is data.
+///
+/// A raw vector is not one:
+///
+/// ```compile_fail
+/// use fedreg_common::privacy::release::Released;
+/// let leak = Released { value: vec![1.0] };
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Released<T> {
+    value: T,
+}
+
+impl<T> Released<T> {
+    /// The value.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// The value, as its receiver sees it.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T> fmt::Debug for Released<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Released<{}>", std::any::type_name::<T>())
+    }
+}

@@ -1,0 +1,186 @@
+//! The report: one value from which the text, the JSON, the CSV and the HTML page are made.
+//!
+//! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fit::{Coefficient, Statistics, Termination};
+use crate::glm::Family;
+use crate::id::Role;
+
+/// Everything that a party, or the merged view of the demo, has to say about one run.
+///
+/// Numbers round-trip through JSON; what is undefined is null.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// `vertical`, `robust`, ...
+    pub protocol: String,
+    /// `plain`, `private`, ...
+    pub mode: String,
+    /// The study's id.
+    pub study: String,
+    /// The study's digest.
+    pub study_digest: String,
+    /// The run's id.
+    pub run: String,
+    /// Whose report this is; `None` for the merged one.
+    pub role: Option<Role>,
+    /// The command that was called, as R prints it.
+    pub call: String,
+    /// Family of the model.
+    pub family: Family,
+    /// Its link.
+    pub link: String,
+    /// The outcome's name.
+    pub outcome: String,
+    /// The coefficient table, on the original scale.
+    pub coefficients: Vec<Coefficient>,
+    /// Fit statistics.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+    /// Exchanges.
+    pub rounds: u32,
+    /// Whether the estimates are the solution; null in private mode, where nobody may look.
+    pub converged: Option<bool>,
+    /// Why it ended.
+    pub termination: Termination,
+    /// The tolerance of the stopping rule.
+    pub tol: f64,
+    /// The course of the iteration, a point a round: for the picture. Empty in private mode.
+    pub trace: Vec<TracePoint>,
+    /// Things the reader must know: columns set aside, rows dropped, what was not checked, and why.
+    pub notes: Vec<String>,
+    /// Rows left out because a value was missing in them.
+    pub missing: u64,
+    /// A lambda path, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Vec<PathPoint>>,
+    /// Cross-validation, if asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cv: Option<Vec<CvPoint>>,
+    /// The lambda of the smallest cross-validated error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lambda_min: Option<f64>,
+    /// The largest lambda within one standard error of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lambda_1se: Option<f64>,
+    /// Scaled gradient at the end; null in private mode.
+    pub certificate: PerParty<Option<f64>>,
+    /// Bytes that left, message by message, before TLS.
+    pub bytes_sent: PerParty<u64>,
+    /// Largest resident memory of the process.
+    pub peak_rss_bytes: PerParty<Option<u64>>,
+    /// Where the time went.
+    pub seconds: PerParty<Seconds>,
+    /// What left.
+    pub disclosure: PerParty<Disclosure>,
+    /// The privacy account; null in plain mode.
+    pub privacy: PerParty<Option<serde_json::Value>>,
+}
+
+/// A value of one party, or of each: bare in a party's own report, keyed by role in the merged one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PerParty<T> {
+    /// In the merged report.
+    Merged(BTreeMap<Role, T>),
+    /// In a party's own.
+    Own(T),
+}
+
+/// Wall-clock seconds by phase.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Seconds {
+    /// Reading and encoding the data.
+    pub read: f64,
+    /// Computing.
+    pub solve: f64,
+    /// Sending and waiting for the peer.
+    pub exchange: f64,
+    /// From the start of the process's work to its end. `total - read` counts from the moment both have read.
+    pub total: f64,
+}
+
+/// What left a party.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Disclosure {
+    /// Vectors with one value a row that were sent.
+    pub vectors: u64,
+    /// Dimensions of the own block that they span.
+    pub rank: u64,
+    /// Kinds of values that left, as the study declares them.
+    pub declared: Vec<String>,
+    /// Per own column.
+    pub columns: Vec<ColumnDisclosure>,
+}
+
+/// How much of one own column the peer could reconstruct.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ColumnDisclosure {
+    /// The column.
+    pub term: String,
+    /// R squared of the centred column on everything that was sent, from 0 to 1.
+    pub share: f64,
+}
+
+/// One round of the iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TracePoint {
+    /// The round.
+    pub round: u32,
+    /// Scaled gradient, the larger of both sides.
+    pub certificate: f64,
+    /// Relative change of the coefficients, the larger of both sides.
+    pub change: f64,
+    /// Deviance plus penalty.
+    pub objective: f64,
+}
+
+/// One value of lambda on a path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathPoint {
+    /// The penalty weight.
+    pub lambda: f64,
+    /// Coefficients that are not zero.
+    pub df: u64,
+    /// Deviance at the solution.
+    pub deviance: f64,
+    /// Largest violation of the optimality conditions.
+    pub kkt: f64,
+    /// The coefficients, original scale, in the order of the coefficient table.
+    pub coefficients: Vec<PathCoefficient>,
+}
+
+/// A coefficient on a path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathCoefficient {
+    /// The term.
+    pub term: String,
+    /// Who holds it.
+    pub party: Role,
+    /// Its estimate; `None` for a column that depends on earlier ones.
+    pub estimate: Option<f64>,
+}
+
+/// One value of lambda in cross-validation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CvPoint {
+    /// The penalty weight.
+    pub lambda: f64,
+    /// Mean cross-validated error: squared error for gaussian, deviance otherwise.
+    pub mean: f64,
+    /// Its standard error over the folds.
+    pub se: f64,
+}
+
+impl<T> PerParty<T> {
+    /// The value of a role; in an own report, the value whatever the role.
+    pub fn of(&self, role: Role) -> Option<&T> {
+        match self {
+            PerParty::Merged(all) => all.get(&role),
+            PerParty::Own(value) => Some(value),
+        }
+    }
+}

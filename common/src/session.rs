@@ -1,0 +1,198 @@
+//! What all protocols share: a session is a value that is fed messages and says what to do next.
+//!
+//! A session owns the order of a protocol and nothing else: no socket, no clock, no thread. The same value runs under
+//! gRPC, under the simulated network and under the fuzzer, and gives the same bits.
+//!
+//! Every message carries the study's digest, the run, the sender and a sequence number. A number that is expected is
+//! processed; one that was answered before gets the same answer again, byte for byte and never recomputed; one that is
+//! ahead ends the session.
+
+use thiserror::Error;
+
+use crate::exit::Exit;
+use crate::id::{Digest, Role, RunId};
+
+/// What a session wants after it was fed.
+#[derive(Debug)]
+pub enum Turn<M, O> {
+    /// Nothing to do until a message or a deadline.
+    Wait,
+    /// Send this, then wait.
+    Send(M),
+    /// The session is over for us, but this still has to go out: send it, close our half, and drain the other.
+    FinishAndSend {
+        /// What the session yields.
+        output: O,
+        /// The last message.
+        last: M,
+    },
+    /// The session is over.
+    Finish(O),
+}
+
+/// A two-party protocol as a value.
+pub trait Session {
+    /// What comes in.
+    type Inbound: Clone;
+    /// What goes out: only what may leave can be one.
+    type Outbound: Clone + Into<Self::Inbound>;
+    /// What the session yields in the end.
+    type Output;
+
+    /// Begins. The side that speaks first gets its first message here.
+    ///
+    /// # Errors
+    /// The session cannot begin.
+    fn start(&mut self) -> Result<Turn<Self::Outbound, Self::Output>, Abort>;
+
+    /// Takes a message in.
+    ///
+    /// # Errors
+    /// The message breaks the protocol, or what it says ends the run.
+    fn receive(&mut self, message: Self::Inbound) -> Result<Turn<Self::Outbound, Self::Output>, Abort>;
+
+    /// The last message sent, for a line that may have lost it: the same bytes, never recomputed. A session that has
+    /// finished still answers.
+    fn resend(&self) -> Option<Self::Outbound>;
+}
+
+/// The head of every message between parties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Digest of the study that the sender follows.
+    pub study: Digest,
+    /// The run that the coordinator opened.
+    pub run: RunId,
+    /// Who sent it.
+    pub sender: Role,
+    /// Position in the conversation: 0 for the first message of the first speaker, 1 for its answer, and so on.
+    pub sequence: u64,
+}
+
+/// Why a session ended before its result. The variant says whose fault it was; no variant carries data.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Abort {
+    /// The peer broke the protocol.
+    #[error("{peer} broke the protocol: {fault}")]
+    Peer {
+        /// Who.
+        peer: Role,
+        /// How.
+        fault: PeerFault,
+    },
+    /// The two parties do not hold the same rows, or shared columns differ.
+    #[error("{0}")]
+    Data(String),
+    /// The study files differ.
+    #[error("the study files differ in: {}", .keys.join(", "))]
+    Study {
+        /// The keys that differ.
+        keys: Vec<String>,
+    },
+    /// A local policy, a budget or a limit forbids what would come next.
+    #[error("refused by the policy of {who}: {what}")]
+    Policy {
+        /// Whose policy.
+        who: Role,
+        /// What it forbids, without data.
+        what: String,
+    },
+    /// A bug of ours.
+    #[error("internal error: {0}")]
+    Bug(String),
+    /// The user interrupted.
+    #[error("interrupted by the user of {0}")]
+    Interrupted(Role),
+    /// The peer could not be reached, or never came.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The peer ended the run and said why.
+    #[error("{from} ended the run: {sentence}")]
+    Remote {
+        /// Who ended it.
+        from: Role,
+        /// The peer's exit code.
+        exit: Exit,
+        /// The peer's sentence, shortened and stripped of control characters.
+        sentence: String,
+    },
+}
+
+/// How a peer broke the protocol.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum PeerFault {
+    /// A sequence number ahead of the conversation.
+    #[error("sent message {came}, expected {expected}")]
+    Ahead {
+        /// What came.
+        came: u64,
+        /// What was expected.
+        expected: u64,
+    },
+    /// A repeated sequence number with other content.
+    #[error("repeated message {sequence} with different content")]
+    Changed {
+        /// Its number.
+        sequence: u64,
+    },
+    /// A message of another run, study or sender.
+    #[error("sent a message of another {what}")]
+    Foreign {
+        /// Run, study or sender.
+        what: &'static str,
+    },
+    /// The wrong kind of message.
+    #[error("sent {came}, expected {expected}")]
+    Kind {
+        /// What came.
+        came: &'static str,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A vector of the wrong length.
+    #[error("sent {came} values of {what}, expected {expected}")]
+    Length {
+        /// Of what.
+        what: &'static str,
+        /// How many came.
+        came: u64,
+        /// How many were expected.
+        expected: u64,
+    },
+    /// A value that is not finite, or outside what the protocol allows.
+    #[error("sent a value of {what} that is not {expected}, in round {round}")]
+    Value {
+        /// Of what.
+        what: &'static str,
+        /// What it should have been.
+        expected: &'static str,
+        /// In which round.
+        round: u32,
+    },
+    /// A round that does not follow from the last one.
+    #[error("sent round {came}, expected {expected}")]
+    Round {
+        /// What came.
+        came: u32,
+        /// What was expected.
+        expected: u32,
+    },
+    /// Bytes that do not decode.
+    #[error("sent bytes that are not a message: {0}")]
+    Garbage(String),
+}
+
+impl Abort {
+    /// The exit code on the side that aborts; the other side, and the demo, exit with the same.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Abort::Peer { .. } => Exit::Peer,
+            Abort::Data(_) => Exit::Data,
+            Abort::Study { .. } | Abort::Policy { .. } => Exit::Refused,
+            Abort::Bug(_) => Exit::Internal,
+            Abort::Interrupted(_) => Exit::Interrupted,
+            Abort::Unreachable(_) => Exit::Unreachable,
+            Abort::Remote { exit, .. } => *exit,
+        }
+    }
+}

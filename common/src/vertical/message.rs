@@ -1,0 +1,229 @@
+//! What Alice and Bob say to each other.
+
+use std::fmt;
+
+use crate::id::Digest;
+use crate::privacy::release::{Declaration, Discloses, Released};
+use crate::session::Header;
+
+/// The version of the conversation; both sides must speak the same.
+pub const VERSION: u32 = 1;
+
+/// One message.
+#[derive(Clone, PartialEq)]
+pub struct Message {
+    /// Who, which run, which place in the conversation.
+    pub header: Header,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a message says. At most one long vector each, which travels as frames of a fixed size.
+#[derive(Clone, PartialEq)]
+pub enum Body {
+    /// The study that the sender follows. Nothing that depends on data has been touched.
+    Hello(Hello),
+    /// Proof of the rows: how many, and the keyed digest of their ordered ids.
+    Rows(Rows),
+    /// Which rows are complete, bit by bit, least significant first; only when the study asks for complete cases.
+    Complete(Vec<u8>),
+    /// Keyed digests of what both hold, and the size of the sender's block.
+    Shared(Shared),
+    /// A whole vector that one party holds alone.
+    Held(Held),
+    /// The largest absolute scaled gradient of the null model over the sender's penalised columns.
+    LargestGradient(f64),
+    /// Partial predictions of the sender's block in one round.
+    Partial(Partial),
+    /// The iteration is over.
+    Ended(Ended),
+    /// Some rows of an orthonormal, randomly rotated basis of the sender's block.
+    Basis(Basis),
+    /// What the receiver of the basis returns.
+    Table(Table),
+    /// The sender's results.
+    Results(Results),
+    /// Nothing to say, go on.
+    Go,
+}
+
+/// See [`Body::Hello`].
+#[derive(Clone, PartialEq)]
+pub struct Hello {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The digest of each key of the study, by dotted name, so that both sides can print which differ.
+    pub keys: Vec<(String, Digest)>,
+}
+
+/// See [`Body::Rows`].
+#[derive(Clone, PartialEq)]
+pub struct Rows {
+    /// The key of this run's digests, from the first speaker; absent in the answer.
+    pub key: Option<[u8; 32]>,
+    /// How many rows the sender has.
+    pub rows: u64,
+    /// Keyed digest of the ids in byte order.
+    pub ids: Digest,
+}
+
+/// See [`Body::Shared`].
+#[derive(Clone, PartialEq)]
+pub struct Shared {
+    /// Keyed digest of the outcome, where the sender holds it and the study says both do.
+    pub outcome: Option<Digest>,
+    /// The same of the offset.
+    pub offset: Option<Digest>,
+    /// The same of the case weights.
+    pub weights: Option<Digest>,
+    /// Columns of the sender's block that take part, the intercept included.
+    pub columns: u32,
+}
+
+/// See [`Body::Held`].
+#[derive(Clone, PartialEq)]
+pub struct Held {
+    /// The outcome or the weights.
+    pub what: HeldKind,
+    /// One value a row, or nothing when only the scale leaves.
+    pub values: Vec<f64>,
+    /// Weighted sum of squares of the outcome around its mean (around zero without an intercept); the scale of the
+    /// stopping rule.
+    pub total: f64,
+}
+
+/// What a [`Held`] message holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldKind {
+    /// The outcome.
+    Outcome,
+    /// The case weights.
+    Weights,
+    /// Only the scale of the outcome.
+    Scale,
+}
+
+/// See [`Body::Partial`].
+#[derive(Clone, PartialEq)]
+pub struct Partial {
+    /// Which fit of the run: its place in the list of penalties and folds.
+    pub fit: u32,
+    /// The round, from 1.
+    pub round: u32,
+    /// One value a row, in table form one value a basis column, or nothing for zero.
+    pub values: Vec<f64>,
+    /// The sender's penalty at its coefficients.
+    pub penalty: f64,
+    /// Largest relative change of the sender's coefficients since its last partial predictions.
+    pub change: f64,
+    /// Scaled gradient of the sender's block at the point of the last exchange.
+    pub certificate: f64,
+}
+
+/// See [`Body::Ended`].
+#[derive(Clone, PartialEq)]
+pub struct Ended {
+    /// Why.
+    pub termination: crate::fit::Termination,
+    /// Rounds in all.
+    pub rounds: u32,
+}
+
+/// See [`Body::Basis`].
+#[derive(Clone, PartialEq)]
+pub struct Basis {
+    /// First row of this part.
+    pub start: u64,
+    /// Rows of this part.
+    pub rows: u32,
+    /// Columns of the basis.
+    pub columns: u32,
+    /// Column by column, `rows x columns`.
+    pub values: Vec<f64>,
+}
+
+/// See [`Body::Table`].
+#[derive(Clone, PartialEq)]
+pub struct Table {
+    /// Upper triangular, `columns x columns`, column by column: the R factor of the basis after the receiver's block
+    /// was projected out.
+    pub factor: Vec<f64>,
+    /// The basis after projection, times the working residual.
+    pub score: Vec<f64>,
+    /// Weighted sum of squares of the working residual that neither block explains.
+    pub residual: f64,
+    /// How many columns of the receiver's block depend on the basis: the fit is to be redone without them.
+    pub dependent: u32,
+}
+
+/// See [`Body::Results`].
+#[derive(Clone, PartialEq)]
+pub struct Results {
+    /// What the sender's centring takes from the intercept.
+    pub shift: f64,
+    /// Fit statistics, from the party that computes them.
+    pub statistics: Option<crate::fit::Statistics>,
+    /// The sender's rows of the coefficient table, when the study shares them.
+    pub coefficients: Option<Vec<crate::fit::Coefficient>>,
+}
+
+impl Body {
+    /// What kind of message it is, for people.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Body::Hello(_) => "a greeting",
+            Body::Rows(_) => "a proof of rows",
+            Body::Complete(_) => "a mask of complete rows",
+            Body::Shared(_) => "digests of shared columns",
+            Body::Held(_) => "a held vector",
+            Body::LargestGradient(_) => "a largest gradient",
+            Body::Partial(_) => "partial predictions",
+            Body::Ended(_) => "the end of the iteration",
+            Body::Basis(_) => "a part of the basis",
+            Body::Table(_) => "a projection table",
+            Body::Results(_) => "results",
+            Body::Go => "a go-ahead",
+        }
+    }
+}
+
+impl Discloses for Message {
+    fn discloses(&self) -> Vec<Declaration> {
+        match &self.body {
+            Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Go => vec![],
+            Body::Complete(_) => vec![Declaration::MissingRows],
+            Body::Held(held) => match held.what {
+                HeldKind::Outcome => vec![Declaration::Outcome, Declaration::Summary],
+                HeldKind::Weights => vec![Declaration::Weights],
+                HeldKind::Scale => vec![Declaration::Summary],
+            },
+            Body::LargestGradient(_) => vec![Declaration::Summary],
+            Body::Partial(_) => vec![Declaration::PartialPrediction, Declaration::Summary],
+            Body::Basis(_) => vec![Declaration::Basis],
+            Body::Table(_) => vec![Declaration::ProjectionTable],
+            Body::Results(results) => match results.coefficients {
+                Some(_) => vec![Declaration::Summary, Declaration::Coefficients],
+                None => vec![Declaration::Summary],
+            },
+        }
+    }
+}
+
+impl From<Released<Message>> for Message {
+    fn from(released: Released<Message>) -> Message {
+        released.into_inner()
+    }
+}
+
+/// Prints the kind and the place only: messages end up in logs, and their content is data.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "message {} from {}: {}",
+            self.header.sequence,
+            self.header.sender,
+            self.body.kind()
+        )
+    }
+}

@@ -1,0 +1,3 @@
+//! Vertical regression: two parties, one model, different columns of the same rows.
+
+pub mod message;
