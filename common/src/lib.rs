@@ -10,4 +10,5 @@ pub mod id;
 pub mod privacy;
 pub mod report;
 pub mod session;
+pub mod study;
 pub mod vertical;

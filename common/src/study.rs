@@ -1,0 +1,672 @@
+//! The shared file: what all parties agree on, and its digest.
+//!
+//! Every party reviews the same `study.toml`. Its digest is taken over the parsed content, key by key, so that comments
+//! and white space do not matter, and so that two parties whose files differ can both print which keys do.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::glm::Family;
+use crate::id::{Digest, Role};
+use crate::privacy::release::{Declaration, Disclosures};
+
+/// A study, as parsed and checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// The study's name.
+    pub id: String,
+    /// Which method.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// What leaves, and under which guarantee.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The parties of a vertical study.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parties: BTreeMap<Role, PartyTerms>,
+    /// Who convenes.
+    #[serde(default)]
+    pub coordinator: CoordinatorTerms,
+    /// Family and link.
+    #[serde(default)]
+    pub model: Model,
+    /// The outcome.
+    pub outcome: HeldColumn,
+    /// A term with coefficient 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<HeldColumn>,
+    /// Case weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<HeldColumn>,
+    /// What is known of columns beforehand.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, ColumnTerms>,
+    /// How rows are matched.
+    #[serde(default)]
+    pub rows: RowTerms,
+    /// The penalty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub penalty: Option<PenaltyTerms>,
+    /// The iteration.
+    #[serde(default)]
+    pub fit: FitTerms,
+    /// Standard errors.
+    #[serde(default)]
+    pub inference: InferenceTerms,
+    /// Scoring new rows.
+    #[serde(default)]
+    pub prediction: PredictionTerms,
+}
+
+/// Which method a study runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Two parties, different columns of the same rows.
+    #[default]
+    Vertical,
+}
+
+/// What leaves a party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Partial predictions without noise: declared, counted and metered.
+    #[default]
+    Plain,
+}
+
+/// One party's part of a vertical study.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartyTerms {
+    /// The name in the party's certificate.
+    pub certificate: String,
+    /// The party's columns; or use `formula`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// The party's side of a formula, as in R: `~ age + bmi:sex`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
+}
+
+/// The coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoordinatorTerms {
+    /// The name in the coordinator's certificate.
+    pub certificate: String,
+}
+
+impl Default for CoordinatorTerms {
+    fn default() -> Self {
+        CoordinatorTerms {
+            certificate: "coordinator".to_string(),
+        }
+    }
+}
+
+/// Family and intercept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// gaussian, binomial or poisson, each with its canonical link.
+    #[serde(default)]
+    pub family: Family,
+    /// Whether Alice's block has an intercept.
+    #[serde(default = "yes")]
+    pub intercept: bool,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model {
+            family: Family::Gaussian,
+            intercept: true,
+        }
+    }
+}
+
+/// A column that one or both parties hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldColumn {
+    /// Its header.
+    pub column: String,
+    /// Who has it.
+    #[serde(default)]
+    pub held_by: HeldBy,
+}
+
+/// Who holds a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldBy {
+    /// Both; compared by keyed digest.
+    #[default]
+    Both,
+    /// Alice only; what then leaves is declared.
+    Alice,
+}
+
+/// What all parties know of a column beforehand.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnTerms {
+    /// Levels of a categorical column; the first is the reference.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
+    /// Public range of a numeric column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+}
+
+/// How rows are matched.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowTerms {
+    /// The id column; without one the row number is the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What happens to rows with missing values.
+    #[serde(default)]
+    pub missing: Missing,
+}
+
+/// What happens to rows with missing values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// They end the run before anything leaves.
+    #[default]
+    Refuse,
+    /// They are dropped at both parties, by exchanged masks.
+    CompleteCases,
+}
+
+/// The penalty, in glmnet's parametrisation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PenaltyTerms {
+    /// One value, several, or `"path"`.
+    pub lambda: Lambda,
+    /// 1 is the lasso, 0 is ridge.
+    #[serde(default = "one")]
+    pub alpha: f64,
+    /// Folds of cross-validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cv: Option<u32>,
+    /// The column, held by both, that says which fold a row is in; else row number modulo `cv`, plus 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folds: Option<String>,
+}
+
+/// Which values of lambda.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Lambda {
+    /// One value.
+    One(f64),
+    /// Several, fitted in descending order with warm starts.
+    Many(Vec<f64>),
+    /// The word `path`: glmnet's own sequence.
+    Path(PathWord),
+}
+
+/// The word `path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathWord {
+    /// 100 values from the smallest that sets everything to zero, down to 1e-4 of it (1e-2 if rows are fewer than
+    /// columns).
+    Path,
+}
+
+/// The iteration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FitTerms {
+    /// Anderson extrapolation, or the plain source algorithm.
+    #[serde(default)]
+    pub acceleration: Acceleration,
+    /// Tolerance of the stopping rule.
+    #[serde(default = "default_tol")]
+    pub tol: f64,
+    /// Largest number of rounds of one fit; 1000 when accelerated and 50 000 when not, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rounds: Option<u32>,
+    /// Whether the parties show each other their coefficients.
+    #[serde(default)]
+    pub coefficients: CoefficientTerms,
+}
+
+impl Default for FitTerms {
+    fn default() -> Self {
+        FitTerms {
+            acceleration: Acceleration::default(),
+            tol: default_tol(),
+            max_rounds: None,
+            coefficients: CoefficientTerms::default(),
+        }
+    }
+}
+
+impl FitTerms {
+    /// The round limit in force.
+    pub fn round_limit(&self) -> u32 {
+        self.max_rounds.unwrap_or(match self.acceleration {
+            Acceleration::Anderson => 1_000,
+            Acceleration::None => 50_000,
+        })
+    }
+}
+
+/// How the iteration is sped up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Acceleration {
+    /// Anderson extrapolation of one party's coefficients.
+    #[default]
+    Anderson,
+    /// Plain block coordinate descent.
+    None,
+}
+
+/// Whether the parties show each other their coefficients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoefficientTerms {
+    /// Both see all.
+    #[default]
+    Shared,
+    /// Each sees its own.
+    Own,
+}
+
+/// Standard errors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InferenceTerms {
+    /// Whether the projection exchange may be run.
+    #[serde(default = "yes")]
+    pub allowed: bool,
+    /// Who sends the basis: that party's column space is disclosed in full.
+    #[serde(default = "alice")]
+    pub sender: Role,
+}
+
+impl Default for InferenceTerms {
+    fn default() -> Self {
+        InferenceTerms {
+            allowed: true,
+            sender: Role::Alice,
+        }
+    }
+}
+
+/// Scoring new rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredictionTerms {
+    /// The only party that sees the scores.
+    #[serde(default = "alice")]
+    pub result_to: Role,
+}
+
+impl Default for PredictionTerms {
+    fn default() -> Self {
+        PredictionTerms { result_to: Role::Alice }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn alice() -> Role {
+    Role::Alice
+}
+
+fn default_tol() -> f64 {
+    1e-8
+}
+
+/// A study file that cannot be used.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum StudyError {
+    /// Not TOML, or not these keys and values.
+    #[error("{0}")]
+    Parse(String),
+    /// A value outside its range, or keys that contradict each other.
+    #[error("`{key}` {problem}")]
+    Value {
+        /// Dotted name.
+        key: String,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+}
+
+impl Study {
+    /// Parses and checks a study file.
+    ///
+    /// # Errors
+    /// Unknown keys, with the nearest known one, and values that cannot be used.
+    pub fn parse(text: &str) -> Result<Study, StudyError> {
+        let study: Study = toml::from_str(text).map_err(|error| StudyError::Parse(explain(&error)))?;
+        study.check()?;
+        Ok(study)
+    }
+
+    fn check(&self) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: &str| {
+            Err(StudyError::Value {
+                key: key.to_string(),
+                problem: problem.to_string(),
+            })
+        };
+        if self.id.is_empty() || self.id.len() > 200 || self.id.chars().any(char::is_control) {
+            return wrong("id", "must have 1 to 200 printable characters");
+        }
+        match self.protocol {
+            Protocol::Vertical => {
+                if !self.parties.keys().eq([Role::Alice, Role::Bob].iter()) {
+                    return wrong("parties", "must name exactly alice and bob in a vertical study");
+                }
+            }
+        }
+        let mut names: Vec<&str> = self.parties.values().map(|terms| terms.certificate.as_str()).collect();
+        names.push(&self.coordinator.certificate);
+        if names.iter().any(|name| name.is_empty()) {
+            return wrong("parties", "must give each party the name in its certificate");
+        }
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return wrong(
+                "parties",
+                "must have different certificate names for alice, bob and the coordinator",
+            );
+        }
+        let mut seen = BTreeMap::new();
+        for (role, terms) in &self.parties {
+            if terms.columns.is_empty() == terms.formula.is_none() {
+                return wrong(&format!("parties.{role}"), "needs either `columns` or `formula`");
+            }
+            for column in &terms.columns {
+                if let Some(other) = seen.insert(column.as_str(), *role) {
+                    return Err(StudyError::Value {
+                        key: format!("parties.{role}.columns"),
+                        problem: format!("names `{column}`, which {other} has already"),
+                    });
+                }
+                if *column == self.outcome.column {
+                    return Err(StudyError::Value {
+                        key: format!("parties.{role}.columns"),
+                        problem: format!("names the outcome `{column}`"),
+                    });
+                }
+            }
+        }
+        if !(self.fit.tol > 0.0 && self.fit.tol < 1.0) {
+            return wrong("fit.tol", "must lie between 0 and 1");
+        }
+        if self.fit.round_limit() == 0 {
+            return wrong("fit.max_rounds", "must be at least 1");
+        }
+        if let Some(penalty) = &self.penalty {
+            if !(0.0..=1.0).contains(&penalty.alpha) {
+                return wrong("penalty.alpha", "must lie between 0 (ridge) and 1 (lasso)");
+            }
+            let valid = |lambda: &f64| lambda.is_finite() && *lambda >= 0.0;
+            match &penalty.lambda {
+                Lambda::One(lambda) if !valid(lambda) => {
+                    return wrong("penalty.lambda", "must be a finite number, zero or above");
+                }
+                Lambda::Many(list) if list.is_empty() || !list.iter().all(valid) => {
+                    return wrong("penalty.lambda", "must be finite numbers, zero or above");
+                }
+                _ => {}
+            }
+            if penalty.cv.is_some_and(|folds| folds < 3) {
+                return wrong("penalty.cv", "must be at least 3 folds");
+            }
+            if penalty.folds.is_some() && penalty.cv.is_none() {
+                return wrong("penalty.folds", "needs `penalty.cv`");
+            }
+        }
+        for role in [self.inference.sender, self.prediction.result_to] {
+            if !matches!(role, Role::Alice | Role::Bob) {
+                return wrong("inference.sender, prediction.result_to", "must be alice or bob");
+            }
+        }
+        for (name, terms) in &self.columns {
+            let mut levels = terms.levels.clone();
+            levels.sort();
+            levels.dedup();
+            if levels.len() != terms.levels.len() {
+                return wrong(&format!("columns.{name}.levels"), "must not repeat a level");
+            }
+            if terms
+                .range
+                .is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high))
+            {
+                return wrong(
+                    &format!("columns.{name}.range"),
+                    "must be two finite numbers in ascending order",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The digest of each leaf of the study, by dotted name: defaults included, comments and order not.
+    pub fn key_digests(&self) -> Vec<(String, Digest)> {
+        let mut leaves = BTreeMap::new();
+        // Unwrap safety: a `Study` consists of strings, numbers, lists and string-keyed maps, which JSON can hold;
+        // should that ever change, the null below makes every digest of the changed build differ from an older one.
+        flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut leaves);
+        leaves
+            .into_iter()
+            .map(|(key, value)| (key, Digest::of(value.as_bytes())))
+            .collect()
+    }
+
+    /// The digest that every message carries.
+    pub fn digest(&self) -> Digest {
+        let mut text = String::from("fedreg study 1\n");
+        for (key, digest) in self.key_digests() {
+            text.push_str(&format!("{}:{key} {digest}\n", key.len()));
+        }
+        Digest::of(text.as_bytes())
+    }
+
+    /// The keys in which two studies differ, from their key digests.
+    pub fn differing_keys(ours: &[(String, Digest)], theirs: &[(String, Digest)]) -> Vec<String> {
+        let ours: BTreeMap<_, _> = ours.iter().map(|(key, digest)| (key.as_str(), *digest)).collect();
+        let theirs: BTreeMap<_, _> = theirs.iter().map(|(key, digest)| (key.as_str(), *digest)).collect();
+        let mut keys: Vec<String> = ours
+            .keys()
+            .chain(theirs.keys())
+            .filter(|key| ours.get(*key) != theirs.get(*key))
+            .map(|key| key.chars().filter(|c| !c.is_control()).take(200).collect())
+            .collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// What this study lets a party disclose.
+    pub fn disclosures(&self, role: Role) -> Disclosures {
+        let mut declared = vec![Declaration::PartialPrediction, Declaration::Summary];
+        if self.rows.missing == Missing::CompleteCases {
+            declared.push(Declaration::MissingRows);
+        }
+        if role == Role::Alice && self.outcome.held_by == HeldBy::Alice && self.model.family != Family::Gaussian {
+            declared.push(Declaration::Outcome);
+        }
+        let weights_leave = self
+            .weights
+            .as_ref()
+            .is_some_and(|weights| weights.held_by == HeldBy::Alice);
+        if role == Role::Alice && weights_leave {
+            declared.push(Declaration::Weights);
+        }
+        if self.uses_basis() {
+            declared.push(if role == self.inference.sender {
+                Declaration::Basis
+            } else {
+                Declaration::ProjectionTable
+            });
+        }
+        if self.fit.coefficients == CoefficientTerms::Shared {
+            declared.push(Declaration::Coefficients);
+        }
+        if self.prediction.result_to == role.partner() {
+            declared.push(Declaration::Prediction);
+        }
+        Disclosures::new(declared)
+    }
+
+    /// Whether the run sends a basis: for standard errors of an unpenalised fit, or for a gaussian path.
+    pub fn uses_basis(&self) -> bool {
+        self.inference.allowed
+            && match &self.penalty {
+                None => true,
+                Some(_) => self.model.family == Family::Gaussian,
+            }
+    }
+}
+
+fn flatten(prefix: &str, value: &serde_json::Value, leaves: &mut BTreeMap<String, String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, value) in map {
+                let name = if prefix.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{prefix}.{key}")
+                };
+                flatten(&name, value, leaves);
+            }
+        }
+        leaf => {
+            leaves.insert(prefix.to_string(), leaf.to_string());
+        }
+    }
+}
+
+/// A TOML error as one sentence, with the nearest known key when one is unknown.
+///
+/// Used for the private files too, so that both kinds of file complain alike.
+pub fn explain(error: &toml::de::Error) -> String {
+    let message = error.message().to_string();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    if message.starts_with("unknown field") || message.starts_with("unknown variant") {
+        if let Some(unknown) = quoted.next() {
+            let nearest = quoted
+                .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+                .min()
+                .filter(|(distance, known)| *distance <= known.len().max(unknown.len()) / 2);
+            let kind = if message.starts_with("unknown field") {
+                "key"
+            } else {
+                "value"
+            };
+            return match nearest {
+                Some((_, known)) => format!("unknown {kind} `{unknown}`; did you mean `{known}`?"),
+                None => message.replace("field", "key").replace("variant", "value"),
+            };
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = r#"
+        id = "two-hospitals"
+        [outcome]
+        column = "progression"
+        [parties.alice]
+        certificate = "alice"
+        columns = ["age", "sex"]
+        [parties.bob]
+        certificate = "bob"
+        columns = ["bmi"]
+    "#;
+
+    #[test]
+    fn a_minimal_study_parses_with_the_documented_defaults() {
+        let study = Study::parse(MINIMAL).unwrap();
+        assert_eq!(study.fit.tol, 1e-8);
+        assert_eq!(study.fit.round_limit(), 1_000);
+        assert!(study.inference.allowed && study.model.intercept);
+    }
+
+    #[test]
+    fn comments_and_order_do_not_change_the_digest_but_values_do() {
+        let study = Study::parse(MINIMAL).unwrap();
+        let commented = Study::parse(&format!("# reviewed\n{MINIMAL}\n[model]\nfamily = \"gaussian\"")).unwrap();
+        assert_eq!(study.digest(), commented.digest());
+        let other = Study::parse(&MINIMAL.replace("\"sex\"", "\"sax\"")).unwrap();
+        assert_ne!(study.digest(), other.digest());
+        assert_eq!(
+            Study::differing_keys(&study.key_digests(), &other.key_digests()),
+            ["parties.alice.columns"]
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        let error = Study::parse(&format!("{MINIMAL}\n[fit]\nmax_round = 5")).unwrap_err();
+        assert_eq!(error.to_string(), "unknown key `max_round`; did you mean `max_rounds`?");
+        let error = Study::parse(&format!("{MINIMAL}\n[model]\nfamily = \"poison\"")).unwrap_err();
+        assert_eq!(error.to_string(), "unknown value `poison`; did you mean `poisson`?");
+    }
+
+    #[test]
+    fn values_outside_their_range_are_refused_by_key() {
+        for (text, key) in [
+            ("[fit]\ntol = 0.0", "fit.tol"),
+            ("[penalty]\nlambda = -1.0", "penalty.lambda"),
+            ("[penalty]\nlambda = 1.0\nalpha = 1.5", "penalty.alpha"),
+            ("[penalty]\nlambda = []", "penalty.lambda"),
+            ("[columns.region]\nlevels = [\"a\", \"a\"]", "columns.region.levels"),
+            ("[columns.age]\nrange = [70.0, 18.0]", "columns.age.range"),
+        ] {
+            let error = Study::parse(&format!("{MINIMAL}\n{text}")).unwrap_err();
+            assert!(
+                matches!(&error, StudyError::Value { key: named, .. } if named == key),
+                "{text}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_column_at_both_parties_is_refused() {
+        let error = Study::parse(&MINIMAL.replace("\"bmi\"", "\"age\"")).unwrap_err();
+        assert!(error.to_string().contains("which alice has already"), "{error}");
+    }
+
+    #[test]
+    fn gaussian_outcome_at_alice_never_declares_the_outcome_itself() {
+        let text = MINIMAL.replace(
+            "column = \"progression\"",
+            "column = \"progression\"\nheld_by = \"alice\"",
+        );
+        let study = Study::parse(&text).unwrap();
+        assert!(!study.disclosures(Role::Alice).allows(Declaration::Outcome));
+        let study = Study::parse(&format!("{text}\n[model]\nfamily = \"binomial\"")).unwrap();
+        assert!(study.disclosures(Role::Alice).allows(Declaration::Outcome));
+        assert!(!study.disclosures(Role::Bob).allows(Declaration::Outcome));
+    }
+}
