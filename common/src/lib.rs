@@ -7,6 +7,7 @@ pub mod exit;
 pub mod fit;
 pub mod glm;
 pub mod id;
+pub mod linalg;
 pub mod privacy;
 pub mod report;
 pub mod session;

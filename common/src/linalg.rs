@@ -1,0 +1,337 @@
+//! The one door to factorisations and big products.
+//!
+//! nalgebra's matrices stand at every surface; faer works here, on the same memory. Sums over rows are split into parts
+//! of a fixed size and added in order, so that results are the same bits on any number of threads.
+
+use std::ops::Range;
+
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, MatMut, MatRef, Par};
+use nalgebra::{DMatrix, DVector};
+use rayon::prelude::*;
+
+/// Rows that one step of a pass over the data takes together: small enough for a block of columns to stay in cache.
+pub const BLOCK_ROWS: usize = 1024;
+
+/// Rows of one part of a sum that runs in parallel.
+const PART_ROWS: usize = 32 * BLOCK_ROWS;
+
+/// A column counts as dependent when the part of it that earlier columns do not explain is below this share of its
+/// length.
+pub const DEPENDENCE: f64 = 1e-10;
+
+/// `X' W X` for an `n x p` matrix and `n` weights, or `X' X`.
+pub fn gram(x: &DMatrix<f64>, weights: Option<&[f64]>) -> DMatrix<f64> {
+    let p = x.ncols();
+    let parts: Vec<DMatrix<f64>> = parts(x.nrows())
+        .into_par_iter()
+        .map(|part| {
+            let mut sum = DMatrix::zeros(p, p);
+            let mut scaled = Vec::new();
+            for rows in blocks(part) {
+                match weights {
+                    None => add_gram(&mut sum, rows_of(x, rows)),
+                    Some(weights) => {
+                        scaled.clear();
+                        for column in x.column_iter() {
+                            let column = &column.as_slice()[rows.clone()];
+                            scaled.extend(column.iter().zip(&weights[rows.clone()]).map(|(x, w)| x * w.sqrt()));
+                        }
+                        add_gram(&mut sum, MatRef::from_column_major_slice(&scaled, rows.len(), p));
+                    }
+                }
+            }
+            sum
+        })
+        .collect();
+    let mut sum = parts.into_iter().fold(DMatrix::zeros(p, p), |sum, part| sum + part);
+    sum.fill_upper_triangle_with_lower_triangle();
+    sum
+}
+
+/// Parts of `0..rows` whose borders do not depend on the number of threads.
+pub fn parts(rows: usize) -> Vec<Range<usize>> {
+    split(0..rows, PART_ROWS).collect()
+}
+
+/// Steps of a part, [`BLOCK_ROWS`] at a time.
+pub fn blocks(part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    split(part, BLOCK_ROWS)
+}
+
+fn split(all: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = all.end;
+    all.step_by(size).map(move |start| start..(start + size).min(end))
+}
+
+fn rows_of(x: &DMatrix<f64>, rows: Range<usize>) -> MatRef<'_, f64> {
+    MatRef::from_column_major_slice(x.as_slice(), x.nrows(), x.ncols()).subrows(rows.start, rows.len())
+}
+
+/// Adds `A' A` to the lower triangle of `sum`.
+fn add_gram(sum: &mut DMatrix<f64>, a: MatRef<'_, f64>) {
+    let p = sum.ncols();
+    triangular::matmul(
+        MatMut::from_column_major_slice_mut(sum.as_mut_slice(), p, p),
+        BlockStructure::TriangularLower,
+        Accum::Add,
+        a.transpose(),
+        BlockStructure::Rectangular,
+        a,
+        BlockStructure::Rectangular,
+        1.0,
+        Par::Seq,
+    );
+}
+
+/// The R factor of a tall matrix that is handed over in blocks of rows, by Householder reflections: as accurate as a
+/// factorisation of the whole, in the memory of one block.
+#[derive(Clone)]
+pub struct Triangle {
+    columns: usize,
+    pending: Vec<DMatrix<f64>>,
+    pending_rows: usize,
+    r: DMatrix<f64>,
+}
+
+impl Triangle {
+    /// For a matrix of so many columns.
+    pub fn new(columns: usize) -> Triangle {
+        Triangle { columns, pending: Vec::new(), pending_rows: 0, r: DMatrix::zeros(0, columns) }
+    }
+
+    /// Takes some rows in.
+    pub fn push(&mut self, rows: DMatrix<f64>) {
+        self.pending_rows += rows.nrows();
+        self.pending.push(rows);
+        // A few blocks at once: the reflections of R's own rows are then a small part of the work.
+        if self.pending_rows >= 4 * self.columns.max(BLOCK_ROWS / 4) {
+            self.reduce();
+        }
+    }
+
+    fn reduce(&mut self) {
+        if self.pending_rows == 0 {
+            return;
+        }
+        let mut stacked = DMatrix::zeros(self.r.nrows() + self.pending_rows, self.columns);
+        let mut at = 0;
+        for part in std::iter::once(&self.r).chain(&self.pending) {
+            stacked.rows_mut(at, part.nrows()).copy_from(part);
+            at += part.nrows();
+        }
+        self.pending.clear();
+        self.pending_rows = 0;
+        self.r = upper_factor(&stacked);
+    }
+
+    /// The R factor: `k x columns`, upper trapezoidal, `k` the smaller of rows and columns seen.
+    pub fn finish(mut self) -> DMatrix<f64> {
+        self.reduce();
+        self.r
+    }
+}
+
+/// The R factor of a matrix, `min(m, n) x n`.
+pub fn upper_factor(a: &DMatrix<f64>) -> DMatrix<f64> {
+    let (rows, columns) = a.shape();
+    if rows == 0 || columns == 0 {
+        return DMatrix::zeros(0, columns);
+    }
+    let qr = MatRef::from_column_major_slice(a.as_slice(), rows, columns).qr();
+    let r = qr.thin_R();
+    DMatrix::from_fn(rows.min(columns), columns, |i, j| if i <= j { r[(i, j)] } else { 0.0 })
+}
+
+/// The R factor of `[W^1/2 X]` for an `n x p` matrix, in parallel over fixed parts.
+pub fn weighted_factor(x: &DMatrix<f64>, weights: Option<&[f64]>) -> DMatrix<f64> {
+    let p = x.ncols();
+    let factors: Vec<DMatrix<f64>> = parts(x.nrows())
+        .into_par_iter()
+        .map(|part| {
+            let mut triangle = Triangle::new(p);
+            for rows in blocks(part) {
+                let mut block = x.rows(rows.start, rows.len()).into_owned();
+                if let Some(weights) = weights {
+                    scale_rows(&mut block, &weights[rows]);
+                }
+                triangle.push(block);
+            }
+            triangle.finish()
+        })
+        .collect();
+    let mut all = Triangle::new(p);
+    factors.into_iter().for_each(|factor| all.push(factor));
+    all.finish()
+}
+
+/// Multiplies each row by the root of its weight.
+pub fn scale_rows(block: &mut DMatrix<f64>, weights: &[f64]) {
+    for mut column in block.column_iter_mut() {
+        column.iter_mut().zip(weights).for_each(|(x, w)| *x *= w.sqrt());
+    }
+}
+
+/// The columns that do not depend on earlier ones, judged on any matrix with the same inner products, such as an R
+/// factor. Columns before `protected` are kept whatever they are. A column is compared with its own length, or with
+/// the length given for it.
+///
+/// This is R's limited pivoting: of a dependent set the later column goes.
+pub fn independent_columns(a: &DMatrix<f64>, lengths: Option<&[f64]>, protected: usize, tol: f64) -> Vec<usize> {
+    let mut basis: Vec<DVector<f64>> = Vec::new();
+    let mut kept = Vec::new();
+    for (j, column) in a.column_iter().enumerate() {
+        let mut rest = column.into_owned();
+        let length = lengths.map_or(rest.norm(), |lengths| lengths[j]);
+        // Twice: once leaves errors of the size of the condition number.
+        for _ in 0..2 {
+            for direction in &basis {
+                let share = direction.dot(&rest);
+                rest.axpy(-share, direction, 1.0);
+            }
+        }
+        let norm = rest.norm();
+        if norm > tol * length && norm > 0.0 {
+            basis.push(rest / norm);
+            kept.push(j);
+        } else if j < protected {
+            kept.push(j);
+        }
+    }
+    kept
+}
+
+/// A positive definite matrix `R' R`, for solving with it.
+#[derive(Clone)]
+pub struct Definite {
+    r: DMatrix<f64>,
+}
+
+impl Definite {
+    /// From an upper triangular factor with a diagonal that is not zero.
+    pub fn from_factor(r: DMatrix<f64>) -> Option<Definite> {
+        let sound = r.is_square() && (0..r.ncols()).all(|j| r[(j, j)] != 0.0 && r[(j, j)].is_finite());
+        sound.then_some(Definite { r })
+    }
+
+    /// From the matrix itself; `None` where it is not positive definite to working precision.
+    pub fn from_gram(gram: &DMatrix<f64>) -> Option<Definite> {
+        let lower = gram.clone().cholesky()?.unpack();
+        Definite::from_factor(lower.transpose())
+    }
+
+    /// From the matrix, with just enough added to its diagonal to be positive definite: for directions in which the
+    /// data say nothing, such as those of separated classes.
+    pub fn from_gram_lifted(gram: &DMatrix<f64>) -> Definite {
+        let top = (0..gram.ncols()).map(|j| gram[(j, j)].abs()).fold(f64::MIN_POSITIVE, f64::max);
+        let mut lift = 0.0;
+        loop {
+            let mut lifted = gram.clone();
+            (0..gram.ncols()).for_each(|j| lifted[(j, j)] += lift);
+            if let Some(definite) = Definite::from_gram(&lifted) {
+                return definite;
+            }
+            if !(lift < top) {
+                return Definite { r: DMatrix::identity(gram.ncols(), gram.ncols()) * top.max(1e-300).sqrt() };
+            }
+            lift = if lift == 0.0 { top * 1e-14 } else { lift * 100.0 };
+        }
+    }
+
+    /// The upper triangular factor.
+    pub fn factor(&self) -> &DMatrix<f64> {
+        &self.r
+    }
+
+    /// `(R' R)^-1 b`.
+    pub fn solve(&self, b: &DVector<f64>) -> DVector<f64> {
+        let mut x = b.clone();
+        // The diagonal was checked by the constructors, so neither triangular solve can fail.
+        self.r.tr_solve_upper_triangular_mut(&mut x);
+        self.r.solve_upper_triangular_mut(&mut x);
+        x
+    }
+
+    /// `(R' R)^-1`.
+    pub fn inverse(&self) -> DMatrix<f64> {
+        let p = self.r.ncols();
+        let mut inverse_factor = DMatrix::identity(p, p);
+        self.r.solve_upper_triangular_mut(&mut inverse_factor);
+        &inverse_factor * inverse_factor.transpose()
+    }
+
+    /// `R b`, whose length is the norm of `b` in the metric of the matrix.
+    pub fn embed(&self, b: &DVector<f64>) -> DVector<f64> {
+        &self.r * b
+    }
+
+    /// Smallest over largest pivot, in absolute value: a cheap bound on how well conditioned the factor is.
+    pub fn pivot_ratio(&self) -> f64 {
+        let pivots = (0..self.r.ncols()).map(|j| self.r[(j, j)].abs());
+        let (low, high) = pivots.fold((f64::INFINITY, 0.0_f64), |(low, high), d| (low.min(d), high.max(d)));
+        if high > 0.0 { low / high } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        DMatrix::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0))
+    }
+
+    proptest! {
+        #[test]
+        fn gram_and_factor_agree_with_the_definition(rows in 0_usize..3000, columns in 1_usize..8, seed in 0_u64..1000) {
+            let x = random(rows, columns, seed);
+            let weights: Vec<f64> = random(rows, 1, seed + 1).iter().map(|w| w.abs()).collect();
+            let mut root = x.clone();
+            scale_rows(&mut root, &weights);
+            let expected = root.transpose() * &root;
+            prop_assert!((gram(&x, Some(&weights)) - &expected).amax() <= 1e-10);
+            let r = weighted_factor(&x, Some(&weights));
+            prop_assert!((r.transpose() * &r - &expected).amax() <= 1e-10);
+            prop_assert!((gram(&x, None) - x.transpose() * &x).amax() <= 1e-10);
+        }
+    }
+
+    #[test]
+    fn sums_are_the_same_bits_on_any_number_of_threads() {
+        let x = random(3 * PART_ROWS + 17, 5, 3);
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| (gram(&x, None), weighted_factor(&x, None)))
+        };
+        assert_eq!(on(1), on(3));
+    }
+
+    #[test]
+    fn of_a_dependent_set_the_later_column_goes() {
+        let mut x = random(50, 4, 5);
+        let sum = x.column(0) * 2.0 - x.column(1);
+        x.set_column(2, &sum);
+        assert_eq!(independent_columns(&weighted_factor(&x, None), None, 0, DEPENDENCE), [0, 1, 3]);
+        assert_eq!(independent_columns(&DMatrix::zeros(3, 2), None, 0, DEPENDENCE), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_nearly_dependent_column_stays() {
+        let mut x = random(50, 3, 6);
+        let near = x.column(0) + x.column(1) * 1e-8;
+        x.set_column(2, &near);
+        x.set_column(1, &DVector::from_element(50, 1.0));
+        assert_eq!(independent_columns(&weighted_factor(&x, None), None, 0, DEPENDENCE), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_singular_matrix_is_lifted_until_it_can_be_solved_with() {
+        let solved = Definite::from_gram_lifted(&DMatrix::from_element(3, 3, 1.0)).solve(&DVector::from_element(3, 3.0));
+        assert!((solved.sum() - 3.0).abs() < 1e-6, "{solved}");
+        assert!(Definite::from_gram_lifted(&DMatrix::zeros(2, 2)).solve(&DVector::zeros(2)).amax() == 0.0);
+    }
+}

@@ -1,0 +1,544 @@
+//! One party's block: its columns on an inner scale, and exact fits of it with the partner's predictions as offset.
+//!
+//! Inside, every column has weighted root mean square 1, after its weighted mean was taken out where the model has an
+//! intercept. Coefficients leave on the original scale. The inner scale makes the stopping rule read the same for every
+//! column and keeps columns whose sizes differ by many orders of magnitude apart from rounding.
+
+use nalgebra::{DMatrix, DVector};
+use rayon::prelude::*;
+
+use super::penalty::Penalty;
+use crate::glm::Family;
+use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite};
+
+/// The outcome and what goes with it, as one party sees it: `n` values each.
+#[derive(Clone)]
+pub struct Outcome {
+    /// Family of the model.
+    pub family: Family,
+    /// The outcome; zeros at the party that does not hold a gaussian outcome, whose partner's predictions then carry it.
+    pub y: Vec<f64>,
+    /// Case weights.
+    pub weights: Option<Vec<f64>>,
+    /// A term with coefficient 1 that this party adds by itself.
+    pub offset: Option<Vec<f64>>,
+    /// A term that this party adds to what it sends, because the partner cannot add it.
+    pub hidden: Option<Vec<f64>>,
+    /// Weighted standard deviation of the outcome, divisor `n`, around zero without an intercept: the unit of the
+    /// stopping rule.
+    pub spread: f64,
+}
+
+/// A column on the inner scale: `inner = (original - centre) / scale`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scaling {
+    /// What was taken out.
+    pub centre: f64,
+    /// What it was divided by.
+    pub scale: f64,
+}
+
+/// One party's columns and the state of its fit.
+pub struct Block {
+    x: DMatrix<f64>,
+    scalings: Vec<Scaling>,
+    /// For each kept column, its place among the party's terms; the intercept has none.
+    places: Vec<Option<usize>>,
+    dropped: Vec<usize>,
+    outcome: Outcome,
+    weight_sum: f64,
+    penalty: Option<Penalty>,
+    /// The partner's predictions.
+    other: Vec<f64>,
+    /// Own predictions at the point of the last pass.
+    eta: Vec<f64>,
+    /// Coefficients of the last pass, those that `eta` belongs to.
+    passed: DVector<f64>,
+    beta: DVector<f64>,
+    /// `X' W X` with the prior weights.
+    gram: DMatrix<f64>,
+    curvature: Option<Curvature>,
+}
+
+/// The second derivative of the loss at some earlier point, for Newton steps.
+struct Curvature {
+    matrix: DMatrix<f64>,
+    factor: Definite,
+}
+
+/// What one sweep over the rows finds at a point.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    /// `X' W (y - mean)`.
+    pub gradient: DVector<f64>,
+    /// Weighted loss.
+    pub loss: f64,
+    /// Largest linear predictor in absolute value.
+    pub extreme: f64,
+}
+
+/// How an exact fit of the block went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Solved {
+    /// Sweeps over the rows.
+    pub passes: u32,
+    /// Scaled gradient at the end.
+    pub certificate: f64,
+    /// Largest linear predictor in absolute value.
+    pub extreme: f64,
+}
+
+impl Block {
+    /// A block from its columns, `n x p` on the original scale and without intercept; the matrix is scaled in place.
+    ///
+    /// `centre` says whether the joint model has an intercept, `intercept` whether this party holds it. Columns that
+    /// depend on earlier ones, or that are constant where there is an intercept, are set aside.
+    pub fn new(mut x: DMatrix<f64>, intercept: bool, centre: bool, outcome: Outcome) -> Block {
+        let n = x.nrows();
+        let weights = outcome.weights.as_deref();
+        let weight_sum = weights.map_or(n as f64, |weights| weights.iter().sum());
+        let mut scalings: Vec<Scaling> = (0..x.ncols())
+            .map(|j| standardise(&mut x.as_mut_slice()[j * n..(j + 1) * n], weights, weight_sum, centre))
+            .collect();
+        let mut gram = linalg::gram(&x, weights);
+        let kept = independent(&x, &gram, weights, &scalings);
+        let dropped = (0..scalings.len()).filter(|j| !kept.contains(j)).collect();
+        if kept.len() < scalings.len() {
+            x = x.select_columns(&kept);
+            gram = gram.select_columns(&kept).select_rows(&kept);
+        }
+        scalings = kept.iter().map(|j| scalings[*j]).collect();
+        let mut places: Vec<Option<usize>> = kept.into_iter().map(Some).collect();
+        if intercept {
+            x = x.insert_column(0, 1.0);
+            scalings.insert(0, Scaling { centre: 0.0, scale: 1.0 });
+            places.insert(0, None);
+            gram = gram.insert_row(0, 0.0).insert_column(0, 0.0);
+            gram[(0, 0)] = weight_sum;
+        }
+        let p = x.ncols();
+        Block {
+            x,
+            scalings,
+            places,
+            dropped,
+            weight_sum,
+            penalty: None,
+            other: vec![0.0; n],
+            eta: vec![0.0; n],
+            passed: DVector::zeros(p),
+            beta: DVector::zeros(p),
+            gram,
+            curvature: None,
+            outcome,
+        }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.x.nrows()
+    }
+
+    /// Columns that take part, the intercept included.
+    pub fn columns(&self) -> usize {
+        self.x.ncols()
+    }
+
+    /// Whether this block holds the intercept.
+    pub fn has_intercept(&self) -> bool {
+        self.places.first() == Some(&None)
+    }
+
+    /// For each column, its place among the party's terms; `None` for the intercept.
+    pub fn places(&self) -> &[Option<usize>] {
+        &self.places
+    }
+
+    /// The terms that were set aside, by place.
+    pub fn dropped(&self) -> &[usize] {
+        &self.dropped
+    }
+
+    /// How the columns were scaled.
+    pub fn scalings(&self) -> &[Scaling] {
+        &self.scalings
+    }
+
+    /// The columns on the inner scale, `n x p`.
+    pub fn matrix(&self) -> &DMatrix<f64> {
+        &self.x
+    }
+
+    /// The outcome as this party sees it.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Sum of the case weights, or the number of rows.
+    pub fn weight_sum(&self) -> f64 {
+        self.weight_sum
+    }
+
+    /// Coefficients on the inner scale.
+    pub fn beta(&self) -> &DVector<f64> {
+        &self.beta
+    }
+
+    /// The partner's predictions that were taken in last.
+    pub fn other(&self) -> &[f64] {
+        &self.other
+    }
+
+    /// Sets columns aside that depend on the partner's, by position among the kept ones.
+    pub fn drop_columns(&mut self, positions: &[usize]) {
+        let kept: Vec<usize> = (0..self.columns()).filter(|j| !positions.contains(j)).collect();
+        self.dropped.extend(positions.iter().filter_map(|j| self.places[*j]));
+        self.dropped.sort_unstable();
+        self.x = self.x.select_columns(&kept);
+        self.beta = self.beta.select_rows(&kept);
+        self.scalings = kept.iter().map(|j| self.scalings[*j]).collect();
+        self.places = kept.iter().map(|j| self.places[*j]).collect();
+        self.gram = self.gram.select_rows(&kept).select_columns(&kept);
+        self.penalty = self.penalty.take().map(|penalty| penalty.select(&kept));
+        self.curvature = None;
+        let beta = self.beta.clone();
+        self.predict(&beta);
+    }
+
+    /// Changes the case weights, as the folds of cross-validation do; scaling stays.
+    pub fn reweight(&mut self, weights: Option<Vec<f64>>, spread: f64) {
+        self.weight_sum = weights.as_ref().map_or(self.rows() as f64, |weights| weights.iter().sum());
+        self.outcome.weights = weights;
+        self.outcome.spread = spread;
+        self.gram = linalg::gram(&self.x, self.outcome.weights.as_deref());
+        self.curvature = None;
+    }
+
+    /// Sets the penalty of the fits to come.
+    pub fn penalise(&mut self, penalty: Option<Penalty>) {
+        self.penalty = penalty;
+        self.curvature = None;
+    }
+
+    /// Takes the partner's predictions in.
+    pub fn take(&mut self, other: Vec<f64>) {
+        self.other = other;
+    }
+
+    /// Sets the coefficients.
+    pub fn place(&mut self, beta: DVector<f64>) {
+        self.beta = beta;
+    }
+
+    /// Own predictions at some coefficients, and the values to send for them.
+    pub fn predict(&mut self, beta: &DVector<f64>) -> Vec<f64> {
+        let x = &self.x;
+        self.eta.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, eta)| multiply(x, part * BLOCK_ROWS, beta, eta));
+        self.passed = beta.clone();
+        self.outgoing()
+    }
+
+    /// What to send for the predictions of the last pass.
+    pub fn outgoing(&self) -> Vec<f64> {
+        match &self.outcome.hidden {
+            None => self.eta.clone(),
+            Some(hidden) => self.eta.iter().zip(hidden).map(|(eta, hidden)| eta + hidden).collect(),
+        }
+    }
+
+    /// Sweeps over the rows once: predictions, gradient and loss at `beta`, with the partner's predictions as offset.
+    pub fn pass(&mut self, beta: &DVector<f64>) -> Pass {
+        let p = beta.len();
+        self.passed = beta.clone();
+        let Block { x, outcome, other, eta, .. } = self;
+        let family = outcome.family;
+        let parts: Vec<Pass> = eta
+            .par_chunks_mut(BLOCK_ROWS)
+            .enumerate()
+            .map(|(part, eta)| {
+                let start = part * BLOCK_ROWS;
+                multiply(x, start, beta, eta);
+                let mut residual = [0.0; BLOCK_ROWS];
+                let residual = &mut residual[..eta.len()];
+                let (mut loss, mut extreme) = (0.0, 0.0_f64);
+                for (i, residual) in residual.iter_mut().enumerate() {
+                    let row = start + i;
+                    let total = eta[i] + other[row] + outcome.offset.as_ref().map_or(0.0, |offset| offset[row]);
+                    let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
+                    if weight == 0.0 {
+                        *residual = 0.0;
+                        continue;
+                    }
+                    let point = family.at(outcome.y[row], total);
+                    *residual = weight * (outcome.y[row] - point.mean);
+                    loss += weight * point.loss;
+                    extreme = extreme.max(total.abs());
+                }
+                let gradient = DVector::from_fn(p, |j, _| dot(column(x, j, start, eta.len()), residual));
+                Pass { gradient, loss, extreme }
+            })
+            .collect();
+        let zero = Pass { gradient: DVector::zeros(p), loss: 0.0, extreme: 0.0 };
+        parts.into_iter().fold(zero, |mut sum, part| {
+            sum.gradient += part.gradient;
+            sum.loss += part.loss;
+            sum.extreme = sum.extreme.max(part.extreme);
+            sum
+        })
+    }
+
+    /// Working weights at the predictions of the last pass: prior weight times variance.
+    pub fn working_weights(&self) -> Vec<f64> {
+        let Outcome { family, weights, offset, .. } = &self.outcome;
+        (0..self.rows())
+            .into_par_iter()
+            .with_min_len(BLOCK_ROWS)
+            .map(|row| {
+                let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
+                if weight == 0.0 {
+                    return 0.0;
+                }
+                let total = self.eta[row] + self.other[row] + offset.as_ref().map_or(0.0, |offset| offset[row]);
+                weight * family.variance(total)
+            })
+            .collect()
+    }
+
+    /// Weighted residuals `W (y - mean)` at the predictions of the last pass.
+    pub fn residuals(&self) -> Vec<f64> {
+        let Outcome { family, y, weights, offset, .. } = &self.outcome;
+        (0..self.rows())
+            .map(|row| {
+                let total = self.eta[row] + self.other[row] + offset.as_ref().map_or(0.0, |offset| offset[row]);
+                let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
+                if weight == 0.0 { 0.0 } else { weight * (y[row] - family.at(y[row], total).mean) }
+            })
+            .collect()
+    }
+
+    /// The penalty of this block at some coefficients, times the sum of the weights.
+    pub fn penalty_at(&self, beta: &DVector<f64>) -> f64 {
+        self.penalty.as_ref().map_or(0.0, |penalty| self.weight_sum * penalty.at(beta))
+    }
+
+    /// The largest scaled gradient of the block, or violation of its optimality conditions under a penalty.
+    ///
+    /// `max_j |x_j' W (y - mean)| / (|x_j| |y - ybar|)`, which on the inner scale is a mean over rows divided by the
+    /// outcome's spread.
+    pub fn certificate(&self, gradient: &DVector<f64>, beta: &DVector<f64>) -> f64 {
+        let worst = match &self.penalty {
+            None => gradient.amax() / self.weight_sum,
+            Some(penalty) => penalty.violation(&(gradient / self.weight_sum), beta),
+        };
+        if self.columns() == 0 { 0.0 } else { worst / self.outcome.spread }
+    }
+
+    /// The size below which a coefficient counts as zero when its change is judged: a tenth of a rough standard error.
+    pub fn change_floor(&self) -> f64 {
+        let spread = self.outcome.spread;
+        let unit = if self.outcome.family.estimates_dispersion() { spread } else { 1.0 / spread };
+        0.1 * unit / self.weight_sum.sqrt()
+    }
+
+    /// The largest relative change between two points.
+    pub fn change(&self, from: &DVector<f64>, to: &DVector<f64>) -> f64 {
+        let floor = self.change_floor();
+        from.iter().zip(to.iter()).map(|(a, b)| (a - b).abs() / a.abs().max(b.abs()).max(floor)).fold(0.0, f64::max)
+    }
+
+    /// The factor of the second derivative that Newton steps use, computed where it is missing.
+    pub fn metric(&mut self) -> &Definite {
+        if self.curvature.is_none() {
+            self.refresh_curvature();
+        }
+        // Unwrap safety: it was computed just above.
+        #[allow(clippy::expect_used)]
+        &self.curvature.as_ref().expect("computed above").factor
+    }
+
+    fn refresh_curvature(&mut self) {
+        let constant = self.outcome.family == Family::Gaussian;
+        let matrix = if constant { self.gram.clone() } else { linalg::gram(&self.x, Some(&self.working_weights())) };
+        let ridged = match &self.penalty {
+            Some(penalty) => penalty.ridged(&matrix, self.weight_sum),
+            None => matrix.clone(),
+        };
+        let mut factor = Definite::from_gram(&ridged).unwrap_or_else(|| Definite::from_gram_lifted(&ridged));
+        // A Gram matrix squares the condition; where that costs digits, factorise the columns themselves.
+        if constant && self.penalty.is_none() && factor.pivot_ratio() < 1e-3 {
+            let exact = linalg::weighted_factor(&self.x, self.outcome.weights.as_deref());
+            if let Some(definite) = Definite::from_factor(exact) {
+                factor = definite;
+            }
+        }
+        self.curvature = Some(Curvature { matrix, factor });
+    }
+
+    /// Fits the block exactly, with the partner's predictions as offset, from the current coefficients, until the
+    /// scaled gradient is at most `tol` or rounding stops it. The result depends on the offset, hardly on the start.
+    ///
+    /// `first` is the pass at the current coefficients, where the caller has it already.
+    pub fn solve(&mut self, tol: f64, first: Option<Pass>) -> Solved {
+        if self.columns() == 0 {
+            let pass = first.unwrap_or_else(|| self.pass(&DVector::zeros(0)));
+            return Solved { passes: 1, certificate: 0.0, extreme: pass.extreme };
+        }
+        let constant = self.outcome.family == Family::Gaussian;
+        if !constant && self.penalty.is_some() {
+            self.curvature = None;
+        }
+        let mut beta = self.beta.clone();
+        let mut pass = first.unwrap_or_else(|| self.pass(&beta));
+        let mut passes = 1;
+        let mut certificate = self.certificate(&pass.gradient, &beta);
+        let mut fresh = false;
+        let mut stalls = 0;
+        while certificate > tol && passes < MAX_PASSES && stalls < 2 {
+            if self.curvature.is_none() {
+                self.refresh_curvature();
+                fresh = true;
+            }
+            let Some(curvature) = &self.curvature else { break };
+            let step = match &self.penalty {
+                None => curvature.factor.solve(&pass.gradient),
+                Some(penalty) => penalty.step(&curvature.matrix, &curvature.factor, &pass.gradient, &beta, self.weight_sum),
+            };
+            let objective = pass.loss + self.penalty_at(&beta);
+            let slack = 1e-12 * objective.abs();
+            let mut length = 1.0;
+            let (next, next_pass) = loop {
+                let next = &beta + &step * length;
+                let next_pass = self.pass(&next);
+                passes += 1;
+                let better = next_pass.loss + self.penalty_at(&next) <= objective + slack;
+                if better || length < 1e-10 || passes >= MAX_PASSES {
+                    break (next, next_pass);
+                }
+                length *= 0.5;
+            };
+            let next_certificate = self.certificate(&next_pass.gradient, &next);
+            let gain = next_certificate / certificate;
+            if !next_certificate.is_finite() || (gain >= 1.0 && next_pass.loss > pass.loss + slack) {
+                break;
+            }
+            // An old second derivative is worth another sweep only while it still gains digits quickly.
+            if !constant && gain > 0.05 {
+                if fresh && gain > 0.5 {
+                    stalls += 1;
+                }
+                self.return_to(&next);
+                self.curvature = None;
+                fresh = false;
+            } else if constant && gain > 0.5 {
+                stalls += 1;
+            }
+            (beta, pass, certificate) = (next, next_pass, next_certificate);
+            if self.outcome.family == Family::Binomial && pass.extreme > SATURATED {
+                break;
+            }
+        }
+        self.return_to(&beta);
+        self.beta = beta;
+        Solved { passes, certificate, extreme: pass.extreme }
+    }
+
+    /// The exact fit as one Newton step without a sweep to verify it, where that is safe: gaussian without penalty, and
+    /// well conditioned.
+    pub fn exact_step(&mut self, at: &DVector<f64>, pass: &Pass) -> Option<DVector<f64>> {
+        if self.outcome.family != Family::Gaussian || self.penalty.is_some() || self.columns() == 0 {
+            return None;
+        }
+        let metric = self.metric();
+        (metric.pivot_ratio() > 1e-2).then(|| at + metric.solve(&pass.gradient))
+    }
+
+    /// Makes the stored predictions those of `beta`, if the last pass was elsewhere.
+    fn return_to(&mut self, beta: &DVector<f64>) {
+        if self.passed != *beta {
+            self.predict(beta);
+        }
+    }
+
+    /// `X' W X` with the prior weights, on the inner scale.
+    pub fn gram(&self) -> &DMatrix<f64> {
+        &self.gram
+    }
+}
+
+/// Sweeps after which an exact fit gives up: only separated or degenerate data get here.
+const MAX_PASSES: u32 = 60;
+
+/// A linear predictor beyond which a fitted probability is 0 or 1 to rounding.
+pub const SATURATED: f64 = 36.0;
+
+fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
+    let n = x.nrows();
+    &x.as_slice()[j * n + start..j * n + start + rows]
+}
+
+/// `eta = X[start.., ..] beta`, column by column.
+fn multiply(x: &DMatrix<f64>, start: usize, beta: &DVector<f64>, eta: &mut [f64]) {
+    eta.fill(0.0);
+    let rows = eta.len();
+    for (j, b) in beta.iter().enumerate() {
+        if *b != 0.0 {
+            eta.iter_mut().zip(column(x, j, start, rows)).for_each(|(eta, x)| *eta += b * x);
+        }
+    }
+}
+
+/// A sum in four lanes, so that it vectorises; the order is fixed.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 8];
+    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a8.zip(b8) {
+        for lane in 0..8 {
+            lanes[lane] += a[lane] * b[lane];
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, centre: bool) -> Scaling {
+    let mean = |column: &[f64], of: &dyn Fn(f64) -> f64| -> f64 {
+        let sum: f64 = match weights {
+            None => column.iter().map(|x| of(*x)).sum(),
+            Some(weights) => column.iter().zip(weights).map(|(x, w)| w * of(*x)).sum(),
+        };
+        sum / weight_sum
+    };
+    // Values up to 1e150 are allowed, whose squares would overflow.
+    let top = column.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
+    if !(top > 0.0) || !(weight_sum > 0.0) {
+        return Scaling { centre: 0.0, scale: 0.0 };
+    }
+    let mut taken = 0.0;
+    if centre {
+        // Twice: the first mean is off by rounding of the column's size, the second by rounding of its spread.
+        for _ in 0..2 {
+            let shift = mean(column, &|x| x);
+            column.iter_mut().for_each(|x| *x -= shift);
+            taken += shift;
+        }
+    }
+    let scale = mean(column, &|x| (x / top) * (x / top)).sqrt() * top;
+    // What centring leaves of a constant column is rounding.
+    if !(scale > DEPENDENCE * 1e-2 * top) {
+        return Scaling { centre: taken, scale: 0.0 };
+    }
+    column.iter_mut().for_each(|x| *x /= scale);
+    Scaling { centre: taken, scale }
+}
+
+fn independent(x: &DMatrix<f64>, gram: &DMatrix<f64>, weights: Option<&[f64]>, scalings: &[Scaling]) -> Vec<usize> {
+    let all = 0..scalings.len();
+    let live = all.clone().all(|j| scalings[j].scale > 0.0);
+    // The Gram matrix settles the ordinary case at a tenth of the price.
+    if live && Definite::from_gram(gram).is_some_and(|definite| definite.pivot_ratio() > 1e-4) {
+        return all.collect();
+    }
+    let mut factor = linalg::weighted_factor(x, weights);
+    all.filter(|j| scalings[*j].scale == 0.0).for_each(|j| factor.column_mut(j).fill(0.0));
+    linalg::independent_columns(&factor, None, 0, DEPENDENCE)
+}
