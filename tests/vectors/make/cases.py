@@ -121,6 +121,9 @@ PENALISED += [
     penalised("gaussian_lasso_weights_path", _D, "progression", "gaussian", DIABETES_A, DIABETES_B, 1.0, "path", weights="weight"),
     penalised("gaussian_elastic_net_no_intercept", DIABETES, "progression", "gaussian", DIABETES_A, DIABETES_B, 0.5, GAUSSIAN_LAMBDAS, intercept=False),
     penalised("binomial_lasso_proportions", "data/clinics.csv", "share_readmitted", "binomial", ["beds", "teaching", "ward"], ["nurses_per_bed", "distance"], 1.0, [0.08, 0.04, 0.02, 0.005], weights="patients", offset="expected_logit", tags=["proportions"]),
+    penalised("gaussian_lasso_fewer_rows_than_columns", "data/fewer_rows_than_columns.csv", "y", "gaussian", ["x1", "x2", "x3"], ["x4", "x5", "x6"], 1.0, "path", tags=["fewer_rows_than_columns"]),
+    penalised("gaussian_lasso_constant", _D, "progression", "gaussian", ["age", "bmi"], ["s1", "site", "s5"], 1.0, GAUSSIAN_LAMBDAS, tags=["constant"]),
+    penalised("gaussian_ridge_duplicate_across", _D, "progression", "gaussian", ["age", "bmi"], ["bmi_in_tenths", "s5"], 0.0, GAUSSIAN_LAMBDAS, tags=["collinear_across_parties"]),
     penalised("gaussian_lasso_unscaled", "data/unscaled.csv", "cost", "gaussian", UNSCALED_A, UNSCALED_B, 1.0, "path", tags=["unscaled"]),
     penalised("binomial_elastic_net_unscaled", "data/unscaled.csv", "event", "binomial", UNSCALED_A, UNSCALED_B, 0.5, BINOMIAL_LAMBDAS, tags=["unscaled"]),
 ]
