@@ -70,6 +70,8 @@ GLM = [
     case("binomial_collinear_across", "data/admissions_extra.csv", "readmitted", "binomial", ["age", "bmi", "smoker"], ["age_plus_bmi", "creatinine", "insured"], tags=["collinear", "collinear_across_parties"]),
     case("binomial_collinear_within_alice", "data/admissions_extra.csv", "readmitted", "binomial", ["age", "bmi", "age_plus_bmi"], ["creatinine", "insured"], tags=["collinear"]),
     case("binomial_dummies_across", "data/admissions_extra.csv", "readmitted", "binomial", ["age", "region"], ["in_south", "creatinine"], tags=["collinear", "collinear_across_parties"]),
+    case("gaussian_missing", "data/missing.csv", "stay_days", "gaussian", ["age", "smoker", "region"], ["creatinine", "admission", "insured"], tags=["missing"]),
+    case("binomial_missing", "data/missing.csv", "readmitted", "binomial", ["age", "smoker", "region"], ["creatinine", "admission", "insured"], tags=["missing"]),
     # poisson
     case("poisson_admissions", ADMISSIONS, "emergency_visits", "poisson", ADMIT_A, ADMIT_B, offset="log_followup", new_data=ADMISSIONS_NEW),
     case("poisson_no_offset", ADMISSIONS, "emergency_visits", "poisson", ADMIT_A, ADMIT_B),

@@ -139,6 +139,15 @@ def admissions():
     extra["prior_logit"] = fixed(rng.normal(0, 0.4, n), 4)
     write(VECTORS / "admissions_extra.csv", extra)
 
+    # Cells missing at either party, some rows at both; as empty and as NA.
+    holes = {name: list(cells)[:200] for name, cells in columns.items()}
+    rng = np.random.default_rng(602)
+    for name in ["age", "smoker", "region", "creatinine", "admission", "insured"]:
+        for row in rng.choice(200, 7, replace=False):
+            holes[name][row] = rng.choice(["", "NA"])
+    holes["region"][3] = holes["creatinine"][3] = "NA"
+    write(VECTORS / "missing.csv", holes)
+
 
 def clinics():
     """Grouped binomial data: a share of successes with the number of trials as weight."""

@@ -3,8 +3,10 @@
 
 full <- function(x) ifelse(is.finite(x), sprintf("%.17g", x), NA)
 
-read_table <- function(path) {
-  frame <- read.csv(path, check.names = FALSE, colClasses = "character", encoding = "UTF-8")
+# Rows with a missing cell in one of the columns `used` are left out.
+read_table <- function(path, used = character()) {
+  frame <- read.csv(path, check.names = FALSE, colClasses = "character", encoding = "UTF-8", na.strings = c("", "NA"))
+  if (length(used)) frame <- frame[complete.cases(frame[used]), ]
   for (name in names(frame)) {
     cells <- frame[[name]]
     number <- suppressWarnings(as.numeric(cells))
@@ -15,8 +17,10 @@ read_table <- function(path) {
   frame
 }
 
+used_by <- function(case) c(case$outcome, unlist(case$alice), unlist(case$bob), case$weights, case$offset)
+
 design <- function(case, folder) {
-  frame <- read_table(file.path(folder, case$data))
+  frame <- read_table(file.path(folder, case$data), used_by(case))
   columns <- c(unlist(case$alice), unlist(case$bob))
   blocks <- list()
   if (isTRUE(case$intercept)) blocks[[1]] <- matrix(1, nrow(frame), 1, dimnames = list(NULL, "(Intercept)"))
@@ -42,7 +46,7 @@ design <- function(case, folder) {
 
 # The same design by R's own formula machinery, to show that the two agree.
 formula_design <- function(case, folder) {
-  frame <- read_table(file.path(folder, case$data))
+  frame <- read_table(file.path(folder, case$data), used_by(case))
   columns <- c(unlist(case$alice), unlist(case$bob))
   quoted <- paste0("`", columns, "`", collapse = " + ")
   m <- model.matrix(as.formula(paste("~", quoted)), frame)

@@ -7,6 +7,7 @@ beside them (`r`), and how far R and statsmodels are off is recorded.
 
 import csv
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -48,6 +49,13 @@ def read_table(path):
     return {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
 
 
+def complete(case, table):
+    """The rows without a missing cell in any column that the case uses."""
+    used = [case["outcome"], *case["alice"], *case["bob"], *filter(None, [case["weights"], case["offset"]])]
+    keep = [all(cell not in ("", "NA") for cell in row) for row in zip(*(table[name] for name in used))]
+    return {name: [cell for cell, kept in zip(cells, keep) if kept] for name, cells in table.items()}
+
+
 def levels_of(cells):
     return sorted(set(cells), key=lambda level: level.encode())
 
@@ -70,8 +78,8 @@ def outcome_of(cells):
 
 def design(case, data=None):
     """Terms, columns, outcome, weights (or None), offset (or None), rows."""
-    fitted = read_table(VECTORS / case["data"])
-    table = read_table(VECTORS / (data or case["data"]))
+    fitted = complete(case, read_table(VECTORS / case["data"]))
+    table = complete(case, read_table(VECTORS / (data or case["data"])))
     n = len(next(iter(table.values())))
     terms = [("(Intercept)", [1.0] * n)] if case["intercept"] else []
     for name in case["alice"] + case["bob"]:
@@ -310,7 +318,7 @@ def header(case, versions):
 
 def owner(case, place, terms):
     """Which party holds the term at `place`; the intercept is Alice's."""
-    table = read_table(VECTORS / case["data"])
+    table = complete(case, read_table(VECTORS / case["data"]))
     owners = ["alice"] if case["intercept"] else []
     for party in ("alice", "bob"):
         for name in case[party]:
@@ -321,7 +329,11 @@ def owner(case, place, terms):
 
 def dump(path, value):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    # Lists of plain values on one line: a path then reads as a table.
+    text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + re.sub(r",\n\s+", ", ", found[1]) + "]", text)
+    assert json.loads(text) == value
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def check_longley(result):
