@@ -1,0 +1,15 @@
+#!/bin/sh
+# Makes every vector anew: data files, glm, penalised paths, cross-validation. Needs R with glmnet and jsonlite, and the
+# Python packages of requirements.txt. PYTHON chooses the interpreter.
+set -eu
+cd "$(dirname "$0")"
+python="${PYTHON:-python3}"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+"$python" data.py
+"$python" cases.py "$work/cases.json"
+Rscript glm.R "$work/cases.json" .. "$work/glm.json"
+Rscript penalised.R "$work/cases.json" .. "$work/penalised.json"
+rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validation/*.json
+"$python" glm.py "$work/cases.json" "$work/glm.json"
+"$python" penalised.py "$work/cases.json" "$work/penalised.json"
