@@ -83,6 +83,9 @@ pub enum Abort {
     /// The two parties do not hold the same rows, or shared columns differ.
     #[error("{0}")]
     Data(String),
+    /// Our own data were refused. The sentence is for the local terminal: it may quote a cell.
+    #[error("{0}")]
+    OwnData(String),
     /// The study files differ.
     #[error("the study files differ in: {}", .keys.join(", "))]
     Study {
@@ -183,11 +186,19 @@ pub enum PeerFault {
 }
 
 impl Abort {
+    /// The sentence that the peer is told: never one that quotes data.
+    pub fn sentence_for_peer(&self, own: Role) -> String {
+        match self {
+            Abort::OwnData(_) => format!("the data of {own} were refused; the reason is shown there only"),
+            other => other.to_string(),
+        }
+    }
+
     /// The exit code on the side that aborts; the other side, and the demo, exit with the same.
     pub fn exit(&self) -> Exit {
         match self {
             Abort::Peer { .. } => Exit::Peer,
-            Abort::Data(_) => Exit::Data,
+            Abort::Data(_) | Abort::OwnData(_) => Exit::Data,
             Abort::Study { .. } | Abort::Policy { .. } => Exit::Refused,
             Abort::Bug(_) => Exit::Internal,
             Abort::Interrupted(_) => Exit::Interrupted,

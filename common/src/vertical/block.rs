@@ -58,12 +58,37 @@ pub struct Block {
     /// `X' W X` with the prior weights.
     gram: DMatrix<f64>,
     curvature: Option<Curvature>,
+    tables: Option<Tables>,
+    across: Across,
 }
 
 /// The second derivative of the loss at some earlier point, for Newton steps.
 struct Curvature {
     matrix: DMatrix<f64>,
     factor: Definite,
+}
+
+/// Cross tables that stand for the rows: after a basis of one block was sent, predictions travel as a few numbers.
+/// Gaussian only.
+#[derive(Clone)]
+pub struct Tables {
+    /// What to send for coefficients `b` is this times `b`.
+    pub to_peer: DMatrix<f64>,
+    /// `X' W` times the partner's predictions is this times what the partner sent.
+    pub from_peer: DMatrix<f64>,
+    /// `X' W y`.
+    pub score: DVector<f64>,
+    /// `y' W y`.
+    pub total: f64,
+}
+
+/// What the partner's side contributes in table form.
+#[derive(Clone)]
+struct Across {
+    /// `X' W` times the partner's predictions.
+    cross: DVector<f64>,
+    /// What the partner's predictions alone add to the loss.
+    loss: f64,
 }
 
 /// What one sweep over the rows finds at a point.
@@ -111,7 +136,13 @@ impl Block {
         let mut places: Vec<Option<usize>> = kept.into_iter().map(Some).collect();
         if intercept {
             x = x.insert_column(0, 1.0);
-            scalings.insert(0, Scaling { centre: 0.0, scale: 1.0 });
+            scalings.insert(
+                0,
+                Scaling {
+                    centre: 0.0,
+                    scale: 1.0,
+                },
+            );
             places.insert(0, None);
             gram = gram.insert_row(0, 0.0).insert_column(0, 0.0);
             gram[(0, 0)] = weight_sum;
@@ -130,6 +161,11 @@ impl Block {
             beta: DVector::zeros(p),
             gram,
             curvature: None,
+            tables: None,
+            across: Across {
+                cross: DVector::zeros(p),
+                loss: 0.0,
+            },
             outcome,
         }
     }
@@ -205,9 +241,30 @@ impl Block {
         self.predict(&beta);
     }
 
+    /// Per column, its standard deviation about its mean under the present weights; 0 for the intercept. These are the
+    /// units in which a penalty standardises the column.
+    pub fn units(&self) -> Vec<f64> {
+        let weights = self.outcome.weights.as_deref();
+        (0..self.columns())
+            .map(|j| {
+                if self.places[j].is_none() {
+                    return 0.0;
+                }
+                let column = column(&self.x, j, 0, self.rows());
+                let mean = match weights {
+                    None => column.iter().sum::<f64>(),
+                    Some(weights) => dot(column, weights),
+                } / self.weight_sum;
+                (self.gram[(j, j)] / self.weight_sum - mean * mean).max(0.0).sqrt()
+            })
+            .collect()
+    }
+
     /// Changes the case weights, as the folds of cross-validation do; scaling stays.
     pub fn reweight(&mut self, weights: Option<Vec<f64>>, spread: f64) {
-        self.weight_sum = weights.as_ref().map_or(self.rows() as f64, |weights| weights.iter().sum());
+        self.weight_sum = weights
+            .as_ref()
+            .map_or(self.rows() as f64, |weights| weights.iter().sum());
         self.outcome.weights = weights;
         self.outcome.spread = spread;
         self.gram = linalg::gram(&self.x, self.outcome.weights.as_deref());
@@ -220,9 +277,47 @@ impl Block {
         self.curvature = None;
     }
 
-    /// Takes the partner's predictions in.
-    pub fn take(&mut self, other: Vec<f64>) {
-        self.other = other;
+    /// From now on exchanges tables instead of rows; the partner's side starts at zero.
+    pub fn tabulate(&mut self, tables: Tables) {
+        self.across = Across {
+            cross: DVector::zeros(self.columns()),
+            loss: 0.0,
+        };
+        self.tables = Some(tables);
+    }
+
+    /// How many numbers stand for the predictions in an exchange.
+    pub fn exchanged(&self) -> usize {
+        self.tables
+            .as_ref()
+            .map_or(self.rows(), |tables| tables.to_peer.nrows())
+    }
+
+    /// Takes the partner's predictions in; an empty vector stands for zeros. `loss` counts in table form only.
+    pub fn take(&mut self, other: Vec<f64>, loss: f64) {
+        match &self.tables {
+            None if other.is_empty() => self.other.fill(0.0),
+            None => self.other = other,
+            Some(_) if other.is_empty() => {
+                self.across = Across {
+                    cross: DVector::zeros(self.columns()),
+                    loss: 0.0,
+                }
+            }
+            Some(tables) => {
+                self.across = Across {
+                    cross: &tables.from_peer * DVector::from_vec(other),
+                    loss,
+                }
+            }
+        }
+    }
+
+    /// What the predictions at `beta` alone add to the loss in table form.
+    pub fn own_loss(&self, beta: &DVector<f64>) -> f64 {
+        self.tables.as_ref().map_or(0.0, |tables| {
+            0.5 * (&self.gram * beta).dot(beta) - tables.score.dot(beta)
+        })
     }
 
     /// Sets the coefficients.
@@ -232,17 +327,24 @@ impl Block {
 
     /// Own predictions at some coefficients, and the values to send for them.
     pub fn predict(&mut self, beta: &DVector<f64>) -> Vec<f64> {
-        let x = &self.x;
-        self.eta.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, eta)| multiply(x, part * BLOCK_ROWS, beta, eta));
         self.passed = beta.clone();
+        if self.tables.is_some() {
+            return self.outgoing();
+        }
+        let x = &self.x;
+        self.eta
+            .par_chunks_mut(BLOCK_ROWS)
+            .enumerate()
+            .for_each(|(part, eta)| multiply(x, part * BLOCK_ROWS, beta, eta));
         self.outgoing()
     }
 
     /// What to send for the predictions of the last pass.
     pub fn outgoing(&self) -> Vec<f64> {
-        match &self.outcome.hidden {
-            None => self.eta.clone(),
-            Some(hidden) => self.eta.iter().zip(hidden).map(|(eta, hidden)| eta + hidden).collect(),
+        match (&self.tables, &self.outcome.hidden) {
+            (Some(tables), _) => (&tables.to_peer * &self.passed).as_slice().to_vec(),
+            (None, None) => self.eta.clone(),
+            (None, Some(hidden)) => self.eta.iter().zip(hidden).map(|(eta, hidden)| eta + hidden).collect(),
         }
     }
 
@@ -250,7 +352,16 @@ impl Block {
     pub fn pass(&mut self, beta: &DVector<f64>) -> Pass {
         let p = beta.len();
         self.passed = beta.clone();
-        let Block { x, outcome, other, eta, .. } = self;
+        if let Some(tables) = &self.tables {
+            return Pass {
+                gradient: &tables.score - &self.gram * beta - &self.across.cross,
+                loss: 0.5 * tables.total + self.own_loss(beta) + self.across.loss + self.across.cross.dot(beta),
+                extreme: 0.0,
+            };
+        }
+        let Block {
+            x, outcome, other, eta, ..
+        } = self;
         let family = outcome.family;
         let parts: Vec<Pass> = eta
             .par_chunks_mut(BLOCK_ROWS)
@@ -275,10 +386,18 @@ impl Block {
                     extreme = extreme.max(total.abs());
                 }
                 let gradient = DVector::from_fn(p, |j, _| dot(column(x, j, start, eta.len()), residual));
-                Pass { gradient, loss, extreme }
+                Pass {
+                    gradient,
+                    loss,
+                    extreme,
+                }
             })
             .collect();
-        let zero = Pass { gradient: DVector::zeros(p), loss: 0.0, extreme: 0.0 };
+        let zero = Pass {
+            gradient: DVector::zeros(p),
+            loss: 0.0,
+            extreme: 0.0,
+        };
         parts.into_iter().fold(zero, |mut sum, part| {
             sum.gradient += part.gradient;
             sum.loss += part.loss;
@@ -289,7 +408,12 @@ impl Block {
 
     /// Working weights at the predictions of the last pass: prior weight times variance.
     pub fn working_weights(&self) -> Vec<f64> {
-        let Outcome { family, weights, offset, .. } = &self.outcome;
+        let Outcome {
+            family,
+            weights,
+            offset,
+            ..
+        } = &self.outcome;
         (0..self.rows())
             .into_par_iter()
             .with_min_len(BLOCK_ROWS)
@@ -306,19 +430,31 @@ impl Block {
 
     /// Weighted residuals `W (y - mean)` at the predictions of the last pass.
     pub fn residuals(&self) -> Vec<f64> {
-        let Outcome { family, y, weights, offset, .. } = &self.outcome;
+        let Outcome {
+            family,
+            y,
+            weights,
+            offset,
+            ..
+        } = &self.outcome;
         (0..self.rows())
             .map(|row| {
                 let total = self.eta[row] + self.other[row] + offset.as_ref().map_or(0.0, |offset| offset[row]);
                 let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
-                if weight == 0.0 { 0.0 } else { weight * (y[row] - family.at(y[row], total).mean) }
+                if weight == 0.0 {
+                    0.0
+                } else {
+                    weight * (y[row] - family.at(y[row], total).mean)
+                }
             })
             .collect()
     }
 
     /// The penalty of this block at some coefficients, times the sum of the weights.
     pub fn penalty_at(&self, beta: &DVector<f64>) -> f64 {
-        self.penalty.as_ref().map_or(0.0, |penalty| self.weight_sum * penalty.at(beta))
+        self.penalty
+            .as_ref()
+            .map_or(0.0, |penalty| self.weight_sum * penalty.at(beta))
     }
 
     /// The largest scaled gradient of the block, or violation of its optimality conditions under a penalty.
@@ -330,20 +466,31 @@ impl Block {
             None => gradient.amax() / self.weight_sum,
             Some(penalty) => penalty.violation(&(gradient / self.weight_sum), beta),
         };
-        if self.columns() == 0 { 0.0 } else { worst / self.outcome.spread }
+        if self.columns() == 0 {
+            0.0
+        } else {
+            worst / self.outcome.spread
+        }
     }
 
     /// The size below which a coefficient counts as zero when its change is judged: a tenth of a rough standard error.
     pub fn change_floor(&self) -> f64 {
         let spread = self.outcome.spread;
-        let unit = if self.outcome.family.estimates_dispersion() { spread } else { 1.0 / spread };
+        let unit = if self.outcome.family.estimates_dispersion() {
+            spread
+        } else {
+            1.0 / spread
+        };
         0.1 * unit / self.weight_sum.sqrt()
     }
 
     /// The largest relative change between two points.
     pub fn change(&self, from: &DVector<f64>, to: &DVector<f64>) -> f64 {
         let floor = self.change_floor();
-        from.iter().zip(to.iter()).map(|(a, b)| (a - b).abs() / a.abs().max(b.abs()).max(floor)).fold(0.0, f64::max)
+        from.iter()
+            .zip(to.iter())
+            .map(|(a, b)| (a - b).abs() / a.abs().max(b.abs()).max(floor))
+            .fold(0.0, f64::max)
     }
 
     /// The factor of the second derivative that Newton steps use, computed where it is missing.
@@ -358,7 +505,11 @@ impl Block {
 
     fn refresh_curvature(&mut self) {
         let constant = self.outcome.family == Family::Gaussian;
-        let matrix = if constant { self.gram.clone() } else { linalg::gram(&self.x, Some(&self.working_weights())) };
+        let matrix = if constant {
+            self.gram.clone()
+        } else {
+            linalg::gram(&self.x, Some(&self.working_weights()))
+        };
         let ridged = match &self.penalty {
             Some(penalty) => penalty.ridged(&matrix, self.weight_sum),
             None => matrix.clone(),
@@ -381,12 +532,13 @@ impl Block {
     pub fn solve(&mut self, tol: f64, first: Option<Pass>) -> Solved {
         if self.columns() == 0 {
             let pass = first.unwrap_or_else(|| self.pass(&DVector::zeros(0)));
-            return Solved { passes: 1, certificate: 0.0, extreme: pass.extreme };
+            return Solved {
+                passes: 1,
+                certificate: 0.0,
+                extreme: pass.extreme,
+            };
         }
         let constant = self.outcome.family == Family::Gaussian;
-        if !constant && self.penalty.is_some() {
-            self.curvature = None;
-        }
         let mut beta = self.beta.clone();
         let mut pass = first.unwrap_or_else(|| self.pass(&beta));
         let mut passes = 1;
@@ -401,7 +553,13 @@ impl Block {
             let Some(curvature) = &self.curvature else { break };
             let step = match &self.penalty {
                 None => curvature.factor.solve(&pass.gradient),
-                Some(penalty) => penalty.step(&curvature.matrix, &curvature.factor, &pass.gradient, &beta, self.weight_sum),
+                Some(penalty) => penalty.step(
+                    &curvature.matrix,
+                    &curvature.factor,
+                    &pass.gradient,
+                    &beta,
+                    self.weight_sum,
+                ),
             };
             let objective = pass.loss + self.penalty_at(&beta);
             let slack = 1e-12 * objective.abs();
@@ -439,7 +597,11 @@ impl Block {
         }
         self.return_to(&beta);
         self.beta = beta;
-        Solved { passes, certificate, extreme: pass.extreme }
+        Solved {
+            passes,
+            certificate,
+            extreme: pass.extreme,
+        }
     }
 
     /// The exact fit as one Newton step without a sweep to verify it, where that is safe: gaussian without penalty, and
@@ -482,7 +644,9 @@ fn multiply(x: &DMatrix<f64>, start: usize, beta: &DVector<f64>, eta: &mut [f64]
     let rows = eta.len();
     for (j, b) in beta.iter().enumerate() {
         if *b != 0.0 {
-            eta.iter_mut().zip(column(x, j, start, rows)).for_each(|(eta, x)| *eta += b * x);
+            eta.iter_mut()
+                .zip(column(x, j, start, rows))
+                .for_each(|(eta, x)| *eta += b * x);
         }
     }
 }
@@ -511,7 +675,10 @@ fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, cen
     // Values up to 1e150 are allowed, whose squares would overflow.
     let top = column.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
     if !(top > 0.0) || !(weight_sum > 0.0) {
-        return Scaling { centre: 0.0, scale: 0.0 };
+        return Scaling {
+            centre: 0.0,
+            scale: 0.0,
+        };
     }
     let mut taken = 0.0;
     if centre {
@@ -525,7 +692,10 @@ fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, cen
     let scale = mean(column, &|x| (x / top) * (x / top)).sqrt() * top;
     // What centring leaves of a constant column is rounding.
     if !(scale > DEPENDENCE * 1e-2 * top) {
-        return Scaling { centre: taken, scale: 0.0 };
+        return Scaling {
+            centre: taken,
+            scale: 0.0,
+        };
     }
     column.iter_mut().for_each(|x| *x /= scale);
     Scaling { centre: taken, scale }
@@ -539,6 +709,7 @@ fn independent(x: &DMatrix<f64>, gram: &DMatrix<f64>, weights: Option<&[f64]>, s
         return all.collect();
     }
     let mut factor = linalg::weighted_factor(x, weights);
-    all.filter(|j| scalings[*j].scale == 0.0).for_each(|j| factor.column_mut(j).fill(0.0));
+    all.filter(|j| scalings[*j].scale == 0.0)
+        .for_each(|j| factor.column_mut(j).fill(0.0));
     linalg::independent_columns(&factor, None, 0, DEPENDENCE)
 }

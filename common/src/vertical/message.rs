@@ -41,6 +41,8 @@ pub enum Body {
     Basis(Basis),
     /// What the receiver of the basis returns.
     Table(Table),
+    /// Columns of the basis turned out to depend on the receiver's: the fit is to be redone with this many fewer.
+    Redo(u32),
     /// The sender's results.
     Results(Results),
     /// Nothing to say, go on.
@@ -76,6 +78,8 @@ pub struct Shared {
     pub offset: Option<Digest>,
     /// The same of the case weights.
     pub weights: Option<Digest>,
+    /// The same of the folds.
+    pub folds: Option<Digest>,
     /// Columns of the sender's block that take part, the intercept included.
     pub columns: u32,
 }
@@ -101,6 +105,8 @@ pub enum HeldKind {
     Weights,
     /// Only the scale of the outcome.
     Scale,
+    /// Predictions of the null model, less the outcome: what the first partial predictions of a path would be.
+    NullResidual,
 }
 
 /// See [`Body::Partial`].
@@ -114,6 +120,8 @@ pub struct Partial {
     pub values: Vec<f64>,
     /// The sender's penalty at its coefficients.
     pub penalty: f64,
+    /// In table form, what the sender's predictions alone add to the loss; 0 otherwise.
+    pub loss: f64,
     /// Largest relative change of the sender's coefficients since its last partial predictions.
     pub change: f64,
     /// Scaled gradient of the sender's block at the point of the last exchange.
@@ -159,12 +167,23 @@ pub struct Table {
 /// See [`Body::Results`].
 #[derive(Clone, PartialEq)]
 pub struct Results {
-    /// What the sender's centring takes from the intercept.
-    pub shift: f64,
-    /// Fit statistics, from the party that computes them.
+    /// One for each fit to all rows, in order.
+    pub fits: Vec<FitEnd>,
+    /// Errors of the cross-validation fits, in order, from the side that can compute them.
+    pub fold_errors: Vec<f64>,
+    /// Fit statistics, from Alice.
     pub statistics: Option<crate::fit::Statistics>,
     /// The sender's rows of the coefficient table, when the study shares them.
     pub coefficients: Option<Vec<crate::fit::Coefficient>>,
+}
+
+/// How one fit ended, as one side sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FitEnd {
+    /// What the sender's centring takes from the intercept.
+    pub shift: f64,
+    /// Scaled gradient, or violation of the optimality conditions, of the sender's block.
+    pub certificate: f64,
 }
 
 impl Body {
@@ -181,6 +200,7 @@ impl Body {
             Body::Ended(_) => "the end of the iteration",
             Body::Basis(_) => "a part of the basis",
             Body::Table(_) => "a projection table",
+            Body::Redo(_) => "a call to redo the fit",
             Body::Results(_) => "results",
             Body::Go => "a go-ahead",
         }
@@ -190,12 +210,13 @@ impl Body {
 impl Discloses for Message {
     fn discloses(&self) -> Vec<Declaration> {
         match &self.body {
-            Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Go => vec![],
+            Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => vec![],
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {
                 HeldKind::Outcome => vec![Declaration::Outcome, Declaration::Summary],
                 HeldKind::Weights => vec![Declaration::Weights],
                 HeldKind::Scale => vec![Declaration::Summary],
+                HeldKind::NullResidual => vec![Declaration::PartialPrediction, Declaration::Summary],
             },
             Body::LargestGradient(_) => vec![Declaration::Summary],
             Body::Partial(_) => vec![Declaration::PartialPrediction, Declaration::Summary],

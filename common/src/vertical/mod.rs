@@ -5,3 +5,4 @@ pub mod block;
 pub mod message;
 pub mod meter;
 pub mod penalty;
+pub mod std_err;

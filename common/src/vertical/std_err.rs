@@ -1,0 +1,345 @@
+//! Standard errors and one joint Newton step, by the projection exchange.
+//!
+//! With `A` and `B` the weighted columns `W^1/2 X` of the two parties, the covariance of one party's coefficients is
+//! `(A' (I - P_B) A)^-1` times the dispersion. The sender streams an orthonormal, randomly rotated basis `Q` of its
+//! columns; the receiver stacks it beside its own columns and keeps the R factor of all of them, block of rows by block
+//! of rows. From that one small triangle it reads its own covariance, and it returns the R factor of `(I - P_B) Q`,
+//! from which the sender reads its own: `A = Q T^-1` for a `T` that only the sender knows.
+//!
+//! Working through R factors throughout keeps the digits of ill-conditioned data that a formula such as
+//! `I - Q' P_B Q` loses.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+use rand_distr::StandardNormal;
+
+use crate::linalg::{self, DEPENDENCE, Triangle};
+
+/// Columns of one party in the form in which its coefficients are reported: `inner + 1 * centres'`, scaled inner columns
+/// before centring. The intercept, where there is one, is an inner column of ones with centre 0.
+#[derive(Clone)]
+pub struct Reported<'a> {
+    /// Inner columns, `n x p`.
+    pub inner: &'a DMatrix<f64>,
+    /// What centring took out, in units of the scale.
+    pub centres: Vec<f64>,
+    /// Working weights, `n`.
+    pub weights: &'a [f64],
+}
+
+/// The sender's side: a basis of its columns, given out block by block.
+pub struct Sender {
+    /// `A T` is the basis.
+    transform: DMatrix<f64>,
+    factor: DMatrix<f64>,
+    rotation: DMatrix<f64>,
+    centres: Vec<f64>,
+    with_centres: bool,
+}
+
+/// What a party learns from the exchange about its own coefficients, in inner units.
+#[derive(Debug, Clone)]
+pub struct Inference {
+    /// A square root `S` with covariance `S S'` before the dispersion, `p x p`.
+    pub root: DMatrix<f64>,
+    /// The joint Newton step.
+    pub step: DVector<f64>,
+}
+
+impl Sender {
+    /// For the party's columns. The rotation is drawn from `rng`, so that the basis shows the column space and not the
+    /// order of a factorisation.
+    ///
+    /// `with_centres` is for the party without the intercept: its reported columns span another space than its inner
+    /// ones.
+    pub fn new(columns: &Reported<'_>, with_centres: bool, rng: &mut impl Rng) -> Option<Sender> {
+        let p = columns.inner.ncols();
+        let mut triangle = Triangle::new(p);
+        for part in linalg::parts(columns.inner.nrows()) {
+            for rows in linalg::blocks(part) {
+                triangle.push(weighted(columns, rows.start, rows.len(), with_centres));
+            }
+        }
+        let factor = triangle.finish();
+        if factor.nrows() < p || (0..p).any(|j| factor[(j, j)] == 0.0) {
+            return None;
+        }
+        let gaussian = DMatrix::from_fn(p, p, |_, _| rng.sample::<f64, _>(StandardNormal));
+        // The Q factor of a Gaussian matrix is uniform over rotations, up to signs.
+        let rotation = gaussian.qr().q();
+        let mut transform = rotation.clone();
+        factor.solve_upper_triangular_mut(&mut transform);
+        Some(Sender {
+            transform,
+            factor,
+            rotation,
+            centres: columns.centres.clone(),
+            with_centres,
+        })
+    }
+
+    /// Rows `start..start + rows` of the basis.
+    pub fn rows(&self, columns: &Reported<'_>, start: usize, rows: usize) -> DMatrix<f64> {
+        weighted(columns, start, rows, self.with_centres) * &self.transform
+    }
+
+    /// What the sender learns from the receiver's answer: `factor` is the R factor of the projected basis, `score` the
+    /// projected basis times the working residual.
+    pub fn learn(&self, factor: &DMatrix<f64>, score: &DVector<f64>) -> Option<Inference> {
+        // A = Q T^-1 with T^-1 = rotation' factor, so A'(I-P)A = (R_E T^-1)' (R_E T^-1).
+        let p = factor.ncols();
+        if factor.shape() != (p, p) || score.len() != p {
+            return None;
+        }
+        let mut step = score.clone();
+        if !factor.tr_solve_upper_triangular_mut(&mut step) || !factor.solve_upper_triangular_mut(&mut step) {
+            return None;
+        }
+        let mut root = DMatrix::identity(p, p);
+        if !factor.solve_upper_triangular_mut(&mut root) {
+            return None;
+        }
+        Some(Inference {
+            root: &self.transform * root,
+            step: &self.transform * step,
+        })
+    }
+
+    /// Which of the sender's columns depend on the receiver's, given the R factor of the projected basis.
+    pub fn dependent(&self, factor: &DMatrix<f64>) -> Vec<usize> {
+        let projected = factor * self.rotation.transpose() * &self.factor;
+        let lengths: Vec<f64> = self.factor.column_iter().map(|column| column.norm()).collect();
+        let kept = linalg::independent_columns(&projected, Some(&lengths), 0, DEPENDENCE.sqrt() * 1e-3);
+        (0..self.factor.ncols()).filter(|j| !kept.contains(j)).collect()
+    }
+
+    /// The centres of the sender's columns.
+    pub fn centres(&self) -> &[f64] {
+        &self.centres
+    }
+}
+
+/// The receiver's side: one triangle of everything.
+pub struct Receiver {
+    basis: usize,
+    own: usize,
+    triangle: Triangle,
+    centres: Vec<f64>,
+    with_centres: bool,
+}
+
+/// What the receiver reads off its triangle.
+pub struct Reading {
+    /// R factor of the basis after the receiver's columns were projected out, `basis x basis`.
+    pub factor: DMatrix<f64>,
+    /// The projected basis times the working residual.
+    pub score: DVector<f64>,
+    /// Sum of squares of the working residual that neither side's columns explain.
+    pub residual: f64,
+    /// Own columns that depend on the basis; nothing else of the reading counts where there are any.
+    pub dependent: Vec<usize>,
+    /// Own covariance and Newton step.
+    pub inference: Inference,
+}
+
+impl Receiver {
+    /// For a basis of so many columns beside own columns. `with_centres` is for the party without the intercept.
+    pub fn new(basis: usize, columns: &Reported<'_>, with_centres: bool) -> Receiver {
+        let own = columns.inner.ncols();
+        Receiver {
+            basis,
+            own,
+            triangle: Triangle::new(basis + own + 2),
+            centres: columns.centres.clone(),
+            with_centres,
+        }
+    }
+
+    /// Takes rows `start..` of the basis in; `working` is the working residual `W^-1/2 W (y - mean)` of all rows.
+    pub fn push(&mut self, columns: &Reported<'_>, start: usize, basis: DMatrix<f64>, working: &[f64]) {
+        let rows = basis.nrows();
+        let mut block = DMatrix::zeros(rows, self.basis + self.own + 2);
+        block.columns_mut(0, self.basis).copy_from(&basis);
+        block
+            .columns_mut(self.basis, self.own)
+            .copy_from(&weighted(columns, start, rows, false));
+        for i in 0..rows {
+            block[(i, self.basis + self.own)] = columns.weights[start + i].sqrt();
+            block[(i, self.basis + self.own + 1)] = working[start + i];
+        }
+        self.triangle.push(block);
+    }
+
+    /// Reads the result off once all rows have come.
+    pub fn finish(self) -> Option<Reading> {
+        let (q, p) = (self.basis, self.own);
+        let all = square(self.triangle.finish(), q + p + 2);
+        let basis = all.columns(0, q).into_owned();
+        let inner = all.columns(q, p).into_owned();
+        let ones = all.column(q + p).into_owned();
+        let working = all.column(q + p + 1).into_owned();
+        let mut reported = inner.clone();
+        if self.with_centres {
+            for (j, centre) in self.centres.iter().enumerate() {
+                reported.column_mut(j).axpy(*centre, &ones, 1.0);
+            }
+        }
+        // The small columns of the triangle have the inner products of the long ones, so everything below is exact.
+        let beside = |first: &DMatrix<f64>, second: &DMatrix<f64>| {
+            let mut joined = DMatrix::zeros(q + p + 2, q + p + 1);
+            joined.columns_mut(0, first.ncols()).copy_from(first);
+            joined.columns_mut(first.ncols(), second.ncols()).copy_from(second);
+            joined.set_column(q + p, &working);
+            square(linalg::upper_factor(&joined), q + p + 1)
+        };
+        let lengths: Vec<f64> = basis
+            .column_iter()
+            .chain(inner.column_iter())
+            .map(|column| column.norm())
+            .collect();
+        let own_last = beside(&basis, &inner);
+        let kept = linalg::independent_columns(
+            &own_last.columns(0, q + p).into_owned(),
+            Some(&lengths),
+            q,
+            DEPENDENCE.sqrt() * 1e-3,
+        );
+        let dependent: Vec<usize> = (0..p).filter(|j| !kept.contains(&(q + j))).collect();
+        let basis_last = beside(&reported, &basis);
+        let factor = basis_last.view((p, p), (q, q)).into_owned();
+        let score = factor.transpose() * basis_last.view((p, q + p), (q, 1)).column(0);
+        let own_factor = own_last.view((q, q), (p, p)).into_owned();
+        let inference = if dependent.is_empty() {
+            let mut root = DMatrix::identity(p, p);
+            let mut step = own_last.view((q, q + p), (p, 1)).column(0).into_owned();
+            let solved =
+                own_factor.solve_upper_triangular_mut(&mut root) && own_factor.solve_upper_triangular_mut(&mut step);
+            if !solved {
+                return None;
+            }
+            Inference { root, step }
+        } else {
+            Inference {
+                root: DMatrix::zeros(p, p),
+                step: DVector::zeros(p),
+            }
+        };
+        let residual = own_last[(q + p, q + p)].powi(2);
+        Some(Reading {
+            factor,
+            score,
+            residual,
+            dependent,
+            inference,
+        })
+    }
+}
+
+/// An R factor with rows of zeros below, where there were fewer rows than columns.
+fn square(factor: DMatrix<f64>, size: usize) -> DMatrix<f64> {
+    let rows = factor.nrows().min(size);
+    let mut square = DMatrix::zeros(size, size);
+    square.rows_mut(0, rows).copy_from(&factor.rows(0, rows));
+    square
+}
+
+fn weighted(columns: &Reported<'_>, start: usize, rows: usize, with_centres: bool) -> DMatrix<f64> {
+    let mut block = columns.inner.rows(start, rows).into_owned();
+    if with_centres {
+        block
+            .column_iter_mut()
+            .zip(&columns.centres)
+            .for_each(|(mut column, centre)| column.add_scalar_mut(*centre));
+    }
+    linalg::scale_rows(&mut block, &columns.weights[start..start + rows]);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    proptest! {
+        #[test]
+        fn both_parties_read_the_pooled_covariance_and_newton_step(
+            p in 1_usize..5, q in 0_usize..5, seed in 0_u64..300, alice_sends: bool
+        ) {
+            let n = 200;
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut draw = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0_f64));
+            let alice = draw(n, p).insert_column(0, 1.0);
+            let mut bob = draw(n, q);
+            let centres: Vec<f64> = draw(1, q).iter().map(|c| 10.0 * c).collect();
+            let weights: Vec<f64> = draw(1, n).iter().map(|w| w.abs() + 0.1).collect();
+            let working: Vec<f64> = draw(1, n).iter().copied().collect();
+            let mut pooled = DMatrix::zeros(n, p + 1 + q);
+            pooled.columns_mut(0, p + 1).copy_from(&alice);
+            for j in 0..q {
+                pooled.set_column(p + 1 + j, &bob.column(j).add_scalar(centres[j]));
+            }
+            linalg::scale_rows(&mut pooled, &weights);
+            let covariance = (pooled.transpose() * &pooled).try_inverse().unwrap();
+            let step = &covariance * pooled.transpose() * DVector::from_vec(working.clone());
+            if q == 0 { bob = DMatrix::zeros(n, 0); }
+            let at_alice = Reported { inner: &alice, centres: vec![0.0; p + 1], weights: &weights };
+            let at_bob = Reported { inner: &bob, centres: centres.clone(), weights: &weights };
+            let (from, to) = if alice_sends { (&at_alice, &at_bob) } else { (&at_bob, &at_alice) };
+            prop_assume!(from.inner.ncols() > 0);
+            let sender = Sender::new(from, !alice_sends, &mut rng).unwrap();
+            let mut receiver = Receiver::new(from.inner.ncols(), to, alice_sends);
+            for start in (0..n).step_by(64) {
+                let rows = 64.min(n - start);
+                receiver.push(to, start, sender.rows(from, start, rows), &working);
+            }
+            let reading = receiver.finish().unwrap();
+            let learnt = sender.learn(&reading.factor, &reading.score).unwrap();
+            prop_assert!(reading.dependent.is_empty() && sender.dependent(&reading.factor).is_empty());
+            let (a, b) = if alice_sends { (&learnt, &reading.inference) } else { (&reading.inference, &learnt) };
+            let check = |inference: &Inference, start: usize, size: usize| {
+                let expected = covariance.view((start, start), (size, size));
+                let got = &inference.root * inference.root.transpose();
+                ((got - expected).amax(), (&inference.step - step.rows(start, size)).amax())
+            };
+            for (covariance_error, step_error) in [check(a, 0, p + 1), check(b, p + 1, q)] {
+                prop_assert!(covariance_error < 1e-9 && step_error < 1e-9, "{covariance_error} {step_error}");
+            }
+            let fitted = &pooled * &step;
+            let rest: f64 = working.iter().zip(fitted.iter()).map(|(z, f)| (z - f) * (z - f)).sum();
+            prop_assert!((reading.residual - rest).abs() < 1e-9 * rest.max(1.0));
+        }
+    }
+
+    #[test]
+    fn a_column_of_the_receiver_that_depends_on_the_sender_is_named() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let n = 100;
+        let alice = DMatrix::from_fn(n, 3, |_, _| rng.random_range(-1.0..1.0_f64)).insert_column(0, 1.0);
+        let mut bob = DMatrix::from_fn(n, 3, |_, _| rng.random_range(-1.0..1.0_f64));
+        let sum = alice.column(1) - alice.column(3) * 2.0 + bob.column(0);
+        bob.set_column(1, &sum);
+        let weights = vec![1.0; n];
+        let working = vec![0.5; n];
+        let at_alice = Reported {
+            inner: &alice,
+            centres: vec![0.0; 4],
+            weights: &weights,
+        };
+        let at_bob = Reported {
+            inner: &bob,
+            centres: vec![0.0; 3],
+            weights: &weights,
+        };
+        let sender = Sender::new(&at_alice, false, &mut rng).unwrap();
+        let mut receiver = Receiver::new(4, &at_bob, true);
+        receiver.push(&at_bob, 0, sender.rows(&at_alice, 0, n), &working);
+        assert_eq!(receiver.finish().unwrap().dependent, [1]);
+        let sender = Sender::new(&at_bob, true, &mut rng).unwrap();
+        let mut receiver = Receiver::new(3, &at_alice, false);
+        receiver.push(&at_alice, 0, sender.rows(&at_bob, 0, n), &working);
+        let reading = receiver.finish().unwrap();
+        assert_eq!(sender.dependent(&reading.factor), [1]);
+    }
+}
