@@ -3,6 +3,7 @@
 //! Nothing here opens a socket or a file, looks at a clock or starts a thread of its own. Messages, deadlines and
 //! randomness go in, results come out. The modules stand in the order in which data flows.
 
+pub mod data;
 pub mod exit;
 pub mod fit;
 pub mod glm;

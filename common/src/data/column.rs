@@ -1,0 +1,825 @@
+//! What a cell means: the rules by which a column becomes numeric, boolean or categorical.
+//!
+//! Every cell a number: numeric. Every cell `true` or `false` in any case: boolean. No cell a number: categorical, levels
+//! in byte order. A mixture is refused. Empty or `NA` is missing. Declared levels come before all of these rules.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::align::Mask;
+use super::error::few;
+use super::{DataError, Place};
+
+/// Most levels of a column whose levels are not declared.
+pub const MAX_LEVELS: usize = 10_000;
+
+/// The code of a missing value among the codes of [`Values::Categorical`].
+pub const MISSING: u32 = u32::MAX;
+
+/// One named column.
+#[derive(Clone, PartialEq)]
+pub struct Column {
+    /// The name in the header, as it stands there.
+    pub name: String,
+    /// The cells.
+    pub values: Values,
+}
+
+/// The cells of a column by kind.
+#[derive(Clone, PartialEq)]
+pub enum Values {
+    /// Finite numbers; NaN marks a missing value.
+    Numeric(Vec<f64>),
+    /// Truth values; `None` is missing.
+    Boolean(Vec<Option<bool>>),
+    /// Levels by code.
+    Categorical {
+        /// Index into `levels` by row; [`MISSING`] is missing.
+        codes: Vec<u32>,
+        /// The levels; the first is the reference.
+        levels: Vec<String>,
+        /// Whether the study declares the levels: then they are kept even where no row has them.
+        declared: bool,
+    },
+}
+
+impl Values {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Numeric(values) => values.len(),
+            Values::Boolean(values) => values.len(),
+            Values::Categorical { codes, .. } => codes.len(),
+        }
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the column holds, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Values::Numeric(_) => "numbers",
+            Values::Boolean(_) => "truth values",
+            Values::Categorical { .. } => "text",
+        }
+    }
+
+    /// Whether `row` has no value.
+    pub fn is_missing(&self, row: usize) -> bool {
+        match self {
+            Values::Numeric(values) => values.get(row).is_none_or(|value| value.is_nan()),
+            Values::Boolean(values) => values.get(row).is_none_or(Option::is_none),
+            Values::Categorical { codes, .. } => codes.get(row).is_none_or(|&code| code == MISSING),
+        }
+    }
+
+    pub(super) fn mark_missing(&self, mask: &mut Mask) {
+        (0..self.len())
+            .filter(|&row| self.is_missing(row))
+            .for_each(|row| mask.set(row));
+    }
+
+    /// `numbers` is memory that the numeric columns of one frame use in turn.
+    pub(super) fn reorder(&mut self, order: &[u32], numbers: &mut Vec<f64>) {
+        match self {
+            Values::Numeric(values) => {
+                numbers.clear();
+                numbers.extend(order.iter().map(|&row| values[row as usize]));
+                std::mem::swap(values, numbers);
+            }
+            Values::Boolean(values) => *values = order.iter().map(|&row| values[row as usize]).collect(),
+            Values::Categorical { codes, .. } => *codes = order.iter().map(|&row| codes[row as usize]).collect(),
+        }
+    }
+}
+
+/// Sizes only: the cells are the data that must not leave.
+impl fmt::Debug for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Column")
+            .field("name", &self.name)
+            .field("values", &self.values)
+            .finish()
+    }
+}
+
+/// Sizes only: the cells are the data that must not leave.
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Values::Categorical { codes, levels, .. } => {
+                write!(f, "Categorical(rows: {}, levels: {})", codes.len(), levels.len())
+            }
+            Values::Numeric(values) => write!(f, "Numeric(rows: {})", values.len()),
+            Values::Boolean(values) => write!(f, "Boolean(rows: {})", values.len()),
+        }
+    }
+}
+
+/// Grows one column cell by cell and finds its kind.
+///
+/// With [`ColumnBuilder::finish`] the kind is known when all cells have come. With [`ColumnBuilder::batch`], for streams,
+/// the first cell that is not missing decides, and text needs declared levels.
+pub struct ColumnBuilder {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Unknown {
+        missing: usize,
+    },
+    Numeric {
+        values: Vec<f64>,
+        first: Place,
+    },
+    Boolean {
+        values: Vec<Option<bool>>,
+        first: Place,
+    },
+    Text(Text),
+    Declared {
+        codes: Vec<u32>,
+        levels: Vec<String>,
+        known: HashMap<Box<[u8]>, u32>,
+    },
+}
+
+#[derive(Default)]
+struct Text {
+    codes: Vec<u32>,
+    levels: Vec<String>,
+    known: HashMap<Box<[u8]>, u32>,
+    last: Option<u32>,
+    first: Option<Place>,
+    /// Whether the file itself says that this is text.
+    typed: bool,
+}
+
+impl Text {
+    fn after(missing: usize, typed: bool) -> Text {
+        Text {
+            codes: vec![MISSING; missing],
+            typed,
+            ..Text::default()
+        }
+    }
+
+    fn push(&mut self, name: &str, cell: &[u8], place: Place) -> Result<(), DataError> {
+        // Neighbouring rows often hold the same level, and comparing is cheaper than hashing.
+        if let Some(last) = self.last
+            && self.levels[last as usize].as_bytes() == cell
+        {
+            self.codes.push(last);
+            return Ok(());
+        }
+        let code = match self.known.get(cell) {
+            Some(&code) => code,
+            None => {
+                let level = utf8(name, cell, place)?;
+                if self.levels.len() == MAX_LEVELS {
+                    return Err(DataError::TooManyLevels {
+                        column: name.to_owned(),
+                        most: MAX_LEVELS,
+                    });
+                }
+                let code = self.levels.len() as u32;
+                self.levels.push(level.to_owned());
+                self.known.insert(cell.into(), code);
+                code
+            }
+        };
+        self.first.get_or_insert(place);
+        self.last = Some(code);
+        self.codes.push(code);
+        Ok(())
+    }
+
+    /// Booleans where all levels say so, else levels in byte order.
+    fn finish(mut self, name: &str) -> Result<Values, DataError> {
+        if !self.typed {
+            if let Some(first) = self.first
+                && self.levels.iter().all(|level| number_with_comma(level))
+            {
+                let text = self.levels.swap_remove(0);
+                return Err(DataError::Comma {
+                    column: name.to_owned(),
+                    place: first,
+                    text,
+                });
+            }
+            let truth: Option<Vec<bool>> = self.levels.iter().map(|level| truth(level.as_bytes())).collect();
+            if let Some(truth) = truth {
+                return Ok(Values::Boolean(
+                    self.codes
+                        .iter()
+                        .map(|&code| truth.get(code as usize).copied())
+                        .collect(),
+                ));
+            }
+        }
+        let mut order: Vec<u32> = (0..self.levels.len() as u32).collect();
+        order.sort_by(|&a, &b| self.levels[a as usize].cmp(&self.levels[b as usize]));
+        let mut rank = vec![0; order.len()];
+        for (place, &code) in order.iter().enumerate() {
+            rank[code as usize] = place as u32;
+        }
+        for code in &mut self.codes {
+            *code = rank.get(*code as usize).copied().unwrap_or(MISSING);
+        }
+        self.levels.sort();
+        Ok(Values::Categorical {
+            codes: self.codes,
+            levels: self.levels,
+            declared: false,
+        })
+    }
+}
+
+/// What one cell of a text file says.
+enum Cell {
+    Missing,
+    Number(f64),
+    NotFinite,
+    Overflow,
+    Text,
+}
+
+impl ColumnBuilder {
+    /// A column whose kind the cells decide.
+    pub fn new(name: impl Into<String>) -> ColumnBuilder {
+        ColumnBuilder {
+            name: name.into(),
+            kind: Kind::Unknown { missing: 0 },
+        }
+    }
+
+    /// A categorical column with declared levels, of which the first is the reference.
+    ///
+    /// # Errors
+    ///
+    /// Fewer than two levels, an empty level, or one that stands there twice.
+    pub fn with_levels(name: impl Into<String>, levels: &[String]) -> Result<ColumnBuilder, DataError> {
+        let name = name.into();
+        let refuse = |problem: String| {
+            Err(DataError::Levels {
+                column: name.clone(),
+                problem,
+            })
+        };
+        if levels.len() < 2 {
+            return refuse(format!("are {}; at least 2 are needed", levels.len()));
+        }
+        let mut known = HashMap::new();
+        for (code, level) in levels.iter().enumerate() {
+            if level.is_empty() {
+                return refuse("have an empty one, which marks a missing value".to_owned());
+            }
+            if known.insert(level.as_bytes().into(), code as u32).is_some() {
+                return refuse(format!("have `{}` twice", super::error::shown(level)));
+            }
+        }
+        Ok(ColumnBuilder {
+            name,
+            kind: Kind::Declared {
+                codes: Vec::new(),
+                levels: levels.to_vec(),
+                known,
+            },
+        })
+    }
+
+    /// The name of the column.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Appends a cell of a text file, to which all rules apply.
+    ///
+    /// # Errors
+    ///
+    /// A mixture of kinds, a word for infinity or not-a-number, a number beyond range, a level that is not declared.
+    #[inline]
+    pub fn cell(&mut self, cell: &[u8], place: Place) -> Result<(), DataError> {
+        if let Kind::Declared { .. } = self.kind {
+            return self.declared(cell, place);
+        }
+        match read(cell) {
+            Cell::Number(value) => self.number(value, place),
+            Cell::Missing => {
+                self.missing();
+                Ok(())
+            }
+            Cell::Text => self.text(cell, place, false),
+            Cell::NotFinite => Err(DataError::NotFinite {
+                column: self.name.clone(),
+                place,
+                text: lossy(cell),
+            }),
+            Cell::Overflow => Err(DataError::TooLarge {
+                column: self.name.clone(),
+                place,
+                value: lossy(cell),
+            }),
+        }
+    }
+
+    /// Appends a cell of a file that says itself that the column is text; `1` is a level there, and not a number.
+    ///
+    /// # Errors
+    ///
+    /// A level that is not declared, or text that is not UTF-8.
+    pub fn level(&mut self, cell: &[u8], place: Place) -> Result<(), DataError> {
+        if let Kind::Declared { .. } = self.kind {
+            return self.declared(cell, place);
+        }
+        match read(cell) {
+            Cell::Missing => {
+                self.missing();
+                Ok(())
+            }
+            Cell::NotFinite => Err(DataError::NotFinite {
+                column: self.name.clone(),
+                place,
+                text: lossy(cell),
+            }),
+            _ => self.text(cell, place, true),
+        }
+    }
+
+    /// Appends a number.
+    ///
+    /// # Errors
+    ///
+    /// A number that is not finite, or a column that holds something else.
+    #[inline]
+    pub fn number(&mut self, value: f64, place: Place) -> Result<(), DataError> {
+        if !value.is_finite() {
+            return Err(DataError::NotFinite {
+                column: self.name.clone(),
+                place,
+                text: value.to_string(),
+            });
+        }
+        match &mut self.kind {
+            Kind::Numeric { values, .. } => values.push(value),
+            Kind::Unknown { missing } => {
+                let mut values = vec![f64::NAN; *missing];
+                values.push(value);
+                self.kind = Kind::Numeric { values, first: place };
+            }
+            Kind::Text(Text { first, levels, .. }) => {
+                return Err(DataError::Mixed {
+                    column: self.name.clone(),
+                    number: place,
+                    place: first.unwrap_or(place),
+                    text: levels.first().cloned().unwrap_or_default(),
+                });
+            }
+            Kind::Boolean { first, .. } => {
+                return Err(DataError::Mixed {
+                    column: self.name.clone(),
+                    number: place,
+                    place: *first,
+                    text: "true or false".to_owned(),
+                });
+            }
+            Kind::Declared { .. } => return self.declared(value.to_string().as_bytes(), place),
+        }
+        Ok(())
+    }
+
+    /// Appends a truth value of a typed file.
+    ///
+    /// # Errors
+    ///
+    /// A column that holds something else.
+    pub fn boolean(&mut self, value: bool, place: Place) -> Result<(), DataError> {
+        if let Kind::Unknown { missing } = self.kind {
+            self.kind = Kind::Boolean {
+                values: vec![None; missing],
+                first: place,
+            };
+        }
+        match &mut self.kind {
+            Kind::Boolean { values, .. } => values.push(Some(value)),
+            _ => return self.cell(if value { b"true" } else { b"false" }, place),
+        }
+        Ok(())
+    }
+
+    /// Appends a missing value.
+    pub fn missing(&mut self) {
+        match &mut self.kind {
+            Kind::Unknown { missing } => *missing += 1,
+            Kind::Numeric { values, .. } => values.push(f64::NAN),
+            Kind::Boolean { values, .. } => values.push(None),
+            Kind::Text(Text { codes, .. }) | Kind::Declared { codes, .. } => codes.push(MISSING),
+        }
+    }
+
+    /// The column, after the last cell. A column without any value is numeric.
+    ///
+    /// # Errors
+    ///
+    /// A column in which every text looks like a number with a comma.
+    pub fn finish(self) -> Result<Column, DataError> {
+        let ColumnBuilder { name, kind } = self;
+        let values = match kind {
+            Kind::Unknown { missing } => Values::Numeric(vec![f64::NAN; missing]),
+            Kind::Numeric { values, .. } => Values::Numeric(values),
+            Kind::Boolean { values, .. } => Values::Boolean(values),
+            Kind::Text(text) => text.finish(&name)?,
+            Kind::Declared { codes, levels, .. } => Values::Categorical {
+                codes,
+                levels,
+                declared: true,
+            },
+        };
+        Ok(Column { name, values })
+    }
+
+    /// The cells so far as a column of their own; what was learnt about the kind stays for the next batch.
+    ///
+    /// # Errors
+    ///
+    /// Text without declared levels, apart from `true` and `false`.
+    pub fn batch(&mut self) -> Result<Column, DataError> {
+        let values = match &mut self.kind {
+            Kind::Unknown { missing } => Values::Numeric(vec![f64::NAN; std::mem::take(missing)]),
+            Kind::Numeric { values, .. } => Values::Numeric(std::mem::take(values)),
+            Kind::Boolean { values, .. } => Values::Boolean(std::mem::take(values)),
+            Kind::Declared { codes, levels, .. } => Values::Categorical {
+                codes: std::mem::take(codes),
+                levels: levels.clone(),
+                declared: true,
+            },
+            Kind::Text(text) => {
+                let place = text.first.unwrap_or(Place::Row(1));
+                let unforeseen = |level: &&String| text.typed || truth(level.as_bytes()).is_none();
+                if let Some(level) = text.levels.iter().find(unforeseen) {
+                    return Err(DataError::LevelsNeeded {
+                        column: self.name.clone(),
+                        place,
+                        level: level.clone(),
+                    });
+                }
+                let values = std::mem::take(text).finish(&self.name)?;
+                self.kind = Kind::Boolean {
+                    values: Vec::new(),
+                    first: place,
+                };
+                values
+            }
+        };
+        Ok(Column {
+            name: self.name.clone(),
+            values,
+        })
+    }
+
+    #[cold]
+    fn mixed(&self, number: Place, place: Place, cell: &[u8]) -> DataError {
+        DataError::Mixed {
+            column: self.name.clone(),
+            number,
+            place,
+            text: lossy(cell),
+        }
+    }
+
+    fn text(&mut self, cell: &[u8], place: Place, typed: bool) -> Result<(), DataError> {
+        match &mut self.kind {
+            Kind::Text(text) => text.push(&self.name, cell, place),
+            Kind::Unknown { missing } => {
+                let mut text = Text::after(*missing, typed);
+                text.push(&self.name, cell, place)?;
+                self.kind = Kind::Text(text);
+                Ok(())
+            }
+            Kind::Numeric { first, .. } => {
+                let first = *first;
+                Err(self.mixed(first, place, cell))
+            }
+            Kind::Boolean { values, .. } => match truth(cell) {
+                Some(value) => {
+                    values.push(Some(value));
+                    Ok(())
+                }
+                None => Err(DataError::LevelsNeeded {
+                    column: self.name.clone(),
+                    place,
+                    level: lossy(cell),
+                }),
+            },
+            Kind::Declared { .. } => self.declared(cell, place),
+        }
+    }
+
+    fn declared(&mut self, cell: &[u8], place: Place) -> Result<(), DataError> {
+        let Kind::Declared { codes, levels, known } = &mut self.kind else {
+            return self.text(cell, place, false);
+        };
+        match known.get(cell) {
+            Some(&code) => codes.push(code),
+            None if matches!(trimmed(cell), b"" | b"NA") => codes.push(MISSING),
+            None => {
+                return Err(DataError::UndeclaredLevel {
+                    column: self.name.clone(),
+                    place,
+                    level: utf8(&self.name, cell, place)?.to_owned(),
+                    declared: few(levels),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sizes only: the cells are the data that must not leave.
+impl fmt::Debug for ColumnBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ColumnBuilder")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a cell of a text file marks a missing value.
+pub fn is_missing(cell: &[u8]) -> bool {
+    matches!(trimmed(cell), b"" | b"NA")
+}
+
+/// Whether text is a number but for its commas, such as `1,5` or `-1,234.5`.
+pub(super) fn number_with_comma(text: &str) -> bool {
+    let digits = text.trim().trim_start_matches(['+', '-']);
+    digits.contains(',')
+        && digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.ends_with(|c: char| c.is_ascii_digit())
+        && digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.'))
+}
+
+fn trimmed(cell: &[u8]) -> &[u8] {
+    cell.trim_ascii()
+}
+
+fn truth(cell: &[u8]) -> Option<bool> {
+    let cell = trimmed(cell);
+    if cell.eq_ignore_ascii_case(b"true") {
+        Some(true)
+    } else if cell.eq_ignore_ascii_case(b"false") {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+#[inline]
+fn read(cell: &[u8]) -> Cell {
+    let cell = trimmed(cell);
+    let Some(&first) = cell.first() else {
+        return Cell::Missing;
+    };
+    if first.is_ascii_digit() || matches!(first, b'-' | b'+' | b'.') {
+        let number = std::str::from_utf8(cell).ok().and_then(|text| text.parse::<f64>().ok());
+        return match number {
+            Some(value) if value.is_finite() => Cell::Number(value),
+            Some(_) if cell.iter().any(u8::is_ascii_digit) => Cell::Overflow,
+            Some(_) => Cell::NotFinite,
+            None => Cell::Text,
+        };
+    }
+    if cell == b"NA" {
+        return Cell::Missing;
+    }
+    match [&b"nan"[..], b"inf", b"infinity"]
+        .iter()
+        .any(|word| cell.eq_ignore_ascii_case(word))
+    {
+        true => Cell::NotFinite,
+        false => Cell::Text,
+    }
+}
+
+fn utf8<'a>(column: &str, cell: &'a [u8], place: Place) -> Result<&'a str, DataError> {
+    std::str::from_utf8(cell).map_err(|_| DataError::NotUtf8 {
+        column: column.to_owned(),
+        place,
+    })
+}
+
+fn lossy(cell: &[u8]) -> String {
+    String::from_utf8_lossy(cell).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(cells: &[&str]) -> Result<Values, DataError> {
+        let mut builder = ColumnBuilder::new("x");
+        for (row, cell) in cells.iter().enumerate() {
+            builder.cell(cell.as_bytes(), Place::Line(row as u64 + 2))?;
+        }
+        Ok(builder.finish()?.values)
+    }
+
+    fn message(cells: &[&str]) -> String {
+        column(cells).unwrap_err().to_string()
+    }
+
+    fn strings(levels: &[&str]) -> Vec<String> {
+        levels.iter().map(|level| level.to_string()).collect()
+    }
+
+    #[test]
+    fn cells_that_are_all_numbers_make_a_numeric_column() {
+        let Values::Numeric(values) = column(&["NA", "1", " -2.5 ", "1e3", ".5", "+7", ""]).unwrap() else {
+            panic!()
+        };
+        assert!(values[0].is_nan() && values[6].is_nan());
+        assert_eq!(values[1..6], [1.0, -2.5, 1000.0, 0.5, 7.0]);
+    }
+
+    #[test]
+    fn true_and_false_in_any_case_make_a_boolean_column() {
+        let values = column(&["true", "FALSE", "", "True"]).unwrap();
+        assert_eq!(values, Values::Boolean(vec![Some(true), Some(false), None, Some(true)]));
+    }
+
+    #[test]
+    fn cells_without_a_number_make_levels_in_byte_order() {
+        let values = column(&["", "b", "a", "Z", "true", "b", "NA"]).unwrap();
+        assert_eq!(
+            values,
+            Values::Categorical {
+                codes: vec![MISSING, 2, 1, 0, 3, 2, MISSING],
+                levels: strings(&["Z", "a", "b", "true"]),
+                declared: false
+            }
+        );
+    }
+
+    #[test]
+    fn a_mixture_is_refused_with_both_places_in_either_order() {
+        let hint = "write one kind, and leave cells empty or write NA where a value is missing";
+        assert_eq!(
+            message(&["1", "2", "abc"]),
+            format!("column `x` mixes numbers (first at line 2) and text (first `abc` at line 4); {hint}")
+        );
+        assert_eq!(
+            message(&["", "abc", "d", "2"]),
+            format!("column `x` mixes numbers (first at line 5) and text (first `abc` at line 3); {hint}")
+        );
+        assert!(message(&["true", "1"]).contains("mixes numbers"));
+        assert!(message(&["1", "0x1A"]).contains("`0x1A`"));
+    }
+
+    #[test]
+    fn commas_in_numbers_are_refused_with_what_to_write() {
+        assert!(
+            message(&["999", "1,234"])
+                .ends_with("; a decimal comma must be a point, and thousands are written without a comma")
+        );
+        assert_eq!(
+            message(&["1,5", "2,25"]),
+            "column `x`, line 2: `1,5` looks like a number with a comma; write a point for decimals \
+             and nothing between thousands"
+        );
+        assert!(matches!(column(&["1,5", "a"]), Ok(Values::Categorical { .. })));
+    }
+
+    #[test]
+    fn words_for_infinity_and_not_a_number_are_refused_and_so_are_numbers_beyond_range() {
+        for word in ["NaN", "nan", "inf", "-inf", "+Infinity"] {
+            let expected = format!(
+                "column `x`, line 3: `{word}` is not a value; leave the cell empty or write NA where a value is missing"
+            );
+            assert_eq!(message(&["1", word]), expected);
+            assert_eq!(message(&["a", word]), expected);
+        }
+        assert_eq!(
+            message(&["1e999"]),
+            "column `x`, line 2: 1e999 is too large; sizes up to 1e150 can be used, so rescale the column"
+        );
+    }
+
+    #[test]
+    fn declared_levels_keep_their_order_and_refuse_others() {
+        let mut builder = ColumnBuilder::with_levels("dose", &strings(&["2", "1", "NA"])).unwrap();
+        for cell in ["1", "2", "", "NA"] {
+            builder.cell(cell.as_bytes(), Place::Line(2)).unwrap();
+        }
+        assert_eq!(
+            builder.cell(b"3", Place::Line(9)).unwrap_err().to_string(),
+            "column `dose`, line 9: level `3` is not declared; declared are `2`, `1`, `NA`"
+        );
+        assert_eq!(
+            builder.finish().unwrap().values,
+            Values::Categorical {
+                codes: vec![1, 0, MISSING, 2],
+                levels: strings(&["2", "1", "NA"]),
+                declared: true
+            }
+        );
+    }
+
+    #[test]
+    fn declarations_that_cannot_be_used_are_refused() {
+        let message = |levels: &[&str]| {
+            ColumnBuilder::with_levels("x", &strings(levels))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            message(&["a"]),
+            "the levels declared for column `x` are 1; at least 2 are needed"
+        );
+        assert_eq!(
+            message(&["a", "b", "a"]),
+            "the levels declared for column `x` have `a` twice"
+        );
+        assert!(message(&["a", ""]).contains("empty"));
+    }
+
+    #[test]
+    fn typed_text_is_never_a_number_or_a_truth_value() {
+        let mut builder = ColumnBuilder::new("x");
+        for cell in ["1", "true", "NA", ""] {
+            builder.level(cell.as_bytes(), Place::Row(1)).unwrap();
+        }
+        assert_eq!(
+            builder.finish().unwrap().values,
+            Values::Categorical {
+                codes: vec![0, 1, MISSING, MISSING],
+                levels: strings(&["1", "true"]),
+                declared: false
+            }
+        );
+    }
+
+    #[test]
+    fn batches_keep_the_kind_of_the_first_one() {
+        let mut number = ColumnBuilder::new("x");
+        number.cell(b"1", Place::Line(2)).unwrap();
+        assert_eq!(number.batch().unwrap().values, Values::Numeric(vec![1.0]));
+        assert!(
+            number
+                .cell(b"a", Place::Line(3))
+                .unwrap_err()
+                .to_string()
+                .contains("(first at line 2)")
+        );
+
+        let mut boolean = ColumnBuilder::new("x");
+        boolean.cell(b"true", Place::Line(2)).unwrap();
+        assert_eq!(boolean.batch().unwrap().values, Values::Boolean(vec![Some(true)]));
+        boolean.missing();
+        boolean.cell(b"FALSE", Place::Line(4)).unwrap();
+        assert_eq!(
+            boolean.batch().unwrap().values,
+            Values::Boolean(vec![None, Some(false)])
+        );
+        assert!(boolean.cell(b"maybe", Place::Line(5)).is_err());
+        assert!(boolean.cell(b"1", Place::Line(5)).is_err());
+
+        let mut text = ColumnBuilder::new("x");
+        text.cell(b"a", Place::Line(2)).unwrap();
+        assert!(text.batch().unwrap_err().to_string().contains("declare the levels"));
+    }
+
+    #[test]
+    fn a_column_of_identifiers_is_recognised() {
+        let mut builder = ColumnBuilder::new("name");
+        let refused = (0..=MAX_LEVELS).find_map(|row| {
+            builder
+                .cell(format!("p{row}").as_bytes(), Place::Line(row as u64))
+                .err()
+        });
+        assert_eq!(
+            refused,
+            Some(DataError::TooManyLevels {
+                column: "name".into(),
+                most: MAX_LEVELS
+            })
+        );
+    }
+
+    #[test]
+    fn text_that_is_not_utf_8_is_refused() {
+        let mut builder = ColumnBuilder::new("x");
+        let error = builder.cell(b"caf\xe9", Place::Line(4)).unwrap_err();
+        assert_eq!(
+            error,
+            DataError::NotUtf8 {
+                column: "x".into(),
+                place: Place::Line(4)
+            }
+        );
+    }
+}

@@ -1,0 +1,589 @@
+//! From columns to the design matrix.
+//!
+//! Categorical columns are coded as R's `model.matrix` does with treatment contrasts, and terms have R's names without
+//! backticks: the header joined to the level (`smokerTRUE`), factors of an interaction joined by `:`.
+//!
+//! # Reference
+//!
+//! Chambers and Hastie, Statistical Models in S (1992), chapter 2: when a factor is coded by contrasts, and when by all
+//! its levels.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+use nalgebra::DMatrix;
+
+use super::align::Mask;
+use super::formula::Term;
+use super::rows::{LARGEST, Rows, check, kept_levels};
+use super::{Column, DataError, Frame, Values};
+
+/// The predictors of one party, without an intercept.
+#[derive(Clone, PartialEq)]
+pub struct Design {
+    /// Names of the columns of `matrix`.
+    pub terms: Vec<String>,
+    /// One row per kept row of the frame, one column per term.
+    pub matrix: DMatrix<f64>,
+    /// The levels of every categorical column in use, the reference first: what a prediction must declare.
+    pub levels: BTreeMap<String, Vec<String>>,
+}
+
+/// Sizes only: the matrix is the data that must not leave.
+impl fmt::Debug for Design {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Design")
+            .field("rows", &self.matrix.nrows())
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Terms for a plain list of columns.
+///
+/// # Errors
+///
+/// A column named twice.
+pub fn column_terms<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Term>, DataError> {
+    let mut seen = HashSet::new();
+    names
+        .into_iter()
+        .map(|name| match seen.insert(name) {
+            true => Ok(Term::column(name)),
+            false => Err(DataError::RepeatedColumn {
+                column: name.to_owned(),
+            }),
+        })
+        .collect()
+}
+
+/// Refuses predictors that have another role already; `roles` are pairs of a column and what it is.
+///
+/// # Errors
+///
+/// A predictor that is the outcome, the id, an offset or the weights.
+pub fn check_roles(terms: &[Term], roles: &[(&str, &'static str)]) -> Result<(), DataError> {
+    for factor in terms.iter().flat_map(|term| &term.factors) {
+        if let Some(&(column, role)) = roles.iter().find(|(column, _)| column == factor) {
+            return Err(DataError::RoleAmongTerms {
+                column: column.to_owned(),
+                role,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The names that the columns of the design matrix will have, for showing them before anything is built.
+///
+/// # Errors
+///
+/// As [`encode`].
+pub fn term_names(
+    frame: &Frame,
+    terms: &[Term],
+    intercept: bool,
+    dropped: Option<&Mask>,
+) -> Result<Vec<String>, DataError> {
+    let rows = Rows::new(frame, dropped)?;
+    Ok(Layout::new(frame, terms, intercept, &rows)?
+        .columns
+        .into_iter()
+        .map(|column| column.name)
+        .collect())
+}
+
+/// Builds the design matrix, in the order of `terms`, and takes every column out of the frame after its last use.
+///
+/// `intercept` says whether the model has an intercept, at whichever party; without one the first categorical term is
+/// coded by all its levels. At peak the frame and the matrix together hold each value once, and one column twice.
+///
+/// # Errors
+///
+/// Unknown columns, missing values in kept rows, numbers beyond [`super::LARGEST`], a categorical column with a single level, a
+/// mask of another length, no rows left. Constant or dependent columns are left to the solver.
+pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Option<&Mask>) -> Result<Design, DataError> {
+    let rows = Rows::new(frame, dropped)?;
+    let Layout { columns, levels } = Layout::new(frame, terms, intercept, &rows)?;
+    let (n, p) = (rows.len(), columns.len());
+    let too_big = DataError::TooBig { rows: n, columns: p };
+    let size = n
+        .checked_mul(p)
+        .filter(|size| *size <= isize::MAX as usize / 8)
+        .ok_or(too_big.clone())?;
+    let mut data: Vec<f64> = Vec::new();
+    data.try_reserve_exact(size).map_err(|_| too_big)?;
+    let mut names = Vec::with_capacity(p);
+    for (index, planned) in columns.iter().enumerate() {
+        let start = data.len();
+        for (position, part) in planned.parts.iter().enumerate() {
+            let column = frame.column(part.column)?;
+            match position {
+                0 => data.extend(rows.iter().map(|row| part.value(column, row))),
+                _ => {
+                    let kept = data[start..].iter_mut();
+                    kept.zip(rows.iter())
+                        .for_each(|(value, row)| *value *= part.value(column, row));
+                }
+            }
+        }
+        if planned.parts.len() > 1 {
+            let beyond = data[start..]
+                .iter()
+                .zip(rows.iter())
+                .find(|(value, _)| !(value.abs() <= LARGEST));
+            if let Some((value, row)) = beyond {
+                let place = frame.place(row);
+                return Err(DataError::TooLarge {
+                    column: planned.name.clone(),
+                    place,
+                    value: format!("{value:e}"),
+                });
+            }
+        }
+        for part in &planned.parts {
+            let used_again = columns[index + 1..]
+                .iter()
+                .flat_map(|later| &later.parts)
+                .any(|p| p.column == part.column);
+            if !used_again && frame.column(part.column).is_ok() {
+                drop(frame.take(part.column)?);
+            }
+        }
+        names.push(planned.name.clone());
+    }
+    Ok(Design {
+        terms: names,
+        matrix: DMatrix::from_vec(n, p, data),
+        levels,
+    })
+}
+
+/// What one column of the design matrix is made of.
+struct Planned<'a> {
+    name: String,
+    parts: Vec<Part<'a>>,
+}
+
+/// A factor of a product: a numeric column, or the indicator of one level.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    column: &'a str,
+    level: Option<u32>,
+}
+
+impl Part<'_> {
+    #[inline]
+    fn value(&self, column: &Column, row: usize) -> f64 {
+        match (&column.values, self.level) {
+            (Values::Numeric(values), _) => values[row],
+            (Values::Boolean(values), level) => f64::from(u8::from(values[row].map(u32::from) == level)),
+            (Values::Categorical { codes, .. }, level) => f64::from(u8::from(Some(codes[row]) == level)),
+        }
+    }
+}
+
+struct Layout<'a> {
+    columns: Vec<Planned<'a>>,
+    levels: BTreeMap<String, Vec<String>>,
+}
+
+/// A column in use: its levels by code and name, or none where it is numeric.
+struct Used {
+    levels: Option<Vec<(u32, String)>>,
+}
+
+impl<'a> Layout<'a> {
+    fn new(frame: &Frame, terms: &'a [Term], intercept: bool, rows: &Rows) -> Result<Layout<'a>, DataError> {
+        let mut used: BTreeMap<&str, Used> = BTreeMap::new();
+        let mut levels = BTreeMap::new();
+        let mut seen = HashSet::new();
+        for term in terms {
+            if !seen.insert(term) {
+                return Err(DataError::RepeatedColumn {
+                    column: term.to_string(),
+                });
+            }
+            for factor in &term.factors {
+                if used.contains_key(factor.as_str()) {
+                    continue;
+                }
+                let column = frame.column(factor)?;
+                check(frame, column, rows)?;
+                let names = |code: u32| match &column.values {
+                    Values::Categorical { levels, .. } => levels[code as usize].clone(),
+                    _ => ["FALSE", "TRUE"][code as usize].to_owned(),
+                };
+                let kept: Vec<(u32, String)> = kept_levels(&column.values, rows)
+                    .into_iter()
+                    .map(|code| (code, names(code)))
+                    .collect();
+                if let (Values::Categorical { .. }, [(_, level)]) = (&column.values, &kept[..]) {
+                    return Err(DataError::OneLevel {
+                        column: factor.clone(),
+                        level: level.clone(),
+                    });
+                }
+                if let Values::Categorical { .. } = &column.values {
+                    levels.insert(factor.clone(), kept.iter().map(|(_, level)| level.clone()).collect());
+                }
+                let numeric = matches!(column.values, Values::Numeric(_));
+                used.insert(
+                    factor,
+                    Used {
+                        levels: (!numeric).then_some(kept),
+                    },
+                );
+            }
+        }
+        let codings = codings(terms, intercept, |factor| used[factor].levels.is_some());
+        let mut columns = Vec::new();
+        for (term, full) in terms.iter().zip(codings) {
+            let mut products = vec![Planned {
+                name: String::new(),
+                parts: Vec::new(),
+            }];
+            for (factor, full) in term.factors.iter().zip(full) {
+                let parts: Vec<(String, Part<'a>)> = match &used[factor.as_str()].levels {
+                    None => vec![(
+                        factor.clone(),
+                        Part {
+                            column: factor,
+                            level: None,
+                        },
+                    )],
+                    Some(levels) => levels
+                        .iter()
+                        .skip(usize::from(!full))
+                        .map(|(code, level)| {
+                            (
+                                format!("{factor}{level}"),
+                                Part {
+                                    column: factor,
+                                    level: Some(*code),
+                                },
+                            )
+                        })
+                        .collect(),
+                };
+                // The first factor varies fastest.
+                products = parts
+                    .iter()
+                    .flat_map(|(label, part)| products.iter().map(move |product| product.times(label, *part)))
+                    .collect();
+            }
+            columns.extend(products);
+        }
+        Ok(Layout { columns, levels })
+    }
+}
+
+impl<'a> Planned<'a> {
+    fn times(&self, label: &str, part: Part<'a>) -> Planned<'a> {
+        let name = match self.parts.is_empty() {
+            true => label.to_owned(),
+            false => format!("{}:{label}", self.name),
+        };
+        Planned {
+            name,
+            parts: self.parts.iter().copied().chain([part]).collect(),
+        }
+    }
+}
+
+/// For every factor of every term, whether all levels are coded, and not all but the first.
+///
+/// A factor is coded by contrasts where the rest of its term is part of an earlier term, the empty rest counting as the
+/// intercept; where there is no intercept, the first categorical factor of the model is coded by all levels instead.
+fn codings(terms: &[Term], intercept: bool, categorical: impl Fn(&str) -> bool) -> Vec<Vec<bool>> {
+    let mut first = !intercept;
+    terms
+        .iter()
+        .enumerate()
+        .map(|(index, term)| {
+            term.factors
+                .iter()
+                .map(|factor| {
+                    let rest: Vec<&String> = term.factors.iter().filter(|other| *other != factor).collect();
+                    let margin = rest.is_empty()
+                        || terms[..index]
+                            .iter()
+                            .any(|earlier| rest.iter().all(|name| earlier.factors.contains(name)));
+                    let full = categorical(factor) && (!margin || first);
+                    first &= !categorical(factor);
+                    full
+                })
+                .collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::formula::Formula;
+    use super::super::{ColumnBuilder, Place, Places};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A frame from text columns, by the rules for cells; the first row stands at line 2.
+    pub(in super::super) fn frame(columns: &[(&str, &[&str])]) -> Frame {
+        let mut places = Places::default();
+        (0..columns[0].1.len()).for_each(|row| places.push(Place::Line(row as u64 + 2)));
+        let columns = columns.iter().map(|(name, cells)| {
+            let mut builder = ColumnBuilder::new(*name);
+            for (row, cell) in cells.iter().enumerate() {
+                builder.cell(cell.as_bytes(), Place::Line(row as u64 + 2)).unwrap();
+            }
+            builder.finish().unwrap()
+        });
+        Frame::new(columns.collect(), None, places).unwrap()
+    }
+
+    pub(in super::super) fn declared(name: &str, levels: &[&str], cells: &[&str]) -> Frame {
+        let levels: Vec<String> = levels.iter().map(|level| level.to_string()).collect();
+        let mut builder = ColumnBuilder::with_levels(name, &levels).unwrap();
+        let mut places = Places::default();
+        for (row, cell) in cells.iter().enumerate() {
+            builder.cell(cell.as_bytes(), Place::Line(row as u64 + 2)).unwrap();
+            places.push(Place::Line(row as u64 + 2));
+        }
+        Frame::new(vec![builder.finish().unwrap()], None, places).unwrap()
+    }
+
+    pub(in super::super) fn mask(rows: usize, dropped: &[usize]) -> Mask {
+        let mut mask = Mask::new(rows);
+        dropped.iter().for_each(|&row| mask.set(row));
+        mask
+    }
+
+    fn design(frame: &Frame, text: &str) -> Result<Design, DataError> {
+        let formula = Formula::parse(text).unwrap();
+        let names: Vec<&str> = frame.names().collect();
+        encode(&mut frame.clone(), &formula.terms(&names, &[]), formula.intercept, None)
+    }
+
+    fn mixed() -> Frame {
+        frame(&[
+            ("y", &["1", "2", "3", "4", "5", "6"]),
+            ("a", &["1", "2", "4", "8", "16", "32"]),
+            ("f", &["u", "v", "w", "u", "v", "w"]),
+            ("g", &["p", "p", "p", "q", "q", "q"]),
+            ("h", &["true", "true", "false", "true", "false", "false"]),
+        ])
+    }
+
+    /// Expected: `colnames(model.matrix(formula, d))` in R 4, without `(Intercept)`.
+    #[test]
+    fn columns_are_coded_and_named_as_by_r() {
+        for (text, expected) in [
+            ("y ~ a + f + h", "a fv fw hTRUE"),
+            ("y ~ 0 + f + g", "fu fv fw gq"),
+            ("y ~ 0 + g + f", "gp gq fv fw"),
+            ("y ~ 0 + a + h", "a hFALSE hTRUE"),
+            ("y ~ f*g", "fv fw gq fv:gq fw:gq"),
+            ("y ~ f + f:g", "fv fw fu:gq fv:gq fw:gq"),
+            ("y ~ f:g", "fu:gp fv:gp fw:gp fu:gq fv:gq fw:gq"),
+            ("y ~ a:f", "a:fu a:fv a:fw"),
+            ("y ~ a*f", "a fv fw a:fv a:fw"),
+            ("y ~ f + a:f", "fv fw fu:a fv:a fw:a"),
+            (
+                "y ~ a*f*h",
+                "a fv fw hTRUE a:fv a:fw a:hTRUE fv:hTRUE fw:hTRUE a:fv:hTRUE a:fw:hTRUE",
+            ),
+            ("y ~ 0 + a:f", "a:fu a:fv a:fw"),
+            ("y ~ 0 + f:g + a", "a fu:gp fv:gp fw:gp fu:gq fv:gq fw:gq"),
+        ] {
+            assert_eq!(design(&mixed(), text).unwrap().terms.join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_matrix_holds_indicators_and_products() {
+        let design = design(&mixed(), "y ~ a*f + h").unwrap();
+        assert_eq!(design.terms, ["a", "fv", "fw", "hTRUE", "a:fv", "a:fw"]);
+        let expected = DMatrix::from_row_slice(
+            6,
+            6,
+            &[
+                1.0, 0.0, 0.0, 1.0, 0.0, 0.0, //
+                2.0, 1.0, 0.0, 1.0, 2.0, 0.0, //
+                4.0, 0.0, 1.0, 0.0, 0.0, 4.0, //
+                8.0, 0.0, 0.0, 1.0, 0.0, 0.0, //
+                16.0, 1.0, 0.0, 0.0, 16.0, 0.0, //
+                32.0, 0.0, 1.0, 0.0, 0.0, 32.0,
+            ],
+        );
+        assert_eq!(design.matrix, expected);
+        assert_eq!(
+            design.levels,
+            BTreeMap::from([("f".into(), vec!["u".into(), "v".into(), "w".into()])])
+        );
+    }
+
+    #[test]
+    fn columns_leave_the_frame_after_their_last_use_and_others_stay() {
+        let mut frame = mixed();
+        let terms = Formula::parse("~ a + f + a:f").unwrap().terms(&[], &[]);
+        let expected = term_names(&frame, &terms, true, None).unwrap();
+        assert_eq!(encode(&mut frame, &terms, true, None).unwrap().terms, expected);
+        assert_eq!(frame.names().collect::<Vec<_>>(), ["y", "g", "h"]);
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_agrees_with_the_definition(
+            cells in proptest::collection::vec((-9i32..9, 0usize..4, any::<bool>(), any::<bool>()), 2..40),
+            intercept in any::<bool>(),
+        ) {
+            let text = |f: &dyn Fn(&(i32, usize, bool, bool)) -> String| cells.iter().map(f).collect::<Vec<_>>();
+            let (x, level) = (text(&|c| c.0.to_string()), text(&|c| ["d", "b", "a", "c"][c.1].to_string()));
+            let truth = text(&|c| c.2.to_string());
+            let view = |cells: &'_ [String]| cells.iter().map(|s| s.clone().leak() as &str).collect::<Vec<_>>();
+            let mut frame = frame(&[("x", &view(&x)), ("level", &view(&level)), ("truth", &view(&truth))]);
+            let dropped = mask(cells.len(), &(0..cells.len()).filter(|&row| cells[row].3).collect::<Vec<_>>());
+            let kept: Vec<usize> = dropped.kept().collect();
+            let mut used: Vec<&str> = kept.iter().map(|&row| level[row].as_str()).collect();
+            used.sort();
+            used.dedup();
+            let terms = column_terms(["truth", "level", "x"]).unwrap();
+            let result = encode(&mut frame, &terms, intercept, Some(&dropped));
+            if kept.is_empty() {
+                prop_assert_eq!(result.unwrap_err(), DataError::NoCompleteRow { rows: cells.len() });
+                return Ok(());
+            }
+            if used.len() == 1 {
+                prop_assert_eq!(
+                    result.unwrap_err(),
+                    DataError::OneLevel { column: "level".into(), level: used[0].into() }
+                );
+                return Ok(());
+            }
+            let mut names: Vec<String> = vec!["truthTRUE".into()];
+            if !intercept {
+                names.insert(0, "truthFALSE".into());
+            }
+            names.extend(used[1..].iter().map(|level| format!("level{level}")));
+            names.push("x".into());
+            let design = result.unwrap();
+            prop_assert_eq!(&design.terms, &names);
+            for (position, &row) in kept.iter().enumerate() {
+                for (column, name) in names.iter().enumerate() {
+                    let expected = match name.as_str() {
+                        "x" => f64::from(cells[row].0),
+                        "truthTRUE" => f64::from(u8::from(cells[row].2)),
+                        "truthFALSE" => f64::from(u8::from(!cells[row].2)),
+                        name => f64::from(u8::from(name["level".len()..] == level[row])),
+                    };
+                    prop_assert_eq!(design.matrix[(position, column)], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn declared_levels_stay_without_rows_and_keep_their_order() {
+        let frame = declared("dose", &["low", "high", "none"], &["high", "low", "high"]);
+        let design = design(&frame, "~ dose").unwrap();
+        assert_eq!(design.terms, ["dosehigh", "dosenone"]);
+        assert_eq!(design.matrix.as_slice(), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_first_used_level_is_the_reference_where_dropped_rows_took_others_away() {
+        let mut frame = frame(&[("f", &["a", "b", "c", "b"])]);
+        let design = encode(&mut frame, &[Term::column("f")], true, Some(&mask(4, &[0]))).unwrap();
+        assert_eq!(design.terms, ["fc"]);
+        assert_eq!(design.matrix.as_slice(), [0.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn predictors_that_cannot_be_used_are_refused_with_a_sentence() {
+        let frame = frame(&[
+            ("age", &["1", "NA", "3", ""]),
+            ("big", &["1", "2", "-1e308", "4"]),
+            ("f", &["a", "a", "a", "a"]),
+            ("u", &["1e100", "1", "1", "1"]),
+            ("v", &["1", "1e100", "1e100", "1"]),
+        ]);
+        let message = |text: &str| design(&frame, text).unwrap_err().to_string();
+        assert_eq!(
+            message("~ age"),
+            "column `age` has 2 missing values (the first at line 3); fill them in, or choose complete cases"
+        );
+        assert_eq!(
+            message("~ big"),
+            "column `big`, line 4: -1e308 is too large; sizes up to 1e150 can be used, so rescale the column"
+        );
+        assert_eq!(
+            message("~ f"),
+            "column `f` has the single level `a` in all rows used; leave it out"
+        );
+        assert_eq!(message("~ aeg"), "there is no column `aeg`; the nearest name is `age`");
+        assert!(design(&frame, "~ u:v").is_ok());
+        let squares = [
+            Term {
+                factors: vec!["u".into(), "v".into()],
+            },
+            Term::column("u"),
+        ];
+        let mut larger = frame.clone();
+        larger.reorder(&[1, 0, 2, 3]).unwrap();
+        assert!(encode(&mut larger, &squares, true, None).is_ok());
+        assert_eq!(
+            column_terms(["u", "v", "u"]).unwrap_err().to_string(),
+            "column `u` is named twice"
+        );
+        assert_eq!(
+            check_roles(&[Term::column("u")], &[("v", "id"), ("u", "outcome")])
+                .unwrap_err()
+                .to_string(),
+            "column `u` is the outcome and cannot be a predictor too"
+        );
+        let term = [Term::column("u")];
+        assert_eq!(
+            encode(&mut frame.clone(), &term, true, Some(&mask(4, &[0, 1, 2, 3])))
+                .unwrap_err()
+                .to_string(),
+            "none of the 4 rows is complete"
+        );
+        assert_eq!(
+            encode(&mut frame.clone(), &term, true, Some(&Mask::new(5))),
+            Err(DataError::MaskLength { mask: 5, rows: 4 })
+        );
+    }
+
+    #[test]
+    fn products_beyond_range_are_refused() {
+        let frame = frame(&[("u", &["1", "1e100"]), ("v", &["1", "1e100"])]);
+        assert_eq!(
+            design(&frame, "~ u:v").unwrap_err().to_string(),
+            "column `u:v`, line 3: 1e200 is too large; sizes up to 1e150 can be used, so rescale the column"
+        );
+    }
+
+    #[test]
+    fn missing_values_in_dropped_rows_do_no_harm() {
+        let mut frame = frame(&[("age", &["1", "NA", "3", ""])]);
+        let dropped = frame.missing(["age"]).unwrap();
+        let design = encode(&mut frame, &[Term::column("age")], true, Some(&dropped)).unwrap();
+        assert_eq!(design.matrix.as_slice(), [1.0, 3.0]);
+    }
+
+    #[test]
+    fn the_first_missing_value_is_named_in_the_order_of_the_file() {
+        let mut frame = frame(&[("age", &["1", "NA", "3", ""])]);
+        frame.reorder(&[3, 2, 1, 0]).unwrap();
+        assert!(
+            design(&frame, "~ age")
+                .unwrap_err()
+                .to_string()
+                .contains("(the first at line 3)")
+        );
+    }
+
+    #[test]
+    fn the_debug_view_of_a_design_shows_no_numbers() {
+        let design = design(&frame(&[("x", &["123.5", "7"])]), "~ x").unwrap();
+        assert_eq!(format!("{design:?}"), "Design { rows: 2, terms: [\"x\"], .. }");
+    }
+}

@@ -1,0 +1,337 @@
+//! Why data are refused.
+
+use super::{Place, column};
+
+/// Why data were refused. For the local terminal only: some variants quote a cell or an id.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DataError {
+    /// A header without rows, or nothing at all.
+    #[error("there are no rows; at least one is needed")]
+    NoRows,
+    /// More rows than can be indexed.
+    #[error("more than {most} rows")]
+    TooManyRows {
+        /// Largest number of rows.
+        most: usize,
+    },
+    /// Columns that do not fit together; a fault of the reader.
+    #[error("a column has {length} values, expected {rows}")]
+    Lengths {
+        /// Rows of the frame.
+        rows: usize,
+        /// Values of the column.
+        length: usize,
+    },
+    /// A row order that is not one; a fault of the caller.
+    #[error("the row order is not a permutation of {rows} rows")]
+    Order {
+        /// Rows of the frame.
+        rows: usize,
+    },
+    /// A header cell without a name.
+    #[error("column {position} of the header has no name; give it one, or write the file without it")]
+    Unnamed {
+        /// Position in the header, from 1.
+        position: usize,
+    },
+    /// A name twice in a header.
+    #[error("the header has the name `{column}` twice, as columns {first} and {second}", column = shown(column))]
+    RepeatedName {
+        /// The name.
+        column: String,
+        /// First position, from 1.
+        first: usize,
+        /// Second position, from 1.
+        second: usize,
+    },
+    /// A column that the data do not have.
+    #[error("there is no column `{column}`{}", suggestion(nearest.as_deref()), column = shown(column))]
+    UnknownColumn {
+        /// The name asked for.
+        column: String,
+        /// The nearest name that exists.
+        nearest: Option<String>,
+    },
+    /// A column asked for twice.
+    #[error("column `{column}` is named twice", column = shown(column))]
+    RepeatedColumn {
+        /// The name.
+        column: String,
+    },
+    /// The outcome, an offset, a weight or the id used as a predictor too.
+    #[error("column `{column}` is the {role} and cannot be a predictor too", column = shown(column))]
+    RoleAmongTerms {
+        /// The name.
+        column: String,
+        /// What else the column is.
+        role: &'static str,
+    },
+    /// Numbers and text in one column.
+    #[error(
+        "column `{column}` mixes numbers (first at {number}) and text (first `{text}` at {place}); \
+         write one kind, and leave cells empty or write NA where a value is missing{}",
+        comma_hint(text),
+        column = shown(column),
+        text = shown(text)
+    )]
+    Mixed {
+        /// The column.
+        column: String,
+        /// Where the first number stands.
+        number: Place,
+        /// Where the first text stands.
+        place: Place,
+        /// The first text.
+        text: String,
+    },
+    /// The words for infinity and not-a-number.
+    #[error(
+        "column `{column}`, {place}: `{text}` is not a value; leave the cell empty or write NA where a value is missing",
+        column = shown(column),
+        text = shown(text)
+    )]
+    NotFinite {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+        /// What stands there.
+        text: String,
+    },
+    /// A number too large to be squared and summed.
+    #[error(
+        "column `{column}`, {place}: {value} is too large; sizes up to 1e150 can be used, so rescale the column",
+        column = shown(column),
+        value = shown(value)
+    )]
+    TooLarge {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+        /// What stands there.
+        value: String,
+    },
+    /// A column of numbers with decimal commas, which would otherwise pass as a column of names.
+    #[error(
+        "column `{column}`, {place}: `{text}` looks like a number with a comma; write a point for decimals \
+         and nothing between thousands",
+        column = shown(column),
+        text = shown(text)
+    )]
+    Comma {
+        /// The column.
+        column: String,
+        /// Where it first stands.
+        place: Place,
+        /// What stands there.
+        text: String,
+    },
+    /// Bytes that are not UTF-8.
+    #[error("column `{column}`, {place}: the text is not UTF-8; save the file as UTF-8", column = shown(column))]
+    NotUtf8 {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+    },
+    /// A level that the study does not declare.
+    #[error(
+        "column `{column}`, {place}: level `{level}` is not declared; declared are {declared}",
+        column = shown(column),
+        level = shown(level)
+    )]
+    UndeclaredLevel {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+        /// The level found.
+        level: String,
+        /// The declared levels, at most five of them.
+        declared: String,
+    },
+    /// Text in a stream of batches, where later levels cannot be foreseen.
+    #[error(
+        "column `{column}`, {place}: `{level}` is text; declare the levels of the column, they are not known \
+         before the last batch has been read",
+        column = shown(column),
+        level = shown(level)
+    )]
+    LevelsNeeded {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+        /// The text found.
+        level: String,
+    },
+    /// A declaration of levels that cannot be used.
+    #[error("the levels declared for column `{column}` {problem}", column = shown(column))]
+    Levels {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A categorical column that is an identifier in truth.
+    #[error(
+        "column `{column}` has more than {most} different texts; is it an identifier? leave it out, or declare its levels",
+        column = shown(column)
+    )]
+    TooManyLevels {
+        /// The column.
+        column: String,
+        /// Largest number of levels.
+        most: usize,
+    },
+    /// A categorical column that is the same everywhere.
+    #[error(
+        "column `{column}` has the single level `{level}` in all rows used; leave it out",
+        column = shown(column),
+        level = shown(level)
+    )]
+    OneLevel {
+        /// The column.
+        column: String,
+        /// Its level.
+        level: String,
+    },
+    /// Missing values where none are allowed.
+    #[error(
+        "column `{column}` has {} (the first at {place}); fill them in, or choose complete cases",
+        counted(*rows, "missing value"),
+        column = shown(column)
+    )]
+    Missing {
+        /// The column.
+        column: String,
+        /// Number of rows without a value.
+        rows: usize,
+        /// Where the first stands.
+        place: Place,
+    },
+    /// A row without an id.
+    #[error("column `{column}`, {place}: the row has no id", column = shown(column))]
+    MissingId {
+        /// The id column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+    },
+    /// Nothing left to fit.
+    #[error("none of the {rows} rows is complete")]
+    NoCompleteRow {
+        /// Rows before.
+        rows: usize,
+    },
+    /// A mask for another number of rows; a fault of the caller.
+    #[error("the rows to drop are given for {mask} rows, the data have {rows}")]
+    MaskLength {
+        /// Rows of the mask.
+        mask: usize,
+        /// Rows of the data.
+        rows: usize,
+    },
+    /// A design matrix beyond memory.
+    #[error("the design matrix would have {rows} rows and {columns} columns, which does not fit into memory")]
+    TooBig {
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        columns: usize,
+    },
+    /// Text or truth values where numbers are needed.
+    #[error("column `{column}` holds {found}; as {role} it must hold numbers", column = shown(column))]
+    NotNumeric {
+        /// The column.
+        column: String,
+        /// What it holds.
+        found: &'static str,
+        /// What it is used as.
+        role: &'static str,
+    },
+    /// An outcome with other than two levels for binomial.
+    #[error(
+        "the outcome `{column}` has {}: {levels}; binomial needs two levels, or numbers from 0 to 1",
+        counted(*count, "level"),
+        column = shown(column)
+    )]
+    OutcomeLevels {
+        /// The column.
+        column: String,
+        /// Number of levels.
+        count: usize,
+        /// The levels, at most five of them.
+        levels: String,
+    },
+    /// An outcome outside the range of its family.
+    #[error("the outcome `{column}`, {place}: {value} is outside the range of {family}", column = shown(column))]
+    OutcomeRange {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+        /// What stands there.
+        value: f64,
+        /// Family and range.
+        family: &'static str,
+    },
+    /// A negative weight.
+    #[error("the weights `{column}`, {place}: {value} is negative", column = shown(column))]
+    NegativeWeight {
+        /// The column.
+        column: String,
+        /// Where it stands.
+        place: Place,
+        /// What stands there.
+        value: f64,
+    },
+    /// Weights that leave nothing.
+    #[error("the weights `{column}` are all zero", column = shown(column))]
+    AllWeightsZero {
+        /// The column.
+        column: String,
+    },
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |nearest| {
+        format!("; the nearest name is `{}`", shown(nearest))
+    })
+}
+
+fn comma_hint(text: &str) -> &'static str {
+    match column::number_with_comma(text) {
+        true => "; a decimal comma must be a point, and thousands are written without a comma",
+        false => "",
+    }
+}
+
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// At most five levels, for a message.
+pub(super) fn few(levels: &[String]) -> String {
+    const MOST: usize = 5;
+    let mut out: Vec<String> = levels
+        .iter()
+        .take(MOST)
+        .map(|level| format!("`{}`", shown(level)))
+        .collect();
+    if levels.len() > MOST {
+        out.push(format!("and {} more", levels.len() - MOST));
+    }
+    out.join(", ")
+}
+
+/// Text from a file as it may be shown on a terminal: short, and without control characters.
+pub(super) fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut out: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() {
+        out.push('…');
+    }
+    out
+}
