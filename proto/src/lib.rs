@@ -1,1 +1,15 @@
-//! x
+//! The edge of fedreg: wire schema, mutual TLS, certificates and logging.
+//!
+//! Protocol decisions live in `fedreg-common`; this crate only moves messages and says who sent them.
+
+pub mod certs;
+pub mod certs_cli;
+pub mod health;
+pub mod telemetry;
+pub mod tls;
+
+/// Messages and services generated from `fedreg/v1`.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
+pub mod wire {
+    tonic::include_proto!("fedreg.v1");
+}

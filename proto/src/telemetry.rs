@@ -1,0 +1,138 @@
+//! Logs on stderr: readable on a terminal, JSON for machines.
+
+use std::io::IsTerminal;
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What is logged when `RUST_LOG` is not set: our own crates at `info`, everything else at `warn`.
+pub const DEFAULT_FILTER: &str = "warn,fedreg_common=info,fedreg_proto=info,fedreg_party=info,fedreg_coordinator=info,\
+     fedreg_examples=info,alice=info,bob=info,worker=info,coordinator=info,demo=info";
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// Readable lines on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// Readable lines.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Sends the log of this process to stderr. Call once, first thing in `main`; later calls change nothing.
+///
+/// `RUST_LOG` replaces [`DEFAULT_FILTER`]; where it cannot be understood, the log says so and the default stands.
+pub fn init(format: LogFormat) {
+    let terminal = std::io::stderr().is_terminal();
+    let json = match format {
+        LogFormat::Auto => !terminal,
+        LogFormat::Text => false,
+        LogFormat::Json => true,
+    };
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let (filter, complaint) = filter(std::env::var("RUST_LOG").ok().as_deref());
+    // Failing means that a subscriber is there already, as under a test harness: it keeps working.
+    let _ = tracing::subscriber::set_global_default(subscriber(json, colour, filter, std::io::stderr));
+    if let Some(complaint) = complaint {
+        tracing::warn!("{complaint}");
+    }
+}
+
+/// A subscriber that writes to `writer`; [`init`] gives it stderr.
+pub fn subscriber<W>(
+    json: bool,
+    colour: bool,
+    filter: EnvFilter,
+    writer: W,
+) -> Box<dyn Subscriber + Send + Sync + 'static>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    if json {
+        Box::new(builder.json().flatten_event(true).finish())
+    } else {
+        Box::new(builder.with_ansi(colour).with_target(false).finish())
+    }
+}
+
+/// The filter for a value of `RUST_LOG`, and a complaint if that value could not be used.
+pub fn filter(rust_log: Option<&str>) -> (EnvFilter, Option<String>) {
+    match rust_log.map(str::trim) {
+        None | Some("") => (EnvFilter::new(DEFAULT_FILTER), None),
+        Some(value) => match EnvFilter::try_new(value) {
+            Ok(filter) => (filter, None),
+            Err(error) => (
+                EnvFilter::new(DEFAULT_FILTER),
+                Some(format!(
+                    "RUST_LOG is ignored: {error}; expected for example fedreg_proto=debug"
+                )),
+            ),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(json: bool, rust_log: Option<&str>) -> String {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let subscriber = subscriber(json, false, filter(rust_log).0, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(target: "fedreg_party::drive", round = 3, "round answered");
+            tracing::info!(target: "h2::codec", "noise of a library");
+            tracing::warn!(target: "h2::codec", "trouble in a library");
+            tracing::debug!(target: "fedreg_party::drive", "detail");
+        });
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn by_default_our_crates_speak_at_info_and_libraries_at_warn() {
+        let text = logged(false, None);
+        assert!(text.contains("round answered") && text.contains("round=3"), "{text}");
+        assert!(text.contains("trouble in a library"));
+        assert!(!text.contains("noise of a library") && !text.contains("detail"));
+        assert!(!text.contains('\u{1b}'), "no colours unless asked for");
+    }
+
+    #[test]
+    fn json_lines_carry_fields_by_name() {
+        let text = logged(true, None);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with('{') && first.ends_with('}'), "{first}");
+        assert!(
+            first.contains(r#""round":3"#) && first.contains(r#""level":"INFO""#),
+            "{first}"
+        );
+    }
+
+    #[test]
+    fn rust_log_replaces_the_default_and_nonsense_is_named() {
+        assert!(logged(false, Some("fedreg_party=debug")).contains("detail"));
+        assert!(!logged(false, Some("fedreg_party=debug")).contains("trouble in a library"));
+        let (_, complaint) = filter(Some("fedreg_party=chatty"));
+        assert!(complaint.unwrap().starts_with("RUST_LOG is ignored"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Mutual TLS 1.3 between parties that know each other by the names in their certificates.
+//!
+//! Both sides show a certificate and check the other's: issued by a known authority, in date, and carrying exactly the
+//! name that the study gives the party. The dialled address plays no part in that check, so a party may be reached by
+//! any host name or number. There is no plaintext mode and no session resumption: every connection proves both
+//! certificates afresh.
+//!
+//! tonic serves what [`Listener`] accepts, and dials through [`dial`]; its own TLS is not used, because it can neither
+//! restrict the version nor check a name other than the dialled one.
+
+mod certificate;
+mod dial;
+mod error;
+mod identity;
+mod listen;
+mod verify;
+
+pub use certificate::{CertificateFacts, InvalidName, NotACertificate, check_name};
+pub(crate) use certificate::{date, printable, quoted};
+pub use dial::{Connection, dial};
+pub use error::{Cause, LinkError, RefusedOurs, Stage, explain, link_error};
+pub use identity::{FileRole, Identity, IdentityError, TlsFiles};
+pub use listen::{Incoming, Listener, PeerStream, Refusals};
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+use time::OffsetDateTime;
+use tokio_rustls::rustls::CommonState;
+
+/// HTTP/2 window for a stream and for a connection. The default of 64 KiB is slow on long links.
+pub(crate) const WINDOW_BYTES: u32 = 16 << 20;
+/// Largest HTTP/2 frame that we take; a frame of a long vector fits into one.
+pub(crate) const MAX_FRAME_BYTES: u32 = 512 << 10;
+/// A ping goes out on a silent connection after this time.
+pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// A connection whose pings stay unanswered for this time is closed.
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// A handshake must be done within this time.
+pub const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The party at the other end of a connection, as its certificate proves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Name of the party in the study.
+    pub name: String,
+    /// Address of the other end.
+    pub address: SocketAddr,
+    /// SHA-256 of its certificate, in hexadecimal.
+    pub fingerprint: String,
+    /// End of its certificate's validity.
+    pub not_after: OffsetDateTime,
+    /// Protocol version, such as `TLS 1.3`.
+    pub protocol: String,
+    /// Cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
+    pub cipher: String,
+}
+
+impl Peer {
+    fn new(name: String, facts: &CertificateFacts, address: SocketAddr, session: &CommonState) -> Peer {
+        let version = session
+            .protocol_version()
+            .map(|version| format!("{version:?}"))
+            .unwrap_or_default();
+        let cipher = session
+            .negotiated_cipher_suite()
+            .map(|suite| format!("{:?}", suite.suite()))
+            .unwrap_or_default();
+        Peer {
+            name,
+            address,
+            fingerprint: facts.fingerprint.clone(),
+            not_after: facts.not_after,
+            protocol: version.replace("TLSv1_", "TLS 1."),
+            cipher,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} at {} ({}, {}, certificate sha256 {})",
+            self.name, self.address, self.protocol, self.cipher, self.fingerprint
+        )
+    }
+}
+
+/// The party that sent a request.
+///
+/// # Errors
+///
+/// `Unauthenticated` for a request that did not come through a [`Listener`].
+#[allow(clippy::result_large_err)] // Status is what every service method returns.
+pub fn peer<T>(request: &tonic::Request<T>) -> Result<&Peer, tonic::Status> {
+    request
+        .extensions()
+        .get::<Peer>()
+        .ok_or_else(|| tonic::Status::unauthenticated("request came without a checked certificate"))
+}
+
+/// A tonic server with windows, frame size and pings for long vectors. Serve a [`Listener`]'s connections with it.
+pub fn server() -> tonic::transport::Server {
+    tonic::transport::Server::builder()
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_frame_size(MAX_FRAME_BYTES)
+        .http2_keepalive_interval(Some(PING_INTERVAL))
+        .http2_keepalive_timeout(Some(PING_TIMEOUT))
+}

@@ -1,0 +1,315 @@
+//! The side that accepts connections.
+
+use super::certificate::{check_name, printable};
+use super::error::{Cause, LinkError, Stage};
+use super::identity::Identity;
+use super::verify::Verdict;
+use super::{HANDSHAKE_PATIENCE, Peer};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+/// Handshakes under way at once; further callers wait in the operating system's queue.
+const MAX_HANDSHAKES: usize = 64;
+/// First byte of every TLS connection: a record of type "handshake".
+const TLS_HANDSHAKE: u8 = 0x16;
+/// How long a refused caller gets to read why.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A listening socket that lets in the named parties and nobody else.
+#[derive(Debug)]
+pub struct Listener {
+    tcp: TcpListener,
+    door: Door,
+    address: SocketAddr,
+}
+
+/// Who was turned away so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// How many callers.
+    pub count: u64,
+    /// Why the last one.
+    pub last: Option<LinkError>,
+}
+
+/// What every handshake needs.
+#[derive(Debug, Clone)]
+struct Door {
+    identity: Identity,
+    expected: Arc<[String]>,
+    patience: Duration,
+    refusals: Arc<watch::Sender<Refusals>>,
+}
+
+impl Listener {
+    /// Listens at `address` (`host:port`, port 0 for any) for the parties named in `expected`.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] where the address is taken or not ours, or a name cannot be one.
+    pub async fn bind(address: &str, identity: &Identity, expected: &[String]) -> Result<Listener, LinkError> {
+        Listener::bind_patient(address, identity, expected, HANDSHAKE_PATIENCE).await
+    }
+
+    /// As [`Listener::bind`], with another limit for the duration of a handshake.
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::bind`].
+    pub async fn bind_patient(
+        address: &str,
+        identity: &Identity,
+        expected: &[String],
+        patience: Duration,
+    ) -> Result<Listener, LinkError> {
+        let fail = |cause| LinkError {
+            who: format!("address {}", printable(address)),
+            cause,
+        };
+        for name in expected {
+            check_name(name).map_err(|error| fail(error.into()))?;
+        }
+        let tcp = TcpListener::bind(address).await.map_err(|error| {
+            fail(match error.kind() {
+                io::ErrorKind::AddrInUse => Cause::PortInUse,
+                _ => Cause::CannotListen {
+                    detail: printable(&error.to_string()),
+                },
+            })
+        })?;
+        let own = tcp.local_addr().map_err(|error| {
+            fail(Cause::CannotListen {
+                detail: error.to_string(),
+            })
+        })?;
+        let door = Door {
+            identity: identity.clone(),
+            expected: expected.into(),
+            patience,
+            refusals: Arc::new(watch::Sender::new(Refusals::default())),
+        };
+        Ok(Listener {
+            tcp,
+            door,
+            address: own,
+        })
+    }
+
+    /// The address with the port that was given to us.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Watches who is turned away; a party that waits in vain can say so when it gives up.
+    pub fn refusals(&self) -> watch::Receiver<Refusals> {
+        self.door.refusals.subscribe()
+    }
+
+    /// The accepted connections, for `serve_with_incoming`. The socket closes when the stream is dropped.
+    pub fn incoming(self) -> Incoming {
+        let (accepted, connections) = mpsc::channel(MAX_HANDSHAKES);
+        let task = tokio::spawn(accept_all(self.tcp, self.door, accepted));
+        Incoming {
+            connections,
+            task: task.abort_handle(),
+        }
+    }
+}
+
+async fn accept_all(tcp: TcpListener, door: Door, accepted: mpsc::Sender<PeerStream>) {
+    let places = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    loop {
+        // The semaphore is never closed, so this cannot fail.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let (socket, address) = match tcp.accept().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Out of file descriptors, most likely: without a pause this would spin.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (door, accepted) = (door.clone(), accepted.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            match door.admit(socket, address).await {
+                Ok(stream) => {
+                    tracing::info!(peer = %stream.peer.name, address = %address, fingerprint = %stream.peer.fingerprint,
+                        cipher = %stream.peer.cipher, "accepted a connection");
+                    // Fails only when the server is gone.
+                    let _ = accepted.send(stream).await;
+                }
+                // Somebody looked whether the port is open.
+                Err(None) => tracing::debug!(address = %address, "a caller left without a word"),
+                Err(Some(cause)) => {
+                    let error = LinkError {
+                        who: format!("the peer at {address}"),
+                        cause,
+                    };
+                    tracing::warn!("refused a connection: {error}");
+                    door.refusals.send_modify(|refusals| {
+                        refusals.count = refusals.count.saturating_add(1);
+                        refusals.last = Some(error);
+                    });
+                }
+            }
+        });
+    }
+}
+
+impl Door {
+    /// Makes the handshake; `Err(None)` for a caller that left before it said anything.
+    async fn admit(&self, tcp: TcpStream, address: SocketAddr) -> Result<PeerStream, Option<Cause>> {
+        let timed_out = || Cause::TimedOut {
+            seconds: self.patience.as_secs_f64().ceil() as u64,
+            stage: Stage::Handshake,
+        };
+        // Without it small messages wait for the acknowledgement of the one before. A refusal to set it costs only time.
+        let _ = tcp.set_nodelay(true);
+        let mut first = [0u8; 1];
+        match timeout(self.patience, tcp.peek(&mut first)).await {
+            Err(_) => return Err(Some(timed_out())),
+            Ok(Err(_) | Ok(0)) => return Err(None),
+            Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {}
+            // "GET", "POST", and the "PRI" of HTTP/2.
+            Ok(Ok(_)) if first[0].is_ascii_uppercase() => return Err(Some(Cause::Plaintext)),
+            Ok(Ok(_)) => return Err(Some(Cause::NotTls)),
+        }
+
+        let verdict = Verdict::default();
+        let config = self.identity.server(&self.expected, &verdict).map_err(|error| {
+            Some(Cause::Handshake {
+                detail: error.to_string(),
+            })
+        })?;
+        let handshake = TlsAcceptor::from(Arc::new(config)).accept(tcp).into_fallible();
+        let stream = match timeout(self.patience, handshake).await {
+            Err(_) => return Err(Some(timed_out())),
+            Ok(Ok(stream)) => stream,
+            Ok(Err((error, tcp))) => {
+                let finding = verdict.finding();
+                let cause = finding.cause.unwrap_or_else(|| {
+                    Cause::of_io(
+                        &error,
+                        Stage::Handshake,
+                        finding.facts.as_ref(),
+                        self.identity.authorities(),
+                    )
+                });
+                say_farewell(tcp).await;
+                return Err(Some(cause));
+            }
+        };
+        let finding = verdict.finding();
+        let (Some(facts), Some(name)) = (finding.facts, finding.name) else {
+            return Err(Some(Cause::NoCertificate));
+        };
+        let peer = Peer::new(name, &facts, address, stream.get_ref().1);
+        Ok(PeerStream { stream, peer })
+    }
+}
+
+/// Closes a socket so that the alert on it arrives: closing with unread input would reset the connection, and the caller
+/// would read "connection reset" instead of the reason.
+async fn say_farewell(mut tcp: TcpStream) {
+    let _ = tcp.shutdown().await;
+    let mut rest = [0u8; 4096];
+    let _ = timeout(FAREWELL, async {
+        while matches!(tcp.read(&mut rest).await, Ok(1..)) {}
+    })
+    .await;
+}
+
+/// Connections of parties whose certificate was accepted.
+#[derive(Debug)]
+pub struct Incoming {
+    connections: mpsc::Receiver<PeerStream>,
+    task: AbortHandle,
+}
+
+impl tokio_stream::Stream for Incoming {
+    type Item = io::Result<PeerStream>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.connections.poll_recv(context).map(|stream| stream.map(Ok))
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An encrypted connection to a known party; requests on it carry the [`Peer`].
+#[derive(Debug)]
+pub struct PeerStream {
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+}
+
+impl PeerStream {
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+impl Connected for PeerStream {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for PeerStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for PeerStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

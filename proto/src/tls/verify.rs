@@ -1,0 +1,187 @@
+//! The two certificate checks: authority and dates by webpki, the name by the study.
+
+use super::certificate::CertificateFacts;
+use super::error::Cause;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
+use tokio_rustls::rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, RootCertStore, SignatureScheme,
+};
+
+/// What the check of one connection found. rustls keeps only a code of it; people need the rest.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Verdict(Arc<Mutex<Finding>>);
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Finding {
+    pub(crate) facts: Option<CertificateFacts>,
+    pub(crate) name: Option<String>,
+    pub(crate) cause: Option<Cause>,
+}
+
+impl Verdict {
+    pub(crate) fn finding(&self) -> Finding {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `authenticate`, then compares the names, and records everything.
+    fn check(
+        &self,
+        certificate: &CertificateDer<'_>,
+        expected: &[String],
+        trusted: &[CertificateFacts],
+        authenticate: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut finding = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let facts = match CertificateFacts::parse(certificate) {
+            Ok(facts) => finding.facts.insert(facts).clone(),
+            Err(error) => {
+                finding.cause = Some(Cause::BadCertificate {
+                    detail: error.to_string(),
+                });
+                return Err(CertificateError::BadEncoding.into());
+            }
+        };
+        // First who vouches for the certificate, then what it says: names of strangers prove nothing.
+        if let Err(error) = authenticate() {
+            finding.cause = Some(Cause::of_tls(&error, Some(&facts), trusted));
+            return Err(error);
+        }
+        let carried = expected
+            .iter()
+            .filter(|name| facts.carries(name))
+            .cloned()
+            .collect::<Vec<_>>();
+        match <[String; 1]>::try_from(carried) {
+            Ok([name]) => {
+                finding.name = Some(name);
+                Ok(())
+            }
+            Err(carried) => {
+                finding.cause = Some(if carried.is_empty() {
+                    Cause::WrongName {
+                        expected: expected.to_vec(),
+                        found: facts.names,
+                    }
+                } else {
+                    Cause::SeveralParties { names: carried }
+                });
+                // Sent as the alert "access denied", by which the other side knows that its name is the trouble.
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+        }
+    }
+}
+
+/// Checks the certificate of the party that we dial.
+#[derive(Debug)]
+pub(crate) struct DialledParty {
+    pub(crate) expected: Vec<String>,
+    pub(crate) roots: Arc<RootCertStore>,
+    pub(crate) authorities: Arc<[CertificateFacts]>,
+    pub(crate) provider: Arc<CryptoProvider>,
+    pub(crate) verdict: Verdict,
+}
+
+impl ServerCertVerifier for DialledParty {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verdict.check(end_entity, &self.expected, &self.authorities, || {
+            verify_server_cert_signed_by_trust_anchor(
+                &ParsedCertificate::try_from(end_entity)?,
+                &self.roots,
+                intermediates,
+                now,
+                self.provider.signature_verification_algorithms.all,
+            )
+        })?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Checks the certificate of a party that dials us.
+#[derive(Debug)]
+pub(crate) struct CallingParty {
+    pub(crate) expected: Vec<String>,
+    pub(crate) authorities: Arc<[CertificateFacts]>,
+    pub(crate) webpki: Arc<dyn ClientCertVerifier>,
+    pub(crate) verdict: Verdict,
+}
+
+impl ClientCertVerifier for CallingParty {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.webpki.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.verdict.check(end_entity, &self.expected, &self.authorities, || {
+            self.webpki.verify_client_cert(end_entity, intermediates, now).map(drop)
+        })?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOfferedOrEnabled.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.webpki.supported_verify_schemes()
+    }
+}

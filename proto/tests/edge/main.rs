@@ -1,0 +1,8 @@
+//! The edge from outside: certificates made, files loaded, peers accepted and refused on loopback.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod identity;
+mod mutual_tls;
+mod office;
