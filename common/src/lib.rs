@@ -12,5 +12,6 @@ pub mod linalg;
 pub mod privacy;
 pub mod report;
 pub mod session;
+pub mod sim;
 pub mod study;
 pub mod vertical;

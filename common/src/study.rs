@@ -534,13 +534,29 @@ impl Study {
         Disclosures::new(declared)
     }
 
-    /// Whether the run sends a basis: for standard errors of an unpenalised fit, or for a gaussian path.
+    /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian
+    /// path. A party's policy may still forbid it.
     pub fn uses_basis(&self) -> bool {
-        self.inference.allowed
-            && match &self.penalty {
-                None => true,
-                Some(_) => self.model.family == Family::Gaussian,
-            }
+        self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
+    }
+
+    /// Whether the lambdas are to be found from the data.
+    pub fn needs_path(&self) -> bool {
+        self.penalty
+            .as_ref()
+            .is_some_and(|penalty| matches!(penalty.lambda, Lambda::Path(_)))
+    }
+
+    /// Whether the fits exchange a few numbers after a basis was sent, instead of a value a row: worth it where there are
+    /// many fits, and possible for gaussian when both hold the outcome.
+    pub fn uses_tables(&self) -> bool {
+        let many = self.penalty.as_ref().is_some_and(|penalty| {
+            penalty.cv.is_some() || self.needs_path() || matches!(&penalty.lambda, Lambda::Many(list) if list.len() > 1)
+        });
+        many && self.inference.allowed
+            && self.model.family == Family::Gaussian
+            && self.outcome.held_by == HeldBy::Both
+            && self.offset.as_ref().is_none_or(|offset| offset.held_by == HeldBy::Both)
     }
 }
 

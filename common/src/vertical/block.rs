@@ -111,6 +111,8 @@ pub struct Solved {
     pub certificate: f64,
     /// Largest linear predictor in absolute value.
     pub extreme: f64,
+    /// Weighted loss at the end.
+    pub loss: f64,
 }
 
 impl Block {
@@ -239,6 +241,158 @@ impl Block {
         self.curvature = None;
         let beta = self.beta.clone();
         self.predict(&beta);
+    }
+
+    /// Measures the outcome's spread, the unit of the stopping rule: about its mean with an intercept, about zero
+    /// without, after the offset for gaussian. A constant outcome gets spread 1.
+    pub fn measure_spread(&mut self, intercept: bool) {
+        let Outcome {
+            family,
+            y,
+            weights,
+            offset,
+            ..
+        } = &self.outcome;
+        let value = |row: usize| {
+            let offset = if *family == Family::Gaussian {
+                offset.as_ref().map_or(0.0, |offset| offset[row])
+            } else {
+                0.0
+            };
+            y[row] - offset
+        };
+        let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| weights[row]);
+        let rows = y.len();
+        let mean = if intercept {
+            (0..rows).map(|i| weight(i) * value(i)).sum::<f64>() / self.weight_sum
+        } else {
+            0.0
+        };
+        let squares: f64 = (0..rows).map(|i| weight(i) * (value(i) - mean).powi(2)).sum();
+        let spread = (squares / self.weight_sum).sqrt();
+        self.outcome.spread = if spread > 0.0 { spread } else { 1.0 };
+    }
+
+    /// The intercept of the null model, by Newton steps; 0 for a model without one.
+    pub fn null_intercept(&self, intercept: bool) -> f64 {
+        if !intercept {
+            return 0.0;
+        }
+        let Outcome {
+            family,
+            y,
+            weights,
+            offset,
+            ..
+        } = &self.outcome;
+        let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| weights[row]);
+        let offset = |row: usize| offset.as_ref().map_or(0.0, |offset| offset[row]);
+        let rows = 0..y.len();
+        let mean = rows.clone().map(|i| weight(i) * y[i]).sum::<f64>() / self.weight_sum;
+        let mean_offset = rows.clone().map(|i| weight(i) * offset(i)).sum::<f64>() / self.weight_sum;
+        let mut intercept = match family {
+            Family::Gaussian => return mean - mean_offset,
+            // An outcome that is all 0 or all 1 has no finite intercept; the clamp is far beyond any that fits.
+            Family::Binomial => family.linear(mean.clamp(1e-15, 1.0 - 1e-15)) - mean_offset,
+            Family::Poisson => {
+                let exposure = rows.clone().map(|i| weight(i) * offset(i).exp()).sum::<f64>() / self.weight_sum;
+                return family.linear(mean.max(1e-300)) - exposure.ln();
+            }
+        };
+        for _ in 0..100 {
+            let (mut score, mut information) = (0.0, 0.0);
+            for i in rows.clone() {
+                let eta = intercept + offset(i);
+                score += weight(i) * (y[i] - family.mean(eta));
+                information += weight(i) * family.variance(eta);
+            }
+            let step = (score / information.max(f64::MIN_POSITIVE)).clamp(-2.0, 2.0);
+            intercept += step;
+            if step.abs() <= 1e-15 * intercept.abs().max(1.0) {
+                break;
+            }
+        }
+        intercept
+    }
+
+    /// Twice the loss of the null model above that of a perfect fit.
+    pub fn null_deviance(&self, intercept: bool) -> f64 {
+        let constant = self.null_intercept(intercept);
+        let Outcome { family, y, offset, .. } = &self.outcome;
+        self.weighted_sum(|i| {
+            let eta = constant + offset.as_ref().map_or(0.0, |offset| offset[i]);
+            2.0 * (family.at(y[i], eta).loss - family.saturated(y[i]))
+        })
+    }
+
+    /// The weighted loss of a perfect fit.
+    pub fn saturated_loss(&self) -> f64 {
+        self.weighted_sum(|i| self.outcome.family.saturated(self.outcome.y[i]))
+    }
+
+    fn weighted_sum(&self, of: impl Fn(usize) -> f64) -> f64 {
+        let weight = |row: usize| self.outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
+        (0..self.rows())
+            .filter(|i| weight(*i) > 0.0)
+            .map(|i| weight(i) * of(i))
+            .sum()
+    }
+
+    /// The error of the present predictions on rows that did not take part: squared error for gaussian, deviance
+    /// otherwise, weighted mean. Probabilities are kept 1e-5 away from 0 and 1, as cv.glmnet does.
+    pub fn held_out_error(&self, weights: impl Fn(usize) -> f64) -> f64 {
+        let Outcome { family, y, offset, .. } = &self.outcome;
+        let (mut error, mut sum) = (0.0, 0.0);
+        for i in 0..self.rows() {
+            let weight = weights(i);
+            if weight > 0.0 {
+                let mut eta = self.eta[i] + self.other[i] + offset.as_ref().map_or(0.0, |offset| offset[i]);
+                if *family == Family::Binomial {
+                    let limit = family.linear(1.0 - 1e-5);
+                    eta = eta.clamp(-limit, limit);
+                }
+                error += weight * 2.0 * (family.at(y[i], eta).loss - family.saturated(y[i]));
+                sum += weight;
+            }
+        }
+        error / sum
+    }
+
+    /// `X' W (y - offset)` and `(y - offset)' W (y - offset)`.
+    pub fn outcome_products(&self) -> (DVector<f64>, f64) {
+        let Outcome { y, weights, offset, .. } = &self.outcome;
+        let target: Vec<f64> = y
+            .iter()
+            .enumerate()
+            .map(|(i, y)| y - offset.as_ref().map_or(0.0, |o| o[i]))
+            .collect();
+        let weighted: Vec<f64> = match weights {
+            None => target.clone(),
+            Some(weights) => target.iter().zip(weights).map(|(y, w)| y * w).collect(),
+        };
+        let score = DVector::from_fn(self.columns(), |j, _| {
+            dot(column(&self.x, j, 0, self.rows()), &weighted)
+        });
+        (score, dot(&target, &weighted))
+    }
+
+    /// What to send for the null model.
+    pub fn null_outgoing(&mut self) -> Vec<f64> {
+        let mut beta = DVector::zeros(self.columns());
+        if self.has_intercept() {
+            beta[0] = self.null_intercept(true);
+        }
+        self.predict(&beta)
+    }
+
+    /// Takes the outcome's spread from the party that holds the outcome.
+    pub fn set_spread(&mut self, spread: f64) {
+        self.outcome.spread = spread;
+    }
+
+    /// Takes over a vector that only the partner held.
+    pub fn receive_outcome(&mut self, y: Vec<f64>) {
+        self.outcome.y = y;
     }
 
     /// Per column, its standard deviation about its mean under the present weights; 0 for the intercept. These are the
@@ -535,7 +689,7 @@ impl Block {
             return Solved {
                 passes: 1,
                 certificate: 0.0,
-                extreme: pass.extreme,
+                extreme: pass.extreme, loss: pass.loss,
             };
         }
         let constant = self.outcome.family == Family::Gaussian;
@@ -600,7 +754,7 @@ impl Block {
         Solved {
             passes,
             certificate,
-            extreme: pass.extreme,
+            extreme: pass.extreme, loss: pass.loss,
         }
     }
 

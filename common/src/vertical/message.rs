@@ -82,6 +82,8 @@ pub struct Shared {
     pub folds: Option<Digest>,
     /// Columns of the sender's block that take part, the intercept included.
     pub columns: u32,
+    /// Whether the sender's policy allows the exchange of a basis.
+    pub basis: bool,
 }
 
 /// See [`Body::Held`].
@@ -89,7 +91,7 @@ pub struct Shared {
 pub struct Held {
     /// The outcome or the weights.
     pub what: HeldKind,
-    /// One value a row, or nothing when only the scale leaves.
+    /// One value a row; for the scale, one total a fold of cross-validation.
     pub values: Vec<f64>,
     /// Weighted sum of squares of the outcome around its mean (around zero without an intercept); the scale of the
     /// stopping rule.
@@ -129,7 +131,7 @@ pub struct Partial {
 }
 
 /// See [`Body::Ended`].
-#[derive(Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ended {
     /// Why.
     pub termination: crate::fit::Termination,

@@ -2,7 +2,12 @@
 
 pub mod accelerate;
 pub mod block;
+mod exchange;
+mod fits;
 pub mod message;
 pub mod meter;
+pub mod outcome;
 pub mod penalty;
+pub mod prepare;
+pub mod session;
 pub mod std_err;

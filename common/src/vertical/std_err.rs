@@ -33,7 +33,6 @@ pub struct Sender {
     transform: DMatrix<f64>,
     factor: DMatrix<f64>,
     rotation: DMatrix<f64>,
-    centres: Vec<f64>,
     with_centres: bool,
 }
 
@@ -73,7 +72,6 @@ impl Sender {
             transform,
             factor,
             rotation,
-            centres: columns.centres.clone(),
             with_centres,
         })
     }
@@ -113,9 +111,9 @@ impl Sender {
         (0..self.factor.ncols()).filter(|j| !kept.contains(j)).collect()
     }
 
-    /// The centres of the sender's columns.
-    pub fn centres(&self) -> &[f64] {
-        &self.centres
+    /// What turns coefficients into coordinates of the basis: `A b = Q (back b)`.
+    pub fn back(&self) -> DMatrix<f64> {
+        self.rotation.transpose() * &self.factor
     }
 }
 

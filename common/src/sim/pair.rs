@@ -1,0 +1,117 @@
+//! Two sessions and the line between them.
+
+use std::collections::VecDeque;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::session::{Abort, Session, Turn};
+
+/// What a line does to messages, each with its probability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Faults {
+    /// The message is lost.
+    pub drop: f64,
+    /// It arrives twice.
+    pub duplicate: f64,
+    /// It arrives behind the next one.
+    pub reorder: f64,
+    /// Seed of the line's luck.
+    pub seed: u64,
+}
+
+impl Faults {
+    /// A line without faults.
+    pub const NONE: Faults = Faults { drop: 0.0, duplicate: 0.0, reorder: 0.0, seed: 0 };
+}
+
+/// How a simulated conversation went.
+#[derive(Debug)]
+pub struct Ended<O> {
+    /// The result of each side.
+    pub results: [Result<O, Abort>; 2],
+    /// Messages handed to the line, repeats included.
+    pub sent: usize,
+}
+
+/// Steps after which a conversation that does not end is a bug.
+const PATIENCE: usize = 2_000_000;
+
+/// Runs two sessions against each other to their end. A side that hears nothing sends its last message again, as a
+/// driver does when a line was lost.
+///
+/// `observe` sees every message that is handed to the line, with the side that sent it.
+pub fn run<A, B, M, O>(first: &mut A, second: &mut B, faults: Faults, mut observe: impl FnMut(usize, &M)) -> Ended<O>
+where
+    A: Session<Inbound = M, Output = O>,
+    B: Session<Inbound = M, Output = O>,
+    M: Clone,
+{
+    let mut rng = ChaCha8Rng::seed_from_u64(faults.seed);
+    let mut lines: [VecDeque<M>; 2] = [VecDeque::new(), VecDeque::new()];
+    let mut results: [Option<Result<O, Abort>>; 2] = [None, None];
+    let mut sent = 0;
+    let mut put = |lines: &mut [VecDeque<M>; 2], from: usize, message: M, rng: &mut ChaCha8Rng| {
+        observe(from, &message);
+        sent += 1;
+        let line = &mut lines[1 - from];
+        if rng.random_bool(faults.drop) {
+            return;
+        }
+        if rng.random_bool(faults.duplicate) {
+            line.push_back(message.clone());
+        }
+        if rng.random_bool(faults.reorder) && !line.is_empty() {
+            line.insert(line.len() - 1, message);
+        } else {
+            line.push_back(message);
+        }
+    };
+    macro_rules! settle {
+        ($side:expr, $turn:expr) => {
+            match $turn {
+                Ok(Turn::Wait) => {}
+                Ok(Turn::Send(message)) => put(&mut lines, $side, message.into(), &mut rng),
+                Ok(Turn::FinishAndSend { output, last }) => {
+                    results[$side] = Some(Ok(output));
+                    put(&mut lines, $side, last.into(), &mut rng);
+                }
+                Ok(Turn::Finish(output)) => results[$side] = Some(Ok(output)),
+                Err(abort) => results[$side] = Some(Err(abort)),
+            }
+        };
+    }
+    settle!(0, first.start());
+    settle!(1, second.start());
+    for _ in 0..PATIENCE {
+        let failed = |result: &Option<Result<O, Abort>>| matches!(result, Some(Err(_)));
+        if results.iter().all(Option::is_some) || results.iter().any(failed) {
+            break;
+        }
+        let arrived = [0, 1].into_iter().find_map(|side| lines[side].pop_front().map(|message| (side, message)));
+        match arrived {
+            Some((0, message)) => {
+                let turn = first.receive(message);
+                settle!(0, turn)
+            }
+            Some((_, message)) => {
+                let turn = second.receive(message);
+                settle!(1, turn)
+            }
+            // Silence: whoever waits sends its last message again; a finished side only answers.
+            None => {
+                for side in [0, 1] {
+                    if results[side].is_none() {
+                        let again: Option<M> =
+                            if side == 0 { first.resend().map(Into::into) } else { second.resend().map(Into::into) };
+                        if let Some(message) = again {
+                            put(&mut lines, side, message, &mut rng);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let results = results.map(|result| result.unwrap_or_else(|| Err(Abort::Bug("the conversation does not end".to_string()))));
+    Ended { results, sent }
+}

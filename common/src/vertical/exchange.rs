@@ -1,0 +1,438 @@
+//! The basis exchange of a session: in parts, for standard errors or in place of rows on a gaussian path.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use crate::session::PeerFault;
+
+use super::block::{Block, Tables};
+use super::message::{Basis, Table};
+use super::session::Work;
+use super::std_err::{Inference, Reading, Receiver, Reported, Sender};
+
+/// Values of one part of a basis: 16 MiB of numbers, so that a part is a small share of a large block.
+pub(super) const PART_VALUES: usize = 1 << 21;
+
+/// What this side learnt for its standard errors.
+#[derive(Debug, Clone)]
+pub(super) struct Learnt {
+    pub(super) inference: Inference,
+    /// Weighted sum of squares of the working residual at the joint solution.
+    pub(super) residual: f64,
+    /// The same before the joint step.
+    pub(super) before: f64,
+}
+
+/// The sender's side of an exchange under way.
+pub(super) struct Sending {
+    sender: Sender,
+    weights: Vec<f64>,
+    working_squares: f64,
+}
+
+/// The receiver's side of an exchange under way.
+pub(super) enum Receiving {
+    /// For standard errors.
+    Inference {
+        /// The triangle.
+        receiver: Receiver,
+        /// Working weights.
+        weights: Vec<f64>,
+        /// Working residuals.
+        working: Vec<f64>,
+    },
+    /// For a path: inner products of basis, own columns and outcome, by fold; fold 0 holds rows of no fold.
+    Path(Vec<DMatrix<f64>>),
+}
+
+impl Receiving {
+    pub(super) fn finish(self) -> Option<Reading> {
+        match self {
+            Receiving::Inference { receiver, .. } => receiver.finish(),
+            Receiving::Path(_) => None,
+        }
+    }
+}
+
+/// Tables that stand for the rows during a path.
+pub(super) enum TableKit {
+    /// At the party that sent the basis `A T`: what to send is `T^-1 b`.
+    Sender {
+        /// `T^-1`.
+        back: DMatrix<f64>,
+    },
+    /// At the party that received it.
+    Receiver {
+        /// Columns of the basis.
+        basis: usize,
+        /// Inner products of basis, own columns and outcome, by fold.
+        moments: Vec<DMatrix<f64>>,
+    },
+}
+
+impl TableKit {
+    /// How many numbers an exchange takes.
+    pub(super) fn exchanged(&self) -> usize {
+        match self {
+            TableKit::Sender { back } => back.nrows(),
+            TableKit::Receiver { basis, .. } => *basis,
+        }
+    }
+
+    /// The tables of a fit without one fold.
+    pub(super) fn tables(&self, block: &Block, fold: Option<u32>) -> Tables {
+        let (score, total) = block.outcome_products();
+        match self {
+            TableKit::Sender { back } => Tables {
+                to_peer: back.clone(),
+                from_peer: back.transpose(),
+                score,
+                total,
+            },
+            TableKit::Receiver { basis, moments } => {
+                let own = block.columns();
+                let mut sum = DMatrix::zeros(basis + own + 1, basis + own + 1);
+                let kept = moments
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| Some(*index as u32) != fold);
+                kept.for_each(|(_, part)| sum += part);
+                let cross = sum.view((0, *basis), (*basis, own)).into_owned();
+                Tables {
+                    from_peer: cross.transpose(),
+                    to_peer: cross,
+                    score,
+                    total,
+                }
+            }
+        }
+    }
+
+    /// The weighted sum of squared errors on a fold that was left out, at the side that can compute it.
+    pub(super) fn error(&self, fold: u32, incoming: &[f64], beta: &DVector<f64>) -> Option<f64> {
+        let TableKit::Receiver { basis, moments } = self else {
+            return None;
+        };
+        let table = moments.get(fold as usize)?;
+        let last = table.ncols() - 1;
+        let mut point = DVector::zeros(last + 1);
+        incoming.iter().enumerate().for_each(|(i, value)| point[i] = *value);
+        point.rows_mut(*basis, beta.len()).copy_from(beta);
+        point[last] = -1.0;
+        Some((table * &point).dot(&point))
+    }
+}
+
+impl Work {
+    /// A part of the basis for a path.
+    pub(super) fn path_basis(&mut self, start: u64, rng: &mut impl Rng) -> Option<Basis> {
+        if self.sending.is_none() {
+            let block = &self.encoded.block;
+            let weights = block
+                .outcome()
+                .weights
+                .clone()
+                .unwrap_or_else(|| vec![1.0; block.rows()]);
+            let sender = Sender::new(
+                &Reported {
+                    inner: block.matrix(),
+                    centres: vec![],
+                    weights: &weights,
+                },
+                false,
+                rng,
+            )?;
+            self.fits.meter.record_basis(block.columns() as u64);
+            self.sending = Some(Sending {
+                sender,
+                weights,
+                working_squares: 0.0,
+            });
+        }
+        self.part(start)
+    }
+
+    /// A part of the basis for standard errors.
+    pub(super) fn inference_basis(&mut self, start: u64, rng: &mut impl Rng) -> Option<Basis> {
+        if self.sending.is_none() {
+            let block = &self.encoded.block;
+            let weights = block.working_weights();
+            let working_squares = working(block, &weights).iter().map(|z| z * z).sum();
+            let reported = Reported {
+                inner: block.matrix(),
+                centres: centres(block),
+                weights: &weights,
+            };
+            let sender = Sender::new(&reported, !block.has_intercept(), rng)?;
+            self.fits.meter.record_basis(block.columns() as u64);
+            self.sending = Some(Sending {
+                sender,
+                weights,
+                working_squares,
+            });
+        }
+        self.part(start)
+    }
+
+    fn part(&self, start: u64) -> Option<Basis> {
+        let sending = self.sending.as_ref()?;
+        let block = &self.encoded.block;
+        let columns = block.columns();
+        let rows = (PART_VALUES / columns.max(1)).clamp(1, block.rows() - start as usize);
+        let reported = Reported {
+            inner: block.matrix(),
+            centres: centres(block),
+            weights: &sending.weights,
+        };
+        let part = sending.sender.rows(&reported, start as usize, rows);
+        Some(Basis {
+            start,
+            rows: rows as u32,
+            columns: columns as u32,
+            values: part.data.into(),
+        })
+    }
+
+    /// Takes a part of the peer's basis in.
+    pub(super) fn take_basis(
+        &mut self,
+        start: u64,
+        columns: usize,
+        basis: &Basis,
+        path: bool,
+    ) -> Result<(), PeerFault> {
+        let block = &self.encoded.block;
+        let left = block.rows() as u64 - start;
+        if basis.start != start || basis.rows == 0 || u64::from(basis.rows) > left {
+            return Err(PeerFault::Length {
+                what: "rows of a basis",
+                came: basis.start + u64::from(basis.rows),
+                expected: start + left,
+            });
+        }
+        if basis.columns as usize != columns {
+            return Err(PeerFault::Length {
+                what: "columns of a basis",
+                came: basis.columns.into(),
+                expected: columns as u64,
+            });
+        }
+        let rows = basis.rows as usize;
+        if basis.values.len() != rows * columns {
+            let came = basis.values.len() as u64;
+            return Err(PeerFault::Length {
+                what: "a basis",
+                came,
+                expected: (rows * columns) as u64,
+            });
+        }
+        // Columns of length 1: no entry can be larger.
+        if !basis.values.iter().all(|value| value.abs() <= 1.0 + 1e-6) {
+            return Err(PeerFault::Value {
+                what: "a basis",
+                expected: "between -1 and 1",
+                round: 0,
+            });
+        }
+        let part = DMatrix::from_column_slice(rows, columns, &basis.values);
+        if path {
+            return self.path_moments(start as usize, part);
+        }
+        if self.receiving.is_none() {
+            let weights = block.working_weights();
+            let working = working(block, &weights);
+            let reported = Reported {
+                inner: block.matrix(),
+                centres: centres(block),
+                weights: &weights,
+            };
+            let receiver = Receiver::new(columns, &reported, !block.has_intercept());
+            self.receiving = Some(Receiving::Inference {
+                receiver,
+                weights,
+                working,
+            });
+        }
+        if let Some(Receiving::Inference {
+            receiver,
+            weights,
+            working,
+        }) = &mut self.receiving
+        {
+            let reported = Reported {
+                inner: block.matrix(),
+                centres: centres(block),
+                weights,
+            };
+            receiver.push(&reported, start as usize, part, working);
+        }
+        Ok(())
+    }
+
+    /// Adds rows of the basis to the inner products, fold by fold.
+    fn path_moments(&mut self, start: usize, part: DMatrix<f64>) -> Result<(), PeerFault> {
+        let block = &self.encoded.block;
+        let (rows, basis, own) = (part.nrows(), part.ncols(), block.columns());
+        let size = basis + own + 1;
+        let folds = self.encoded.folds.as_ref();
+        let count = folds.map_or(0, |folds| folds.iter().copied().max().unwrap_or(0)) as usize + 1;
+        let outcome = block.outcome();
+        let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
+        let mut joined = DMatrix::zeros(rows, size);
+        joined.columns_mut(0, basis).copy_from(&part);
+        joined
+            .columns_mut(basis, own)
+            .copy_from(&block.matrix().rows(start, rows));
+        for i in 0..rows {
+            let root = weight(start + i).sqrt();
+            joined.view_mut((i, basis), (1, own)).scale_mut(root);
+            let offset = outcome.offset.as_ref().map_or(0.0, |offset| offset[start + i]);
+            joined[(i, size - 1)] = root * (outcome.y[start + i] - offset);
+        }
+        let moments = match &mut self.receiving {
+            Some(Receiving::Path(moments)) => moments,
+            slot => {
+                *slot = Some(Receiving::Path(vec![DMatrix::zeros(size, size); count]));
+                match slot {
+                    Some(Receiving::Path(moments)) => moments,
+                    _ => return Ok(()),
+                }
+            }
+        };
+        for (fold, sum) in moments.iter_mut().enumerate() {
+            let in_fold: Vec<usize> = (0..rows)
+                .filter(|i| folds.map_or(0, |folds| folds[start + i] as usize) == fold)
+                .collect();
+            if in_fold.len() == rows {
+                *sum += crate::linalg::gram(&joined, None);
+            } else if !in_fold.is_empty() {
+                *sum += crate::linalg::gram(&joined.select_rows(&in_fold), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns the finished exchange into the tables of the path.
+    pub(super) fn settle_tables(&mut self) -> Option<()> {
+        self.fits.tables = match (self.sending.take(), self.receiving.take()) {
+            (Some(sending), _) => Some(TableKit::Sender {
+                back: sending.sender.back(),
+            }),
+            (None, Some(Receiving::Path(moments))) => {
+                let basis = moments.first()?.ncols() - 1 - self.encoded.block.columns();
+                Some(TableKit::Receiver { basis, moments })
+            }
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// What the receiver returns, and keeps for itself.
+    pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
+        let dependent = reading.dependent.len() as u32;
+        if dependent > 0 {
+            self.encoded.block.drop_columns(&reading.dependent);
+        } else {
+            self.inference = Some(Learnt {
+                inference: reading.inference,
+                residual: reading.residual,
+                before,
+            });
+        }
+        Table {
+            factor: reading.factor.data.into(),
+            score: reading.score.data.into(),
+            residual: reading.residual,
+            dependent,
+        }
+    }
+
+    /// The sum of squares of the working residual, at the receiver.
+    pub(super) fn received_squares(&self) -> f64 {
+        match &self.receiving {
+            Some(Receiving::Inference { working, .. }) => working.iter().map(|z| z * z).sum(),
+            _ => 0.0,
+        }
+    }
+
+    /// Takes the receiver's table; returns how many columns the receiver has set aside.
+    pub(super) fn take_table(&mut self, table: &Table, receiver_columns: usize) -> Result<usize, PeerFault> {
+        let p = self.encoded.block.columns();
+        if table.factor.len() != p * p || table.score.len() != p {
+            let came = table.factor.len() as u64;
+            return Err(PeerFault::Length {
+                what: "a projection table",
+                came,
+                expected: (p * p) as u64,
+            });
+        }
+        let finite = table
+            .factor
+            .iter()
+            .chain(&table.score)
+            .chain([&table.residual])
+            .all(|value| value.is_finite());
+        if !finite || table.residual < 0.0 {
+            return Err(PeerFault::Value {
+                what: "a projection table",
+                expected: "finite",
+                round: 0,
+            });
+        }
+        let dependent = table.dependent as usize;
+        if dependent > receiver_columns {
+            return Err(PeerFault::Value {
+                what: "a projection table",
+                expected: "possible",
+                round: 0,
+            });
+        }
+        let Some(sending) = self.sending.take() else {
+            return Err(PeerFault::Kind {
+                came: "a projection table",
+                expected: "nothing",
+            });
+        };
+        if dependent > 0 {
+            return Ok(dependent);
+        }
+        let factor = DMatrix::from_column_slice(p, p, &table.factor).upper_triangle();
+        self.dependent = sending.sender.dependent(&factor);
+        if self.dependent.is_empty() {
+            let score = DVector::from_column_slice(&table.score);
+            let inference = sending.sender.learn(&factor, &score);
+            self.inference = inference.map(|inference| Learnt {
+                inference,
+                residual: table.residual,
+                before: sending.working_squares,
+            });
+        }
+        Ok(0)
+    }
+
+    /// At Bob as the sender: sets the columns aside that turned out to depend on Alice's.
+    pub(super) fn drop_dependent(&mut self) -> u32 {
+        let dependent = std::mem::take(&mut self.dependent);
+        self.encoded.block.drop_columns(&dependent);
+        dependent.len() as u32
+    }
+}
+
+/// What centring took from each column, in units of its scale.
+fn centres(block: &Block) -> Vec<f64> {
+    block
+        .scalings()
+        .iter()
+        .map(|scaling| scaling.centre / scaling.scale)
+        .collect()
+}
+
+/// Working residuals `W^-1/2 (W (y - mean))`; rows without working weight have none.
+fn working(block: &Block, weights: &[f64]) -> Vec<f64> {
+    let mut residuals = block.residuals();
+    residuals
+        .iter_mut()
+        .zip(weights)
+        .for_each(|(r, w)| *r = if *w > 0.0 { *r / w.sqrt() } else { 0.0 });
+    residuals
+}

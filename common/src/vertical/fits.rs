@@ -1,0 +1,748 @@
+//! The fits of a run, one after the other, and the rounds of each.
+//!
+//! The party with fewer columns leads: it extrapolates its own coefficients, judges convergence and ends the fits. The
+//! other fits its block exactly to whatever comes and cannot tell the difference.
+
+use nalgebra::DVector;
+
+use crate::fit::Termination;
+use crate::glm::Family;
+use crate::id::Role;
+use crate::report::TracePoint;
+use crate::session::{Abort, PeerFault};
+use crate::study::{Acceleration, Lambda, Study};
+
+use super::accelerate::Memory;
+use super::block::{Block, Pass, Tables};
+use super::exchange::TableKit;
+use super::message::{Ended, FitEnd, Partial};
+use super::meter::Meter;
+use super::outcome::disclosure_refused;
+use super::penalty::{self, Penalty};
+use super::prepare::{Encoded, Policy};
+
+/// One fit of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Job {
+    /// The fold that is left out, from 1; `None` for a fit to all rows.
+    pub(super) fold: Option<u32>,
+    /// Its penalty.
+    pub(super) lambda: Option<f64>,
+}
+
+/// A fit to all rows, as this side saw it end.
+#[derive(Debug, Clone)]
+pub(super) struct Fitted {
+    pub(super) beta: DVector<f64>,
+    pub(super) end: FitEnd,
+    /// Weighted loss of the joint predictions.
+    pub(super) loss: f64,
+    pub(super) termination: Termination,
+    pub(super) rounds: u32,
+}
+
+/// What the leader or the follower says next.
+pub(super) enum Step {
+    Partial(Partial),
+    Ended(Ended),
+}
+
+/// The fits of a run and the state of the present one.
+pub(super) struct Fits {
+    role: Role,
+    leader: Role,
+    study: std::sync::Arc<Study>,
+    max_disclosure: Option<f64>,
+    policy_rounds: Option<u32>,
+    jobs: Vec<Job>,
+    current: usize,
+    columns: (usize, usize),
+    own_largest: f64,
+    path_top: f64,
+    /// Total sum of squares of the outcome without each fold, at the party that does not hold the outcome.
+    fold_totals: Vec<f64>,
+    pub(super) tables: Option<TableKit>,
+    pub(super) meter: Meter,
+    /// The terms that the meter knows, by place: those of the block before any was set aside on the way.
+    pub(super) metered: Vec<usize>,
+    base_weights: Option<Vec<f64>>,
+    base_spread: f64,
+
+    round: u32,
+    rounds_before: u32,
+    memory: Memory,
+    accepted: Option<Accepted>,
+    extrapolated: bool,
+    own_change: f64,
+    last_change: f64,
+    certificate: f64,
+    peer_certificate: f64,
+    peer_penalty: f64,
+    incoming: Option<Partial>,
+    incoming_values: Vec<f64>,
+    flat_rounds: u32,
+    loss: f64,
+    pub(super) trace: Vec<TracePoint>,
+
+    pub(super) fitted: Vec<Fitted>,
+    pub(super) fold_errors: Vec<f64>,
+    pub(super) restarted: bool,
+}
+
+/// The last point that the safeguard let pass.
+#[derive(Debug, Clone)]
+struct Accepted {
+    objective: f64,
+    /// The plain next point, without extrapolation.
+    plain: DVector<f64>,
+}
+
+/// Slack of the safeguard, relative to the objective: rounding of a sum over the rows.
+const SLACK: f64 = 1e-12;
+
+/// A linear predictor from which on a fitted mean is extreme for practical purposes.
+const FAR: f64 = 15.0;
+
+/// Rounds of growing coefficients at a flat objective after which separation is named.
+const FLAT_ROUNDS: u32 = 4;
+
+impl Fits {
+    pub(super) fn new(
+        study: &std::sync::Arc<Study>,
+        role: Role,
+        policy: &Policy,
+        encoded: &Encoded,
+        peer: usize,
+    ) -> Fits {
+        let block = &encoded.block;
+        let own = block.columns();
+        // Alice leads when both have as many: she holds the intercept and would begin anyway.
+        let own_leads = own < peer || (own == peer && role == Role::Alice);
+        Fits {
+            role,
+            leader: if own_leads { role } else { role.partner() },
+            study: std::sync::Arc::clone(study),
+            max_disclosure: policy.max_disclosure,
+            policy_rounds: policy.max_rounds,
+            jobs: Vec::new(),
+            current: 0,
+            columns: (own, peer),
+            own_largest: 0.0,
+            path_top: 0.0,
+            fold_totals: Vec::new(),
+            tables: None,
+            meter: Meter::new(&centred_gram(block)),
+            metered: block.places().iter().flatten().copied().collect(),
+            base_weights: block.outcome().weights.clone(),
+            base_spread: 1.0,
+            round: 0,
+            rounds_before: 0,
+            memory: Memory::new(own.max(1)),
+            accepted: None,
+            extrapolated: false,
+            own_change: f64::INFINITY,
+            last_change: f64::INFINITY,
+            certificate: 1.0,
+            peer_certificate: 1.0,
+            peer_penalty: 0.0,
+            incoming: None,
+            incoming_values: Vec::new(),
+            flat_rounds: 0,
+            loss: 0.0,
+            trace: Vec::new(),
+            fitted: Vec::new(),
+            fold_errors: Vec::new(),
+            restarted: false,
+        }
+    }
+
+    pub(super) fn leader(&self) -> Role {
+        self.leader
+    }
+
+    pub(super) fn round(&self) -> u32 {
+        self.round
+    }
+
+    pub(super) fn position(&self) -> (usize, usize) {
+        (self.current + 1, self.jobs.len())
+    }
+
+    pub(super) fn certificate(&self) -> Option<f64> {
+        (self.round > 0).then_some(self.certificate.max(self.peer_certificate))
+    }
+
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds_before + self.round
+    }
+
+    pub(super) fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    pub(super) fn own_largest(&self) -> f64 {
+        self.own_largest
+    }
+
+    pub(super) fn take_largest(&mut self, peer: f64) {
+        self.path_top = peer;
+    }
+
+    pub(super) fn set_fold_totals(&mut self, totals: Vec<f64>) {
+        self.fold_totals = totals;
+    }
+
+    /// Settles what is known before the first fit: the null model, and the list of fits where lambda is given.
+    pub(super) fn begin(&mut self, encoded: &mut Encoded) -> Result<(), Abort> {
+        let intercept = self.study.model.intercept;
+        let block = &mut encoded.block;
+        self.base_weights = block.outcome().weights.clone();
+        self.base_spread = block.outcome().spread;
+        if self.study.needs_path() {
+            self.own_largest = self.null_gradient(block, intercept);
+        } else {
+            self.list_jobs(encoded_lambdas(&self.study));
+        }
+        Ok(())
+    }
+
+    /// The largest mean score of the own standardised columns at the null model.
+    fn null_gradient(&mut self, block: &mut Block, intercept: bool) -> f64 {
+        let hidden_at_peer = self.role == Role::Bob
+            && self.study.outcome.held_by == crate::study::HeldBy::Alice
+            && block.outcome().family == Family::Gaussian;
+        let constant = block.null_intercept(intercept && !hidden_at_peer);
+        let mut beta = DVector::zeros(block.columns());
+        if block.has_intercept() {
+            beta[0] = constant;
+        } else if !hidden_at_peer {
+            block.take(vec![constant; block.rows()], 0.0);
+        }
+        let pass = block.pass(&beta);
+        block.take(Vec::new(), 0.0);
+        let units = block.units();
+        let scores = pass.gradient.iter().zip(&units).filter(|(_, unit)| **unit > 0.0);
+        scores
+            .map(|(score, unit)| (score / unit).abs() / block.weight_sum())
+            .fold(0.0, f64::max)
+    }
+
+    /// Lists the fits once both sides know each other's largest gradient.
+    pub(super) fn settle_path(&mut self, rows: usize) -> Result<(), Abort> {
+        let Some(terms) = &self.study.penalty else {
+            return Err(Abort::Bug("a path without a penalty".to_string()));
+        };
+        let top = self.own_largest.max(self.path_top);
+        let columns = self.columns.0 + self.columns.1 - usize::from(self.study.model.intercept);
+        self.list_jobs(
+            penalty::path(top, terms.alpha, rows, columns, 100)
+                .into_iter()
+                .map(Some)
+                .collect(),
+        );
+        Ok(())
+    }
+
+    fn list_jobs(&mut self, lambdas: Vec<Option<f64>>) {
+        let folds = self.study.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
+        self.jobs = std::iter::once(None)
+            .chain((1..=folds).map(Some))
+            .flat_map(|fold| lambdas.iter().map(move |lambda| Job { fold, lambda: *lambda }))
+            .collect();
+    }
+
+    /// Starts again after columns were set aside; coefficients stay as a warm start.
+    pub(super) fn restart(&mut self, block: &Block) {
+        self.rounds_before += self.round;
+        self.current = 0;
+        self.fitted.clear();
+        self.restarted = true;
+        self.columns.0 = block.columns();
+        self.reset_rounds();
+        self.round = 0;
+    }
+
+    fn reset_rounds(&mut self) {
+        self.memory.clear();
+        self.memory = Memory::new(self.columns.0.max(1));
+        self.accepted = None;
+        self.extrapolated = false;
+        self.own_change = f64::INFINITY;
+        self.last_change = f64::INFINITY;
+        self.certificate = 1.0;
+        self.peer_certificate = 1.0;
+        self.peer_penalty = 0.0;
+        self.flat_rounds = 0;
+    }
+
+    /// Prepares the block for the present fit.
+    fn enter(&mut self, encoded: &mut Encoded) -> Result<bool, Abort> {
+        let job = self.jobs.get(self.current).copied();
+        let Some(job) = job else {
+            return Err(Abort::Bug("no fit is left".to_string()));
+        };
+        let before = self.current.checked_sub(1).and_then(|index| self.jobs.get(index));
+        let same_rows = before.is_some_and(|before| before.fold == job.fold);
+        let block = &mut encoded.block;
+        if !same_rows && !(self.restarted && self.current == 0) {
+            if let Some(fold) = job.fold {
+                let folds = encoded
+                    .folds
+                    .as_ref()
+                    .ok_or_else(|| Abort::Bug("no folds".to_string()))?;
+                let base = self.base_weights.as_ref();
+                let kept = folds.iter().enumerate().map(|(i, other)| {
+                    if *other == fold {
+                        0.0
+                    } else {
+                        base.map_or(1.0, |base| base[i])
+                    }
+                });
+                block.reweight(Some(kept.collect()), self.base_spread);
+                match self.fold_totals.get(fold as usize - 1) {
+                    Some(total) => block.set_spread(positive((total / block.weight_sum()).sqrt())),
+                    None => block.measure_spread(self.study.model.intercept),
+                }
+            }
+            if let Some(kit) = &self.tables {
+                let tables: Tables = kit.tables(block, job.fold);
+                block.tabulate(tables);
+            }
+            block.take(Vec::new(), 0.0);
+            let mut start = DVector::zeros(block.columns());
+            if block.has_intercept() {
+                start[0] = block.null_intercept(true);
+            }
+            block.place(start);
+        }
+        if let (Some(lambda), Some(terms)) = (job.lambda, &self.study.penalty) {
+            let spread = if block.outcome().family == Family::Gaussian {
+                block.outcome().spread
+            } else {
+                1.0
+            };
+            let units = block.units();
+            block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, units)));
+        }
+        self.reset_rounds();
+        if job.fold.is_none() {
+            self.trace.clear();
+        }
+        Ok(same_rows || (self.restarted && self.current == 0))
+    }
+
+    /// What to say now: the leader's next point or the end, or the follower's answer.
+    pub(super) fn speak(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
+        if self.role == self.leader {
+            self.lead(encoded)
+        } else {
+            self.follow(encoded).map(Step::Partial)
+        }
+    }
+
+    /// Takes the partner's predictions in.
+    pub(super) fn hear(&mut self, encoded: &mut Encoded, partial: Partial) -> Result<(), PeerFault> {
+        let block = &mut encoded.block;
+        let follower = self.role != self.leader;
+        let next_fit = follower && partial.fit as usize == self.current + 1 && self.round > 0;
+        let (fit, round) = if next_fit {
+            (self.current + 1, 1)
+        } else {
+            (self.current, if follower { self.round + 1 } else { self.round })
+        };
+        if partial.fit as usize != fit || fit >= self.jobs.len() {
+            return Err(PeerFault::Round {
+                came: partial.fit,
+                expected: fit as u32,
+            });
+        }
+        if partial.round != round {
+            return Err(PeerFault::Round {
+                came: partial.round,
+                expected: round,
+            });
+        }
+        let expected = self.exchanged(block);
+        // An empty vector stands for zeros: the leader's start.
+        if !(partial.values.is_empty() && follower) && partial.values.len() != expected {
+            let came = partial.values.len() as u64;
+            return Err(PeerFault::Length {
+                what: "partial predictions",
+                came,
+                expected: expected as u64,
+            });
+        }
+        let finite = partial.values.iter().all(|value| value.abs() <= 1e200);
+        let scalars = [partial.penalty, partial.certificate];
+        if !finite || !partial.loss.is_finite() || !scalars.iter().all(|value| *value >= 0.0) || partial.change.is_nan()
+        {
+            return Err(PeerFault::Value {
+                what: "partial predictions",
+                expected: "a finite number",
+                round: partial.round,
+            });
+        }
+        if next_fit {
+            self.leave(encoded, Termination::Converged);
+            self.rounds_before += self.round;
+            self.round = 0;
+            self.current += 1;
+        }
+        if follower {
+            self.round = partial.round;
+        }
+        self.incoming = Some(partial);
+        Ok(())
+    }
+
+    fn exchanged(&self, block: &Block) -> usize {
+        match &self.tables {
+            Some(kit) => kit.exchanged(),
+            None => block.rows(),
+        }
+    }
+
+    /// The leader said that the fits are over.
+    pub(super) fn hear_end(&mut self, encoded: &mut Encoded, ended: Ended) -> Result<(), PeerFault> {
+        let last = self.current + 1 == self.jobs.len();
+        if self.round == 0 || !last || ended.rounds != self.rounds() {
+            return Err(PeerFault::Round {
+                came: ended.rounds,
+                expected: self.rounds(),
+            });
+        }
+        self.leave(encoded, ended.termination);
+        Ok(())
+    }
+
+    /// Keeps what the fit that just ended leaves.
+    fn leave(&mut self, encoded: &mut Encoded, termination: Termination) {
+        let Some(job) = self.jobs.get(self.current).copied() else {
+            return;
+        };
+        let block = &encoded.block;
+        match job.fold {
+            None => {
+                let beta = block.beta().clone();
+                let shift = block
+                    .scalings()
+                    .iter()
+                    .zip(beta.iter())
+                    .map(|(s, b)| s.centre / s.scale * b)
+                    .sum();
+                let certificate = self.certificate;
+                self.fitted.push(Fitted {
+                    beta,
+                    end: FitEnd { shift, certificate },
+                    loss: self.loss,
+                    termination,
+                    rounds: self.round,
+                });
+            }
+            Some(fold) => {
+                let Some(folds) = &encoded.folds else { return };
+                let base = self.base_weights.as_ref();
+                let weight = |i: usize| {
+                    if folds[i] == fold {
+                        base.map_or(1.0, |base| base[i])
+                    } else {
+                        0.0
+                    }
+                };
+                if let Some(kit) = &self.tables {
+                    let sum: f64 = (0..folds.len()).map(weight).sum();
+                    self.fold_errors.extend(
+                        kit.error(fold, &self.incoming_values, block.beta())
+                            .map(|error| error / sum),
+                    );
+                } else if self.role == Role::Alice {
+                    self.fold_errors.push(block.held_out_error(weight));
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, encoded: &mut Encoded) -> Result<Partial, Abort> {
+        let Some(partial) = self.incoming.take() else {
+            return Err(Abort::Bug("an answer before a question".to_string()));
+        };
+        if partial.round == 1 {
+            self.enter(encoded)?;
+        }
+        self.check_rounds()?;
+        let block = &mut encoded.block;
+        let before = block.beta().clone();
+        self.incoming_values = partial.values.clone();
+        block.take(partial.values, partial.loss);
+        let solved = block.solve(inner_tol(partial.certificate), None);
+        let beta = block.beta().clone();
+        self.loss = solved.loss;
+        self.certificate = solved.certificate;
+        self.peer_certificate = partial.certificate;
+        self.own_change = block.change(&before, &beta);
+        let penalty = block.penalty_at(&beta);
+        let objective = solved.loss + penalty + partial.penalty;
+        self.record(
+            partial.round,
+            partial.certificate.max(solved.certificate),
+            partial.change.max(self.own_change),
+            objective,
+        );
+        let values = block.outgoing();
+        let own_loss = block.own_loss(&beta);
+        self.charge(&beta, block)?;
+        Ok(Partial {
+            fit: self.current as u32,
+            round: self.round,
+            values,
+            penalty,
+            loss: own_loss,
+            change: finite(self.own_change),
+            certificate: solved.certificate,
+        })
+    }
+
+    fn lead(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
+        let Some(answer) = self.incoming.take() else {
+            return self.open(encoded);
+        };
+        let block = &mut encoded.block;
+        let beta = block.beta().clone();
+        self.incoming_values = answer.values.clone();
+        block.take(answer.values, answer.loss);
+        self.peer_penalty = answer.penalty;
+        self.peer_certificate = answer.certificate;
+        let pass = block.pass(&beta);
+        let objective = pass.loss + block.penalty_at(&beta) + answer.penalty;
+        self.loss = pass.loss;
+        self.certificate = block.certificate(&pass.gradient, &beta);
+        let change = self.own_change.max(answer.change);
+        let certificate = self.certificate.max(answer.certificate);
+        self.record(self.round, certificate, change, objective);
+        let ended = self.verdict(block, &pass, objective, certificate, change);
+        self.last_change = change;
+        if let Some(termination) = ended {
+            return self.close(encoded, termination);
+        }
+        self.check_rounds()?;
+        let next = self.next_point(block, &beta, pass, objective);
+        self.propose(block, &beta, next)
+    }
+
+    /// Whether the fit is over, and why.
+    fn verdict(
+        &mut self,
+        block: &Block,
+        pass: &Pass,
+        objective: f64,
+        certificate: f64,
+        change: f64,
+    ) -> Option<Termination> {
+        let tol = self.study.fit.tol;
+        let mut step = change;
+        if self.study.fit.acceleration == Acceleration::None {
+            // The steps of the plain method shrink by a ratio; what is left to go is a geometric sum of them.
+            let ratio = change / self.last_change;
+            step = if ratio < 1.0 {
+                change / (1.0 - ratio)
+            } else {
+                f64::INFINITY
+            };
+            if change == 0.0 {
+                step = 0.0;
+            }
+        }
+        if certificate <= tol && step <= tol {
+            return Some(Termination::Converged);
+        }
+        let family = block.outcome().family;
+        if family != Family::Gaussian {
+            let flat = self.accepted.as_ref().is_some_and(|accepted| {
+                (accepted.objective - objective).abs() <= 1e-2 * objective.abs().max(1e-8 * block.weight_sum())
+            });
+            let growing = pass.extreme > FAR && change > 1e-3;
+            self.flat_rounds = if flat && growing { self.flat_rounds + 1 } else { 0 };
+            let perfect = family == Family::Binomial
+                && pass.extreme > FAR
+                && pass.loss - block.saturated_loss() <= 1e-7 * block.weight_sum();
+            if self.study.penalty.is_none() && (perfect || self.flat_rounds >= FLAT_ROUNDS) {
+                return Some(Termination::Separation);
+            }
+        }
+        (self.round >= self.study.fit.round_limit()).then_some(Termination::MaxRounds)
+    }
+
+    /// The next point: extrapolated where that is safe, else the plain image of the last one.
+    fn next_point(&mut self, block: &mut Block, beta: &DVector<f64>, pass: Pass, objective: f64) -> DVector<f64> {
+        let accelerated = self.study.fit.acceleration == Acceleration::Anderson;
+        let worse = self
+            .accepted
+            .as_ref()
+            .is_some_and(|accepted| !(objective <= accepted.objective + SLACK * accepted.objective.abs()));
+        let rejected = self.extrapolated && worse;
+        let usable = objective.is_finite();
+        let image = if usable {
+            match block.exact_step(beta, &pass) {
+                Some(image) => image,
+                None => {
+                    block.solve(inner_tol(self.certificate), Some(pass));
+                    block.beta().clone()
+                }
+            }
+        } else {
+            beta.clone()
+        };
+        if usable && accelerated {
+            self.memory.remember(beta, &image);
+        }
+        if rejected && let Some(accepted) = &self.accepted {
+            self.extrapolated = false;
+            return accepted.plain.clone();
+        }
+        self.accepted = Some(Accepted {
+            objective,
+            plain: image.clone(),
+        });
+        let extrapolated = if accelerated {
+            self.memory.extrapolate(block.metric())
+        } else {
+            None
+        };
+        self.extrapolated = extrapolated.is_some();
+        extrapolated.unwrap_or(image)
+    }
+
+    /// Sends the next point of the present fit.
+    fn propose(&mut self, block: &mut Block, from: &DVector<f64>, next: DVector<f64>) -> Result<Step, Abort> {
+        self.own_change = block.change(from, &next);
+        self.partial(block, next)
+    }
+
+    /// The first point of a fit.
+    fn open(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
+        let warm = self.enter(encoded)?;
+        let block = &mut encoded.block;
+        if self.role == Role::Alice && !warm {
+            block.solve(inner_tol(1.0), None);
+        }
+        self.own_change = f64::INFINITY;
+        let beta = block.beta().clone();
+        self.partial(block, beta)
+    }
+
+    fn partial(&mut self, block: &mut Block, beta: DVector<f64>) -> Result<Step, Abort> {
+        let zero = beta.iter().all(|b| *b == 0.0) && block.outcome().hidden.is_none();
+        let mut values = block.predict(&beta);
+        if zero {
+            values.clear();
+        } else {
+            self.charge(&beta, block)?;
+        }
+        let penalty = block.penalty_at(&beta);
+        let loss = block.own_loss(&beta);
+        block.place(beta);
+        self.round += 1;
+        Ok(Step::Partial(Partial {
+            fit: self.current as u32,
+            round: self.round,
+            values,
+            penalty,
+            loss,
+            change: finite(self.own_change),
+            certificate: self.certificate,
+        }))
+    }
+
+    /// Ends the present fit and opens the next one, or ends them all.
+    fn close(&mut self, encoded: &mut Encoded, termination: Termination) -> Result<Step, Abort> {
+        self.leave(encoded, termination);
+        if self.current + 1 < self.jobs.len() {
+            self.current += 1;
+            self.rounds_before += self.round;
+            self.round = 0;
+            return self.open(encoded);
+        }
+        let worst = self
+            .fitted
+            .iter()
+            .map(|fit| fit.termination)
+            .find(|termination| !termination.converged());
+        Ok(Step::Ended(Ended {
+            termination: worst.unwrap_or(termination),
+            rounds: self.rounds(),
+        }))
+    }
+
+    fn record(&mut self, round: u32, certificate: f64, change: f64, objective: f64) {
+        if self.jobs.get(self.current).is_some_and(|job| job.fold.is_none()) {
+            self.trace.push(TracePoint {
+                round,
+                certificate,
+                change: finite(change),
+                objective,
+            });
+        }
+    }
+
+    fn check_rounds(&self) -> Result<(), Abort> {
+        match self.policy_rounds.filter(|most| self.rounds() > *most) {
+            Some(most) => Err(Abort::Policy {
+                who: self.role,
+                what: format!("more than {most} rounds"),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts what is about to leave, and refuses it where it would show too much.
+    fn charge(&mut self, beta: &DVector<f64>, block: &Block) -> Result<(), Abort> {
+        if self.tables.is_some() {
+            return Ok(());
+        }
+        let mut shown = DVector::zeros(self.metered.len());
+        for (place, b) in block.places().iter().zip(beta.iter()) {
+            if let Some(known) = place.and_then(|place| self.metered.iter().position(|metered| *metered == place)) {
+                shown[known] = *b;
+            }
+        }
+        if let Some(most) = self.max_disclosure {
+            let share = self.meter.largest_share_with(&shown);
+            if share > most {
+                return Err(disclosure_refused(self.role, share, most));
+            }
+        }
+        self.meter.record(&shown);
+        Ok(())
+    }
+}
+
+/// How far an inner fit goes: far below the certificate of the exchange, so that the map that is accelerated depends on
+/// the partner's predictions alone.
+fn inner_tol(certificate: f64) -> f64 {
+    (1e-4 * certificate).clamp(1e-14, 1e-8)
+}
+
+fn finite(change: f64) -> f64 {
+    if change.is_finite() { change } else { 1e300 }
+}
+
+fn positive(spread: f64) -> f64 {
+    if spread > 0.0 { spread } else { 1.0 }
+}
+
+fn encoded_lambdas(study: &Study) -> Vec<Option<f64>> {
+    let mut lambdas = match study.penalty.as_ref().map(|penalty| &penalty.lambda) {
+        None => return vec![None],
+        Some(Lambda::One(lambda)) => vec![*lambda],
+        Some(Lambda::Many(lambdas)) => lambdas.clone(),
+        Some(Lambda::Path(_)) => Vec::new(),
+    };
+    lambdas.sort_by(|a, b| b.total_cmp(a));
+    lambdas.dedup();
+    lambdas.into_iter().map(Some).collect()
+}
+
+fn centred_gram(block: &Block) -> nalgebra::DMatrix<f64> {
+    let columns: Vec<usize> = (usize::from(block.has_intercept())..block.columns()).collect();
+    block.gram().select_rows(&columns).select_columns(&columns)
+}

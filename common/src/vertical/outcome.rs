@@ -1,0 +1,597 @@
+//! What a session yields: the coefficient table, fit statistics, disclosure, and the party's model.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fit::{Coefficient, Statistics, Termination};
+use crate::glm::Family;
+use crate::id::{Role, RunId};
+use crate::privacy::release::Disclosures;
+use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
+use crate::session::{Abort, PeerFault};
+use crate::study::{CoefficientTerms, Study};
+
+use super::fits::Fitted;
+use super::message::{FitEnd, Results};
+use super::prepare::Encoded;
+use super::session::Work;
+
+/// The name of the intercept's row.
+pub const INTERCEPT: &str = "(Intercept)";
+
+/// What one side gets out of a vertical fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VerticalFit {
+    /// Own rows, and the peer's where the study shares them: Alice's first.
+    pub coefficients: Vec<Coefficient>,
+    /// Fit statistics.
+    pub statistics: Statistics,
+    /// Why it ended.
+    pub termination: Termination,
+    /// Exchanges, over all fits of the run.
+    pub rounds: u32,
+    /// The course of the last fit to all rows.
+    pub trace: Vec<TracePoint>,
+    /// Scaled gradient at the end, on this side.
+    pub certificate: f64,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+    /// Rows left out because a value was missing at either party.
+    pub missing: u64,
+    /// What left this side.
+    pub disclosure: Disclosure,
+    /// The fits along lambda, own coefficients.
+    pub path: Option<Vec<PathPoint>>,
+    /// Cross-validation.
+    pub cv: Option<Vec<CvPoint>>,
+    /// Lambda of the smallest error, and the largest within one standard error.
+    pub lambda: Option<(f64, f64)>,
+    /// What this side needs to score new rows.
+    pub model: Model,
+}
+
+/// One party's part of a fitted model, for predicting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The study's digest, so that a model of another study is refused.
+    pub study: String,
+    /// The run that fitted it: both parties' parts must come from the same one.
+    pub run: String,
+    /// Whose part it is.
+    pub role: Role,
+    /// Family of the model.
+    pub family: Family,
+    /// The own intercept, where this party holds it.
+    pub intercept: f64,
+    /// Own terms in order; `None` for one that was set aside.
+    pub terms: Vec<(String, Option<f64>)>,
+    /// Levels of the own categorical columns, the reference first.
+    pub levels: BTreeMap<String, Vec<String>>,
+}
+
+pub(super) fn disclosure_refused(who: Role, share: f64, most: f64) -> Abort {
+    Abort::Policy {
+        who,
+        what: format!(
+            "the next message would let the peer reconstruct {:.1} % of a column's variance, at most {:.1} % are allowed",
+            100.0 * share,
+            100.0 * most
+        ),
+    }
+}
+
+/// The results that this side sends.
+pub(super) fn results(role: Role, study: &Study, peer_columns: usize, work: &mut Work) -> Result<Results, Abort> {
+    let statistics = match role {
+        Role::Alice => Some(statistics(study, peer_columns, work)?),
+        _ => None,
+    };
+    let ends: Vec<FitEnd> = work.fits.fitted.iter().map(|fit| fit.end).collect();
+    let shifts = work.peer.as_ref().map(|peer| peer.fits.clone());
+    let coefficients = match study.fit.coefficients {
+        CoefficientTerms::Own => None,
+        CoefficientTerms::Shared => {
+            let dispersion = dispersion(study, peer_columns, work);
+            let chosen = chosen(study, work, &work.fits.fold_errors);
+            Some(table(
+                role,
+                study,
+                work,
+                chosen,
+                shifts.as_deref(),
+                dispersion,
+                df_residual(peer_columns, work),
+            ))
+        }
+    };
+    Ok(Results {
+        fits: ends,
+        fold_errors: work.fits.fold_errors.clone(),
+        statistics,
+        coefficients,
+    })
+}
+
+/// Checks and keeps the peer's results.
+pub(super) fn check_results(
+    study: &Study,
+    own: &[Fitted],
+    folds: usize,
+    peer: Role,
+    results: &Results,
+) -> Result<(), PeerFault> {
+    if results.fits.len() != own.len() {
+        let came = results.fits.len() as u64;
+        return Err(PeerFault::Length {
+            what: "fits",
+            came,
+            expected: own.len() as u64,
+        });
+    }
+    if !results.fold_errors.is_empty() && results.fold_errors.len() != folds {
+        let came = results.fold_errors.len() as u64;
+        return Err(PeerFault::Length {
+            what: "errors of folds",
+            came,
+            expected: folds as u64,
+        });
+    }
+    let finite = results
+        .fits
+        .iter()
+        .all(|fit| fit.shift.is_finite() && fit.certificate >= 0.0)
+        && results.fold_errors.iter().all(|error| *error >= 0.0);
+    if !finite {
+        return Err(PeerFault::Value {
+            what: "results",
+            expected: "finite",
+            round: 0,
+        });
+    }
+    let shared = study.fit.coefficients == CoefficientTerms::Shared;
+    let owned = results.coefficients.iter().flatten().all(|row| row.party == peer);
+    if results.coefficients.is_some() != shared || !owned {
+        return Err(PeerFault::Kind {
+            came: "coefficients",
+            expected: "those that the study shares",
+        });
+    }
+    if results.statistics.is_some() != (peer == Role::Alice) {
+        return Err(PeerFault::Kind {
+            came: "fit statistics",
+            expected: "those of alice",
+        });
+    }
+    Ok(())
+}
+
+/// Which fit the coefficient table shows: that of the best lambda where there was cross-validation, else the last.
+fn chosen(study: &Study, work: &Work, fold_errors: &[f64]) -> usize {
+    let last = work.fits.fitted.len().saturating_sub(1);
+    match cross_validation(study, work, fold_errors) {
+        Some((points, best, _)) => points.iter().position(|point| point.lambda == best).unwrap_or(last),
+        None => last,
+    }
+}
+
+type CrossValidation = (Vec<CvPoint>, f64, f64);
+
+/// Means and standard errors over the folds, as cv.glmnet computes them from the folds' weighted means.
+fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<CrossValidation> {
+    let folds = study.penalty.as_ref()?.cv? as usize;
+    let lambdas: Vec<f64> = work
+        .fits
+        .jobs()
+        .iter()
+        .filter(|job| job.fold.is_none())
+        .filter_map(|job| job.lambda)
+        .collect();
+    if fold_errors.len() != folds * lambdas.len() || lambdas.is_empty() {
+        return None;
+    }
+    let assigned = work.encoded.folds.as_ref()?;
+    let mut weights = vec![0.0; folds];
+    for (row, fold) in assigned.iter().enumerate() {
+        weights[*fold as usize - 1] += work.encoded.weights.as_ref().map_or(1.0, |weights| weights[row]);
+    }
+    let total: f64 = weights.iter().sum();
+    let points: Vec<CvPoint> = lambdas
+        .iter()
+        .enumerate()
+        .map(|(index, lambda)| {
+            let error = |fold: usize| fold_errors[fold * lambdas.len() + index];
+            let mean = (0..folds).map(|fold| weights[fold] * error(fold)).sum::<f64>() / total;
+            let spread = (0..folds)
+                .map(|fold| weights[fold] * (error(fold) - mean).powi(2))
+                .sum::<f64>()
+                / total;
+            CvPoint {
+                lambda: *lambda,
+                mean,
+                se: (spread / (folds as f64 - 1.0)).sqrt(),
+            }
+        })
+        .collect();
+    // Of equal errors the larger lambda, as glmnet.
+    let mut best = points.first()?;
+    for point in &points {
+        if point.mean < best.mean {
+            best = point;
+        }
+    }
+    let (lambda_min, limit) = (best.lambda, best.mean + best.se);
+    let lambda_1se = points
+        .iter()
+        .filter(|point| point.mean <= limit)
+        .map(|point| point.lambda)
+        .fold(lambda_min, f64::max);
+    Some((points, lambda_min, lambda_1se))
+}
+
+fn df_residual(peer_columns: usize, work: &Work) -> i64 {
+    let rows = work.encoded.block.rows() - work.encoded.unweighted;
+    rows as i64 - (work.encoded.block.columns() + peer_columns) as i64
+}
+
+/// The dispersion, where this side can tell: 1, or from the sum of squares at the joint solution.
+fn dispersion(study: &Study, peer_columns: usize, work: &Work) -> Option<f64> {
+    let df = df_residual(peer_columns, work);
+    match (study.model.family, &work.inference) {
+        (Family::Gaussian, Some(learnt)) if df > 0 => Some(learnt.residual / df as f64),
+        (Family::Gaussian, _) => None,
+        _ => Some(1.0),
+    }
+}
+
+fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statistics, Abort> {
+    let block = &work.encoded.block;
+    let chosen_fit = chosen(study, work, best_errors(work));
+    let Some(fitted) = work.fits.fitted.get(chosen_fit) else {
+        return Err(Abort::Bug("no fit to describe".to_string()));
+    };
+    let family = study.model.family;
+    let weights = work.encoded.weights.as_deref();
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    let saturated = saturated(family, y, weights);
+    let mut deviance = (2.0 * (fitted.loss - saturated)).max(0.0);
+    if let Some(learnt) = &work.inference {
+        // The joint step lowers the deviance by the part of the working residual that the columns still explained;
+        // for gaussian what is left is the deviance.
+        deviance = match family {
+            Family::Gaussian => learnt.residual,
+            _ => deviance - (learnt.before - learnt.residual),
+        };
+    }
+    let null_deviance = work.null_deviance;
+    let rows = (block.rows() - work.encoded.unweighted) as u64;
+    let df = df_residual(peer_columns, work);
+    let df_null = rows as i64 - i64::from(study.model.intercept);
+    if study.penalty.is_some() {
+        return Ok(Statistics {
+            nobs: rows,
+            df_null: Some(df_null),
+            deviance: Some(deviance),
+            null_deviance: Some(null_deviance),
+            r_squared: r_squared(family, deviance, null_deviance),
+            ..Statistics::default()
+        });
+    }
+    let dispersion = match family {
+        Family::Gaussian => (df > 0).then(|| deviance / df as f64),
+        _ => Some(1.0),
+    };
+    let log_lik = family.log_likelihood(y, weights, deviance);
+    let parameters = (rows as i64 - df + i64::from(family.estimates_dispersion())) as f64;
+    let defined = |value: f64| value.is_finite().then_some(value);
+    // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows.
+    let log_lik = if family == Family::Gaussian && work.encoded.unweighted > 0 {
+        None
+    } else {
+        defined(log_lik)
+    };
+    Ok(Statistics {
+        nobs: rows,
+        df_residual: Some(df),
+        df_null: Some(df_null),
+        deviance: Some(deviance),
+        null_deviance: Some(null_deviance),
+        aic: log_lik.map(|log_lik| 2.0 * parameters - 2.0 * log_lik),
+        bic: log_lik.map(|log_lik| (block.rows() as f64).ln() * parameters - 2.0 * log_lik),
+        log_lik,
+        dispersion,
+        r_squared: r_squared(family, deviance, null_deviance),
+    })
+}
+
+/// The outcome's weighted sum of squares about its mean without each fold, for a partner that does not hold it.
+pub(super) fn fold_totals(encoded: &Encoded, intercept: bool) -> Vec<f64> {
+    let (Some(folds), Some(y)) = (&encoded.folds, &encoded.outcome) else {
+        return Vec::new();
+    };
+    let count = folds.iter().copied().max().unwrap_or(0);
+    let weight = |i: usize| encoded.weights.as_ref().map_or(1.0, |weights| weights[i]);
+    let value = |i: usize| y[i] - encoded.offset.as_ref().map_or(0.0, |offset| offset[i]);
+    (1..=count)
+        .map(|fold| {
+            let kept = || (0..y.len()).filter(|i| folds[*i] != fold);
+            let sum: f64 = kept().map(weight).sum();
+            let mean = if intercept {
+                kept().map(|i| weight(i) * value(i)).sum::<f64>() / sum
+            } else {
+                0.0
+            };
+            kept().map(|i| weight(i) * (value(i) - mean).powi(2)).sum()
+        })
+        .collect()
+}
+
+fn r_squared(family: Family, deviance: f64, null_deviance: f64) -> Option<f64> {
+    (family == Family::Gaussian && null_deviance > 0.0).then(|| 1.0 - deviance / null_deviance)
+}
+
+fn saturated(family: Family, y: &[f64], weights: Option<&[f64]>) -> f64 {
+    let weight = |i: usize| weights.map_or(1.0, |weights| weights[i]);
+    (0..y.len())
+        .filter(|i| weight(*i) > 0.0)
+        .map(|i| weight(i) * family.saturated(y[i]))
+        .sum()
+}
+
+fn best_errors(work: &Work) -> &[f64] {
+    match &work.peer {
+        Some(peer) if !peer.fold_errors.is_empty() => &peer.fold_errors,
+        _ => &work.fits.fold_errors,
+    }
+}
+
+/// The own rows of the coefficient table, on the original scale.
+fn table(
+    role: Role,
+    study: &Study,
+    work: &Work,
+    fit: usize,
+    peer_fits: Option<&[FitEnd]>,
+    dispersion: Option<f64>,
+    df: i64,
+) -> Vec<Coefficient> {
+    let block = &work.encoded.block;
+    let Some(fitted) = work.fits.fitted.get(fit) else {
+        return Vec::new();
+    };
+    let inference = work.inference.as_ref().map(|learnt| &learnt.inference);
+    let step = |j: usize| inference.map_or(0.0, |inference| inference.step[j]);
+    let scalings = block.scalings();
+    let slope = |j: usize| (fitted.beta[j] + step(j)) / scalings[j].scale;
+    let error = |row: nalgebra::DVector<f64>| {
+        dispersion
+            .filter(|_| inference.is_some())
+            .map(|d| row.norm() * d.sqrt())
+    };
+    let root_row = |j: usize| inference.map(|inference| inference.root.row(j).transpose() / scalings[j].scale);
+    let mut rows = Vec::new();
+    let family = study.model.family;
+    let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
+        rows.push(Coefficient::new(
+            term.to_string(),
+            role,
+            estimate,
+            std_error,
+            family,
+            df as f64,
+        ));
+    };
+    if block.has_intercept() {
+        let shift: f64 = (1..block.columns()).map(|j| scalings[j].centre * slope(j)).sum();
+        let peer_shift = peer_fits.and_then(|fits| fits.get(fit)).map_or(0.0, |end| end.shift);
+        let std_error = inference.and_then(|inference| {
+            let mut row = inference.root.row(0).transpose();
+            for j in 1..block.columns() {
+                row.axpy(
+                    -scalings[j].centre / scalings[j].scale,
+                    &inference.root.row(j).transpose(),
+                    1.0,
+                );
+            }
+            error(row)
+        });
+        add(
+            INTERCEPT,
+            Some(fitted.beta[0] + step(0) - shift - peer_shift),
+            std_error,
+        );
+    }
+    for (place, term) in work.encoded.terms.iter().enumerate() {
+        match block.places().iter().position(|kept| *kept == Some(place)) {
+            Some(j) => add(term, Some(slope(j)), root_row(j).and_then(error)),
+            // glmnet reports a column that says nothing as zero, glm as not defined.
+            None => add(term, study.penalty.as_ref().map(|_| 0.0), None),
+        }
+    }
+    rows
+}
+
+pub(super) fn finish(
+    role: Role,
+    run: RunId,
+    study: &Study,
+    peer_columns: usize,
+    disclosures: &Disclosures,
+    work: &mut Work,
+) -> Result<VerticalFit, Abort> {
+    let Some(peer) = work.peer.clone() else {
+        return Err(Abort::Bug("the peer's results are missing".to_string()));
+    };
+    let statistics = match (role, &work.own_results) {
+        (Role::Alice, Some(own)) => own.statistics.clone(),
+        _ => peer.statistics.clone(),
+    };
+    let statistics = statistics.unwrap_or_default();
+    let errors = best_errors(work).to_vec();
+    let validated = cross_validation(study, work, &errors);
+    let fit = chosen(study, work, &errors);
+    let df = df_residual(peer_columns, work);
+    let own = table(role, study, work, fit, Some(&peer.fits), statistics.dispersion, df);
+    let model = model(role, run, study, work, &own);
+    let theirs = peer.coefficients.clone().unwrap_or_default();
+    let coefficients = if role == Role::Alice {
+        [own, theirs].concat()
+    } else {
+        [theirs, own].concat()
+    };
+    let path = study.penalty.as_ref().map(|_| path(role, study, work, &peer, df));
+    let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
+    let mut termination = terminations
+        .clone()
+        .find(|reason| !reason.converged())
+        .unwrap_or(Termination::Converged);
+    if work.redone && termination.converged() {
+        termination = Termination::CollinearAcrossParties;
+    }
+    Ok(VerticalFit {
+        coefficients,
+        statistics,
+        termination,
+        rounds: work.fits.rounds(),
+        trace: work.fits.trace.clone(),
+        certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
+        notes: notes(role, study, work),
+        missing: work
+            .encoded
+            .complete
+            .as_ref()
+            .map_or(0, |complete| complete.dropped.count() as u64),
+        disclosure: disclosure(disclosures, work),
+        path: path.filter(|path| path.len() > 1 || validated.is_some()),
+        cv: validated.as_ref().map(|(points, _, _)| points.clone()),
+        lambda: validated.map(|(_, best, within)| (best, within)),
+        model,
+    })
+}
+
+fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<PathPoint> {
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    let saturated = saturated(study.model.family, y, work.encoded.weights.as_deref());
+    work.fits
+        .jobs()
+        .iter()
+        .filter(|job| job.fold.is_none())
+        .zip(&work.fits.fitted)
+        .enumerate()
+        .map(|(index, (job, fitted))| {
+            let rows = table(role, study, work, index, Some(&peer.fits), None, df);
+            let kept = rows
+                .iter()
+                .filter(|row| row.term != INTERCEPT && row.estimate.is_some_and(|b| b != 0.0));
+            PathPoint {
+                lambda: job.lambda.unwrap_or(0.0),
+                df: kept.count() as u64,
+                deviance: (2.0 * (fitted.loss - saturated)).max(0.0),
+                kkt: fitted
+                    .end
+                    .certificate
+                    .max(peer.fits.get(index).map_or(0.0, |end| end.certificate)),
+                coefficients: rows
+                    .into_iter()
+                    .map(|row| PathCoefficient {
+                        term: row.term,
+                        party: row.party,
+                        estimate: row.estimate,
+                    })
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+fn notes(role: Role, study: &Study, work: &Work) -> Vec<String> {
+    let mut notes = work.encoded.notes.clone();
+    let dropped: Vec<&str> = work
+        .encoded
+        .block
+        .dropped()
+        .iter()
+        .filter_map(|place| work.encoded.terms.get(*place))
+        .map(String::as_str)
+        .collect();
+    if !dropped.is_empty() {
+        let list = dropped
+            .iter()
+            .map(|term| format!("`{term}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        notes.push(format!(
+            "{role}: {list} not estimated, since it is constant or depends on other columns"
+        ));
+    }
+    if work.encoded.unweighted > 0 {
+        notes.push(format!(
+            "{} rows have weight zero and do not count",
+            work.encoded.unweighted
+        ));
+    }
+    if let Some(complete) = &work.encoded.complete {
+        let (own, peer) = (complete.own, complete.peer);
+        let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
+        notes.push(format!(
+            "{} rows dropped because a value is missing: {alice} at alice, {bob} at bob, {} at both",
+            complete.dropped.count(),
+            complete.both
+        ));
+    }
+    if study.penalty.is_some() {
+        notes.push("penalised estimates have no standard errors".to_string());
+    } else if let Some(reason) = &work.no_inference {
+        notes.push(format!("standard errors: {reason}"));
+        notes.push("dependence of columns across the parties: not checked, which needs the basis exchange".to_string());
+    } else if work.inference.is_none() {
+        notes.push("standard errors: not computed, since the fit did not converge".to_string());
+    }
+    notes
+}
+
+fn disclosure(disclosures: &Disclosures, work: &Work) -> Disclosure {
+    let meter = &work.fits.meter;
+    let columns = work
+        .fits
+        .metered
+        .iter()
+        .zip(meter.shares())
+        .filter_map(|(place, share)| {
+            work.encoded.terms.get(*place).map(|term| ColumnDisclosure {
+                term: term.clone(),
+                share,
+            })
+        });
+    Disclosure {
+        vectors: meter.vectors(),
+        rank: meter.rank() as u64,
+        declared: disclosures
+            .declared()
+            .iter()
+            .map(|declaration| declaration.name().to_string())
+            .collect(),
+        columns: columns.collect(),
+    }
+}
+
+fn model(role: Role, run: RunId, study: &Study, work: &Work, own: &[Coefficient]) -> Model {
+    let estimate = |term: &str| own.iter().find(|row| row.term == term).and_then(|row| row.estimate);
+    Model {
+        study: study.digest().to_string(),
+        run: run.to_string(),
+        role,
+        family: study.model.family,
+        intercept: estimate(INTERCEPT)
+            .filter(|_| work.encoded.block.has_intercept())
+            .unwrap_or(0.0),
+        terms: work
+            .encoded
+            .terms
+            .iter()
+            .map(|term| (term.clone(), estimate(term)))
+            .collect(),
+        levels: work.encoded.levels.clone(),
+    }
+}

@@ -1,0 +1,315 @@
+//! From a party's table to its block: what the session needs before it can speak.
+
+use std::sync::Arc;
+
+use crate::data::align::{self, CompleteCases, Mask};
+use crate::data::encode;
+use crate::data::formula::{Formula, Term};
+use crate::data::outcome::{self, Support};
+use crate::data::{DataError, Frame};
+use crate::glm::Family;
+use crate::id::{Digest, Role};
+use crate::session::Abort;
+use crate::study::{HeldBy, HeldColumn, Missing, Study};
+
+use super::block::{Block, Outcome};
+
+/// What a party allows beyond the study: it may only be stricter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Largest share of any own column's variance that the peer may be able to reconstruct.
+    pub max_disclosure: Option<f64>,
+    /// Largest number of rounds.
+    pub max_rounds: Option<u32>,
+    /// Smallest number of rows.
+    pub min_rows: Option<u64>,
+    /// Whether the projection exchange, which shows the sender's column space, is allowed.
+    pub allow_basis: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            max_disclosure: None,
+            max_rounds: None,
+            min_rows: None,
+            allow_basis: true,
+        }
+    }
+}
+
+/// A party's table, checked as far as that goes without the peer.
+pub struct Prepared {
+    pub(super) role: Role,
+    pub(super) study: Arc<Study>,
+    pub(super) policy: Policy,
+    pub(super) frame: Frame,
+    pub(super) terms: Vec<Term>,
+    pub(super) incomplete: Option<Mask>,
+    /// The block, where no row can be dropped any more.
+    pub(super) encoded: Option<Encoded>,
+}
+
+/// Columns as numbers.
+pub(super) struct Encoded {
+    pub(super) block: Block,
+    /// Names of all own terms, those set aside included.
+    pub(super) terms: Vec<String>,
+    /// Levels of categorical columns, for the model file.
+    pub(super) levels: std::collections::BTreeMap<String, Vec<String>>,
+    /// The fold of each row, from 1.
+    pub(super) folds: Option<Vec<u32>>,
+    /// Own outcome, offset and weights, for the comparison with the peer's.
+    pub(super) outcome: Option<Vec<f64>>,
+    pub(super) offset: Option<Vec<f64>>,
+    pub(super) weights: Option<Vec<f64>>,
+    pub(super) notes: Vec<String>,
+    /// Rows with weight zero, which R does not count.
+    pub(super) unweighted: usize,
+    pub(super) complete: Option<CompleteCases>,
+}
+
+/// The columns that a party needs to read: its terms', the shared ones, the id.
+pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
+    let mut needed: Vec<String> = Vec::new();
+    let mut add = |name: &str| {
+        if !needed.iter().any(|known| known == name) {
+            needed.push(name.to_string());
+        }
+    };
+    for term in terms(study, role, header)? {
+        term.factors.iter().for_each(|name| add(name));
+    }
+    for (column, _) in shared_columns(study) {
+        if held(column, role) {
+            add(&column.column);
+        }
+    }
+    if let Some(folds) = study.penalty.as_ref().and_then(|penalty| penalty.folds.as_ref()) {
+        add(folds);
+    }
+    Ok(needed)
+}
+
+fn shared_columns(study: &Study) -> impl Iterator<Item = (&HeldColumn, &'static str)> {
+    std::iter::once((&study.outcome, "the outcome"))
+        .chain(study.offset.iter().map(|column| (column, "the offset")))
+        .chain(study.weights.iter().map(|column| (column, "the weights")))
+}
+
+fn held(column: &HeldColumn, role: Role) -> bool {
+    column.held_by == HeldBy::Both || role == Role::Alice
+}
+
+fn terms(study: &Study, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
+    let Some(party) = study.parties.get(&role) else {
+        return Err(Abort::Bug(format!("the study has no party {role}")));
+    };
+    let mut others: Vec<&str> = shared_columns(study)
+        .map(|(column, _)| column.column.as_str())
+        .collect();
+    others.extend(study.rows.id.as_deref());
+    others.extend(study.penalty.as_ref().and_then(|penalty| penalty.folds.as_deref()));
+    let terms = match &party.formula {
+        Some(text) => {
+            let formula =
+                Formula::parse(text).map_err(|error| Abort::OwnData(format!("the formula of {role}: {error}")))?;
+            formula.terms(header, &others)
+        }
+        None => encode::column_terms(party.columns.iter().map(String::as_str)).map_err(own)?,
+    };
+    let roles: Vec<(&str, &'static str)> = shared_columns(study)
+        .map(|(column, what)| (column.column.as_str(), what))
+        .collect();
+    encode::check_roles(&terms, &roles).map_err(own)?;
+    Ok(terms)
+}
+
+fn own(error: DataError) -> Abort {
+    Abort::OwnData(error.to_string())
+}
+
+impl Prepared {
+    /// Sorts the rows by id and encodes what can be encoded without the peer.
+    ///
+    /// # Errors
+    /// The data are refused, by the study or by the policy.
+    pub fn new(study: Arc<Study>, role: Role, policy: Policy, mut frame: Frame) -> Result<Prepared, Abort> {
+        align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
+        let names: Vec<String> = frame.names().map(str::to_string).collect();
+        let header: Vec<&str> = names.iter().map(String::as_str).collect();
+        let terms = terms(&study, role, &header)?;
+        let needed = needed_columns(&study, role, &header)?;
+        let used: Vec<&str> = needed.iter().map(String::as_str).collect();
+        let incomplete = match study.rows.missing {
+            Missing::Refuse => None,
+            Missing::CompleteCases => Some(frame.missing(used.iter().copied()).map_err(own)?),
+        };
+        let mut prepared = Prepared {
+            role,
+            study,
+            policy,
+            frame,
+            terms,
+            incomplete,
+            encoded: None,
+        };
+        if prepared.incomplete.is_none() {
+            prepared.encode(None)?;
+        }
+        Ok(prepared)
+    }
+
+    /// The study.
+    pub fn study(&self) -> &Arc<Study> {
+        &self.study
+    }
+
+    /// Whose table it is.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Rows of the table.
+    pub fn rows(&self) -> usize {
+        self.frame.rows()
+    }
+
+    /// Whether this party's policy lets a basis be exchanged.
+    pub(super) fn allows_basis(&self) -> bool {
+        let sends = self.study.inference.sender == self.role;
+        self.policy.allow_basis && !(sends && self.policy.max_disclosure.is_some_and(|most| most < 1.0))
+    }
+
+    /// Names of the own terms; before complete cases are settled, those of the columns.
+    pub fn term_names(&self) -> Vec<String> {
+        match &self.encoded {
+            Some(encoded) => encoded.terms.clone(),
+            None => self.terms.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    pub(super) fn ids_digest(&self, key: &[u8; 32]) -> Digest {
+        Digest(align::digest_rows(&self.frame, key))
+    }
+
+    pub(super) fn encode(&mut self, complete: Option<CompleteCases>) -> Result<(), Abort> {
+        let study = Arc::clone(&self.study);
+        let role = self.role;
+        let dropped = complete.as_ref().map(|complete| &complete.dropped);
+        let frame = &mut self.frame;
+        let weights = match &study.weights {
+            Some(column) if held(column, role) => Some(outcome::weights(frame, &column.column, dropped).map_err(own)?),
+            _ => None,
+        };
+        let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
+        let weights = weights.map(|weights| weights.values);
+        let support = match study.model.family {
+            Family::Gaussian => Support::Real,
+            Family::Binomial => Support::Share,
+            Family::Poisson => Support::Count,
+        };
+        let mut notes = Vec::new();
+        let own_outcome = if held(&study.outcome, role) {
+            let read =
+                outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped).map_err(own)?;
+            notes.extend(read.notes.iter().map(ToString::to_string));
+            Some(read.values)
+        } else {
+            None
+        };
+        let offset = match &study.offset {
+            Some(column) if held(column, role) => {
+                outcome::offset(frame, &[column.column.as_str()], dropped).map_err(own)?
+            }
+            _ => None,
+        };
+        let folds = match &study.penalty {
+            Some(penalty) if penalty.cv.is_some() => {
+                let count = penalty.cv.unwrap_or_default();
+                Some(folds(frame, penalty.folds.as_deref(), count, dropped)?)
+            }
+            _ => None,
+        };
+        let design = encode::encode(frame, &self.terms, study.model.intercept, dropped).map_err(own)?;
+        let rows = design.matrix.nrows();
+        if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {
+            return Err(Abort::Policy {
+                who: role,
+                what: format!("{rows} rows take part, at least {least} are asked for"),
+            });
+        }
+        let hidden_outcome = study.outcome.held_by == HeldBy::Alice && study.model.family == Family::Gaussian;
+        let hidden = match (role, hidden_outcome, &study.offset) {
+            (Role::Alice, true, _) => {
+                let offset_at_bob = study
+                    .offset
+                    .as_ref()
+                    .is_some_and(|offset| offset.held_by == HeldBy::Both);
+                let values = own_outcome.iter().flatten().enumerate().map(|(i, y)| {
+                    let offset = if offset_at_bob {
+                        0.0
+                    } else {
+                        offset.as_ref().map_or(0.0, |offset| offset[i])
+                    };
+                    offset - y
+                });
+                Some(values.collect())
+            }
+            (Role::Alice, false, Some(column)) if column.held_by == HeldBy::Alice => offset.clone(),
+            _ => None,
+        };
+        let y = own_outcome.clone().unwrap_or_else(|| vec![0.0; rows]);
+        let outcome_in_use = Outcome {
+            family: study.model.family,
+            y,
+            weights: weights.clone(),
+            offset: offset.clone(),
+            hidden,
+            spread: 1.0,
+        };
+        let intercept = study.model.intercept;
+        let mut block = Block::new(
+            design.matrix,
+            intercept && role == Role::Alice,
+            intercept,
+            outcome_in_use,
+        );
+        if own_outcome.is_some() {
+            block.measure_spread(intercept);
+        }
+        self.encoded = Some(Encoded {
+            block,
+            terms: design.terms,
+            levels: design.levels,
+            folds,
+            outcome: own_outcome,
+            offset,
+            weights,
+            notes,
+            unweighted,
+            complete,
+        });
+        Ok(())
+    }
+}
+
+fn folds(frame: &Frame, column: Option<&str>, count: u32, dropped: Option<&Mask>) -> Result<Vec<u32>, Abort> {
+    let rows = frame.rows() - dropped.map_or(0, Mask::count);
+    let Some(column) = column else {
+        return Ok((0..rows as u32).map(|row| 1 + row % count).collect());
+    };
+    let numbers = outcome::numbers(frame, column, "folds", dropped).map_err(own)?;
+    let folds: Vec<u32> = numbers.iter().map(|fold| *fold as u32).collect();
+    let sound = numbers
+        .iter()
+        .zip(&folds)
+        .all(|(number, fold)| f64::from(*fold) == *number);
+    let full = (1..=count).all(|fold| folds.contains(&fold));
+    if !sound || folds.iter().any(|fold| *fold < 1 || *fold > count) || !full {
+        return Err(Abort::OwnData(format!(
+            "the folds in `{column}` must be whole numbers from 1 to {count}, none left out"
+        )));
+    }
+    Ok(folds)
+}
