@@ -218,6 +218,7 @@ impl<R: Read> Table<R> {
     /// Reads the next record that is not blank and says at which line it begins; `None` at the end.
     fn record(&mut self) -> Result<Option<u64>, ReadError> {
         while !self.ended {
+            let before = self.reader.position().line();
             let more = self
                 .reader
                 .read_byte_record(&mut self.record)
@@ -228,7 +229,11 @@ impl<R: Read> Table<R> {
                 self.ended = true;
                 break;
             }
-            let breaks = self.record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+            // A record that took one line feed has neither blank lines before it nor quoted breaks inside.
+            let breaks = match position.line() - before {
+                1 if !at_end => 0,
+                _ => self.record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64,
+            };
             if at_end {
                 // The mark did not come as a line of its own, so a field that is still open has swallowed it.
                 let problem = format!("line {}: a quote is opened and never closed", position.line() - breaks);
