@@ -1,1 +1,3 @@
-//! x
+//! Everything that holds data.
+
+pub mod read;

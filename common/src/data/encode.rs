@@ -18,6 +18,9 @@ use super::formula::Term;
 use super::rows::{LARGEST, Rows, check, kept_levels};
 use super::{Column, DataError, Frame, Values};
 
+/// Most columns of a design matrix; interactions of long categorical columns would exhaust the memory while being named.
+const WIDEST: usize = 1_000_000;
+
 /// The predictors of one party, without an intercept.
 #[derive(Clone, PartialEq)]
 pub struct Design {
@@ -131,7 +134,7 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
             let beyond = data[start..]
                 .iter()
                 .zip(rows.iter())
-                .find(|(value, _)| !(value.abs() <= LARGEST));
+                .find(|(value, _)| value.is_nan() || value.abs() > LARGEST);
             if let Some((value, row)) = beyond {
                 let place = frame.place(row);
                 return Err(DataError::TooLarge {
@@ -266,6 +269,13 @@ impl<'a> Layout<'a> {
                         })
                         .collect(),
                 };
+                let width = products.len().saturating_mul(parts.len()).saturating_add(columns.len());
+                if width > WIDEST {
+                    return Err(DataError::TooBig {
+                        rows: rows.len(),
+                        columns: width,
+                    });
+                }
                 // The first factor varies fastest.
                 products = parts
                     .iter()
@@ -435,9 +445,9 @@ pub(super) mod tests {
             cells in proptest::collection::vec((-9i32..9, 0usize..4, any::<bool>(), any::<bool>()), 2..40),
             intercept in any::<bool>(),
         ) {
-            let text = |f: &dyn Fn(&(i32, usize, bool, bool)) -> String| cells.iter().map(f).collect::<Vec<_>>();
-            let (x, level) = (text(&|c| c.0.to_string()), text(&|c| ["d", "b", "a", "c"][c.1].to_string()));
-            let truth = text(&|c| c.2.to_string());
+            let x: Vec<String> = cells.iter().map(|cell| cell.0.to_string()).collect();
+            let level: Vec<String> = cells.iter().map(|cell| ["d", "b", "a", "c"][cell.1].to_string()).collect();
+            let truth: Vec<String> = cells.iter().map(|cell| cell.2.to_string()).collect();
             let view = |cells: &'_ [String]| cells.iter().map(|s| s.clone().leak() as &str).collect::<Vec<_>>();
             let mut frame = frame(&[("x", &view(&x)), ("level", &view(&level)), ("truth", &view(&truth))]);
             let dropped = mask(cells.len(), &(0..cells.len()).filter(|&row| cells[row].3).collect::<Vec<_>>());
@@ -558,6 +568,20 @@ pub(super) mod tests {
         assert_eq!(
             design(&frame, "~ u:v").unwrap_err().to_string(),
             "column `u:v`, line 3: 1e200 is too large; sizes up to 1e150 can be used, so rescale the column"
+        );
+    }
+
+    #[test]
+    fn interactions_of_identifiers_are_refused_before_they_fill_the_memory() {
+        let cells: Vec<String> = (0..2000).map(|row| format!("p{row}")).collect();
+        let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+        let frame = frame(&[("f", &cells), ("g", &cells)]);
+        assert_eq!(
+            design(&frame, "~ f*g"),
+            Err(DataError::TooBig {
+                rows: 2000,
+                columns: 1999 * 1999 + 2 * 1999
+            })
         );
     }
 

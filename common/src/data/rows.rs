@@ -61,19 +61,18 @@ pub(super) fn check(frame: &Frame, column: &Column, rows: &Rows) -> Result<(), D
 }
 
 pub(super) fn refuse_missing(frame: &Frame, column: &Column, rows: &Rows) -> Result<(), DataError> {
-    let mut missing = rows.iter().filter(|&row| column.values.is_missing(row));
-    let Some(first) = missing.next() else { return Ok(()) };
-    let more = missing.by_ref().count();
+    let missing = || {
+        rows.iter()
+            .filter(|&row| column.values.is_missing(row))
+            .map(|row| frame.place(row))
+    };
     // The first in the file, which is not the first in the order of ids.
-    let place = rows
-        .iter()
-        .filter(|&row| column.values.is_missing(row))
-        .map(|row| frame.place(row))
-        .min_by_key(|place| place.number())
-        .unwrap_or_else(|| frame.place(first));
+    let Some(place) = missing().min_by_key(|place| place.number()) else {
+        return Ok(());
+    };
     Err(DataError::Missing {
         column: column.name.clone(),
-        rows: more + 1,
+        rows: missing().count(),
         place,
     })
 }
