@@ -2,13 +2,24 @@
 //!
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
+pub mod csv;
+pub mod html;
+pub mod json;
+pub mod merge;
+mod number;
+mod plot;
+pub mod table;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
+
+/// The term of the intercept.
+pub const INTERCEPT: &str = "(Intercept)";
 
 /// Everything that a party, or the merged view of the demo, has to say about one run.
 ///
@@ -47,6 +58,7 @@ pub struct Report {
     /// Why it ended.
     pub termination: Termination,
     /// The tolerance of the stopping rule.
+    #[serde(deserialize_with = "number_or_null")]
     pub tol: f64,
     /// The course of the iteration, a point a round: for the picture. Empty in private mode.
     pub trace: Vec<TracePoint>,
@@ -94,12 +106,16 @@ pub enum PerParty<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seconds {
     /// Reading and encoding the data.
+    #[serde(deserialize_with = "number_or_null")]
     pub read: f64,
     /// Computing.
+    #[serde(deserialize_with = "number_or_null")]
     pub solve: f64,
     /// Sending and waiting for the peer.
+    #[serde(deserialize_with = "number_or_null")]
     pub exchange: f64,
     /// From the start of the process's work to its end. `total - read` counts from the moment both have read.
+    #[serde(deserialize_with = "number_or_null")]
     pub total: f64,
 }
 
@@ -122,6 +138,7 @@ pub struct ColumnDisclosure {
     /// The column.
     pub term: String,
     /// R squared of the centred column on everything that was sent, from 0 to 1.
+    #[serde(deserialize_with = "number_or_null")]
     pub share: f64,
 }
 
@@ -131,10 +148,13 @@ pub struct TracePoint {
     /// The round.
     pub round: u32,
     /// Scaled gradient, the larger of both sides.
+    #[serde(deserialize_with = "number_or_null")]
     pub certificate: f64,
     /// Relative change of the coefficients, the larger of both sides.
+    #[serde(deserialize_with = "number_or_null")]
     pub change: f64,
     /// Deviance plus penalty.
+    #[serde(deserialize_with = "number_or_null")]
     pub objective: f64,
 }
 
@@ -142,12 +162,15 @@ pub struct TracePoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathPoint {
     /// The penalty weight.
+    #[serde(deserialize_with = "number_or_null")]
     pub lambda: f64,
     /// Coefficients that are not zero.
     pub df: u64,
     /// Deviance at the solution.
+    #[serde(deserialize_with = "number_or_null")]
     pub deviance: f64,
     /// Largest violation of the optimality conditions.
+    #[serde(deserialize_with = "number_or_null")]
     pub kkt: f64,
     /// The coefficients, original scale, in the order of the coefficient table.
     pub coefficients: Vec<PathCoefficient>,
@@ -168,10 +191,13 @@ pub struct PathCoefficient {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CvPoint {
     /// The penalty weight.
+    #[serde(deserialize_with = "number_or_null")]
     pub lambda: f64,
     /// Mean cross-validated error: squared error for gaussian, deviance otherwise.
+    #[serde(deserialize_with = "number_or_null")]
     pub mean: f64,
     /// Its standard error over the folds.
+    #[serde(deserialize_with = "number_or_null")]
     pub se: f64,
 }
 
@@ -183,4 +209,30 @@ impl<T> PerParty<T> {
             PerParty::Own(value) => Some(value),
         }
     }
+
+    /// The value of a role in the merged report, or the bare one of an own report.
+    fn of_or_own(&self, role: Option<Role>) -> Option<&T> {
+        match (self, role) {
+            (PerParty::Own(value), _) => Some(value),
+            (PerParty::Merged(all), Some(role)) => all.get(&role),
+            (PerParty::Merged(_), None) => None,
+        }
+    }
+
+    /// Every value with its role; the bare one of an own report belongs to `own`.
+    fn each(&self, own: Option<Role>) -> Vec<(Option<Role>, &T)> {
+        match self {
+            PerParty::Merged(all) => all.iter().map(|(role, value)| (Some(*role), value)).collect(),
+            PerParty::Own(value) => vec![(own, value)],
+        }
+    }
 }
+
+/// JSON has no way to write what is not finite: it is written as null, and must be readable again.
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+#[expect(clippy::excessive_precision, reason = "reference values stand as R printed them")]
+mod tests;

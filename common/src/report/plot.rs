@@ -1,0 +1,711 @@
+//! The pictures of the HTML page, as SVG that takes its colours from the page's style sheet.
+//!
+//! Written out rather than drawn by a plotting library: labels then are text of the page, which `maud` escapes, the
+//! colours follow the reader's light or dark setting, and no font has to be measured.
+
+use maud::{Markup, html};
+
+use super::number::{duration, percent, significant, single, small, visible};
+use super::{ColumnDisclosure, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
+use crate::fit::Coefficient;
+use crate::id::Role;
+
+/// Width of every picture in its own units; one is a CSS pixel when the page is wide enough.
+const WIDTH: f64 = 760.0;
+/// Height of a picture with two axes, without its margins.
+const HEIGHT: f64 = 230.0;
+/// Height of a row in pictures with a row a term.
+const ROW: f64 = 22.0;
+/// Mean width of a character at the size of labels.
+const CHARACTER: f64 = 6.7;
+/// Longest label, in characters.
+const LABEL: usize = 30;
+/// Largest number of rows that a picture shows.
+pub(super) const MOST_ROWS: usize = 60;
+/// Farthest that the axis of the coefficient picture reaches, in standard errors.
+const FARTHEST: f64 = 12.0;
+/// Lines on a path that get a name.
+const NAMED_LINES: usize = 14;
+
+/// Estimates in units of their standard error with 95 % intervals, a row a term, with the numbers on the own scale beside.
+/// `None` if nothing has a standard error.
+pub(super) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup> {
+    let mut shown: Vec<&Coefficient> = rows.iter().filter(|row| interval(row).is_some()).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    if shown.len() > MOST_ROWS {
+        let mut sizes: Vec<f64> = shown.iter().filter_map(|row| Some(interval(row)?.0.abs())).collect();
+        sizes.sort_by(|a, b| b.total_cmp(a));
+        let least = sizes[MOST_ROWS - 1];
+        shown.retain(|row| interval(row).is_some_and(|(t, _)| t.abs() >= least));
+        shown.truncate(MOST_ROWS);
+    }
+    let reach = shown
+        .iter()
+        .filter_map(|row| interval(row))
+        .map(|(t, half)| t.abs() + half)
+        .fold(4.0, f64::max)
+        .min(FARTHEST);
+    let labels = label_width(shown.iter().map(|row| row.term.as_str()));
+    let values: Vec<String> = shown.iter().map(|row| with_interval(row)).collect();
+    let right = values.iter().map(|v| v.chars().count()).max().unwrap_or(0) as f64 * CHARACTER + 18.0;
+    let (x0, x1) = (labels + 12.0, (WIDTH - right).max(labels + 150.0));
+    let x = Scale::new((-reach, reach), (x0, x1));
+    let top = 26.0;
+    let bottom = top + ROW * shown.len() as f64;
+    let height = bottom + 44.0;
+    Some(html! {
+        svg viewBox=(view_box(height)) role="img" aria-label="Coefficients with intervals" {
+            text.axis-name x=(px(WIDTH - 4.0)) y="14" text-anchor="end" { "estimate [95 % interval]" }
+            @for tick in nice_ticks(-reach, reach, 7) {
+                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
+                text.tick x=(px(x.at(tick))) y=(px(bottom + 16.0)) text-anchor="middle" { (tick_label(tick)) }
+            }
+            line.zero x1=(px(x.at(0.0))) x2=(px(x.at(0.0))) y1=(px(top)) y2=(px(bottom)) {}
+            text.axis-name x=(px((x0 + x1) / 2.0)) y=(px(bottom + 36.0)) text-anchor="middle" {
+                "estimate in units of its standard error"
+            }
+            @for (at, (row, value)) in shown.iter().zip(&values).enumerate() {
+                @let y = top + ROW * (at as f64 + 0.5);
+                @let (t, half) = interval(row).unwrap_or_default();
+                g class=(if parties { row.party.name() } else { "single" }) {
+                    title { (visible(&row.term)) ": " (value) ", " (single(Some(t), 4)) " standard errors from zero" }
+                    (row_label(&row.term, labels, y))
+                    @if t - half < reach && t + half > -reach {
+                        line.interval x1=(px(x.within(t - half))) x2=(px(x.within(t + half))) y1=(px(y)) y2=(px(y)) {}
+                    }
+                    @if t.abs() <= reach {
+                        circle.point cx=(px(x.at(t))) cy=(px(y)) r="4" {}
+                    } @else {
+                        // Beyond the axis: an arrow at its end, the size of the statistic inside.
+                        @let (tip, back, anchor) = if t > 0.0 { (x1 - 1.0, -9.0, "end") } else { (x0 + 1.0, 9.0, "start") };
+                        path.point d=(format!("M{} {} l{back} -5 v10 z", px(tip), px(y))) {}
+                        text.beyond x=(px(tip + 1.5 * back)) y=(px(y + 4.0)) text-anchor=(anchor) { (single(Some(t), 3)) }
+                    }
+                    text.value x=(px(WIDTH - 4.0)) y=(px(y + 4.0)) text-anchor="end" { (value) }
+                }
+            }
+        }
+    })
+}
+
+/// `estimate [low, high]` with three significant digits of half the interval's width.
+fn with_interval(row: &Coefficient) -> String {
+    let values = [row.estimate, row.conf_low, row.conf_high];
+    let half = match (row.conf_low, row.conf_high) {
+        (Some(low), Some(high)) => (high - low) / 2.0,
+        _ => 0.0,
+    };
+    let decimals = (2.0 - half.log10().floor()).max(0.0);
+    let largest = values
+        .iter()
+        .flatten()
+        .fold(0.0, |largest: f64, x| largest.max(x.abs()));
+    let [estimate, low, high] = if decimals <= 6.0 && largest < 1e7 {
+        values.map(|x| x.map_or_else(String::new, |x| format!("{:.*}", decimals as usize, x)))
+    } else {
+        values.map(|x| single(x.map(|x| significant(x, 3)), 3))
+    };
+    format!("{estimate} [{low}, {high}]")
+}
+
+/// The estimate in standard errors and half the width of its interval in the same unit.
+fn interval(row: &Coefficient) -> Option<(f64, f64)> {
+    let (estimate, std_error) = (row.estimate?, row.std_error?);
+    let half = (row.conf_high? - row.conf_low?) / 2.0 / std_error;
+    let t = estimate / std_error;
+    (std_error > 0.0 && drawable(t) && drawable(half)).then_some((t, half))
+}
+
+/// Certificate and change of the coefficients by round on a logarithmic axis, with the tolerance. `None` without points.
+pub(super) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
+    // Zero has no logarithm; nothing below this is told from it.
+    let lowest = 1e-17;
+    let usable = |value: f64| value.is_finite().then(|| value.max(lowest).log10());
+    let values = trace
+        .iter()
+        .flat_map(|point| [point.certificate, point.change])
+        .filter_map(usable);
+    let low = values.clone().fold(f64::INFINITY, f64::min);
+    let high = values.fold(f64::NEG_INFINITY, f64::max);
+    if !low.is_finite() {
+        return None;
+    }
+    let tol_exponent = (tol.is_finite() && tol > 0.0).then(|| tol.log10());
+    let low = tol_exponent.map_or(low, |tol| tol.min(low)).floor();
+    let high = tol_exponent.map_or(high, |tol| tol.max(high)).ceil().max(low + 1.0);
+    let first = trace.first().map_or(0, |point| point.round);
+    let last = trace.last().map_or(1, |point| point.round).max(first + 1);
+    let frame = Frame::new((f64::from(first), f64::from(last)), (low, high), 64.0, 120.0);
+    let every = ((high - low) / 6.0).ceil().max(1.0);
+    let exponents: Vec<f64> = (0..=((high - low) / every) as i32)
+        .map(|k| low + f64::from(k) * every)
+        .collect();
+    let rounds: Vec<f64> = {
+        let mut ticks = nice_ticks(f64::from(first), f64::from(last), 10);
+        ticks.retain(|tick| tick.fract() == 0.0);
+        ticks
+    };
+    let line = |value: fn(&TracePoint) -> f64| -> Vec<(f64, f64)> {
+        trace
+            .iter()
+            .filter_map(|point| Some((frame.x.at(f64::from(point.round)), frame.y.at(usable(value(point))?))))
+            .collect()
+    };
+    let certificate = line(|point| point.certificate);
+    let change = line(|point| point.change);
+    let ends = spread(
+        &[&certificate, &change].map(|points| points.last().map_or(frame.bottom, |point| point.1)),
+        14.0,
+        frame.top,
+        frame.bottom,
+    );
+    Some(html! {
+        svg viewBox=(view_box(frame.height())) role="img" aria-label="Convergence by round" {
+            @for exponent in &exponents {
+                (frame.horizontal(*exponent, &power_of_ten(*exponent)))
+            }
+            @for round in &rounds {
+                (frame.vertical(*round, &tick_label(*round)))
+            }
+            (frame.names("round", "scaled gradient and relative change"))
+            @if let Some(tol) = tol_exponent {
+                line.limit x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(tol))) y2=(px(frame.y.at(tol))) {}
+                text.limit-name x=(px(frame.left + 6.0)) y=(px(frame.y.at(tol) - 5.0)) { "tol " (small(Some(10_f64.powf(tol)))) }
+            }
+            @for (name, class, points, end) in [("certificate", "c0", &certificate, ends[0]), ("change", "c1", &change, ends[1])] {
+                @if !points.is_empty() {
+                    g class=(class) {
+                        polyline.curve points=(polyline(points)) {}
+                        @if points.len() <= 60 {
+                            @for point in points {
+                                circle.point cx=(px(point.0)) cy=(px(point.1)) r="2.8" {}
+                            }
+                        }
+                        text.curve-name x=(px(frame.right + 8.0)) y=(px(end + 4.0)) { (name) }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Share of each own column that the peer could reconstruct, as bars. `None` without columns.
+pub(super) fn disclosure(role: Role, columns: &[ColumnDisclosure]) -> Option<Markup> {
+    if columns.is_empty() {
+        return None;
+    }
+    let mut shown: Vec<&ColumnDisclosure> = columns.iter().collect();
+    if shown.len() > MOST_ROWS {
+        shown.sort_by(|a, b| b.share.total_cmp(&a.share));
+        shown.truncate(MOST_ROWS);
+    }
+    let labels = label_width(shown.iter().map(|column| column.term.as_str()));
+    let x = Scale::new((0.0, 1.0), (labels + 12.0, WIDTH - 76.0));
+    let top = 6.0;
+    let bottom = top + ROW * shown.len() as f64;
+    Some(html! {
+        svg viewBox=(view_box(bottom + 40.0)) role="img" aria-label=(format!("Share of each column of {role} that the peer could reconstruct")) {
+            @for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
+                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
+                text.tick x=(px(x.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" { (format!("{:.0} %", 100.0 * tick)) }
+            }
+            text.axis-name x=(px((x.at(0.0) + x.at(1.0)) / 2.0)) y=(px(bottom + 34.0)) text-anchor="middle" {
+                "share of the column's variance"
+            }
+            @for (at, column) in shown.iter().enumerate() {
+                @let y = top + ROW * (at as f64 + 0.5);
+                @let share = if column.share.is_finite() { column.share.clamp(0.0, 1.0) } else { 0.0 };
+                g class=(role.name()) {
+                    title { (visible(&column.term)) ": " (percent(column.share)) }
+                    (row_label(&column.term, labels, y))
+                    rect.bar x=(px(x.at(0.0))) y=(px(y - 6.5)) width=(px(x.at(share) - x.at(0.0))) height="13" {}
+                    text.value x=(px(WIDTH - 4.0)) y=(px(y + 4.0)) text-anchor="end" { (percent(column.share)) }
+                }
+            }
+        }
+    })
+}
+
+/// Where each party's time went, as stacked bars on one axis.
+pub(super) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
+    let parts = |s: &Seconds| {
+        let known = [s.read, s.solve, s.exchange].map(|x| if drawable(x) { x.max(0.0) } else { 0.0 });
+        let rest = (s.total - known.iter().sum::<f64>()).max(0.0);
+        [known[0], known[1], known[2], if drawable(rest) { rest } else { 0.0 }]
+    };
+    let longest = parties
+        .iter()
+        .map(|(_, seconds)| parts(seconds).iter().sum::<f64>())
+        .fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return None;
+    }
+    let names = ["reading", "computing", "exchange", "other"];
+    let x = Scale::new((0.0, longest), (92.0, WIDTH - 84.0));
+    let top = 30.0;
+    let bottom = top + 34.0 * parties.len() as f64;
+    Some(html! {
+        svg viewBox=(view_box(bottom + 26.0)) role="img" aria-label="Where the time went" {
+            @for (at, name) in names.iter().enumerate() {
+                g class=(format!("c{at}")) {
+                    rect.bar x=(px(92.0 + 110.0 * at as f64)) y="5" width="12" height="12" {}
+                    text.legend x=(px(110.0 + 110.0 * at as f64)) y="15" { (name) }
+                }
+            }
+            @for tick in nice_ticks(0.0, longest, 6) {
+                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
+                text.tick x=(px(x.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" { (tick_label(tick)) " s" }
+            }
+            @for (at, (role, seconds)) in parties.iter().enumerate() {
+                @let y = top + 34.0 * at as f64 + 6.0;
+                @let parts = parts(seconds);
+                text.label x="80" y=(px(y + 15.0)) text-anchor="end" { (role.map_or("", Role::name)) }
+                @for (part, name) in names.iter().enumerate() {
+                    @let before: f64 = parts[..part].iter().sum();
+                    @let width = x.at(before + parts[part]) - x.at(before);
+                    @if width > 0.0 {
+                        g class=(format!("c{part}")) {
+                            title { (name) " " (duration(parts[part])) }
+                            rect.bar x=(px(x.at(before))) y=(px(y)) width=(px(width)) height="22" {}
+                        }
+                    }
+                }
+                text.value x=(px(WIDTH - 4.0)) y=(px(y + 15.0)) text-anchor="end" { (duration(parts.iter().sum())) }
+            }
+        }
+    })
+}
+
+/// Whether the sizes of the lines of a path differ so much that they are drawn relative to their largest.
+pub(super) fn path_is_relative(path: &[PathPoint]) -> bool {
+    let sizes: Vec<f64> = lines(path).iter().map(Line::size).filter(|size| *size > 0.0).collect();
+    let largest = sizes.iter().copied().fold(0.0, f64::max);
+    let smallest = sizes.iter().copied().fold(f64::INFINITY, f64::min);
+    largest > 1000.0 * smallest
+}
+
+struct Line<'a> {
+    term: &'a str,
+    party: Role,
+    /// Index on the path and estimate.
+    points: Vec<(usize, f64)>,
+}
+
+impl Line<'_> {
+    fn size(&self) -> f64 {
+        self.points.iter().map(|point| point.1.abs()).fold(0.0, f64::max)
+    }
+}
+
+/// A line a coefficient, without the intercept and without those that never enter.
+fn lines(path: &[PathPoint]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = path
+        .first()
+        .map(|point| point.coefficients.as_slice())
+        .unwrap_or_default()
+        .iter()
+        .map(|c| Line {
+            term: &c.term,
+            party: c.party,
+            points: Vec::with_capacity(path.len()),
+        })
+        .collect();
+    for (at, point) in path.iter().enumerate() {
+        for (line, c) in lines.iter_mut().zip(&point.coefficients) {
+            if let Some(estimate) = c
+                .estimate
+                .filter(|x| drawable(*x) && c.term == line.term && c.party == line.party)
+            {
+                line.points.push((at, estimate));
+            }
+        }
+    }
+    lines.retain(|line| line.term != INTERCEPT && line.size() > 0.0);
+    lines
+}
+
+/// Coefficients against lambda, which falls to the right on a logarithmic axis; above, how many are not zero.
+pub(super) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup> {
+    let lines = lines(path);
+    let x_of = |lambda: f64| (lambda > 0.0 && lambda.is_finite()).then(|| -lambda.log10());
+    let (from, to) = range(path.iter().filter_map(|point| x_of(point.lambda)))?;
+    let relative = path_is_relative(path);
+    let value = |line: &Line<'_>, x: f64| if relative { x / line.size() } else { x };
+    let (low, high) = range(
+        lines
+            .iter()
+            .flat_map(|line| line.points.iter().map(|point| value(line, point.1)))
+            .chain([0.0]),
+    )?;
+    let frame = Frame::new((from, to), (low, high), 64.0, 150.0);
+    let mut largest: Vec<(usize, f64)> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(at, line)| Some((at, value(line, line.points.last()?.1))))
+        .collect();
+    largest.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    largest.truncate(NAMED_LINES);
+    largest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let heights: Vec<f64> = largest.iter().map(|(_, end)| frame.y.at(*end)).collect();
+    let heights = spread(&heights, 13.5, frame.top, frame.bottom);
+    Some(html! {
+        svg viewBox=(view_box(frame.height())) role="img" aria-label="Coefficients against lambda" {
+            @for tick in nice_ticks(low, high, 6) {
+                (frame.horizontal(tick, &tick_label(tick)))
+            }
+            (lambda_axis(&frame, from, to, path.iter().filter_map(|point| Some((x_of(point.lambda)?, point.df)))))
+            (frame.names("lambda (the penalty falls to the right)", if relative { "coefficient / its largest" } else { "coefficient" }))
+            line.zero x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(0.0))) y2=(px(frame.y.at(0.0))) {}
+            @for (at, line) in lines.iter().enumerate() {
+                @let points: Vec<(f64, f64)> = line.points.iter()
+                    .filter_map(|(at, x)| Some((frame.x.at(x_of(path[*at].lambda)?), frame.y.at(value(line, *x)))))
+                    .collect();
+                g class=(colour(at)) {
+                    title { (visible(line.term)) " (" (line.party) ")" }
+                    polyline.curve points=(polyline(&points)) {}
+                }
+            }
+            (chosen_lines(&frame, chosen))
+            @for ((at, end), height) in largest.iter().zip(&heights) {
+                @let line = &lines[*at];
+                g class=(colour(*at)) {
+                    line.leader x1=(px(frame.right)) x2=(px(frame.right + 10.0)) y1=(px(frame.y.at(*end))) y2=(px(*height)) {}
+                    text.curve-name x=(px(frame.right + 13.0)) y=(px(height + 4.0)) { (shortened(line.term, 19)) }
+                }
+            }
+        }
+    })
+}
+
+/// One of eight colours; lines after the eighth are dashed, so that no two of sixteen look alike.
+fn colour(at: usize) -> String {
+    let dashed = if at / 8 % 2 == 1 { " dashed" } else { "" };
+    format!("c{}{dashed}", at % 8)
+}
+
+/// Cross-validated error with bars of one standard error against lambda.
+pub(super) fn cross_validation(
+    cv: &[CvPoint],
+    path: &[PathPoint],
+    measure: &str,
+    chosen: &[(&str, f64)],
+) -> Option<Markup> {
+    let points: Vec<(f64, f64, f64)> = cv
+        .iter()
+        .filter(|p| p.lambda > 0.0 && drawable(p.lambda) && drawable(p.mean))
+        .map(|p| {
+            (
+                -p.lambda.log10(),
+                p.mean,
+                if drawable(p.se) { p.se.max(0.0) } else { 0.0 },
+            )
+        })
+        .collect();
+    let (from, to) = range(points.iter().map(|p| p.0))?;
+    let (low, high) = range(points.iter().flat_map(|p| [p.1 - p.2, p.1 + p.2]))?;
+    let frame = Frame::new((from, to), (low, high), 64.0, 24.0);
+    let df = path
+        .iter()
+        .filter(|point| point.lambda > 0.0)
+        .map(|point| (-point.lambda.log10(), point.df));
+    Some(html! {
+        svg viewBox=(view_box(frame.height())) role="img" aria-label="Cross-validated error against lambda" {
+            @for tick in nice_ticks(low, high, 6) {
+                (frame.horizontal(tick, &tick_label(tick)))
+            }
+            (lambda_axis(&frame, from, to, df))
+            (frame.names("lambda (the penalty falls to the right)", measure))
+            @for (lambda, mean, se) in &points {
+                g.c1 {
+                    title { "lambda " (single(Some(10_f64.powf(-lambda)), 4)) ": " (single(Some(*mean), 5)) " ± " (single(Some(*se), 3)) }
+                    path.whisker d=(format!("M{x} {a} V{b} M{l} {a} H{r} M{l} {b} H{r}",
+                        x = px(frame.x.at(*lambda)), a = px(frame.y.at(mean - se)), b = px(frame.y.at(mean + se)),
+                        l = px(frame.x.at(*lambda) - 2.0), r = px(frame.x.at(*lambda) + 2.0))) {}
+                    circle.point cx=(px(frame.x.at(*lambda))) cy=(px(frame.y.at(*mean))) r="2.6" {}
+                }
+            }
+            (chosen_lines(&frame, chosen))
+        }
+    })
+}
+
+/// Ticks at powers of ten and, where there are few of those, at 2 and 5 times them; above, the numbers of coefficients.
+fn lambda_axis(frame: &Frame, from: f64, to: f64, df: impl Iterator<Item = (f64, u64)>) -> Markup {
+    let factors: &[f64] = if to - from < 4.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let every = ((to - from) / 9.0).ceil().max(1.0) as i32;
+    let ticks: Vec<(f64, String)> = ((-to).floor() as i32..=(-from).ceil() as i32)
+        .filter(|exponent| exponent % every == 0)
+        .flat_map(|exponent| factors.iter().map(move |factor| factor * 10_f64.powi(exponent)))
+        .map(|lambda| (-lambda.log10(), single(Some(lambda), 2)))
+        .filter(|(at, _)| (from - 1e-9..=to + 1e-9).contains(at))
+        .collect();
+    // As many numbers above as there is room for.
+    let mut room = f64::NEG_INFINITY;
+    let mut above: Vec<(f64, u64)> = Vec::new();
+    for (at, df) in df {
+        let x = frame.x.at(at);
+        if x - room >= 55.0 {
+            above.push((x, df));
+            room = x;
+        }
+    }
+    html! {
+        @for (at, label) in &ticks {
+            (frame.vertical(*at, label))
+        }
+        @if !above.is_empty() {
+            text.tick x=(px(frame.left - 10.0)) y=(px(frame.top - 8.0)) text-anchor="end" { "df" }
+        }
+        @for (x, df) in &above {
+            text.tick x=(px(*x)) y=(px(frame.top - 8.0)) text-anchor="middle" { (df) }
+        }
+    }
+}
+
+/// Vertical lines at the chosen lambdas.
+fn chosen_lines(frame: &Frame, chosen: &[(&str, f64)]) -> Markup {
+    let marks: Vec<(f64, &str)> = chosen
+        .iter()
+        .filter(|(_, lambda)| *lambda > 0.0)
+        .map(|(name, lambda)| (frame.x.at(-lambda.log10()), *name))
+        .filter(|(x, _)| (frame.left - 1.0..=frame.right + 1.0).contains(x))
+        .collect();
+    html! {
+        @for (x, name) in &marks {
+            line.limit x1=(px(*x)) x2=(px(*x)) y1=(px(frame.top)) y2=(px(frame.bottom)) {}
+            text.limit-name x=(px(x + 4.0)) y=(px(frame.top + 12.0)) { (name) }
+        }
+    }
+}
+
+/// Whether a number can stand on an axis: widths of intervals of larger ones are not finite.
+fn drawable(value: f64) -> bool {
+    value.abs() < 1e300
+}
+
+/// The smallest interval that holds the values, widened if it is a point. `None` without values.
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for value in values.filter(|value| drawable(*value)) {
+        low = low.min(value);
+        high = high.max(value);
+    }
+    if !low.is_finite() {
+        return None;
+    }
+    if high - low <= 1e-12 * high.abs().max(low.abs()) {
+        let half = if low == 0.0 { 1.0 } else { 0.5 * low.abs() };
+        return Some((low - half, high + half));
+    }
+    Some((low, high))
+}
+
+/// A linear map from values to positions.
+struct Scale {
+    from: (f64, f64),
+    to: (f64, f64),
+}
+
+impl Scale {
+    fn new(from: (f64, f64), to: (f64, f64)) -> Scale {
+        Scale { from, to }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let share = (value - self.from.0) / (self.from.1 - self.from.0);
+        // Numbers so large or so close that they have no place stand in the middle: a picture must not break the page.
+        let share = if share.is_finite() { share } else { 0.5 };
+        self.to.0 + share * (self.to.1 - self.to.0)
+    }
+
+    /// The position, no farther out than the ends.
+    fn within(&self, value: f64) -> f64 {
+        self.at(value.clamp(self.from.0, self.from.1))
+    }
+}
+
+/// A picture with two axes.
+struct Frame {
+    x: Scale,
+    y: Scale,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Frame {
+    fn new(x: (f64, f64), y: (f64, f64), left: f64, right: f64) -> Frame {
+        let (right, top) = (WIDTH - right, 34.0);
+        let bottom = top + HEIGHT;
+        // Air around the outermost points.
+        let room = 0.04 * (y.1 - y.0);
+        Frame {
+            x: Scale::new(x, (left + 8.0, right - 8.0)),
+            y: Scale::new((y.0 - room, y.1 + room), (bottom, top)),
+            left,
+            right,
+            top,
+            bottom,
+        }
+    }
+
+    fn height(&self) -> f64 {
+        self.bottom + 46.0
+    }
+
+    fn horizontal(&self, value: f64, label: &str) -> Markup {
+        let y = px(self.y.at(value));
+        html! {
+            line.grid x1=(px(self.left)) x2=(px(self.right)) y1=(y) y2=(y) {}
+            text.tick x=(px(self.left - 8.0)) y=(px(self.y.at(value) + 4.0)) text-anchor="end" { (label) }
+        }
+    }
+
+    fn vertical(&self, value: f64, label: &str) -> Markup {
+        let x = px(self.x.at(value));
+        html! {
+            line.axis x1=(x) x2=(x) y1=(px(self.bottom)) y2=(px(self.bottom + 4.0)) {}
+            text.tick x=(x) y=(px(self.bottom + 18.0)) text-anchor="middle" { (label) }
+        }
+    }
+
+    /// The lower axis and the names of both; the name of the vertical one stands above it, where it reads without turning.
+    fn names(&self, horizontal: &str, vertical: &str) -> Markup {
+        html! {
+            line.axis x1=(px(self.left)) x2=(px(self.right)) y1=(px(self.bottom)) y2=(px(self.bottom)) {}
+            text.axis-name x=(px((self.left + self.right) / 2.0)) y=(px(self.bottom + 38.0)) text-anchor="middle" { (horizontal) }
+            text.axis-name x="4" y="12" { (vertical) }
+        }
+    }
+}
+
+/// Round numbers within an interval, about as many as asked for.
+fn nice_ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
+    let raw = (high - low) / about.max(1) as f64;
+    if !(raw.is_finite() && raw > 0.0) {
+        return Vec::new();
+    }
+    let power = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|factor| factor * power)
+        .into_iter()
+        .find(|step| *step >= raw * 0.999)
+        .unwrap_or(raw);
+    let first = (low / step - 1e-9).ceil();
+    let last = (high / step + 1e-9).floor();
+    if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < 100.0) {
+        return Vec::new();
+    }
+    (0..=(last - first) as i32)
+        // Adding zero turns minus zero into zero.
+        .map(|k| (first + f64::from(k)) * step + 0.0)
+        .collect()
+}
+
+fn tick_label(value: f64) -> String {
+    let value = significant(value, 6);
+    single(Some(value), 6)
+}
+
+fn power_of_ten(exponent: f64) -> String {
+    match exponent as i32 {
+        0 => "1".to_string(),
+        exponent => format!("1e{exponent:+03}"),
+    }
+}
+
+/// Moves labels apart, keeping their order and staying within the picture where they fit.
+fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    let mut placed = wanted.to_vec();
+    let mut limit = f64::NEG_INFINITY;
+    for &at in &order {
+        placed[at] = placed[at].max(limit).max(top);
+        limit = placed[at] + apart;
+    }
+    limit = bottom;
+    for &at in order.iter().rev() {
+        placed[at] = placed[at].min(limit);
+        limit = placed[at] - apart;
+    }
+    placed
+}
+
+fn label_width<'a>(terms: impl Iterator<Item = &'a str>) -> f64 {
+    let longest = terms.map(|term| visible(term).chars().count()).max().unwrap_or(0);
+    (longest.min(LABEL) as f64 * CHARACTER + 8.0).max(60.0)
+}
+
+fn row_label(term: &str, right: f64, y: f64) -> Markup {
+    html! {
+        text.label x=(px(right)) y=(px(y + 4.0)) text-anchor="end" { (shortened(term, LABEL)) }
+    }
+}
+
+/// A name of at most so many characters; the middle goes, since levels of one column differ at the end.
+fn shortened(term: &str, most: usize) -> String {
+    let characters: Vec<char> = visible(term).chars().collect();
+    if characters.len() <= most {
+        return characters.into_iter().collect();
+    }
+    let head = (most - 1) / 2;
+    let tail = most - 1 - head;
+    let mut text: String = characters[..head].iter().collect();
+    text.push('…');
+    text.extend(&characters[characters.len() - tail..]);
+    text
+}
+
+fn polyline(points: &[(f64, f64)]) -> String {
+    let points: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();
+    points.join(" ")
+}
+
+fn view_box(height: f64) -> String {
+    format!("0 0 {} {}", px(WIDTH), px(height))
+}
+
+/// A position to a tenth, without needless decimals.
+fn px(x: f64) -> String {
+    let text = format!("{x:.1}");
+    match text.strip_suffix(".0") {
+        Some("-0") => "0".to_string(),
+        Some(whole) => whole.to_string(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(nice_ticks(0.0, 1.0, 5), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        assert_eq!(nice_ticks(-12.0, 12.0, 7), [-10.0, -5.0, 0.0, 5.0, 10.0]);
+        assert_eq!(nice_ticks(1.0, 1.0, 5), Vec::<f64>::new());
+        assert_eq!(nice_ticks(f64::NAN, 1.0, 5), Vec::<f64>::new());
+        assert_eq!(tick_label(0.6000000000000001), "0.6");
+    }
+
+    #[test]
+    fn labels_move_apart_and_keep_their_order() {
+        let placed = spread(&[50.0, 50.0, 51.0, 0.0], 10.0, 0.0, 60.0);
+        assert!(placed[0] < placed[1] && placed[1] < placed[2], "{placed:?}");
+        assert_eq!(placed[3], 0.0);
+        let mut sorted = placed.clone();
+        sorted.sort_by(f64::total_cmp);
+        assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= 10.0), "{sorted:?}");
+        assert!(sorted[3] <= 60.0);
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_beginning_and_its_end() {
+        assert_eq!(shortened("region_of_birth_north-east", 11), "regio…-east");
+        assert_eq!(shortened("short", 11), "short");
+    }
+}
