@@ -1,1 +1,3 @@
 //! End-to-end tests; one binary, so that linking stays cheap.
+
+mod vertical;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use statrs::function::gamma::ln_gamma;
 
 /// An exponential family with its canonical link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -130,8 +131,15 @@ impl Family {
     ///
     /// # Reference
     /// R's `family()$aic`: gaussian counts the dispersion as a parameter and puts the weights in the variance; binomial
-    /// takes weights as numbers of trials; poisson scales each row's term.
-    pub fn log_likelihood(self, y: &[f64], weights: Option<&[f64]>, deviance: f64) -> f64 {
+    /// takes weights as numbers of trials, rounded, of which `weight * y`, rounded, were successes; poisson scales each
+    /// row's term. `eta` is the linear predictor of a row, needed where rounding changed something.
+    pub fn log_likelihood(
+        self,
+        y: &[f64],
+        weights: Option<&[f64]>,
+        deviance: f64,
+        eta: impl Fn(usize) -> f64,
+    ) -> f64 {
         let weight = |i: usize| weights.map_or(1.0, |weights| weights[i]);
         let used = || (0..y.len()).filter(|i| weight(*i) > 0.0);
         match self {
@@ -141,22 +149,26 @@ impl Family {
                 -0.5 * (n * ((2.0 * std::f64::consts::PI * deviance / n).ln() + 1.0) - logs)
             }
             Family::Binomial => {
-                // R rounds trials and successes; the deviance takes them as they are, and so does the saturated part.
                 let saturated: f64 = used()
                     .map(|i| {
-                        let trials = weight(i).round();
-                        let successes = (weight(i) * y[i]).round();
-                        let choose = statrs::function::gamma::ln_gamma(trials + 1.0)
-                            - statrs::function::gamma::ln_gamma(successes + 1.0)
-                            - statrs::function::gamma::ln_gamma(trials - successes + 1.0);
-                        choose - weight(i) * self.saturated(y[i])
+                        let (trials, successes) = (weight(i).round(), (weight(i) * y[i]).round());
+                        let choose = ln_gamma(trials + 1.0) - ln_gamma(successes + 1.0) - ln_gamma(trials - successes + 1.0);
+                        let (more, fewer) = (successes - weight(i) * y[i], trials - weight(i));
+                        let rounded = if more == 0.0 && fewer == 0.0 {
+                            0.0
+                        } else {
+                            // log p = -log(1 + exp(-eta)), and log (1 - p) = log p - eta
+                            let log_p = -self.at(1.0, eta(i)).loss;
+                            more * log_p + (fewer - more) * (log_p - eta(i))
+                        };
+                        choose - weight(i) * self.saturated(y[i]) + rounded
                     })
                     .sum();
                 saturated - 0.5 * deviance
             }
             Family::Poisson => {
                 let saturated: f64 = used()
-                    .map(|i| weight(i) * (-self.saturated(y[i]) - statrs::function::gamma::ln_gamma(y[i] + 1.0)))
+                    .map(|i| weight(i) * (-self.saturated(y[i]) - ln_gamma(y[i] + 1.0)))
                     .sum();
                 saturated - 0.5 * deviance
             }

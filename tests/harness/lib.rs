@@ -1,1 +1,4 @@
-//! Shared by the end-to-end tests: worlds, processes and oracle vectors.
+//! Shared by the end-to-end tests: studies, simulated runs and oracle vectors.
+
+pub mod vectors;
+pub mod vertical;

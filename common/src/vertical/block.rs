@@ -341,12 +341,12 @@ impl Block {
     /// The error of the present predictions on rows that did not take part: squared error for gaussian, deviance
     /// otherwise, weighted mean. Probabilities are kept 1e-5 away from 0 and 1, as cv.glmnet does.
     pub fn held_out_error(&self, weights: impl Fn(usize) -> f64) -> f64 {
-        let Outcome { family, y, offset, .. } = &self.outcome;
+        let Outcome { family, y, .. } = &self.outcome;
         let (mut error, mut sum) = (0.0, 0.0);
         for i in 0..self.rows() {
             let weight = weights(i);
             if weight > 0.0 {
-                let mut eta = self.eta[i] + self.other[i] + offset.as_ref().map_or(0.0, |offset| offset[i]);
+                let mut eta = self.predictor(i);
                 if *family == Family::Binomial {
                     let limit = family.linear(1.0 - 1e-5);
                     eta = eta.clamp(-limit, limit);
@@ -560,12 +560,16 @@ impl Block {
         })
     }
 
+    /// The joint linear predictor of a row at the predictions of the last pass.
+    pub fn predictor(&self, row: usize) -> f64 {
+        self.eta[row] + self.other[row] + self.outcome.offset.as_ref().map_or(0.0, |offset| offset[row])
+    }
+
     /// Working weights at the predictions of the last pass: prior weight times variance.
     pub fn working_weights(&self) -> Vec<f64> {
         let Outcome {
             family,
             weights,
-            offset,
             ..
         } = &self.outcome;
         (0..self.rows())
@@ -576,7 +580,7 @@ impl Block {
                 if weight == 0.0 {
                     return 0.0;
                 }
-                let total = self.eta[row] + self.other[row] + offset.as_ref().map_or(0.0, |offset| offset[row]);
+                let total = self.predictor(row);
                 weight * family.variance(total)
             })
             .collect()
@@ -588,12 +592,11 @@ impl Block {
             family,
             y,
             weights,
-            offset,
             ..
         } = &self.outcome;
         (0..self.rows())
             .map(|row| {
-                let total = self.eta[row] + self.other[row] + offset.as_ref().map_or(0.0, |offset| offset[row]);
+                let total = self.predictor(row);
                 let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
                 if weight == 0.0 {
                     0.0

@@ -38,7 +38,6 @@ pub(super) struct Fitted {
     /// Weighted loss of the joint predictions.
     pub(super) loss: f64,
     pub(super) termination: Termination,
-    pub(super) rounds: u32,
 }
 
 /// What the leader or the follower says next.
@@ -436,7 +435,6 @@ impl Fits {
                     end: FitEnd { shift, certificate },
                     loss: self.loss,
                     termination,
-                    rounds: self.round,
                 });
             }
             Some(fold) => {

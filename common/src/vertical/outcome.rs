@@ -282,7 +282,7 @@ fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statist
         Family::Gaussian => (df > 0).then(|| deviance / df as f64),
         _ => Some(1.0),
     };
-    let log_lik = family.log_likelihood(y, weights, deviance);
+    let log_lik = family.log_likelihood(y, weights, deviance, |row| block.predictor(row));
     let parameters = (rows as i64 - df + i64::from(family.estimates_dispersion())) as f64;
     let defined = |value: f64| value.is_finite().then_some(value);
     // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows.

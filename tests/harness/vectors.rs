@@ -1,0 +1,140 @@
+//! Oracle vectors: what R, statsmodels and glmnet say.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// What all vectors share: the data and the model.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Case {
+    pub name: String,
+    pub tags: Vec<String>,
+    pub data: PathBuf,
+    pub outcome: String,
+    pub family: String,
+    pub alice: Vec<String>,
+    pub bob: Vec<String>,
+    pub offset: Option<String>,
+    pub weights: Option<String>,
+    pub intercept: bool,
+}
+
+impl Case {
+    pub fn is(&self, tag: &str) -> bool {
+        self.tags.iter().any(|known| known == tag)
+    }
+
+    pub fn file(&self) -> PathBuf {
+        folder().join(&self.data)
+    }
+}
+
+/// A reference row of a coefficient table.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Row {
+    pub term: String,
+    pub party: String,
+    pub estimate: Option<f64>,
+    pub std_error: Option<f64>,
+    pub statistic: Option<f64>,
+    pub p_value: Option<f64>,
+    pub conf_low: Option<f64>,
+    pub conf_high: Option<f64>,
+}
+
+/// A reference fit without penalty.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Glm {
+    #[serde(flatten)]
+    pub case: Case,
+    pub coefficients: Vec<Row>,
+    pub nobs: u64,
+    pub df_residual: i64,
+    pub deviance: f64,
+    pub null_deviance: f64,
+    pub aic: Option<f64>,
+    pub bic: Option<f64>,
+    pub log_lik: Option<f64>,
+    pub dispersion: Option<f64>,
+    pub r_squared: Option<f64>,
+    pub predictions: Option<Predictions>,
+}
+
+/// Reference scores of new rows.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Predictions {
+    pub data: PathBuf,
+    pub link: Vec<f64>,
+    pub response: Vec<f64>,
+}
+
+/// Data without a finite fit.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Unbounded {
+    #[serde(flatten)]
+    pub case: Case,
+    pub termination: String,
+}
+
+/// A reference path.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Penalised {
+    #[serde(flatten)]
+    pub case: Case,
+    pub alpha: f64,
+    pub lambda_source: String,
+    pub sd_outcome: f64,
+    pub terms: Vec<String>,
+    pub path: Vec<Point>,
+}
+
+/// One lambda of a reference path.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Point {
+    pub lambda: f64,
+    pub df: u64,
+    pub deviance: f64,
+    pub intercept: Option<f64>,
+    pub coefficients: Vec<f64>,
+}
+
+/// A reference cross-validation.
+#[derive(Debug, Clone, Deserialize)]
+pub struct CrossValidation {
+    #[serde(flatten)]
+    pub case: Case,
+    pub alpha: f64,
+    pub folds: u32,
+    pub cv: Vec<CvPoint>,
+    pub lambda_min: f64,
+    pub lambda_1se: f64,
+}
+
+/// One lambda of a reference cross-validation.
+#[derive(Debug, Clone, Deserialize)]
+pub struct CvPoint {
+    pub lambda: f64,
+    pub mean: f64,
+    pub se: f64,
+}
+
+/// The folder of the vectors.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
+}
+
+/// All vectors of a kind, in order of name.
+pub fn all<T: DeserializeOwned>(kind: &str) -> Vec<T> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder().join(kind)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let files = files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "json"));
+    let vectors: Vec<T> = files
+        .map(|file| {
+            let text = std::fs::read_to_string(file).unwrap();
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+        })
+        .collect();
+    assert!(!vectors.is_empty(), "no vectors in {kind}");
+    vectors
+}

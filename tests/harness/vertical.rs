@@ -1,0 +1,102 @@
+//! Vertical studies in the simulated network.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedreg_common::data::Frame;
+use fedreg_common::glm::Family;
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::session::Abort;
+use fedreg_common::sim::pair::{self, Ended, Faults};
+use fedreg_common::study::Study;
+use fedreg_common::vertical::message::Message;
+use fedreg_common::vertical::outcome::VerticalFit;
+use fedreg_common::vertical::prepare::{Policy, Prepared, needed_columns};
+use fedreg_common::vertical::session::{Opening, VerticalSession};
+use fedreg_party::read;
+
+use crate::vectors::Case;
+
+/// A study file for a case; `more` is appended.
+pub fn study(case: &Case, more: &str) -> Study {
+    let list = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let mut text = format!(
+        "id = \"test\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\n[parties.bob]\ncertificate = \"bob\"\n\
+         columns = [{}]\n[outcome]\ncolumn = {:?}\n[model]\nfamily = \"{}\"\nintercept = {}\n",
+        list(&case.alice),
+        list(&case.bob),
+        case.outcome,
+        case.family,
+        case.intercept
+    );
+    for (key, column) in [("offset", &case.offset), ("weights", &case.weights)] {
+        if let Some(column) = column {
+            text.push_str(&format!("[{key}]\ncolumn = {column:?}\n"));
+        }
+    }
+    if case.is("missing") {
+        text.push_str("[rows]\nmissing = \"complete-cases\"\n");
+    }
+    text.push_str(more);
+    Study::parse(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", case.name))
+}
+
+/// A party's columns of a file.
+pub fn frame(study: &Study, role: Role, file: &Path) -> Frame {
+    let header = read::header(file, None).unwrap();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let columns = needed_columns(study, role, &header).unwrap();
+    read::read(file, &read::Request { columns: Some(columns), id: study.rows.id.clone(), ..Default::default() }).unwrap()
+}
+
+/// A session over a frame.
+pub fn session(study: &Arc<Study>, role: Role, policy: Policy, frame: Frame) -> Result<VerticalSession, Abort> {
+    let prepared = Prepared::new(Arc::clone(study), role, policy, frame)?;
+    let opening = Opening { first: role == Role::Alice, run: RunId([7; 16]), seed: [role as u8 + 1; 32] };
+    Ok(VerticalSession::new(prepared, opening))
+}
+
+/// Runs a study over one file that holds both parties' columns.
+pub fn run(study: &Study, file: &Path, faults: Faults) -> Ended<VerticalFit> {
+    run_with(study, file, faults, Policy::default(), |_, _| {})
+}
+
+/// The same with a policy of both parties, and an observer of all messages.
+pub fn run_with(
+    study: &Study,
+    file: &Path,
+    faults: Faults,
+    policy: Policy,
+    observe: impl FnMut(usize, &Message),
+) -> Ended<VerticalFit> {
+    let study = Arc::new(study.clone());
+    let start = |role| session(&study, role, policy.clone(), frame(&study, role, file)).unwrap();
+    pair::run(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe)
+}
+
+/// Both results of a run that must succeed.
+pub fn fitted(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
+    ended.results.map(|result| result.unwrap_or_else(|abort| panic!("{abort}")))
+}
+
+/// Frames of numeric columns, for generated data: the outcome is `y`.
+pub fn numeric(names: &[String], columns: &[&[f64]]) -> Frame {
+    use fedreg_common::data::{Column, ColumnBuilder, Place, Places};
+    let mut places = Places::default();
+    (0..columns[0].len()).for_each(|row| places.push(Place::Row(row as u64 + 1)));
+    let columns: Vec<Column> = names
+        .iter()
+        .zip(columns)
+        .map(|(name, values)| {
+            let mut builder = ColumnBuilder::new(name.as_str());
+            values.iter().enumerate().for_each(|(row, x)| builder.number(*x, Place::Row(row as u64 + 1)).unwrap());
+            builder.finish().unwrap()
+        })
+        .collect();
+    Frame::new(columns, None, places).unwrap()
+}
+
+/// A family by name.
+pub fn family(name: &str) -> Family {
+    Family::ALL.into_iter().find(|family| family.name() == name).unwrap()
+}

@@ -1,0 +1,131 @@
+//! The vertical fit against the pooled one, over the simulated line.
+
+use fedreg_common::fit::Termination;
+use fedreg_common::sim::pair::Faults;
+use fedreg_tests::vectors::{self, CrossValidation, Glm, Penalised, Unbounded};
+use fedreg_tests::vertical::{fitted, run, study};
+
+/// The digits that are promised: 1e-8 of the reference, or of a thousandth of its standard error where that is more.
+fn close(got: f64, expected: f64, std_error: f64) -> f64 {
+    (got - expected).abs() / (1e-8 * expected.abs().max(1e-3 * std_error))
+}
+
+#[test]
+fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
+    let mut worst: Vec<(f64, String)> = Vec::new();
+    for glm in vectors::all::<Glm>("glm") {
+        let case = &glm.case;
+        if case.is("fewer_rows_than_columns") {
+            continue;
+        }
+        for acceleration in ["anderson", "none"] {
+            if acceleration == "none" && (case.is("longley") || case.is("ill_conditioned")) {
+                continue;
+            }
+            let study = study(case, &format!("[fit]\nacceleration = {acceleration:?}\n"));
+            let ended = run(&study, &case.file(), Faults::NONE);
+            for fit in ended.results {
+                let fit = fit.unwrap_or_else(|abort| panic!("{}: {abort}", case.name));
+                let name = format!("{} {acceleration} {} rounds {}", case.name, fit.termination, fit.rounds);
+                assert!(fit.termination.converged(), "{name}");
+                assert_eq!(fit.coefficients.len(), glm.coefficients.len(), "{name}");
+                for (got, expected) in fit.coefficients.iter().zip(&glm.coefficients) {
+                    assert_eq!(got.term, expected.term, "{name}");
+                    assert_eq!(got.estimate.is_some(), expected.estimate.is_some(), "{name} {}", got.term);
+                    let (Some(estimate), Some(reference)) = (got.estimate, expected.estimate) else { continue };
+                    let (Some(error), Some(reference_error)) = (got.std_error, expected.std_error) else {
+                        panic!("{name}: no standard error of {}", got.term);
+                    };
+                    let off = close(estimate, reference, reference_error).max(close(error, reference_error, 0.0));
+                    worst.push((off, format!("{name} {}: {estimate} {reference} se {error} {reference_error}", got.term)));
+                }
+                let statistics = &fit.statistics;
+                assert_eq!(statistics.nobs, glm.nobs, "{name}");
+                assert_eq!(statistics.df_residual, Some(glm.df_residual), "{name}");
+                for (what, got, expected) in [
+                    ("deviance", statistics.deviance, Some(glm.deviance)),
+                    ("null deviance", statistics.null_deviance, Some(glm.null_deviance)),
+                    ("aic", statistics.aic, glm.aic),
+                    ("bic", statistics.bic, glm.bic),
+                    ("log-likelihood", statistics.log_lik, glm.log_lik),
+                    ("dispersion", statistics.dispersion, glm.dispersion),
+                ] {
+                    match (got, expected) {
+                        (Some(got), Some(expected)) => {
+                            let off = (got - expected).abs() / (1e-8 * expected.abs().max(1e-6));
+                            worst.push((off, format!("{name} {what}: {got} {expected}")));
+                        }
+                        (got, expected) => assert_eq!(got, expected, "{name} {what}"),
+                    }
+                }
+            }
+        }
+    }
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
+    println!("worst {:?}", &worst[..5]);
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+}
+
+#[test]
+fn separation_is_named() {
+    for unbounded in vectors::all::<Unbounded>("termination") {
+        let case = &unbounded.case;
+        for fit in fitted(run(&study(case, ""), &case.file(), Faults::NONE)) {
+            assert_eq!(fit.termination, Termination::Separation, "{} after {} rounds", case.name, fit.rounds);
+        }
+    }
+}
+
+#[test]
+fn penalised_fits_reach_the_optimum_at_every_lambda() {
+    let mut worst: Vec<(f64, String)> = Vec::new();
+    for reference in vectors::all::<Penalised>("penalised") {
+        let case = &reference.case;
+        let lambdas: Vec<f64> = reference.path.iter().map(|point| point.lambda).collect();
+        let lambda = if reference.lambda_source == "path" { "\"path\"".to_string() } else { format!("{lambdas:?}") };
+        let study = study(case, &format!("[penalty]\nlambda = {lambda}\nalpha = {:?}\n", reference.alpha));
+        let fits = fitted(run(&study, &case.file(), Faults::NONE));
+        let paths = fits.each_ref().map(|fit| fit.path.as_ref().unwrap());
+        for (index, point) in reference.path.iter().enumerate() {
+            let name = format!("{} lambda {} ({index})", case.name, point.lambda);
+            for path in paths {
+                assert!((path[index].lambda - point.lambda).abs() <= 1e-9 * point.lambda, "{name}: {}", path[index].lambda);
+                worst.push((path[index].kkt / 1e-8, format!("{name}: kkt {}", path[index].kkt)));
+                let off = (path[index].deviance - point.deviance).abs() / (1e-6 * point.deviance);
+                worst.push((off, format!("{name}: deviance {} {}", path[index].deviance, point.deviance)));
+            }
+            let got: Vec<_> = paths.iter().flat_map(|path| &path[index].coefficients).collect();
+            let size = point.coefficients.iter().fold(0.0_f64, |size, b| size.max(b.abs()));
+            for row in got {
+                let expected = match reference.terms.iter().position(|term| *term == row.term) {
+                    Some(place) => point.coefficients[place],
+                    None => point.intercept.unwrap(),
+                };
+                let off = (row.estimate.unwrap() - expected).abs() / (1e-6 * expected.abs().max(1e-3 * size).max(1e-12));
+                worst.push((off, format!("{name} {}: {:?} {expected}", row.term, row.estimate)));
+            }
+        }
+        println!("{} rounds {}", case.name, fits[0].rounds);
+    }
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
+    println!("worst {:?}", &worst[..5]);
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+}
+
+#[test]
+fn cross_validation_gives_the_means_and_errors_of_cv_glmnet() {
+    for reference in vectors::all::<CrossValidation>("cross_validation") {
+        let case = &reference.case;
+        let lambdas: Vec<f64> = reference.cv.iter().map(|point| point.lambda).collect();
+        let penalty = format!("[penalty]\nlambda = {lambdas:?}\nalpha = {:?}\ncv = {}\n", reference.alpha, reference.folds);
+        for fit in fitted(run(&study(case, &penalty), &case.file(), Faults::NONE)) {
+            for (got, expected) in fit.cv.as_ref().unwrap().iter().zip(&reference.cv) {
+                let off = (got.mean - expected.mean).abs().max((got.se - expected.se).abs()) / expected.mean;
+                assert!(off < 1e-7, "{} {got:?} {expected:?}", case.name);
+            }
+            assert_eq!(fit.lambda, Some((reference.lambda_min, reference.lambda_1se)), "{}", case.name);
+        }
+    }
+}
