@@ -4,7 +4,15 @@
 
 pub mod certs;
 pub mod certs_cli;
+pub mod codec;
+pub mod convert;
+pub mod coordinator;
 pub mod health;
+pub mod limits;
+pub mod line;
+pub mod link;
+pub mod register;
+pub mod status;
 pub mod telemetry;
 pub mod tls;
 

@@ -16,7 +16,7 @@ mod listen;
 mod verify;
 
 pub use certificate::{CertificateFacts, InvalidName, NotACertificate, check_name};
-pub(crate) use certificate::{date, printable, quoted};
+pub(crate) use certificate::{date, printable, printable_within, quoted};
 pub use dial::{Connection, dial};
 pub use error::{Cause, LinkError, RefusedOurs, Stage, explain, link_error};
 pub use identity::{FileRole, Identity, IdentityError, TlsFiles};

@@ -143,12 +143,17 @@ pub(crate) fn quoted(names: &[String]) -> String {
 /// Text of a peer, safe for a terminal and a log. Where something was left out it ends in a character that no name has, so
 /// that a cut name never equals a whole one.
 pub(crate) fn printable(text: &str) -> String {
-    const SHOWN: usize = 253;
+    printable_within(text, 254)
+}
+
+/// As [`printable`], with another limit in characters, the sign of omission included.
+pub(crate) fn printable_within(text: &str, limit: usize) -> String {
     let mut characters = text
         .chars()
         .map(|c| if c.is_control() || is_invisible(c) { '?' } else { c });
-    let mut shown = characters.by_ref().take(SHOWN).collect::<String>();
+    let mut shown = characters.by_ref().take(limit).collect::<String>();
     if characters.next().is_some() {
+        shown.pop();
         shown.push('…');
     }
     shown
@@ -203,8 +208,8 @@ mod tests {
     #[test]
     fn text_of_a_peer_cannot_move_the_cursor() {
         assert_eq!(printable("bob\u{1b}[2J\u{202e}x"), "bob?[2J?x");
-        assert_eq!(printable(&"x".repeat(253)), "x".repeat(253));
-        assert_eq!(printable(&"x".repeat(254)), "x".repeat(253) + "…");
+        assert_eq!(printable(&"x".repeat(254)), "x".repeat(254));
+        assert_eq!(printable(&"x".repeat(255)), "x".repeat(253) + "…");
     }
 
     #[test]

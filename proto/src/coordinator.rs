@@ -1,0 +1,222 @@
+//! The lines between the parties and the coordinator over gRPC, seen from both ends.
+//!
+//! A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
+
+use crate::convert::{coordinator_event, party_event, status_reply};
+use crate::health::HealthService;
+use crate::limits::EVENT_BYTES;
+use crate::link::OpenError;
+use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
+use crate::status::{not_answered, not_connected};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
+use crate::wire;
+use crate::wire::coordinator_client::CoordinatorClient;
+use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
+use fedreg_common::session::PeerFault;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Events that wait for a slow reader before the sender waits too.
+const QUEUE: usize = 64;
+/// How long the server stays for lines that do not end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A party's line to the coordinator.
+///
+/// To leave in good order drop `say` and hear to the end: what was said has then arrived.
+#[derive(Debug)]
+pub struct Joined {
+    /// What the party says.
+    pub say: mpsc::Sender<PartyEvent>,
+    /// What it hears; the end means that the line is lost, or that the coordinator left.
+    pub hear: mpsc::Receiver<CoordinatorEvent>,
+}
+
+/// A party on its line, seen from the coordinator.
+#[derive(Debug)]
+pub struct Caller {
+    /// The name in its certificate, one of those that the listener lets in.
+    pub name: String,
+    /// What it says; the end means that the line is lost, or that the party left.
+    pub hear: mpsc::Receiver<PartyEvent>,
+    /// What it is told; dropping it ends the line once everything is written.
+    pub say: mpsc::Sender<CoordinatorEvent>,
+}
+
+/// The coordinator's server ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the coordinator's server ended: {0}")]
+pub struct ServeError(String);
+
+/// Opens a line to the coordinator at `address` (`host:port`), whose certificate carries the name `coordinator`.
+///
+/// # Errors
+/// Nobody answers, or a certificate was refused.
+pub async fn join(address: &str, identity: &Identity, coordinator: &str) -> Result<Joined, OpenError> {
+    let mut client = client(address, identity, coordinator).await?;
+    let (say, said) = mpsc::channel(QUEUE);
+    let (heard, hear) = mpsc::channel(QUEUE);
+    let said = ReceiverStream::new(said).map(|event: PartyEvent| wire::PartyEvent::from(&event));
+    let inbound = answer(address, coordinator, client.join(said)).await?;
+    let who = format!("the coordinator at {address}");
+    tokio::spawn(async move {
+        pass_on(inbound, heard, coordinator_event, &who).await;
+        drop(client);
+    });
+    Ok(Joined { say, hear })
+}
+
+/// Asks the coordinator how far the run is.
+///
+/// # Errors
+/// As [`join`].
+pub async fn status(address: &str, identity: &Identity, coordinator: &str) -> Result<StatusReply, OpenError> {
+    let mut client = client(address, identity, coordinator).await?;
+    let reply = answer(address, coordinator, client.status(wire::StatusRequest {})).await?;
+    status_reply(reply).map_err(|fault| OpenError::Refused(format!("{coordinator} at {address} {fault}")))
+}
+
+async fn client(
+    address: &str,
+    identity: &Identity,
+    coordinator: &str,
+) -> Result<CoordinatorClient<tonic::transport::Channel>, OpenError> {
+    let connection = tls::dial(identity, address, coordinator, HANDSHAKE_PATIENCE)
+        .await
+        .map_err(|error| not_connected(&error))?;
+    Ok(CoordinatorClient::new(connection.channel).max_decoding_message_size(EVENT_BYTES))
+}
+
+async fn answer<T>(
+    address: &str,
+    coordinator: &str,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, OpenError> {
+    let who = format!("{coordinator} at {address}");
+    match timeout(HANDSHAKE_PATIENCE, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(not_answered(&who, &status)),
+        Err(_) => Err(OpenError::Unreachable(format!("{who} does not answer"))),
+    }
+}
+
+/// Serves the coordinator until `shutdown`; every line that a party opens goes to `callers`.
+///
+/// Events handed over before the shutdown are written. Ends at most two seconds after it.
+///
+/// # Errors
+/// The server cannot go on.
+pub async fn serve(
+    listener: Listener,
+    callers: mpsc::Sender<Caller>,
+    status: watch::Receiver<StatusReply>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let (closing, closed) = watch::channel(false);
+    let mut stop = closed.clone();
+    let desk = Desk {
+        callers,
+        status,
+        closed,
+    };
+    let server = tls::server()
+        .add_service(CoordinatorServer::new(desk).max_decoding_message_size(EVENT_BYTES))
+        .add_service(HealthService::server())
+        .serve_with_incoming_shutdown(listener.incoming(), async move {
+            drop(stop.wait_for(|closing| *closing).await);
+        });
+    tokio::pin!(server);
+    let served = tokio::select! {
+        served = &mut server => served,
+        () = shutdown => {
+            closing.send_replace(true);
+            timeout(FAREWELL, server).await.unwrap_or(Ok(()))
+        }
+    };
+    served.map_err(|error| ServeError(explain(&error)))
+}
+
+struct Desk {
+    callers: mpsc::Sender<Caller>,
+    status: watch::Receiver<StatusReply>,
+    closed: watch::Receiver<bool>,
+}
+
+#[tonic::async_trait]
+impl Coordinator for Desk {
+    type JoinStream = ReceiverStream<Result<wire::CoordinatorEvent, Status>>;
+
+    async fn join(&self, request: Request<Streaming<wire::PartyEvent>>) -> Result<Response<Self::JoinStream>, Status> {
+        let name = tls::peer(&request)?.name.clone();
+        let who = name.clone();
+        let (say, said) = mpsc::channel(QUEUE);
+        let (heard, hear) = mpsc::channel(QUEUE);
+        let caller = Caller { name, hear, say };
+        if self.callers.send(caller).await.is_err() {
+            return Err(Status::unavailable("the coordinator is about to end"));
+        }
+        tokio::spawn(async move { pass_on(request.into_inner(), heard, party_event, &who).await });
+        let (out, outbound) = mpsc::channel(1);
+        tokio::spawn(tell(said, out, self.closed.clone()));
+        Ok(Response::new(ReceiverStream::new(outbound)))
+    }
+
+    async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {
+        let reply = wire::StatusReply::from(&*self.status.borrow());
+        Ok(Response::new(reply))
+    }
+}
+
+/// Writes what a caller is told, until the application or the server ends it.
+async fn tell(
+    mut said: mpsc::Receiver<CoordinatorEvent>,
+    out: mpsc::Sender<Result<wire::CoordinatorEvent, Status>>,
+    mut closed: watch::Receiver<bool>,
+) {
+    let mut closing = false;
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = said.recv() => event,
+            () = out.closed() => return,
+            _ = closed.wait_for(|closing| *closing), if !closing => {
+                closing = true;
+                said.close();
+                continue;
+            }
+        };
+        match event {
+            Some(event) if out.send(Ok((&event).into())).await.is_ok() => {}
+            _ => return,
+        }
+    }
+}
+
+/// Reads events to the end of a line. An application that no longer listens does not end it: it may still speak.
+async fn pass_on<W, E>(
+    mut inbound: Streaming<W>,
+    heard: mpsc::Sender<E>,
+    convert: fn(W) -> Result<E, PeerFault>,
+    who: &str,
+) {
+    loop {
+        match inbound.message().await {
+            Ok(Some(event)) => match convert(event) {
+                Ok(event) => drop(heard.send(event).await),
+                Err(fault) => {
+                    tracing::warn!("{who} {fault}; its line is closed");
+                    return;
+                }
+            },
+            Ok(None) => return,
+            Err(status) => {
+                tracing::debug!("the line to {who} is lost: {}", explain(&status));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! The line between Alice and Bob over gRPC.
+//!
+//! A task writes: it cuts messages into frames under flow control, so that two long messages that cross cannot block each
+//! other, and beats while there is nothing to write, so that a party that computes differs from one that is stopped.
+
+use crate::convert::{Decoder, frames};
+use crate::health::HealthService;
+use crate::limits::{FRAME_BYTES, Limits};
+use crate::link::{Event, Notice, OpenError};
+use crate::status::{not_answered, not_connected, stream_fault};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
+use crate::wire::frame::Kind;
+use crate::wire::vertical_link_client::VerticalLinkClient;
+use crate::wire::vertical_link_server::{VerticalLink, VerticalLinkServer};
+use crate::wire::{Frame, Nothing};
+use fedreg_common::id::Role;
+use fedreg_common::privacy::release::Released;
+use fedreg_common::vertical::message::Message;
+use prost::Message as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Time between two heartbeats on a line with nothing to write.
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
+/// While a long message comes in, a sign of life is reported this often.
+const ALIVE: Duration = Duration::from_secs(1);
+/// Frames made ahead of the network.
+const AHEAD: usize = 2;
+
+/// The party at the other end of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerName {
+    /// Its role, for sentences.
+    pub role: Role,
+    /// The name that its certificate must carry.
+    pub certificate: String,
+}
+
+/// One end of the line between Alice and Bob.
+pub struct GrpcLink {
+    end: End,
+    peer: PeerName,
+    limits: Limits,
+    meter: Arc<Meter>,
+    line: Option<Line>,
+    /// Why there is no line.
+    lost: String,
+}
+
+enum End {
+    Dial {
+        address: String,
+        identity: Identity,
+    },
+    Listen {
+        door: Arc<Door>,
+        stop: Option<oneshot::Sender<()>>,
+        server: JoinHandle<()>,
+    },
+}
+
+/// What the writing tasks of all lines of a link share.
+#[derive(Debug)]
+struct Meter {
+    bytes: AtomicU64,
+    heartbeat_millis: AtomicU64,
+}
+
+impl GrpcLink {
+    /// The end that waits for the peer to dial. The listener must let in `peer.certificate` and nobody else. Serves at
+    /// once, in the current runtime.
+    pub fn listen(listener: Listener, peer: PeerName) -> GrpcLink {
+        let meter = Meter::new();
+        let door = Arc::new(Door {
+            waiting: Mutex::new(None),
+            came: Notify::new(),
+            expected: peer.certificate.clone(),
+            meter: Arc::clone(&meter),
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let service = VerticalLinkServer::from_arc(Arc::clone(&door)).max_decoding_message_size(FRAME_BYTES);
+        let server = tokio::spawn(async move {
+            let served = tls::server()
+                .add_service(service)
+                .add_service(HealthService::server())
+                .serve_with_incoming_shutdown(listener.incoming(), async { drop(stopped.await) })
+                .await;
+            if let Err(error) = served {
+                tracing::error!("the server of the line ended: {}", explain(&error));
+            }
+        });
+        let lost = format!("{} has not dialled yet", peer.role);
+        let stop = Some(stop);
+        GrpcLink::new(End::Listen { door, stop, server }, peer, meter, lost)
+    }
+
+    /// The end that dials the peer at `address` (`host:port`).
+    pub fn dial(address: String, identity: &Identity, peer: PeerName) -> GrpcLink {
+        let identity = identity.clone();
+        let lost = format!("{} has not been dialled yet", peer.role);
+        GrpcLink::new(End::Dial { address, identity }, peer, Meter::new(), lost)
+    }
+
+    fn new(end: End, peer: PeerName, meter: Arc<Meter>, lost: String) -> GrpcLink {
+        GrpcLink {
+            end,
+            peer,
+            limits: Limits::default(),
+            meter,
+            line: None,
+            lost,
+        }
+    }
+
+    /// Sets how long the vectors that come in may be; for lines opened from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Sets the time between heartbeats; for lines that begin from now on.
+    pub fn set_heartbeat(&mut self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.meter.heartbeat_millis.store(millis, Ordering::Relaxed);
+    }
+
+    /// Opens the line, or opens it again after dropping the old one: one attempt when dialling, waiting for the peer when
+    /// listening. Cancel safe.
+    ///
+    /// # Errors
+    /// Nobody answers, or a certificate was refused.
+    pub async fn open(&mut self) -> Result<(), OpenError> {
+        self.lose(format!("the line to {} is not open", self.peer.role));
+        let mut line = match &self.end {
+            End::Dial { address, identity } => dial(address, identity, &self.peer.certificate, &self.meter).await?,
+            End::Listen { door, .. } => door.next().await,
+        };
+        line.decoder = Decoder::new(self.limits);
+        self.line = Some(line);
+        Ok(())
+    }
+
+    /// Hands a message over without waiting; dropped when the line is lost.
+    pub fn send(&mut self, message: Released<Message>) {
+        self.order(Order::Message(message));
+    }
+
+    /// The next thing that comes in. Cancel safe. A lost line stays lost until it is opened.
+    pub async fn recv(&mut self) -> Event<Message> {
+        loop {
+            let Some(line) = &mut self.line else {
+                return Event::Lost(self.lost.clone());
+            };
+            let frame = tokio::select! {
+                biased;
+                () = superseded(&self.end) => {
+                    self.lose(format!("{} opened a new connection", self.peer.role));
+                    continue;
+                }
+                frame = line.inbound.message() => frame,
+            };
+            let event = match frame {
+                Ok(Some(frame)) => line.take(frame),
+                Ok(None) => {
+                    self.lose(format!("{} closed the line", self.peer.role));
+                    continue;
+                }
+                Err(status) => match stream_fault(&status) {
+                    Some(fault) => Some(Event::Fault(fault)),
+                    None => {
+                        self.lose(explain(&status));
+                        continue;
+                    }
+                },
+            };
+            if let Some(event) = event {
+                return event;
+            }
+            // A fast peer must not keep the runtime from everybody else.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    /// Tells the peer why the run ends, after everything handed over.
+    pub fn abort(&mut self, notice: Notice) {
+        self.order(Order::Frame(Kind::Abort((&notice).into())));
+    }
+
+    /// Says that we have all that we need, after everything handed over.
+    pub fn bye(&mut self) {
+        self.order(Order::Frame(Kind::Bye(Nothing {})));
+    }
+
+    /// Closes in good order, once everything handed over is written. Called once, last; may wait for the peer for ever.
+    pub async fn close(&mut self) {
+        if let Some(mut line) = self.line.take() {
+            match self.end {
+                End::Dial { .. } => {
+                    line.order(Order::Close);
+                    line.read_to_end().await;
+                }
+                // A server that ends its half first may reset the stream, and with it what was just written.
+                End::Listen { .. } => {
+                    line.read_to_end().await;
+                    line.order(Order::Close);
+                }
+            }
+            let _ = (&mut line.writer).await;
+        }
+        self.lost = format!("the line to {} is closed", self.peer.role);
+        if let End::Listen { stop, server, .. } = &mut self.end {
+            if stop.take().is_some() {
+                // Ends when the last connection has written everything.
+                let _ = server.await;
+            }
+        }
+    }
+
+    /// Bytes of messages written so far: scalars, vectors and entries, but no heartbeats and nothing of TLS or HTTP/2.
+    pub fn bytes_sent(&self) -> u64 {
+        self.meter.bytes.load(Ordering::Relaxed)
+    }
+
+    fn order(&mut self, order: Order) {
+        if let Some(line) = &self.line {
+            line.order(order);
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        self.line = None;
+        self.lost = reason;
+    }
+}
+
+impl Drop for GrpcLink {
+    fn drop(&mut self) {
+        if let End::Listen { server, .. } = &self.end {
+            server.abort();
+        }
+    }
+}
+
+/// One connection's stream in both directions.
+struct Line {
+    orders: mpsc::UnboundedSender<Order>,
+    writer: JoinHandle<()>,
+    inbound: Streaming<Frame>,
+    decoder: Decoder,
+    alive: Instant,
+    /// Keeps the connection of a line that we dialled.
+    _channel: Option<Channel>,
+}
+
+enum Order {
+    Message(Released<Message>),
+    Frame(Kind),
+    Close,
+}
+
+impl Line {
+    fn order(&self, order: Order) {
+        // Fails when the writer has seen the connection break, which the next `recv` says.
+        let _ = self.orders.send(order);
+    }
+
+    fn take(&mut self, frame: Frame) -> Option<Event<Message>> {
+        let event = match frame.kind {
+            Some(Kind::Heartbeat(_)) => Event::Alive,
+            // An abort may cut a message short; a goodbye may not.
+            Some(Kind::Abort(notice)) => Event::Abort(notice.into()),
+            Some(Kind::Bye(_)) if self.decoder.is_idle() => Event::Bye,
+            kind => match self.decoder.push(Frame { kind }) {
+                Ok(Some(message)) => Event::Message(message),
+                Ok(None) if self.alive.elapsed() < ALIVE => return None,
+                Ok(None) => Event::Alive,
+                Err(fault) => Event::Fault(fault),
+            },
+        };
+        self.alive = Instant::now();
+        Some(event)
+    }
+
+    async fn read_to_end(&mut self) {
+        while let Ok(Some(_)) = self.inbound.message().await {}
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.writer.abort();
+    }
+}
+
+async fn dial(address: &str, identity: &Identity, expected: &str, meter: &Arc<Meter>) -> Result<Line, OpenError> {
+    let connection = tls::dial(identity, address, expected, HANDSHAKE_PATIENCE)
+        .await
+        .map_err(|error| not_connected(&error))?;
+    let (out, outbound) = mpsc::channel(AHEAD);
+    let mut client = VerticalLinkClient::new(connection.channel.clone()).max_decoding_message_size(FRAME_BYTES);
+    let who = format!("{expected} at {address}");
+    let call = client.exchange(ReceiverStream::new(outbound));
+    let inbound = match timeout(HANDSHAKE_PATIENCE, call).await {
+        Ok(Ok(response)) => response.into_inner(),
+        Ok(Err(status)) => return Err(not_answered(&who, &status)),
+        Err(_) => return Err(OpenError::Unreachable(format!("{who} accepts no line"))),
+    };
+    Ok(Line::new(inbound, out, |frame| frame, meter, Some(connection.channel)))
+}
+
+impl Line {
+    fn new<T: Send + 'static>(
+        inbound: Streaming<Frame>,
+        out: mpsc::Sender<T>,
+        wrap: fn(Frame) -> T,
+        meter: &Arc<Meter>,
+        channel: Option<Channel>,
+    ) -> Line {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let meter = Arc::clone(meter);
+        let writer = tokio::spawn(async move {
+            // Fails only when the connection is gone, which the reading side notices too.
+            let _ = write(ordered, out, wrap, &meter).await;
+        });
+        Line {
+            orders,
+            writer,
+            inbound,
+            decoder: Decoder::new(Limits::default()),
+            alive: Instant::now(),
+            _channel: channel,
+        }
+    }
+}
+
+async fn write<T>(
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    out: mpsc::Sender<T>,
+    wrap: fn(Frame) -> T,
+    meter: &Meter,
+) -> Result<(), mpsc::error::SendError<T>> {
+    let heartbeat = Duration::from_millis(meter.heartbeat_millis.load(Ordering::Relaxed));
+    let mut beat = interval_at(Instant::now() + heartbeat, heartbeat);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let frame = |kind| wrap(Frame { kind: Some(kind) });
+    loop {
+        let order = tokio::select! {
+            biased;
+            _ = beat.tick() => Order::Frame(Kind::Heartbeat(Nothing {})),
+            order = orders.recv() => order.unwrap_or(Order::Close),
+        };
+        match order {
+            Order::Message(message) => {
+                for frame in frames(message) {
+                    let bytes = frame.encoded_len() as u64;
+                    out.send(wrap(frame)).await?;
+                    meter.bytes.fetch_add(bytes, Ordering::Relaxed);
+                }
+            }
+            Order::Frame(kind) => out.send(frame(kind)).await?,
+            Order::Close => return Ok(()),
+        }
+    }
+}
+
+impl Meter {
+    fn new() -> Arc<Meter> {
+        Arc::new(Meter {
+            bytes: AtomicU64::new(0),
+            heartbeat_millis: AtomicU64::new(HEARTBEAT.as_millis() as u64),
+        })
+    }
+}
+
+/// Where a dialled line waits until it is opened. It beats meanwhile, but nothing of it is read.
+struct Door {
+    waiting: Mutex<Option<Line>>,
+    came: Notify,
+    expected: String,
+    meter: Arc<Meter>,
+}
+
+impl Door {
+    /// The latest line that came.
+    async fn next(&self) -> Line {
+        loop {
+            if let Some(line) = self.waiting().take() {
+                return line;
+            }
+            self.came.notified().await;
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Option<Line>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until a newer line has come than the one in use.
+async fn superseded(end: &End) {
+    match end {
+        End::Dial { .. } => std::future::pending().await,
+        End::Listen { door, .. } => {
+            while door.waiting().is_none() {
+                door.came.notified().await;
+            }
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl VerticalLink for Door {
+    type ExchangeStream = ReceiverStream<Result<Frame, Status>>;
+
+    async fn exchange(&self, request: Request<Streaming<Frame>>) -> Result<Response<Self::ExchangeStream>, Status> {
+        let peer = tls::peer(&request)?;
+        if peer.name != self.expected {
+            return Err(Status::permission_denied(format!(
+                "this line is for {}, not for {}",
+                self.expected, peer.name
+            )));
+        }
+        let (out, outbound) = mpsc::channel(AHEAD);
+        let line = Line::new(request.into_inner(), out, Ok, &self.meter, None);
+        *self.waiting() = Some(line);
+        self.came.notify_one();
+        Ok(Response::new(ReceiverStream::new(outbound)))
+    }
+}

@@ -1,0 +1,832 @@
+//! Messages cut into frames and put together again, and what is refused on the way. No network.
+
+use crate::say::{header, message, partial, released, same, say};
+use bytes::Bytes;
+use fedreg_common::fit::{Coefficient, Statistics, Termination};
+use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::session::{Header, PeerFault};
+use fedreg_common::vertical::message::{
+    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Results, Rows, Shared, Table,
+};
+use fedreg_proto::convert::{Decoder, frames};
+use fedreg_proto::limits::{CHUNK_BYTES, COEFFICIENTS, FRAME_BYTES, KEYS, Limits, NAME_BYTES, RESULT_VALUES};
+use fedreg_proto::wire::frame::Kind;
+use fedreg_proto::wire::{self, Frame, start};
+use proptest::prelude::*;
+use prost::Message as _;
+
+const LIMITS: Limits = Limits {
+    values: 100_000,
+    matrix: 90_000,
+};
+
+fn decode(parts: impl IntoIterator<Item = Frame>) -> Result<Option<Message>, PeerFault> {
+    let mut decoder = Decoder::new(LIMITS);
+    let mut last = None;
+    for frame in parts {
+        assert!(last.is_none(), "a frame after the message was complete");
+        last = decoder.push(frame)?;
+    }
+    Ok(last)
+}
+
+fn fault(parts: impl IntoIterator<Item = Frame>) -> PeerFault {
+    match decode(parts) {
+        Err(fault) => fault,
+        Ok(message) => panic!("taken: {message:?}"),
+    }
+}
+
+fn frame(kind: Kind) -> Frame {
+    Frame { kind: Some(kind) }
+}
+
+/// Each frame through bytes, as on the wire.
+fn wired(message: Message) -> Vec<Frame> {
+    frames(released(message))
+        .map(|frame| {
+            let bytes = frame.encode_to_vec();
+            assert!(bytes.len() <= FRAME_BYTES, "a frame of {} bytes", bytes.len());
+            Frame::decode(Bytes::from(bytes)).unwrap()
+        })
+        .collect()
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    use prop::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
+    POSITIVE | NEGATIVE | NORMAL | SUBNORMAL | ZERO
+}
+
+fn digest() -> impl Strategy<Value = Digest> {
+    any::<[u8; 32]>().prop_map(Digest)
+}
+
+fn values() -> impl Strategy<Value = Vec<f64>> {
+    // Around one chunk's end too, without drawing so many numbers.
+    prop_oneof![
+        prop::collection::vec(number(), 0..40),
+        (number(), 32_766_usize..32_770).prop_map(|(value, length)| vec![value; length]),
+    ]
+}
+
+fn coefficient() -> impl Strategy<Value = Coefficient> {
+    let some = || prop::option::of(number());
+    let p_value = prop::option::of(0.0..=1.0_f64);
+    ("[a-zA-Zäß :()]{0,30}", some(), some(), some(), p_value, some(), some()).prop_map(
+        |(term, estimate, std_error, statistic, p_value, conf_low, conf_high)| Coefficient {
+            term,
+            party: Role::Bob,
+            estimate,
+            std_error,
+            statistic,
+            p_value,
+            conf_low,
+            conf_high,
+        },
+    )
+}
+
+fn statistics() -> impl Strategy<Value = Statistics> {
+    let degrees = || prop::option::of(-5_i64..1 << 50);
+    let numbers = prop::collection::vec(prop::option::of(number()), 7);
+    (any::<u64>(), degrees(), degrees(), numbers).prop_map(|(nobs, df_residual, df_null, n)| Statistics {
+        nobs,
+        df_residual,
+        df_null,
+        deviance: n[0],
+        null_deviance: n[1],
+        aic: n[2],
+        bic: n[3],
+        log_lik: n[4],
+        dispersion: n[5],
+        r_squared: n[6],
+    })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let keys = prop::collection::vec(("[a-z.]{1,20}", digest()), 0..30);
+    let held = prop::sample::select(vec![HeldKind::Outcome, HeldKind::Weights, HeldKind::NullResidual]);
+    let some = || prop::option::of(digest());
+    let fits = prop::collection::vec(
+        (number(), number()).prop_map(|(shift, certificate)| FitEnd { shift, certificate }),
+        0..20,
+    );
+    prop_oneof![
+        (any::<u32>(), keys).prop_map(|(version, keys)| Body::Hello(Hello { version, keys })),
+        (any::<Option<[u8; 32]>>(), any::<u64>(), digest()).prop_map(|(key, rows, ids)| Body::Rows(Rows {
+            key,
+            rows,
+            ids
+        })),
+        prop::collection::vec(any::<u8>(), 0..12_500).prop_map(Body::Complete),
+        (some(), some(), some(), some(), any::<u32>()).prop_map(|(outcome, offset, weights, folds, columns)| {
+            Body::Shared(Shared {
+                outcome,
+                offset,
+                weights,
+                folds,
+                columns,
+            })
+        }),
+        (held, values(), number()).prop_map(|(what, values, total)| Body::Held(Held { what, values, total })),
+        number().prop_map(|total| Body::Held(Held {
+            what: HeldKind::Scale,
+            values: Vec::new(),
+            total
+        })),
+        number().prop_map(Body::LargestGradient),
+        (any::<[u32; 2]>(), values(), [number(), number(), number(), number()]).prop_map(
+            |([fit, round], values, [penalty, loss, change, certificate])| Body::Partial(Partial {
+                fit,
+                round,
+                values,
+                penalty,
+                loss,
+                change,
+                certificate
+            })
+        ),
+        (prop::sample::select(&Termination::ALL[..]), any::<u32>())
+            .prop_map(|(termination, rounds)| Body::Ended(Ended { termination, rounds })),
+        (0..u64::from(u32::MAX), values()).prop_map(|(start, values)| Body::Basis(Basis {
+            start,
+            rows: values.len() as u32,
+            columns: 1,
+            values
+        })),
+        (values(), values(), number(), any::<u32>()).prop_map(|(factor, score, residual, dependent)| Body::Table(
+            Table {
+                factor,
+                score,
+                residual,
+                dependent
+            }
+        )),
+        any::<u32>().prop_map(Body::Redo),
+        (
+            fits,
+            values(),
+            prop::option::of(statistics()),
+            prop::option::of(prop::collection::vec(coefficient(), 0..20))
+        )
+            .prop_map(|(fits, fold_errors, statistics, coefficients)| Body::Results(Results {
+                fits,
+                fold_errors,
+                statistics,
+                coefficients
+            })),
+        Just(Body::Go),
+    ]
+}
+
+fn any_header() -> impl Strategy<Value = Header> {
+    let role = prop::sample::select(vec![Role::Alice, Role::Bob, Role::Worker, Role::Coordinator]);
+    (digest(), any::<[u8; 16]>(), role, any::<u64>()).prop_map(|(study, run, sender, sequence)| Header {
+        study,
+        run: RunId(run),
+        sender,
+        sequence,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(20), ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_message_arrives_as_it_was_sent_to_the_last_bit(header in any_header(), body in body()) {
+        let sent = Message { header, body };
+        let parts = wired(sent.clone());
+        let came = decode(parts.clone()).unwrap().unwrap();
+        prop_assert!(came == sent, "{came:?} is not {sent:?}");
+        // Equality takes negative zero for zero; the frames do not.
+        prop_assert!(wired(came) == parts);
+    }
+
+    #[test]
+    fn no_sequence_of_frames_makes_the_decoder_panic(
+        parts in prop::collection::vec(any_frame(), 0..12),
+    ) {
+        let mut decoder = Decoder::new(LIMITS);
+        for frame in parts {
+            if let Ok(Some(message)) = decoder.push(frame) {
+                // What is taken can be sent on, and is taken again.
+                let again = decode(wired(message.clone())).unwrap();
+                prop_assert!(again == Some(message));
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_decoder_panic(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..6)) {
+        let mut decoder = Decoder::new(LIMITS);
+        for bytes in parts {
+            let _ = decoder.push(Frame::decode(Bytes::from(bytes)).unwrap_or_default());
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_is_refused_or_another_message_but_no_panic(
+        body in body(), at in any::<prop::sample::Index>(), flip in 1_u8..=255,
+    ) {
+        let parts = wired(message(3, body));
+        let mut bytes = parts.iter().map(|frame| frame.encode_to_vec()).collect::<Vec<_>>();
+        let hit = at.index(bytes.len());
+        let place = at.index(bytes[hit].len().max(1));
+        if let Some(byte) = bytes[hit].get_mut(place) {
+            *byte ^= flip;
+        }
+        let mut decoder = Decoder::new(LIMITS);
+        for bytes in bytes {
+            if decoder.push(Frame::decode(Bytes::from(bytes)).unwrap_or_default()).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Frames that are nearly right: small counts that often fit together, and edges of their types.
+fn any_frame() -> impl Strategy<Value = Frame> {
+    let count = || prop_oneof![0_u64..4, Just(8), Just(16), Just(CHUNK_BYTES as u64), any::<u64>()];
+    let small = || prop_oneof![0_u32..3, any::<u32>()];
+    let body = prop_oneof![
+        small().prop_map(|version| start::Body::Hello(wire::Hello { version })),
+        Just(start::Body::Complete(wire::Nothing {})),
+        (-1..6_i32, any::<Option<f64>>()).prop_map(|(what, total)| start::Body::Held(wire::Held { what, total })),
+        (small(), small(), number()).prop_map(|(fit, round, x)| start::Body::Partial(wire::Partial {
+            fit,
+            round,
+            penalty: Some(x),
+            loss: Some(x),
+            change: Some(x),
+            certificate: Some(x)
+        })),
+        (any::<u64>(), small(), small()).prop_map(|(start, rows, columns)| start::Body::Basis(wire::Basis {
+            start,
+            rows,
+            columns
+        })),
+        (count(), number(), small()).prop_map(|(factor, residual, dependent)| start::Body::Table(wire::Table {
+            factor,
+            residual: Some(residual),
+            dependent
+        })),
+        (small(), any::<bool>()).prop_map(|(fits, coefficients)| start::Body::Results(wire::Results {
+            fits,
+            statistics: None,
+            coefficients
+        })),
+        Just(start::Body::Go(wire::Nothing {})),
+    ];
+    let start = (count(), count(), prop::option::weighted(0.95, body)).prop_map(|(payload, entries, body)| {
+        Kind::Start(wire::Start {
+            header: Some(good_header()),
+            payload,
+            entries,
+            body,
+        })
+    });
+    let chunk = prop_oneof![
+        prop::sample::select(vec![0, 1, 2, 3, 8, 16, CHUNK_BYTES]).prop_map(|n| vec![0; n]),
+        prop::collection::vec(any::<u8>(), 0..17),
+    ];
+    let key = (0..3_usize).prop_map(|n| wire::KeyDigest {
+        name: "k".repeat(n),
+        digest: Bytes::from(vec![0; 31 + n.min(1)]),
+    });
+    let row = (0..5_i32, any::<Option<f64>>()).prop_map(|(party, p_value)| wire::Coefficient {
+        party,
+        p_value,
+        ..Default::default()
+    });
+    let entries = (prop::collection::vec(key, 0..3), prop::collection::vec(row, 0..3))
+        .prop_map(|(keys, coefficients)| Kind::Entries(wire::Entries { keys, coefficients }));
+    let kind = prop_oneof![
+        4 => start,
+        4 => chunk.prop_map(|bytes| Kind::Chunk(bytes.into())),
+        4 => entries,
+        1 => Just(Kind::Heartbeat(wire::Nothing {})),
+        1 => Just(Kind::Bye(wire::Nothing {})),
+        1 => Just(Kind::Abort(wire::Notice::default())),
+    ];
+    prop::option::weighted(0.97, kind).prop_map(|kind| Frame { kind })
+}
+
+fn good_header() -> wire::Header {
+    let Header { study, run, .. } = header(0);
+    wire::Header {
+        study: Bytes::copy_from_slice(&study.0),
+        run: Bytes::copy_from_slice(&run.0),
+        sender: wire::Role::Alice.into(),
+        sequence: 5,
+    }
+}
+
+fn begin(payload: u64, entries: u64, body: start::Body) -> Frame {
+    frame(Kind::Start(wire::Start {
+        header: Some(good_header()),
+        payload,
+        entries,
+        body: Some(body),
+    }))
+}
+
+fn predictions() -> wire::Partial {
+    wire::Partial {
+        fit: 0,
+        round: 4,
+        penalty: Some(0.0),
+        loss: Some(0.0),
+        change: Some(0.0),
+        certificate: Some(0.0),
+    }
+}
+
+fn chunk(values: &[f64]) -> Frame {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+    frame(Kind::Chunk(bytes.into()))
+}
+
+fn too_long(what: &'static str, came: u64, expected: u64) -> PeerFault {
+    PeerFault::Length { what, came, expected }
+}
+
+fn not_finite(what: &'static str, round: u32) -> PeerFault {
+    PeerFault::Value {
+        what,
+        expected: "finite",
+        round,
+    }
+}
+
+fn says(fault: &PeerFault, part: &str) {
+    assert!(fault.to_string().contains(part), "expected {part:?} in: {fault}");
+}
+
+#[test]
+fn a_long_vector_travels_in_chunks_of_256_kib() {
+    let rows = 2 * (CHUNK_BYTES / 8) + 5;
+    let sizes = frames(released(partial(0, rows)))
+        .map(|frame| match frame.kind {
+            Some(Kind::Start(start)) => {
+                assert_eq!((start.payload, start.entries), (rows as u64 * 8, 0));
+                0
+            }
+            Some(Kind::Chunk(chunk)) => chunk.len(),
+            kind => panic!("{kind:?}"),
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(sizes, [0, CHUNK_BYTES, CHUNK_BYTES, 40]);
+}
+
+#[test]
+fn many_coefficients_and_keys_travel_in_small_frames() {
+    let row = |i: usize| Coefficient {
+        term: format!("{i}{}", "x".repeat(900)),
+        party: Role::Bob,
+        estimate: Some(i as f64),
+        std_error: None,
+        statistic: None,
+        p_value: None,
+        conf_low: None,
+        conf_high: None,
+    };
+    let results = Results {
+        fits: vec![],
+        fold_errors: vec![],
+        statistics: None,
+        coefficients: Some((0..2000).map(row).collect()),
+    };
+    let hello = Hello {
+        version: 1,
+        keys: (0..3000)
+            .map(|i| (format!("{i}{}", "k".repeat(500)), Digest::of(b"")))
+            .collect(),
+    };
+    for body in [Body::Results(results), Body::Hello(hello)] {
+        let sent = message(1, body);
+        let parts = wired(sent.clone());
+        assert!(parts.len() > 5, "{} frames", parts.len());
+        same(&decode(parts).unwrap().unwrap(), &sent);
+    }
+}
+
+#[test]
+fn heartbeats_may_stand_between_the_frames_of_a_message() {
+    let parts = wired(partial(9, 40_000));
+    let beat = || frame(Kind::Heartbeat(wire::Nothing {}));
+    let parts = parts.into_iter().flat_map(|part| [beat(), part]);
+    same(&decode(parts).unwrap().unwrap(), &partial(9, 40_000));
+}
+
+#[test]
+fn a_longer_vector_than_the_limit_is_refused_at_its_announcement() {
+    let partial = || start::Body::Partial(predictions());
+    assert!(decode([begin(LIMITS.values * 8, 0, partial())]).unwrap().is_none());
+    let came = LIMITS.values + 1;
+    assert_eq!(
+        fault([begin(came * 8, 0, partial())]),
+        too_long("partial predictions", came, LIMITS.values)
+    );
+    // Nothing is allocated for it either, or this test would end here.
+    assert_eq!(
+        fault([begin(u64::MAX - 7, 0, partial())]),
+        too_long("partial predictions", u64::MAX / 8, LIMITS.values)
+    );
+    let mask = || start::Body::Complete(wire::Nothing {});
+    let bytes = LIMITS.values.div_ceil(8);
+    assert_eq!(
+        fault([begin(bytes + 1, 0, mask())]),
+        too_long("the mask of complete rows", bytes + 1, bytes)
+    );
+    let table = start::Body::Table(wire::Table {
+        factor: 4,
+        residual: Some(0.0),
+        dependent: 0,
+    });
+    let came = LIMITS.matrix + 1;
+    assert_eq!(
+        fault([begin(came * 8, 0, table)]),
+        too_long("the projection table", came, LIMITS.matrix)
+    );
+    let results = || {
+        start::Body::Results(wire::Results {
+            fits: 0,
+            statistics: None,
+            coefficients: true,
+        })
+    };
+    let came = RESULT_VALUES + 1;
+    assert_eq!(
+        fault([begin(came * 8, 0, results())]),
+        too_long("results", came, RESULT_VALUES)
+    );
+    assert_eq!(
+        fault([begin(0, COEFFICIENTS + 1, results())]),
+        too_long("entries", COEFFICIENTS + 1, COEFFICIENTS)
+    );
+    assert_eq!(
+        fault([begin(0, KEYS + 1, start::Body::Hello(wire::Hello { version: 1 }))]),
+        too_long("entries", KEYS + 1, KEYS)
+    );
+}
+
+#[test]
+fn values_where_none_belong_are_refused() {
+    let go = || start::Body::Go(wire::Nothing {});
+    assert_eq!(fault([begin(8, 0, go())]), too_long("anything", 1, 0));
+    assert_eq!(fault([begin(0, 1, go())]), too_long("entries", 1, 0));
+    let scale = start::Body::Held(wire::Held {
+        what: wire::HeldKind::Scale.into(),
+        total: Some(1.0),
+    });
+    assert_eq!(fault([begin(8, 0, scale)]), too_long("the scale of the outcome", 1, 0));
+    let own = start::Body::Results(wire::Results {
+        fits: 0,
+        statistics: None,
+        coefficients: false,
+    });
+    assert_eq!(fault([begin(0, 1, own)]), too_long("entries", 1, 0));
+}
+
+#[test]
+fn counts_inside_a_message_must_agree() {
+    let basis = |rows, columns| {
+        start::Body::Basis(wire::Basis {
+            start: 0,
+            rows,
+            columns,
+        })
+    };
+    assert_eq!(fault([begin(40, 0, basis(2, 3))]), too_long("the basis", 5, 6));
+    let huge = u64::from(u32::MAX) * u64::from(u32::MAX);
+    assert_eq!(
+        fault([begin(40, 0, basis(u32::MAX, u32::MAX))]),
+        too_long("the basis", huge, LIMITS.matrix)
+    );
+    let beyond = start::Body::Basis(wire::Basis {
+        start: u64::MAX,
+        rows: 1,
+        columns: 1,
+    });
+    says(&fault([begin(8, 0, beyond)]), "beyond any table");
+    let table = start::Body::Table(wire::Table {
+        factor: 5,
+        residual: Some(0.0),
+        dependent: 0,
+    });
+    assert_eq!(fault([begin(32, 0, table)]), too_long("the projection table", 4, 5));
+    let results = start::Body::Results(wire::Results {
+        fits: u32::MAX,
+        statistics: None,
+        coefficients: false,
+    });
+    assert_eq!(
+        fault([begin(32, 0, results)]),
+        too_long("results", 4, 2 * u64::from(u32::MAX))
+    );
+    says(
+        &fault([begin(12, 0, start::Body::Partial(predictions()))]),
+        "12 bytes of partial predictions",
+    );
+}
+
+#[test]
+fn chunks_of_another_size_than_agreed_are_refused() {
+    let three = || begin(24, 0, start::Body::Partial(predictions()));
+    says(
+        &fault([three(), chunk(&[1.0, 2.0])]),
+        "a chunk of 16 bytes, expected 24",
+    );
+    says(&fault([three(), chunk(&[1.0; 4])]), "a chunk of 32 bytes, expected 24");
+    let long = begin(CHUNK_BYTES as u64 + 8, 0, start::Body::Partial(predictions()));
+    let half = vec![1.0; CHUNK_BYTES / 16];
+    says(&fault([long, chunk(&half)]), "expected 262144");
+}
+
+#[test]
+fn too_few_and_too_many_values_are_counted() {
+    let parts = wired(partial(0, 40_000));
+    let [start, first, _] = &parts[..] else {
+        panic!("{}", parts.len())
+    };
+    let again = [start.clone(), first.clone(), start.clone()];
+    assert_eq!(fault(again), too_long("partial predictions", 32_768, 40_000));
+    let bye = [start.clone(), first.clone(), frame(Kind::Bye(wire::Nothing {}))];
+    assert_eq!(fault(bye), too_long("partial predictions", 32_768, 40_000));
+    // One more belongs to no message.
+    let mut decoder = Decoder::new(LIMITS);
+    for part in &parts {
+        decoder.push(part.clone()).unwrap();
+    }
+    says(&decoder.push(first.clone()).unwrap_err(), "no beginning");
+    // Values where entries are due.
+    let hello = begin(0, 1, start::Body::Hello(wire::Hello { version: 1 }));
+    says(&fault([hello, chunk(&[1.0])]), "more than the announced values");
+    // Entries where values are due.
+    let entries = frame(Kind::Entries(wire::Entries::default()));
+    assert_eq!(
+        fault([start.clone(), entries]),
+        too_long("partial predictions", 0, 40_000)
+    );
+}
+
+#[test]
+fn infinities_and_nans_are_refused_wherever_they_hide() {
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -f64::NAN] {
+        let three = begin(24, 0, start::Body::Partial(predictions()));
+        assert_eq!(
+            fault([three, chunk(&[1.0, bad, f64::MAX])]),
+            not_finite("partial predictions", 4)
+        );
+        let scalars: [(fn(&mut wire::Partial) -> &mut Option<f64>, &str); 4] = [
+            (|p| &mut p.penalty, "the penalty"),
+            (|p| &mut p.loss, "the loss"),
+            (|p| &mut p.change, "the largest change"),
+            (|p| &mut p.certificate, "the scaled gradient"),
+        ];
+        for (field, what) in scalars {
+            let mut partial = predictions();
+            *field(&mut partial) = Some(bad);
+            assert_eq!(
+                fault([begin(0, 0, start::Body::Partial(partial.clone()))]),
+                not_finite(what, 4)
+            );
+            *field(&mut partial) = None;
+            says(&fault([begin(0, 0, start::Body::Partial(partial))]), "is missing");
+        }
+        let total = start::Body::Held(wire::Held {
+            what: 1,
+            total: Some(bad),
+        });
+        says(&fault([begin(0, 0, total)]), "sum of squares");
+        let gradient = start::Body::LargestGradient(wire::LargestGradient { value: Some(bad) });
+        assert_eq!(fault([begin(0, 0, gradient)]), not_finite("the largest gradient", 0));
+        let residual = start::Body::Table(wire::Table {
+            factor: 0,
+            residual: Some(bad),
+            dependent: 0,
+        });
+        says(&fault([begin(0, 0, residual)]), "residual sum of squares");
+        let results = |statistics| {
+            start::Body::Results(wire::Results {
+                fits: 1,
+                statistics,
+                coefficients: true,
+            })
+        };
+        let statistics: [fn(&mut wire::Statistics) -> &mut Option<f64>; 7] = [
+            |s| &mut s.deviance,
+            |s| &mut s.null_deviance,
+            |s| &mut s.aic,
+            |s| &mut s.bic,
+            |s| &mut s.log_lik,
+            |s| &mut s.dispersion,
+            |s| &mut s.r_squared,
+        ];
+        for field in statistics {
+            let mut statistics = wire::Statistics::default();
+            *field(&mut statistics) = Some(bad);
+            says(&fault([begin(16, 0, results(Some(statistics)))]), "not finite");
+        }
+        assert_eq!(
+            fault([begin(16, 0, results(None)), chunk(&[0.0, bad])]),
+            not_finite("results", 0)
+        );
+        let columns: [fn(&mut wire::Coefficient) -> &mut Option<f64>; 6] = [
+            |c| &mut c.estimate,
+            |c| &mut c.std_error,
+            |c| &mut c.statistic,
+            |c| &mut c.p_value,
+            |c| &mut c.conf_low,
+            |c| &mut c.conf_high,
+        ];
+        for field in columns {
+            let mut row = term("x");
+            *field(&mut row) = Some(bad);
+            says(&fault(table_of(vec![row])), "not finite");
+        }
+    }
+    let mut row = term("x");
+    row.p_value = Some(1.5);
+    says(&fault(table_of(vec![row])), "not between 0 and 1");
+}
+
+fn term(name: &str) -> wire::Coefficient {
+    wire::Coefficient {
+        term: name.to_owned(),
+        party: wire::Role::Bob.into(),
+        ..Default::default()
+    }
+}
+
+/// A message that announces one coefficient.
+fn table_of(coefficients: Vec<wire::Coefficient>) -> [Frame; 2] {
+    let results = start::Body::Results(wire::Results {
+        fits: 0,
+        statistics: None,
+        coefficients: true,
+    });
+    let keys = Vec::new();
+    [
+        begin(0, 1, results),
+        frame(Kind::Entries(wire::Entries { keys, coefficients })),
+    ]
+}
+
+#[test]
+fn names_are_short_and_entries_are_of_the_right_kind_and_number() {
+    assert!(
+        decode(table_of(vec![term(&"ä".repeat(NAME_BYTES / 2))]))
+            .unwrap()
+            .is_some()
+    );
+    says(&fault(table_of(vec![term(&"x".repeat(NAME_BYTES + 1))])), "1001 bytes");
+    assert_eq!(fault(table_of(vec![term("a"), term("b")])), too_long("entries", 2, 1));
+    says(&fault(table_of(vec![])), "without any");
+    let Some(Message {
+        body: Body::Results(results),
+        ..
+    }) = decode(table_of(vec![term("a\u{1b}[2J\nb")])).unwrap()
+    else {
+        panic!("no results")
+    };
+    assert_eq!(results.coefficients.unwrap()[0].term, "a?[2J?b");
+
+    let hello = || begin(0, 1, start::Body::Hello(wire::Hello { version: 1 }));
+    let key = |name: &str, bytes: usize| wire::KeyDigest {
+        name: name.to_owned(),
+        digest: Bytes::from(vec![1; bytes]),
+    };
+    let keys = |keys| {
+        frame(Kind::Entries(wire::Entries {
+            keys,
+            coefficients: vec![],
+        }))
+    };
+    assert!(decode([hello(), keys(vec![key("a", 32)])]).unwrap().is_some());
+    says(&fault([hello(), keys(vec![key("a", 31)])]), "31 bytes, expected 32");
+    says(
+        &fault([hello(), keys(vec![key(&"k".repeat(NAME_BYTES + 1), 32)])]),
+        "1001 bytes",
+    );
+    assert_eq!(
+        fault([hello(), keys(vec![key("a", 32), key("b", 32)])]),
+        too_long("entries", 2, 1)
+    );
+    says(
+        &fault([
+            hello(),
+            frame(Kind::Entries(wire::Entries {
+                keys: vec![],
+                coefficients: vec![term("x")],
+            })),
+        ]),
+        "another kind",
+    );
+    let mut wrong = table_of(vec![term("x")]);
+    wrong[1] = keys(vec![key("a", 32)]);
+    says(&fault(wrong), "another kind");
+}
+
+#[test]
+fn unknown_enumerations_wrong_digests_and_missing_parts_are_refused() {
+    let with = |change: fn(&mut wire::Start)| {
+        let mut start = wire::Start {
+            header: Some(good_header()),
+            payload: 0,
+            entries: 0,
+            body: Some(start::Body::Go(wire::Nothing {})),
+        };
+        change(&mut start);
+        fault([frame(Kind::Start(start))])
+    };
+    let header = |change: fn(&mut wire::Header)| {
+        let mut header = good_header();
+        change(&mut header);
+        fault([frame(Kind::Start(wire::Start {
+            header: Some(header),
+            payload: 0,
+            entries: 0,
+            body: Some(start::Body::Go(wire::Nothing {})),
+        }))])
+    };
+    says(&with(|start| start.header = None), "the header is missing");
+    says(&with(|start| start.body = None), "the body is missing");
+    says(&header(|header| header.sender = 0), "0 is not a role");
+    says(&header(|header| header.sender = -3), "-3 is not a role");
+    says(&header(|header| header.sender = 99), "99 is not a role");
+    says(&header(|header| header.study = Bytes::new()), "0 bytes, expected 32");
+    says(
+        &header(|header| header.run = Bytes::from(vec![0; 17])),
+        "17 bytes, expected 16",
+    );
+    let bodies = [
+        (
+            start::Body::Held(wire::Held {
+                what: 9,
+                total: Some(0.0),
+            }),
+            "9 is not a kind of held vector",
+        ),
+        (
+            start::Body::Ended(wire::Ended {
+                termination: 0,
+                rounds: 1,
+            }),
+            "0 is not a reason to end",
+        ),
+        (
+            start::Body::Rows(wire::Rows {
+                key: Some(Bytes::from(vec![0; 16])),
+                rows: 1,
+                ids: Bytes::from(vec![0; 32]),
+            }),
+            "16 bytes, expected 32",
+        ),
+        (
+            start::Body::Rows(wire::Rows {
+                key: None,
+                rows: 1,
+                ids: Bytes::new(),
+            }),
+            "0 bytes, expected 32",
+        ),
+        (
+            start::Body::Shared(wire::Shared {
+                folds: Some(Bytes::from(vec![0; 33])),
+                ..Default::default()
+            }),
+            "33 bytes, expected 32",
+        ),
+        (
+            start::Body::Results(wire::Results {
+                fits: 0,
+                statistics: Some(wire::Statistics {
+                    df_null: Some(i64::MIN),
+                    ..Default::default()
+                }),
+                coefficients: false,
+            }),
+            "degrees of freedom",
+        ),
+    ];
+    for (body, part) in bodies {
+        says(&fault([begin(0, 0, body)]), part);
+    }
+    let mut nobody = term("x");
+    nobody.party = 0;
+    says(&fault(table_of(vec![nobody])), "0 is not a role");
+    says(&fault([Frame { kind: None }]), "no known kind");
+    says(&fault([frame(Kind::Bye(wire::Nothing {}))]), "farewell");
+}
+
+#[test]
+fn a_fault_leaves_a_decoder_that_takes_the_next_message() {
+    let mut decoder = Decoder::new(LIMITS);
+    let three = begin(24, 0, start::Body::Partial(predictions()));
+    decoder.push(three).unwrap();
+    assert!(!decoder.is_idle());
+    decoder.push(chunk(&[1.0])).unwrap_err();
+    let go = frames(say(2, Body::Go)).next().unwrap();
+    assert!(decoder.push(go).unwrap().is_some());
+}
