@@ -31,13 +31,26 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
                 assert_eq!(fit.coefficients.len(), glm.coefficients.len(), "{name}");
                 for (got, expected) in fit.coefficients.iter().zip(&glm.coefficients) {
                     assert_eq!(got.term, expected.term, "{name}");
-                    assert_eq!(got.estimate.is_some(), expected.estimate.is_some(), "{name} {}", got.term);
-                    let (Some(estimate), Some(reference)) = (got.estimate, expected.estimate) else { continue };
+                    assert_eq!(
+                        got.estimate.is_some(),
+                        expected.estimate.is_some(),
+                        "{name} {}",
+                        got.term
+                    );
+                    let (Some(estimate), Some(reference)) = (got.estimate, expected.estimate) else {
+                        continue;
+                    };
                     let (Some(error), Some(reference_error)) = (got.std_error, expected.std_error) else {
                         panic!("{name}: no standard error of {}", got.term);
                     };
                     let off = close(estimate, reference, reference_error).max(close(error, reference_error, 0.0));
-                    worst.push((off, format!("{name} {}: {estimate} {reference} se {error} {reference_error}", got.term)));
+                    worst.push((
+                        off,
+                        format!(
+                            "{name} {}: {estimate} {reference} se {error} {reference_error}",
+                            got.term
+                        ),
+                    ));
                 }
                 let statistics = &fit.statistics;
                 assert_eq!(statistics.nobs, glm.nobs, "{name}");
@@ -64,7 +77,13 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);
-    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+    assert!(
+        bad.is_empty(),
+        "{} of {} are off: {:#?}",
+        bad.len(),
+        worst.len(),
+        &bad[..bad.len().min(12)]
+    );
 }
 
 #[test]
@@ -72,7 +91,13 @@ fn separation_is_named() {
     for unbounded in vectors::all::<Unbounded>("termination") {
         let case = &unbounded.case;
         for fit in fitted(run(&study(case, ""), &case.file(), Faults::NONE)) {
-            assert_eq!(fit.termination, Termination::Separation, "{} after {} rounds", case.name, fit.rounds);
+            assert_eq!(
+                fit.termination,
+                Termination::Separation,
+                "{} after {} rounds",
+                case.name,
+                fit.rounds
+            );
         }
     }
 }
@@ -83,17 +108,31 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
     for reference in vectors::all::<Penalised>("penalised") {
         let case = &reference.case;
         let lambdas: Vec<f64> = reference.path.iter().map(|point| point.lambda).collect();
-        let lambda = if reference.lambda_source == "path" { "\"path\"".to_string() } else { format!("{lambdas:?}") };
-        let study = study(case, &format!("[penalty]\nlambda = {lambda}\nalpha = {:?}\n", reference.alpha));
+        let lambda = if reference.lambda_source == "path" {
+            "\"path\"".to_string()
+        } else {
+            format!("{lambdas:?}")
+        };
+        let study = study(
+            case,
+            &format!("[penalty]\nlambda = {lambda}\nalpha = {:?}\n", reference.alpha),
+        );
         let fits = fitted(run(&study, &case.file(), Faults::NONE));
         let paths = fits.each_ref().map(|fit| fit.path.as_ref().unwrap());
         for (index, point) in reference.path.iter().enumerate() {
             let name = format!("{} lambda {} ({index})", case.name, point.lambda);
             for path in paths {
-                assert!((path[index].lambda - point.lambda).abs() <= 1e-9 * point.lambda, "{name}: {}", path[index].lambda);
+                assert!(
+                    (path[index].lambda - point.lambda).abs() <= 1e-9 * point.lambda,
+                    "{name}: {}",
+                    path[index].lambda
+                );
                 worst.push((path[index].kkt / 1e-8, format!("{name}: kkt {}", path[index].kkt)));
                 let off = (path[index].deviance - point.deviance).abs() / (1e-6 * point.deviance);
-                worst.push((off, format!("{name}: deviance {} {}", path[index].deviance, point.deviance)));
+                worst.push((
+                    off,
+                    format!("{name}: deviance {} {}", path[index].deviance, point.deviance),
+                ));
             }
             let got: Vec<_> = paths.iter().flat_map(|path| &path[index].coefficients).collect();
             let size = point.coefficients.iter().fold(0.0_f64, |size, b| size.max(b.abs()));
@@ -102,7 +141,8 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
                     Some(place) => point.coefficients[place],
                     None => point.intercept.unwrap(),
                 };
-                let off = (row.estimate.unwrap() - expected).abs() / (1e-6 * expected.abs().max(1e-3 * size).max(1e-12));
+                let off =
+                    (row.estimate.unwrap() - expected).abs() / (1e-6 * expected.abs().max(1e-3 * size).max(1e-12));
                 worst.push((off, format!("{name} {}: {:?} {expected}", row.term, row.estimate)));
             }
         }
@@ -111,7 +151,13 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);
-    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+    assert!(
+        bad.is_empty(),
+        "{} of {} are off: {:#?}",
+        bad.len(),
+        worst.len(),
+        &bad[..bad.len().min(12)]
+    );
 }
 
 #[test]
@@ -119,13 +165,21 @@ fn cross_validation_gives_the_means_and_errors_of_cv_glmnet() {
     for reference in vectors::all::<CrossValidation>("cross_validation") {
         let case = &reference.case;
         let lambdas: Vec<f64> = reference.cv.iter().map(|point| point.lambda).collect();
-        let penalty = format!("[penalty]\nlambda = {lambdas:?}\nalpha = {:?}\ncv = {}\n", reference.alpha, reference.folds);
+        let penalty = format!(
+            "[penalty]\nlambda = {lambdas:?}\nalpha = {:?}\ncv = {}\n",
+            reference.alpha, reference.folds
+        );
         for fit in fitted(run(&study(case, &penalty), &case.file(), Faults::NONE)) {
             for (got, expected) in fit.cv.as_ref().unwrap().iter().zip(&reference.cv) {
                 let off = (got.mean - expected.mean).abs().max((got.se - expected.se).abs()) / expected.mean;
                 assert!(off < 1e-7, "{} {got:?} {expected:?}", case.name);
             }
-            assert_eq!(fit.lambda, Some((reference.lambda_min, reference.lambda_1se)), "{}", case.name);
+            assert_eq!(
+                fit.lambda,
+                Some((reference.lambda_min, reference.lambda_1se)),
+                "{}",
+                case.name
+            );
         }
     }
 }

@@ -133,13 +133,7 @@ impl Family {
     /// R's `family()$aic`: gaussian counts the dispersion as a parameter and puts the weights in the variance; binomial
     /// takes weights as numbers of trials, rounded, of which `weight * y`, rounded, were successes; poisson scales each
     /// row's term. `eta` is the linear predictor of a row, needed where rounding changed something.
-    pub fn log_likelihood(
-        self,
-        y: &[f64],
-        weights: Option<&[f64]>,
-        deviance: f64,
-        eta: impl Fn(usize) -> f64,
-    ) -> f64 {
+    pub fn log_likelihood(self, y: &[f64], weights: Option<&[f64]>, deviance: f64, eta: impl Fn(usize) -> f64) -> f64 {
         let weight = |i: usize| weights.map_or(1.0, |weights| weights[i]);
         let used = || (0..y.len()).filter(|i| weight(*i) > 0.0);
         match self {
@@ -152,7 +146,8 @@ impl Family {
                 let saturated: f64 = used()
                     .map(|i| {
                         let (trials, successes) = (weight(i).round(), (weight(i) * y[i]).round());
-                        let choose = ln_gamma(trials + 1.0) - ln_gamma(successes + 1.0) - ln_gamma(trials - successes + 1.0);
+                        let choose =
+                            ln_gamma(trials + 1.0) - ln_gamma(successes + 1.0) - ln_gamma(trials - successes + 1.0);
                         let (more, fewer) = (successes - weight(i) * y[i], trials - weight(i));
                         let rounded = if more == 0.0 && fewer == 0.0 {
                             0.0

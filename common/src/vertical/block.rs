@@ -567,11 +567,7 @@ impl Block {
 
     /// Working weights at the predictions of the last pass: prior weight times variance.
     pub fn working_weights(&self) -> Vec<f64> {
-        let Outcome {
-            family,
-            weights,
-            ..
-        } = &self.outcome;
+        let Outcome { family, weights, .. } = &self.outcome;
         (0..self.rows())
             .into_par_iter()
             .with_min_len(BLOCK_ROWS)
@@ -588,12 +584,7 @@ impl Block {
 
     /// Weighted residuals `W (y - mean)` at the predictions of the last pass.
     pub fn residuals(&self) -> Vec<f64> {
-        let Outcome {
-            family,
-            y,
-            weights,
-            ..
-        } = &self.outcome;
+        let Outcome { family, y, weights, .. } = &self.outcome;
         (0..self.rows())
             .map(|row| {
                 let total = self.predictor(row);
@@ -692,7 +683,8 @@ impl Block {
             return Solved {
                 passes: 1,
                 certificate: 0.0,
-                extreme: pass.extreme, loss: pass.loss,
+                extreme: pass.extreme,
+                loss: pass.loss,
             };
         }
         let constant = self.outcome.family == Family::Gaussian;
@@ -757,7 +749,8 @@ impl Block {
         Solved {
             passes,
             certificate,
-            extreme: pass.extreme, loss: pass.loss,
+            extreme: pass.extreme,
+            loss: pass.loss,
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Body {
     Redo(u32),
     /// The sender's results.
     Results(Results),
+    /// The sender's part of the linear predictor of new rows, one value a row.
+    Prediction(Vec<f64>),
     /// Nothing to say, go on.
     Go,
 }
@@ -204,6 +206,7 @@ impl Body {
             Body::Table(_) => "a projection table",
             Body::Redo(_) => "a call to redo the fit",
             Body::Results(_) => "results",
+            Body::Prediction(_) => "predictions of new rows",
             Body::Go => "a go-ahead",
         }
     }
@@ -223,6 +226,7 @@ impl Discloses for Message {
             Body::LargestGradient(_) => vec![Declaration::Summary],
             Body::Partial(_) => vec![Declaration::PartialPrediction, Declaration::Summary],
             Body::Basis(_) => vec![Declaration::Basis],
+            Body::Prediction(_) => vec![Declaration::Prediction],
             Body::Table(_) => vec![Declaration::ProjectionTable],
             Body::Results(results) => match results.coefficients {
                 Some(_) => vec![Declaration::Summary, Declaration::Coefficients],

@@ -8,6 +8,7 @@ pub mod message;
 pub mod meter;
 pub mod outcome;
 pub mod penalty;
+pub mod predict;
 pub mod prepare;
 pub mod session;
 pub mod std_err;

@@ -69,17 +69,17 @@ pub(super) struct Encoded {
     pub(super) complete: Option<CompleteCases>,
 }
 
-/// The columns that a party needs to read: its terms', the shared ones, the id.
+/// The columns that a party needs to read: its terms', the shared ones, the folds. The id is apart.
+///
+/// # Errors
+/// The study has no such party, or its formula cannot be read.
 pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
-    let mut needed: Vec<String> = Vec::new();
+    let mut needed = predictor_columns(study, role, header)?;
     let mut add = |name: &str| {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
         }
     };
-    for term in terms(study, role, header)? {
-        term.factors.iter().for_each(|name| add(name));
-    }
     for (column, _) in shared_columns(study) {
         if held(column, role) {
             add(&column.column);
@@ -89,6 +89,32 @@ pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<
         add(folds);
     }
     Ok(needed)
+}
+
+/// The columns of the linear predictor: the terms' and an offset.
+pub(super) fn predictor_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
+    let mut needed: Vec<String> = Vec::new();
+    let terms = terms(study, role, header)?;
+    let factors = terms.iter().flat_map(|term| &term.factors).map(String::as_str);
+    let offset = study
+        .offset
+        .iter()
+        .filter(|offset| held(offset, role))
+        .map(|offset| offset.column.as_str());
+    for name in factors.chain(offset) {
+        if !needed.iter().any(|known| known == name) {
+            needed.push(name.to_string());
+        }
+    }
+    Ok(needed)
+}
+
+/// The offset of new rows that this party adds: Alice's, so that one held by both counts once.
+pub(super) fn own_offset(study: &Study, role: Role, frame: &Frame) -> Result<Option<Vec<f64>>, Abort> {
+    match &study.offset {
+        Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], None).map_err(own),
+        _ => Ok(None),
+    }
 }
 
 fn shared_columns(study: &Study) -> impl Iterator<Item = (&HeldColumn, &'static str)> {
@@ -101,7 +127,7 @@ fn held(column: &HeldColumn, role: Role) -> bool {
     column.held_by == HeldBy::Both || role == Role::Alice
 }
 
-fn terms(study: &Study, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
+pub(super) fn terms(study: &Study, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
     let Some(party) = study.parties.get(&role) else {
         return Err(Abort::Bug(format!("the study has no party {role}")));
     };
@@ -231,7 +257,7 @@ impl Prepared {
             }
             _ => None,
         };
-        let design = encode::encode(frame, &self.terms, study.model.intercept, dropped).map_err(own)?;
+        let design = encode::encode(frame, &self.terms, true, dropped).map_err(own)?;
         let rows = design.matrix.nrows();
         if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {
             return Err(Abort::Policy {

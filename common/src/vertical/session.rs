@@ -889,35 +889,43 @@ impl VerticalSession {
         let (study, disclosures) = (Arc::clone(&self.study), self.disclosures.clone());
         outcome::finish(role, run, &study, columns, &disclosures, self.work_mut()?)
     }
+}
 
-    fn check_header(&self, message: &Message) -> Result<(), Abort> {
-        let header = &message.header;
-        if header.sender != self.role.partner() {
-            return Err(self.fault(PeerFault::Foreign { what: "sender" }));
-        }
-        // A greeting with another study is answered by naming the keys, not as a foreign message.
-        if let Body::Hello(hello) = &message.body {
-            if hello.version != message::VERSION {
-                return Err(self.fault(PeerFault::Value {
-                    what: "the protocol version",
-                    expected: "1",
-                    round: 0,
-                }));
-            }
-            if header.study != self.digest {
-                return Err(Abort::Study {
-                    keys: Study::differing_keys(&self.study.key_digests(), &hello.keys),
-                });
-            }
-        }
-        if header.study != self.digest {
-            return Err(self.fault(PeerFault::Foreign { what: "study" }));
-        }
-        if header.run != self.opening.run {
-            return Err(self.fault(PeerFault::Foreign { what: "run" }));
-        }
-        Ok(())
+/// Checks that a message is of this study, run and peer.
+pub(super) fn check_header(
+    message: &Message,
+    study: &Study,
+    digest: Digest,
+    run: RunId,
+    peer: Role,
+) -> Result<(), Abort> {
+    let fault = |fault| Err(Abort::Peer { peer, fault });
+    let header = &message.header;
+    if header.sender != peer {
+        return fault(PeerFault::Foreign { what: "sender" });
     }
+    // A greeting with another study is answered by naming the keys, not as a foreign message.
+    if let Body::Hello(hello) = &message.body {
+        if hello.version != message::VERSION {
+            return fault(PeerFault::Value {
+                what: "the protocol version",
+                expected: "1",
+                round: 0,
+            });
+        }
+        if header.study != digest {
+            return Err(Abort::Study {
+                keys: Study::differing_keys(&study.key_digests(), &hello.keys),
+            });
+        }
+    }
+    if header.study != digest {
+        return fault(PeerFault::Foreign { what: "study" });
+    }
+    if header.run != run {
+        return fault(PeerFault::Foreign { what: "run" });
+    }
+    Ok(())
 }
 
 /// Far beyond what fits in memory beside a million rows; keeps a peer's number from deciding about allocations.
@@ -937,7 +945,13 @@ impl Session for VerticalSession {
     }
 
     fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, VerticalFit>, Abort> {
-        self.check_header(&message)?;
+        check_header(
+            &message,
+            &self.study,
+            self.digest,
+            self.opening.run,
+            self.role.partner(),
+        )?;
         let came = message.header.sequence;
         if came < self.sequence {
             // A repeat: the same answer, byte for byte. Only the newest message can still lack its answer.

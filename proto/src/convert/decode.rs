@@ -235,6 +235,7 @@ impl Open {
             Body::Hello(hello) => hello.keys = keys,
             Body::Complete(mask) => *mask = bits,
             Body::Held(held) => held.values = values,
+            Body::Prediction(prediction) => *prediction = values,
             Body::Partial(partial) => partial.values = values,
             Body::Basis(basis) => basis.values = values,
             Body::Table(table) => {
@@ -317,6 +318,7 @@ impl Head {
                     weights: of(shared.weights, "the digest of the weights")?,
                     folds: of(shared.folds, "the digest of the folds")?,
                     columns: shared.columns,
+                    basis: shared.basis,
                 })
             }
             start::Body::Held(held) => {
@@ -327,7 +329,7 @@ impl Head {
                     HeldKind::Scale => "the scale of the outcome",
                     HeldKind::NullResidual => "the residual of the null model",
                 };
-                head.room = Room::AtMost(if what == HeldKind::Scale { 0 } else { limits.values });
+                head.room = Room::AtMost(limits.values);
                 Body::Held(Held {
                     what,
                     values: Vec::new(),
@@ -336,6 +338,11 @@ impl Head {
             }
             start::Body::LargestGradient(gradient) => {
                 Body::LargestGradient(head.finite(gradient.value, "the largest gradient")?)
+            }
+            start::Body::Prediction(_) => {
+                head.what = "predictions of new rows";
+                head.room = Room::AtMost(limits.values);
+                Body::Prediction(Vec::new())
             }
             start::Body::Partial(partial) => {
                 head.what = "partial predictions";

@@ -192,6 +192,7 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
             weights: digest(shared.weights),
             folds: digest(shared.folds),
             columns: shared.columns,
+            basis: shared.basis,
         }),
         Body::Held(held) => {
             payload = Payload::values(vec![held.values]);
@@ -211,6 +212,10 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
                 change: Some(partial.change),
                 certificate: Some(partial.certificate),
             })
+        }
+        Body::Prediction(values) => {
+            payload = Payload::values(vec![values]);
+            start::Body::Prediction(wire::Nothing {})
         }
         Body::Ended(ended) => start::Body::Ended(wire::Ended {
             termination: termination_to_wire(ended.termination),

@@ -119,15 +119,18 @@ fn body() -> impl Strategy<Value = Body> {
             ids
         })),
         prop::collection::vec(any::<u8>(), 0..12_500).prop_map(Body::Complete),
-        (some(), some(), some(), some(), any::<u32>()).prop_map(|(outcome, offset, weights, folds, columns)| {
-            Body::Shared(Shared {
-                outcome,
-                offset,
-                weights,
-                folds,
-                columns,
-            })
-        }),
+        (some(), some(), some(), some(), any::<u32>(), any::<bool>()).prop_map(
+            |(outcome, offset, weights, folds, columns, basis)| {
+                Body::Shared(Shared {
+                    outcome,
+                    offset,
+                    weights,
+                    folds,
+                    columns,
+                    basis,
+                })
+            }
+        ),
         (held, values(), number()).prop_map(|(what, values, total)| Body::Held(Held { what, values, total })),
         number().prop_map(|total| Body::Held(Held {
             what: HeldKind::Scale,
@@ -135,6 +138,7 @@ fn body() -> impl Strategy<Value = Body> {
             total
         })),
         number().prop_map(Body::LargestGradient),
+        values().prop_map(Body::Prediction),
         (any::<[u32; 2]>(), values(), [number(), number(), number(), number()]).prop_map(
             |([fit, round], values, [penalty, loss, change, certificate])| Body::Partial(Partial {
                 fit,

@@ -1,0 +1,370 @@
+//! Scores of new rows by both parties' models: the same proof of rows, then one vector, to the party that the study
+//! names and to no other.
+
+use std::sync::Arc;
+
+use crate::data::align;
+use crate::data::encode;
+use crate::data::{DataError, Frame};
+use crate::id::{Digest, Role};
+use crate::privacy::release::Released;
+use crate::session::{Abort, Header, PeerFault, Session, Turn};
+use crate::study::Study;
+
+use super::message::{self, Body, Hello, Message, Rows};
+use super::outcome::Model;
+use super::prepare;
+use super::session::Opening;
+
+/// One party's new rows with its own part of the linear predictor.
+pub struct NewRows {
+    role: Role,
+    study: Arc<Study>,
+    model: Model,
+    frame: Frame,
+    own: Vec<f64>,
+}
+
+/// The columns that a party needs to read in order to score new rows: its terms', the id, and an offset.
+///
+/// # Errors
+/// The study has no such party, or its formula cannot be read.
+pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
+    prepare::predictor_columns(study, role, header)
+}
+
+impl NewRows {
+    /// Sorts the rows by id and computes the party's part of the linear predictor.
+    ///
+    /// The frame must have been read with the levels that the model declares.
+    ///
+    /// # Errors
+    /// The model belongs to another study or party, or the data are refused.
+    pub fn new(study: Arc<Study>, role: Role, model: Model, mut frame: Frame) -> Result<NewRows, Abort> {
+        if model.role != role || model.study != study.digest().to_string() {
+            return Err(Abort::OwnData(format!(
+                "the model file belongs to {} of study {}, not to {role} of study {}",
+                model.role,
+                model.study.chars().take(8).collect::<String>(),
+                study.digest().short()
+            )));
+        }
+        align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
+        let rows = frame.rows();
+        let own = |error: DataError| Abort::OwnData(error.to_string());
+        let offset = prepare::own_offset(&study, role, &frame)?;
+        let names: Vec<String> = frame.names().map(str::to_string).collect();
+        let header: Vec<&str> = names.iter().map(String::as_str).collect();
+        let terms = prepare::terms(&study, role, &header)?;
+        let design = encode::encode(&mut frame, &terms, true, None).map_err(own)?;
+        let known: Vec<&String> = model.terms.iter().map(|(term, _)| term).collect();
+        if !design.terms.iter().eq(known) {
+            return Err(Abort::OwnData(
+                "the new data have other terms than the model; columns and levels must be those of the fit".to_string(),
+            ));
+        }
+        let mut eta = offset.unwrap_or_else(|| vec![0.0; rows]);
+        eta.iter_mut().for_each(|eta| *eta += model.intercept);
+        for (column, (_, estimate)) in design.matrix.column_iter().zip(&model.terms) {
+            if let Some(estimate) = estimate {
+                eta.iter_mut()
+                    .zip(column.iter())
+                    .for_each(|(eta, x)| *eta += estimate * x);
+            }
+        }
+        if !eta.iter().all(|eta| eta.is_finite()) {
+            return Err(Abort::OwnData("a prediction is not finite".to_string()));
+        }
+        Ok(NewRows {
+            role,
+            study,
+            model,
+            frame,
+            own: eta,
+        })
+    }
+}
+
+/// The scores, at the party that the study names.
+#[derive(Clone, PartialEq)]
+pub struct Scores {
+    /// The ids in the order of the scores; `None` where row numbers are the ids.
+    pub ids: Option<Vec<Vec<u8>>>,
+    /// The linear predictor of each row.
+    pub link: Vec<f64>,
+    /// The mean of each row.
+    pub response: Vec<f64>,
+}
+
+/// Prints sizes only: scores are data.
+impl std::fmt::Debug for Scores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scores of {} rows", self.link.len())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Hello { answered: bool },
+    Rows { answered: bool },
+    Scores,
+    Over,
+}
+
+/// One side of a joint prediction.
+pub struct PredictSession {
+    rows: NewRows,
+    opening: Opening,
+    digest: Digest,
+    key: [u8; 32],
+    place: Place,
+    sequence: u64,
+    last_sent: Option<Released<Message>>,
+    last_received: Option<Message>,
+    theirs: Option<Vec<f64>>,
+}
+
+impl PredictSession {
+    /// A session over new rows.
+    pub fn new(rows: NewRows, opening: Opening) -> PredictSession {
+        PredictSession {
+            digest: rows.study.digest(),
+            key: Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0,
+            rows,
+            opening,
+            place: Place::Hello { answered: false },
+            sequence: 0,
+            last_sent: None,
+            last_received: None,
+            theirs: None,
+        }
+    }
+
+    fn fault(&self, fault: PeerFault) -> Abort {
+        Abort::Peer {
+            peer: self.rows.role.partner(),
+            fault,
+        }
+    }
+
+    fn speaker(&self) -> Role {
+        let first = if self.opening.first {
+            self.rows.role
+        } else {
+            self.rows.role.partner()
+        };
+        match self.place {
+            Place::Hello { answered } | Place::Rows { answered } => {
+                if answered {
+                    first.partner()
+                } else {
+                    first
+                }
+            }
+            Place::Scores => self.rows.study.prediction.result_to.partner(),
+            Place::Over => first,
+        }
+    }
+
+    fn next(&self) -> Place {
+        match self.place {
+            Place::Hello { answered: false } => Place::Hello { answered: true },
+            Place::Hello { answered: true } => Place::Rows { answered: false },
+            Place::Rows { answered: false } => Place::Rows { answered: true },
+            Place::Rows { answered: true } => Place::Scores,
+            Place::Scores | Place::Over => Place::Over,
+        }
+    }
+
+    /// Both parties' parts must come from the same fit: the run is compared under the key, like the ids.
+    fn digest_of_rows(&self) -> Digest {
+        let ids = align::digest_rows(&self.rows.frame, &self.key);
+        Digest::of(&[ids.as_slice(), self.rows.model.run.as_bytes()].concat())
+    }
+
+    fn speak(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
+        let mut body = Body::Go;
+        if self.speaker() == self.rows.role {
+            body = match self.place {
+                Place::Hello { .. } => Body::Hello(Hello {
+                    version: message::VERSION,
+                    keys: self.rows.study.key_digests(),
+                }),
+                Place::Rows { answered } => Body::Rows(Rows {
+                    key: (!answered).then_some(self.key),
+                    rows: self.rows.own.len() as u64,
+                    ids: self.digest_of_rows(),
+                }),
+                Place::Scores => Body::Prediction(self.rows.own.clone()),
+                Place::Over => Body::Go,
+            };
+            self.place = self.next();
+        }
+        let header = Header {
+            study: self.digest,
+            run: self.opening.run,
+            sender: self.rows.role,
+            sequence: self.sequence,
+        };
+        self.sequence += 1;
+        let disclosures = self.rows.study.disclosures(self.rows.role);
+        let released = disclosures
+            .release(Message { header, body })
+            .map_err(|undeclared| Abort::Bug(undeclared.to_string()))?;
+        self.last_sent = Some(released.clone());
+        if self.place == Place::Over {
+            return Ok(Turn::FinishAndSend {
+                output: self.output(),
+                last: released,
+            });
+        }
+        Ok(Turn::Send(released))
+    }
+
+    fn absorb(&mut self, body: Body) -> Result<(), Abort> {
+        let kind = body.kind();
+        let role = self.rows.role;
+        match (self.place, body) {
+            (Place::Hello { .. }, Body::Hello(_)) => {}
+            (Place::Rows { answered }, Body::Rows(rows)) => {
+                match (answered, rows.key) {
+                    (false, Some(key)) => self.key = key,
+                    (true, None) => {}
+                    _ => return Err(self.fault(PeerFault::Garbage("a key where none belongs".to_string()))),
+                }
+                let own = self.rows.own.len() as u64;
+                if rows.rows != own {
+                    return Err(Abort::Data(format!(
+                        "the parties hold different rows: {role} has {own}, {} has {}",
+                        role.partner(),
+                        rows.rows
+                    )));
+                }
+                if rows.ids != self.digest_of_rows() {
+                    return Err(Abort::Data(
+                        "the parties hold different ids, or model files of different runs".to_string(),
+                    ));
+                }
+            }
+            (Place::Scores, Body::Prediction(values)) => {
+                let (came, expected) = (values.len() as u64, self.rows.own.len() as u64);
+                if came != expected {
+                    return Err(self.fault(PeerFault::Length {
+                        what: "predictions of new rows",
+                        came,
+                        expected,
+                    }));
+                }
+                if !values.iter().all(|value| value.is_finite()) {
+                    return Err(self.fault(PeerFault::Value {
+                        what: "a prediction",
+                        expected: "finite",
+                        round: 0,
+                    }));
+                }
+                self.theirs = Some(values);
+            }
+            (Place::Hello { .. }, _) => {
+                return Err(self.fault(PeerFault::Kind {
+                    came: kind,
+                    expected: "a greeting",
+                }));
+            }
+            (Place::Rows { .. }, _) => {
+                return Err(self.fault(PeerFault::Kind {
+                    came: kind,
+                    expected: "a proof of rows",
+                }));
+            }
+            _ => {
+                return Err(self.fault(PeerFault::Kind {
+                    came: kind,
+                    expected: "predictions of new rows",
+                }));
+            }
+        }
+        self.place = self.next();
+        Ok(())
+    }
+
+    fn output(&mut self) -> Option<Scores> {
+        let theirs = self.theirs.take()?;
+        let link: Vec<f64> = self
+            .rows
+            .own
+            .iter()
+            .zip(theirs)
+            .map(|(own, theirs)| own + theirs)
+            .collect();
+        let family = self.rows.model.family;
+        Some(Scores {
+            ids: self
+                .rows
+                .frame
+                .ids()
+                .map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
+            response: link.iter().map(|eta| family.mean(*eta)).collect(),
+            link,
+        })
+    }
+}
+
+impl Session for PredictSession {
+    type Inbound = Message;
+    type Outbound = Released<Message>;
+    type Output = Option<Scores>;
+
+    fn start(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
+        if self.opening.first {
+            self.speak()
+        } else {
+            Ok(Turn::Wait)
+        }
+    }
+
+    fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
+        let peer = self.rows.role.partner();
+        super::session::check_header(&message, &self.rows.study, self.digest, self.opening.run, peer)?;
+        let came = message.header.sequence;
+        if came < self.sequence {
+            return match (&self.last_received, &self.last_sent) {
+                (Some(last), Some(sent)) if last.header.sequence == came => {
+                    if *last == message {
+                        Ok(Turn::Send(sent.clone()))
+                    } else {
+                        Err(self.fault(PeerFault::Changed { sequence: came }))
+                    }
+                }
+                _ => Ok(Turn::Wait),
+            };
+        }
+        if came > self.sequence || self.place == Place::Over {
+            return Err(self.fault(PeerFault::Ahead {
+                came,
+                expected: self.sequence,
+            }));
+        }
+        self.sequence += 1;
+        let body = message.body.clone();
+        self.last_received = Some(message);
+        if self.speaker() == self.rows.role {
+            if body != Body::Go {
+                return Err(self.fault(PeerFault::Kind {
+                    came: body.kind(),
+                    expected: "a go-ahead",
+                }));
+            }
+        } else {
+            self.absorb(body)?;
+        }
+        if self.place == Place::Over {
+            Ok(Turn::Finish(self.output()))
+        } else {
+            self.speak()
+        }
+    }
+
+    fn resend(&self) -> Option<Released<Message>> {
+        self.last_sent.clone()
+    }
+}
