@@ -24,8 +24,7 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
             }
             let study = study(case, &format!("[fit]\nacceleration = {acceleration:?}\n"));
             let ended = run(&study, &case.file(), Faults::NONE);
-            for fit in ended.results {
-                let fit = fit.unwrap_or_else(|abort| panic!("{}: {abort}", case.name));
+            for fit in fitted(ended) {
                 let name = format!("{} {acceleration} {} rounds {}", case.name, fit.termination, fit.rounds);
                 assert!(fit.termination.converged(), "{name}");
                 assert_eq!(fit.coefficients.len(), glm.coefficients.len(), "{name}");

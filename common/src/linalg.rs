@@ -49,6 +49,28 @@ pub fn gram(x: &DMatrix<f64>, weights: Option<&[f64]>) -> DMatrix<f64> {
     sum
 }
 
+/// The Gram matrix of `columns` columns that `fill` appends for a range of rows, column by column.
+pub fn packed_gram(rows: usize, columns: usize, fill: impl Fn(Range<usize>, &mut Vec<f64>) + Sync) -> DMatrix<f64> {
+    let parts: Vec<DMatrix<f64>> = parts(rows)
+        .into_par_iter()
+        .map(|part| {
+            let mut sum = DMatrix::zeros(columns, columns);
+            let mut packed = Vec::new();
+            for rows in blocks(part) {
+                packed.clear();
+                fill(rows.clone(), &mut packed);
+                add_gram(&mut sum, MatRef::from_column_major_slice(&packed, rows.len(), columns));
+            }
+            sum
+        })
+        .collect();
+    let mut sum = parts
+        .into_iter()
+        .fold(DMatrix::zeros(columns, columns), |sum, part| sum + part);
+    sum.fill_upper_triangle_with_lower_triangle();
+    sum
+}
+
 /// Parts of `0..rows` whose borders do not depend on the number of threads.
 pub fn parts(rows: usize) -> Vec<Range<usize>> {
     split(0..rows, PART_ROWS).collect()
@@ -245,6 +267,29 @@ impl Definite {
             }
             lift = if lift == 0.0 { top * 1e-14 } else { lift * 100.0 };
         }
+    }
+
+    /// From the matrix, with columns that depend on earlier ones left out: solutions are zero there. `None` where every
+    /// column depends.
+    pub fn from_gram_limited(gram: &DMatrix<f64>) -> Option<(Definite, Vec<usize>)> {
+        let size = gram.ncols();
+        let mut lower: DMatrix<f64> = DMatrix::zeros(size, size);
+        let mut kept: Vec<usize> = Vec::new();
+        for j in 0..size {
+            for (at, k) in kept.iter().enumerate() {
+                let done: f64 = (0..at).map(|i| lower[(j, i)] * lower[(*k, i)]).sum();
+                lower[(j, at)] = (gram[(j, *k)] - done) / lower[(*k, at)];
+            }
+            let pivot = gram[(j, j)] - (0..kept.len()).map(|i| lower[(j, i)].powi(2)).sum::<f64>();
+            // A pivot is a squared length, and rounding of the inner products is all that is left of a dependent one.
+            if pivot > 1e-13 * gram[(j, j)] {
+                lower[(j, kept.len())] = pivot.sqrt();
+                kept.push(j);
+            }
+        }
+        let factor = lower.select_rows(&kept).columns(0, kept.len()).transpose();
+        (!kept.is_empty()).then_some(())?;
+        Definite::from_factor(factor).map(|definite| (definite, kept))
     }
 
     /// The upper triangular factor.

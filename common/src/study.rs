@@ -554,6 +554,7 @@ impl Study {
             penalty.cv.is_some() || self.needs_path() || matches!(&penalty.lambda, Lambda::Many(list) if list.len() > 1)
         });
         many && self.inference.allowed
+            && self.inference.sender == Role::Alice
             && self.model.family == Family::Gaussian
             && self.outcome.held_by == HeldBy::Both
             && self.offset.as_ref().is_none_or(|offset| offset.held_by == HeldBy::Both)

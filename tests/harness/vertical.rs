@@ -94,9 +94,15 @@ pub fn run_with(
 
 /// Both results of a run that must succeed.
 pub fn fitted(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
-    ended
+    let aborts: Vec<String> = ended
         .results
-        .map(|result| result.unwrap_or_else(|abort| panic!("{abort}")))
+        .iter()
+        .flatten()
+        .filter_map(|result| result.as_ref().err())
+        .map(ToString::to_string)
+        .collect();
+    assert!(aborts.is_empty(), "{aborts:?}");
+    ended.results.map(|result| result.unwrap().unwrap())
 }
 
 /// Frames of numeric columns, for generated data: the outcome is `y`.

@@ -207,6 +207,42 @@ impl Block {
         &self.x
     }
 
+    /// One column on the inner scale.
+    pub fn column(&self, j: usize) -> &[f64] {
+        column(&self.x, j, 0, self.rows())
+    }
+
+    /// `eta = X[start.., ..] beta` for as many rows as `eta` holds.
+    pub fn multiply(&self, start: usize, beta: &[f64], eta: &mut [f64]) {
+        multiply(&self.x, start, &beta[..self.columns()], eta);
+    }
+
+    /// `X[start.., j]' v`.
+    pub fn product(&self, j: usize, start: usize, v: &[f64]) -> f64 {
+        dot(column(&self.x, j, start, v.len()), v)
+    }
+
+    /// Takes `X beta` out of a vector.
+    pub fn subtract(&self, beta: &DVector<f64>, vector: &mut [f64]) {
+        vector
+            .par_chunks_mut(BLOCK_ROWS)
+            .enumerate()
+            .for_each(|(part, vector)| {
+                let mut fitted = [0.0; BLOCK_ROWS];
+                let fitted = &mut fitted[..vector.len()];
+                self.multiply(part * BLOCK_ROWS, beta.as_slice(), fitted);
+                vector.iter_mut().zip(fitted).for_each(|(v, f)| *v -= *f);
+            });
+    }
+
+    /// `X' v`.
+    pub fn products(&self, v: &[f64]) -> Vec<f64> {
+        (0..self.columns())
+            .into_par_iter()
+            .map(|j| dot(self.column(j), v))
+            .collect()
+    }
+
     /// The outcome as this party sees it.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
@@ -489,7 +525,7 @@ impl Block {
         self.eta
             .par_chunks_mut(BLOCK_ROWS)
             .enumerate()
-            .for_each(|(part, eta)| multiply(x, part * BLOCK_ROWS, beta, eta));
+            .for_each(|(part, eta)| multiply(x, part * BLOCK_ROWS, beta.as_slice(), eta));
         self.outgoing()
     }
 
@@ -522,7 +558,7 @@ impl Block {
             .enumerate()
             .map(|(part, eta)| {
                 let start = part * BLOCK_ROWS;
-                multiply(x, start, beta, eta);
+                multiply(x, start, beta.as_slice(), eta);
                 let mut residual = [0.0; BLOCK_ROWS];
                 let residual = &mut residual[..eta.len()];
                 let (mut loss, mut extreme) = (0.0, 0.0_f64);
@@ -754,6 +790,16 @@ impl Block {
         }
     }
 
+    /// The relative change that one more Newton step would make: large where the loss falls for ever along a flat
+    /// valley, whatever the gradient says.
+    pub fn pending_change(&mut self) -> f64 {
+        let beta = self.beta.clone();
+        let pass = self.pass(&beta);
+        self.curvature = None;
+        let next = &beta + self.metric().solve(&pass.gradient);
+        self.change(&beta, &next)
+    }
+
     /// The exact fit as one Newton step without a sweep to verify it, where that is safe: gaussian without penalty, and
     /// well conditioned.
     pub fn exact_step(&mut self, at: &DVector<f64>, pass: &Pass) -> Option<DVector<f64>> {
@@ -789,7 +835,7 @@ fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
 }
 
 /// `eta = X[start.., ..] beta`, column by column.
-fn multiply(x: &DMatrix<f64>, start: usize, beta: &DVector<f64>, eta: &mut [f64]) {
+fn multiply(x: &DMatrix<f64>, start: usize, beta: &[f64], eta: &mut [f64]) {
     eta.fill(0.0);
     let rows = eta.len();
     for (j, b) in beta.iter().enumerate() {

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
+use crate::id::Role;
 use crate::session::PeerFault;
 
 use super::block::{Block, Tables};
@@ -327,17 +328,19 @@ impl Work {
         Some(())
     }
 
-    /// What the receiver returns, and keeps for itself.
+    /// What the receiver returns, and keeps for itself. Of columns that depend on each other Bob's go, whoever receives:
+    /// as the sender he sees them in the returned factor.
     pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
-        let dependent = reading.dependent.len() as u32;
-        if dependent > 0 {
-            self.encoded.block.drop_columns(&reading.dependent);
-        } else {
+        let mut dependent = 0;
+        if reading.dependent.is_empty() {
             self.inference = Some(Learnt {
                 inference: reading.inference,
                 residual: reading.residual,
                 before,
             });
+        } else if self.role == Role::Bob {
+            dependent = reading.dependent.len() as u32;
+            self.encoded.block.drop_columns(&reading.dependent);
         }
         Table {
             factor: reading.factor.data.into(),

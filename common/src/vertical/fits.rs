@@ -20,6 +20,7 @@ use super::meter::Meter;
 use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
+use super::subspace::Shown;
 
 /// One fit of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,6 +71,7 @@ pub(super) struct Fits {
     round: u32,
     rounds_before: u32,
     memory: Memory,
+    shown: Option<Shown>,
     accepted: Option<Accepted>,
     extrapolated: bool,
     own_change: f64,
@@ -137,6 +139,7 @@ impl Fits {
             round: 0,
             rounds_before: 0,
             memory: Memory::new(own.max(1)),
+            shown: None,
             accepted: None,
             extrapolated: false,
             own_change: f64::INFINITY,
@@ -264,6 +267,8 @@ impl Fits {
     fn reset_rounds(&mut self) {
         self.memory.clear();
         self.memory = Memory::new(self.columns.0.max(1));
+        let unpenalised = self.study.penalty.is_none() && self.study.fit.acceleration == Acceleration::Anderson;
+        self.shown = unpenalised.then(|| Shown::new(self.role == Role::Bob && hidden_at_alice(&self.study)));
         self.accepted = None;
         self.extrapolated = false;
         self.own_change = f64::INFINITY;
@@ -453,7 +458,8 @@ impl Fits {
                         kit.error(fold, &self.incoming_values, block.beta())
                             .map(|error| error / sum),
                     );
-                } else if self.role == Role::Alice {
+                } else {
+                    // Also without the outcome: the partner's predictions then carry it.
                     self.fold_errors.push(block.held_out_error(weight));
                 }
             }
@@ -478,6 +484,9 @@ impl Fits {
         self.certificate = solved.certificate;
         self.peer_certificate = partial.certificate;
         self.own_change = block.change(&before, &beta);
+        if solved.extreme > FAR && self.study.penalty.is_none() && block.outcome().family != Family::Gaussian {
+            self.own_change = self.own_change.max(block.pending_change());
+        }
         let penalty = block.penalty_at(&beta);
         let objective = solved.loss + penalty + partial.penalty;
         self.record(
@@ -523,7 +532,20 @@ impl Fits {
             return self.close(encoded, termination);
         }
         self.check_rounds()?;
-        let next = self.next_point(block, &beta, pass, objective);
+        let next = match &mut self.shown {
+            Some(shown) => {
+                self.accepted = Some(Accepted {
+                    objective,
+                    plain: DVector::zeros(0),
+                });
+                shown.minimise(
+                    block,
+                    &self.incoming_values,
+                    inner_tol(certificate).max(1e-3 * self.certificate),
+                )
+            }
+            None => self.next_point(block, &beta, pass, objective),
+        };
         self.propose(block, &beta, next)
     }
 
@@ -718,6 +740,12 @@ impl Fits {
 /// the partner's predictions alone.
 fn inner_tol(certificate: f64) -> f64 {
     (1e-4 * certificate).clamp(1e-14, 1e-8)
+}
+
+/// Whether Alice's predictions carry a term that only she holds.
+fn hidden_at_alice(study: &Study) -> bool {
+    let alone = |column: &crate::study::HeldColumn| column.held_by == crate::study::HeldBy::Alice;
+    (alone(&study.outcome) && study.model.family == Family::Gaussian) || study.offset.as_ref().is_some_and(alone)
 }
 
 fn finite(change: f64) -> f64 {

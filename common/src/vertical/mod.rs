@@ -12,3 +12,4 @@ pub mod predict;
 pub mod prepare;
 pub mod session;
 pub mod std_err;
+pub mod subspace;

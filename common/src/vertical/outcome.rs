@@ -94,7 +94,7 @@ pub(super) fn results(role: Role, study: &Study, peer_columns: usize, work: &mut
         CoefficientTerms::Own => None,
         CoefficientTerms::Shared => {
             let dispersion = dispersion(study, peer_columns, work);
-            let chosen = chosen(study, work, &work.fits.fold_errors);
+            let chosen = chosen(study, work, best_errors(work));
             Some(table(
                 role,
                 study,

@@ -119,6 +119,7 @@ pub struct VerticalSession {
 
 /// What exists once the rows are settled.
 pub(super) struct Work {
+    pub(super) role: Role,
     pub(super) encoded: Encoded,
     pub(super) fits: Fits,
     pub(super) sending: Option<Sending>,
@@ -680,6 +681,7 @@ impl VerticalSession {
             self.peer_columns,
         );
         self.work = Some(Work {
+            role: self.role,
             encoded,
             fits,
             sending: None,

@@ -1,0 +1,723 @@
+//! The conversation: rounds, faults of the line, faults of the peer, policies.
+
+use std::sync::Arc;
+
+use fedreg_common::data::Frame;
+use fedreg_common::exit::Exit;
+use fedreg_common::fit::Termination;
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::session::{Abort, PeerFault, Session, Turn};
+use fedreg_common::sim::pair::{self, Faults};
+use fedreg_common::study::Study;
+use fedreg_common::vertical::message::{Body, Message};
+use fedreg_common::vertical::outcome::VerticalFit;
+use fedreg_common::vertical::predict::{NewRows, PredictSession, needed_columns};
+use fedreg_common::vertical::prepare::{Policy, Prepared};
+use fedreg_common::vertical::session::{Opening, VerticalSession};
+use fedreg_party::read;
+use fedreg_tests::vectors::{self, Case, Glm};
+use fedreg_tests::vertical::{fitted, frame, numeric, run, run_with, session, study};
+use nalgebra::DMatrix;
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+
+/// Simulated data: `n` rows of normal columns with a covariance root, and an outcome of a family.
+struct Simulated {
+    study: Study,
+    alice: Frame,
+    bob: Frame,
+}
+
+impl Simulated {
+    fn new(n: usize, split: (usize, usize), root: &DMatrix<f64>, family: &str, seed: u64) -> Simulated {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let p = split.0 + split.1;
+        let x = DMatrix::from_fn(n, p, |_, _| rng.sample::<f64, _>(StandardNormal)) * root.transpose();
+        let beta = DMatrix::from_fn(p, 1, |_, _| rng.sample::<f64, _>(StandardNormal) / (p as f64).sqrt());
+        let eta = &x * beta;
+        let y: Vec<f64> = eta
+            .iter()
+            .map(|eta| match family {
+                "binomial" => f64::from(u8::from(rng.random_bool(1.0 / (1.0 + (-eta).exp())))),
+                _ => eta + rng.sample::<f64, _>(StandardNormal),
+            })
+            .collect();
+        let names: Vec<String> = (0..p).map(|j| format!("x{j}")).chain(["y".to_string()]).collect();
+        let columns: Vec<&[f64]> = (0..p)
+            .map(|j| &x.as_slice()[j * n..(j + 1) * n])
+            .chain([y.as_slice()])
+            .collect();
+        let of = |range: std::ops::Range<usize>| {
+            let keep: Vec<usize> = range.chain([p]).collect();
+            let names: Vec<String> = keep.iter().map(|j| names[*j].clone()).collect();
+            numeric(&names, &keep.iter().map(|j| columns[*j]).collect::<Vec<_>>())
+        };
+        let case = Case {
+            name: "simulated".to_string(),
+            tags: vec![],
+            data: "".into(),
+            outcome: "y".to_string(),
+            family: family.to_string(),
+            alice: names[..split.0].to_vec(),
+            bob: names[split.0..p].to_vec(),
+            offset: None,
+            weights: None,
+            intercept: true,
+        };
+        Simulated {
+            study: study(&case, ""),
+            alice: of(0..split.0),
+            bob: of(split.0..p),
+        }
+    }
+
+    fn run(self) -> [VerticalFit; 2] {
+        let study = Arc::new(self.study);
+        let mut alice = session(&study, Role::Alice, Policy::default(), self.alice).unwrap();
+        let mut bob = session(&study, Role::Bob, Policy::default(), self.bob).unwrap();
+        fitted(pair::run(&mut alice, &mut bob, Faults::NONE, |_, _| {}))
+    }
+}
+
+fn autoregressive(p: usize, correlation: f64) -> DMatrix<f64> {
+    DMatrix::from_fn(p, p, |i, j| correlation.powi((i as i32 - j as i32).abs()))
+        .cholesky()
+        .unwrap()
+        .l()
+}
+
+/// `cov2cor(A A')` for a square Gaussian `A`, as a root.
+fn random_correlation(p: usize, seed: u64) -> DMatrix<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(1000 + seed);
+    let a = DMatrix::from_fn(p, p, |_, _| rng.sample::<f64, _>(StandardNormal));
+    let mut root = a;
+    root.row_iter_mut().for_each(|mut row| {
+        let norm = row.norm();
+        row /= norm;
+    });
+    root
+}
+
+#[test]
+fn strongly_correlated_blocks_take_a_handful_of_rounds() {
+    for (family, most) in [("gaussian", 9), ("binomial", 12)] {
+        for seed in 1..=5 {
+            let [alice, _] = Simulated::new(1000, (6, 6), &autoregressive(12, 0.97), family, seed).run();
+            assert_eq!(alice.termination, Termination::Converged);
+            println!("{family} seed {seed}: {} rounds", alice.rounds);
+            assert!(alice.rounds <= most, "{family} seed {seed}: {} rounds", alice.rounds);
+        }
+    }
+}
+
+#[test]
+fn blocks_with_a_random_correlation_take_about_as_many_rounds_as_columns() {
+    for (family, most) in [("gaussian", 40), ("binomial", 45)] {
+        let mut rounds: Vec<u32> = (1..=10)
+            .map(|seed| {
+                let [alice, _] = Simulated::new(3000, (30, 30), &random_correlation(60, seed), family, seed).run();
+                assert_eq!(alice.termination, Termination::Converged);
+                alice.rounds
+            })
+            .collect();
+        rounds.sort_unstable();
+        println!("{family}: {rounds:?}");
+        assert!(rounds[5] <= most, "{family}: {rounds:?}");
+    }
+}
+
+fn diabetes() -> Case {
+    vectors::all::<Glm>("glm")
+        .into_iter()
+        .map(|glm| glm.case)
+        .find(|case| case.name == "gaussian_diabetes")
+        .unwrap()
+}
+
+fn admissions() -> Case {
+    vectors::all::<Glm>("glm")
+        .into_iter()
+        .map(|glm| glm.case)
+        .find(|case| case.name == "binomial_admissions")
+        .unwrap()
+}
+
+fn bits(fit: &VerticalFit) -> Vec<Option<u64>> {
+    fit.coefficients
+        .iter()
+        .flat_map(|row| [row.estimate, row.std_error])
+        .map(|value| value.map(f64::to_bits))
+        .collect()
+}
+
+#[test]
+fn small_cases_take_exactly_these_messages() {
+    let mut kinds: Vec<&'static str> = Vec::new();
+    let mut values = 0;
+    let ended = run_with(
+        &study(&diabetes(), ""),
+        &diabetes().file(),
+        Faults::NONE,
+        Policy::default(),
+        |_, message| {
+            kinds.push(message.body.kind());
+            if let Body::Partial(partial) = &message.body {
+                values += partial.values.len();
+            }
+        },
+    );
+    let sent = ended.sent;
+    let [alice, bob] = fitted(ended);
+    let partials = kinds.iter().filter(|kind| **kind == "partial predictions").count();
+    assert_eq!((alice.rounds, bob.rounds), (7, 7), "{kinds:?}");
+    assert_eq!((partials, sent), (14, 27), "{kinds:?}");
+    assert_eq!(values, 442 * partials);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #[test]
+    fn a_lossy_line_gives_the_same_bits_as_a_clean_line(
+        drop in 0.0..0.4_f64, duplicate in 0.0..0.4_f64, reorder in 0.0..0.4_f64, seed: u64, which in 0_usize..3
+    ) {
+        let case = if which == 0 { admissions() } else { diabetes() };
+        let study = study(&case, if which == 2 { "[penalty]\nlambda = [10.0, 1.0]\n" } else { "" });
+        let clean = fitted(run(&study, &case.file(), Faults::NONE));
+        let lossy = fitted(run(&study, &case.file(), Faults { drop, duplicate, reorder, seed }));
+        for (clean, lossy) in clean.iter().zip(&lossy) {
+            prop_assert_eq!(bits(clean), bits(lossy));
+            prop_assert_eq!(clean, lossy);
+        }
+    }
+}
+
+#[test]
+fn an_outcome_that_alice_alone_holds_gives_the_same_fit() {
+    for (case, more) in [
+        (diabetes(), ""),
+        (admissions(), ""),
+        (diabetes(), "[penalty]\nlambda = \"path\"\nalpha = 0.5\ncv = 5\n"),
+        (diabetes(), "[penalty]\nlambda = [3.0, 1.0]\nalpha = 0.0\ncv = 4\n"),
+    ] {
+        let shared = fitted(run(&study(&case, more), &case.file(), Faults::NONE));
+        let mut alone = study(&case, more);
+        alone.outcome.held_by = fedreg_common::study::HeldBy::Alice;
+        let alone = fitted(run(&alone, &case.file(), Faults::NONE));
+        for (shared, alone) in shared.iter().zip(&alone) {
+            assert_eq!(shared.lambda.is_some(), alone.lambda.is_some());
+            for (a, b) in shared.coefficients.iter().zip(&alone.coefficients) {
+                let (a, b) = (a.estimate.unwrap(), b.estimate.unwrap());
+                assert!(
+                    (a - b).abs() <= 1e-7 * a.abs().max(1e-2),
+                    "{} {more}: {a} {b} {:?} {:?}",
+                    case.name,
+                    shared.lambda,
+                    alone.lambda
+                );
+            }
+            if let (Some(a), Some(b)) = (shared.lambda, alone.lambda) {
+                assert!((a.0 - b.0).abs() < 1e-9 && (a.1 - b.1).abs() < 1e-9, "{a:?} {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn either_party_may_send_the_basis_and_either_may_dial() {
+    for case in vectors::all::<Glm>("glm")
+        .iter()
+        .map(|glm| &glm.case)
+        .filter(|case| !case.is("fewer_rows_than_columns"))
+    {
+        let from_alice = fitted(run(&study(case, ""), &case.file(), Faults::NONE));
+        let from_bob = Arc::new(study(case, "[inference]\nsender = \"bob\"\n"));
+        let open = |role: Role| {
+            let frame = frame(&from_bob, role, &case.file());
+            let prepared = Prepared::new(Arc::clone(&from_bob), role, Policy::default(), frame).unwrap();
+            VerticalSession::new(
+                prepared,
+                Opening {
+                    first: role == Role::Bob,
+                    run: RunId([7; 16]),
+                    seed: [3; 32],
+                },
+            )
+        };
+        let ended = pair::run(&mut open(Role::Bob), &mut open(Role::Alice), Faults::NONE, |_, _| {});
+        let [bob, alice] = fitted(ended);
+        for (a, b) in from_alice.iter().zip([&alice, &bob]) {
+            assert_eq!(a.termination, b.termination, "{}", case.name);
+            for (a, b) in a.coefficients.iter().zip(&b.coefficients) {
+                let (Some(e), Some(f), Some(s), Some(t)) = (a.estimate, b.estimate, a.std_error, b.std_error) else {
+                    assert_eq!(a.estimate.is_some(), b.estimate.is_some(), "{} {}", case.name, a.term);
+                    continue;
+                };
+                let off = (e - f).abs() / e.abs().max(1e-3 * s) + (s - t).abs() / s;
+                assert!(off < 1e-7, "{} {}: {e} {f} {s} {t}", case.name, a.term);
+            }
+        }
+    }
+}
+
+#[test]
+fn studies_that_differ_end_before_any_data_are_touched_and_name_the_keys() {
+    let case = diabetes();
+    let ours = Arc::new(study(&case, ""));
+    let theirs = Arc::new(study(&case, "[fit]\ntol = 1e-6\n"));
+    let mut alice = session(
+        &ours,
+        Role::Alice,
+        Policy::default(),
+        frame(&ours, Role::Alice, &case.file()),
+    )
+    .unwrap();
+    let mut bob = session(
+        &theirs,
+        Role::Bob,
+        Policy::default(),
+        frame(&theirs, Role::Bob, &case.file()),
+    )
+    .unwrap();
+    let Ok(Turn::Send(hello)) = alice.start() else {
+        panic!("alice speaks first")
+    };
+    assert!(matches!(hello.value().body, Body::Hello(_)));
+    let abort = bob.receive(hello.into()).unwrap_err();
+    assert_eq!(
+        abort,
+        Abort::Study {
+            keys: vec!["fit.tol".to_string()]
+        }
+    );
+    assert_eq!(abort.exit(), Exit::Refused);
+}
+
+/// Runs Alice against a Bob whose messages `tamper` changes; the first abort on either side.
+fn tampered(more: &str, mut tamper: impl FnMut(&mut Message)) -> Abort {
+    let case = diabetes();
+    let study = Arc::new(study(&case, more));
+    let open = |role| session(&study, role, Policy::default(), frame(&study, role, &case.file())).unwrap();
+    let (mut alice, mut bob) = (open(Role::Alice), open(Role::Bob));
+    let mut turn = alice.start();
+    loop {
+        let Ok(Turn::Send(sent)) = turn else {
+            panic!("alice ended without an abort")
+        };
+        let answer = match bob.receive(sent.into()) {
+            Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => answer,
+            Ok(_) => panic!("bob ended without an abort"),
+            Err(abort) => return abort,
+        };
+        let mut message: Message = answer.into();
+        tamper(&mut message);
+        turn = alice.receive(message);
+        if let Err(abort) = turn {
+            return abort;
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
+    let partial = |change: fn(&mut fedreg_common::vertical::message::Partial)| {
+        move |message: &mut Message| {
+            if let Body::Partial(partial) = &mut message.body {
+                change(partial);
+            }
+        }
+    };
+    let fault = |abort: Abort| match abort {
+        Abort::Peer { peer: Role::Bob, fault } => fault,
+        other => panic!("{other}"),
+    };
+    let too_many = fault(tampered("", partial(|partial| partial.values.push(0.0))));
+    assert_eq!(
+        too_many,
+        PeerFault::Length {
+            what: "partial predictions",
+            came: 443,
+            expected: 442
+        }
+    );
+    let too_few = fault(tampered("", partial(|partial| partial.values.truncate(1))));
+    assert_eq!(
+        too_few,
+        PeerFault::Length {
+            what: "partial predictions",
+            came: 1,
+            expected: 442
+        }
+    );
+    for bad in [f64::NAN, f64::INFINITY, 1e300] {
+        let refused = fault(tampered("", move |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.values[3] = bad;
+            }
+        }));
+        assert!(
+            matches!(
+                refused,
+                PeerFault::Value {
+                    what: "partial predictions",
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+    }
+    let round = fault(tampered("", partial(|partial| partial.round += 1)));
+    assert_eq!(round, PeerFault::Round { came: 2, expected: 1 });
+    let ahead = fault(tampered("", |message| message.header.sequence += 2));
+    assert_eq!(ahead, PeerFault::Ahead { came: 3, expected: 1 });
+    let foreign = fault(tampered("", |message| message.header.run = RunId([9; 16])));
+    assert_eq!(foreign, PeerFault::Foreign { what: "run" });
+    let sender = fault(tampered("", |message| message.header.sender = Role::Alice));
+    assert_eq!(sender, PeerFault::Foreign { what: "sender" });
+    let kind = fault(tampered("", |message| {
+        if matches!(message.body, Body::Rows(_)) {
+            message.body = Body::Go;
+        }
+    }));
+    assert_eq!(
+        kind,
+        PeerFault::Kind {
+            came: "a go-ahead",
+            expected: "a proof of rows"
+        }
+    );
+    let table = fault(tampered("", |message| {
+        if let Body::Table(table) = &mut message.body {
+            table.score.pop();
+        }
+    }));
+    assert!(
+        matches!(
+            table,
+            PeerFault::Length {
+                what: "a projection table",
+                ..
+            }
+        ),
+        "{table}"
+    );
+    let basis = fault(tampered("[inference]\nsender = \"bob\"\n", |message| {
+        if let Body::Basis(basis) = &mut message.body {
+            basis.values[0] = 17.0;
+        }
+    }));
+    assert!(matches!(basis, PeerFault::Value { what: "a basis", .. }), "{basis}");
+}
+
+#[test]
+fn a_repeat_with_other_content_is_refused_and_an_honest_one_gets_the_same_bytes() {
+    let case = diabetes();
+    let study = Arc::new(study(&case, ""));
+    let open = |role| session(&study, role, Policy::default(), frame(&study, role, &case.file())).unwrap();
+    let (mut alice, mut bob) = (open(Role::Alice), open(Role::Bob));
+    let Ok(Turn::Send(first)) = alice.start() else {
+        panic!("alice speaks first")
+    };
+    let first: Message = first.into();
+    let Ok(Turn::Send(answer)) = bob.receive(first.clone()) else {
+        panic!("bob answers")
+    };
+    let Ok(Turn::Send(again)) = bob.receive(first.clone()) else {
+        panic!("bob answers again")
+    };
+    assert!(answer == again);
+    let mut changed = first;
+    if let Body::Hello(hello) = &mut changed.body {
+        hello.keys.pop();
+    }
+    let abort = bob.receive(changed).unwrap_err();
+    assert_eq!(
+        abort,
+        Abort::Peer {
+            peer: Role::Alice,
+            fault: PeerFault::Changed { sequence: 0 }
+        }
+    );
+}
+
+#[test]
+fn rows_and_shared_columns_that_differ_end_the_run_before_anything_leaves() {
+    let case = diabetes();
+    let text = std::fs::read_to_string(case.file()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: &[String]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        file
+    };
+    let all: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+    let fewer = write("fewer.csv", &all[..all.len() - 1]);
+    let mut other_id = all.clone();
+    other_id[5] = other_id[5].replacen("p", "q", 1);
+    let other_id = write("other_id.csv", &other_id);
+    let outcome = all[0].split(',').position(|name| name == case.outcome).unwrap();
+    let mut other_outcome = all.clone();
+    let mut cells: Vec<&str> = other_outcome[7].split(',').collect();
+    cells[outcome] = "99999";
+    other_outcome[7] = cells.join(",");
+    let other_outcome = write("other_outcome.csv", &other_outcome);
+    let study = Arc::new(study(&case, "[rows]\nid = \"id\"\n"));
+    for (file, said) in [
+        (fewer, "different rows: bob has 441, alice has 442"),
+        (other_id, "different ids"),
+        (other_outcome, "the outcome `progression` differs"),
+    ] {
+        let mut alice = session(
+            &study,
+            Role::Alice,
+            Policy::default(),
+            frame(&study, Role::Alice, &case.file()),
+        )
+        .unwrap();
+        let mut bob = session(&study, Role::Bob, Policy::default(), frame(&study, Role::Bob, &file)).unwrap();
+        let mut predictions = 0;
+        let ended = pair::run(&mut alice, &mut bob, Faults::NONE, |_, message: &Message| {
+            predictions += usize::from(matches!(message.body, Body::Partial(_)));
+        });
+        let abort = ended.results.into_iter().flatten().find_map(|result| match result {
+            Err(abort @ Abort::Data(_)) => Some(abort),
+            _ => None,
+        });
+        let abort = abort.expect("the run ends");
+        assert!(abort.to_string().contains(said), "{abort}");
+        assert_eq!((abort.exit(), predictions), (Exit::Data, 0));
+    }
+}
+
+#[test]
+fn row_order_does_not_matter_where_there_are_ids() {
+    let case = diabetes();
+    let text = std::fs::read_to_string(case.file()).unwrap();
+    let (header, rows) = text.split_once('\n').unwrap();
+    let mut shuffled: Vec<&str> = rows.lines().collect();
+    shuffled.reverse();
+    shuffled.swap(3, 200);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shuffled.csv");
+    std::fs::write(&file, format!("{header}\n{}\n", shuffled.join("\n"))).unwrap();
+    let study = Arc::new(study(&case, "[rows]\nid = \"id\"\n"));
+    let straight = fitted(run(&study, &case.file(), Faults::NONE));
+    let mut alice = session(
+        &study,
+        Role::Alice,
+        Policy::default(),
+        frame(&study, Role::Alice, &file),
+    )
+    .unwrap();
+    let mut bob = session(
+        &study,
+        Role::Bob,
+        Policy::default(),
+        frame(&study, Role::Bob, &case.file()),
+    )
+    .unwrap();
+    let mixed = fitted(pair::run(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}));
+    assert_eq!(bits(&straight[0]), bits(&mixed[0]));
+}
+
+#[test]
+fn the_policy_stops_the_run_before_the_message_that_would_show_too_much() {
+    let case = diabetes();
+    let policy = Policy {
+        max_disclosure: Some(0.9),
+        ..Policy::default()
+    };
+    let mut shown = 0;
+    let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, message| {
+        shown += usize::from(matches!(message.body, Body::Partial(_)));
+    });
+    let aborts: Vec<Abort> = ended.results.into_iter().flatten().filter_map(Result::err).collect();
+    assert!(
+        aborts.iter().any(|abort| abort.to_string().contains("reconstruct")),
+        "{aborts:?}"
+    );
+    assert!(aborts.iter().any(|abort| abort.exit() == Exit::Refused));
+    assert!(shown > 0);
+    let policy = Policy {
+        max_rounds: Some(3),
+        ..Policy::default()
+    };
+    let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, _| {});
+    assert!(
+        ended
+            .results
+            .iter()
+            .flatten()
+            .any(|result| matches!(result, Err(Abort::Policy { .. })))
+    );
+}
+
+#[test]
+fn a_policy_against_the_basis_leaves_standard_errors_undefined_and_says_why() {
+    let case = diabetes();
+    let policy = Policy {
+        allow_basis: false,
+        ..Policy::default()
+    };
+    let mut bases = 0;
+    let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, message| {
+        bases += usize::from(matches!(message.body, Body::Basis(_)));
+    });
+    for fit in fitted(ended) {
+        assert!(
+            fit.coefficients
+                .iter()
+                .all(|row| row.estimate.is_some() && row.std_error.is_none())
+        );
+        assert!(
+            fit.notes
+                .iter()
+                .any(|note| note.contains("does not allow the basis exchange")),
+            "{:?}",
+            fit.notes
+        );
+        assert!(fit.disclosure.rank < 6, "{:?}", fit.disclosure);
+    }
+    assert_eq!(bases, 0);
+}
+
+#[test]
+fn own_coefficients_stay_with_their_owner_when_the_study_says_so() {
+    let case = diabetes();
+    let ended = run_with(
+        &study(&case, "[fit]\ncoefficients = \"own\"\n"),
+        &case.file(),
+        Faults::NONE,
+        Policy::default(),
+        |_, message| {
+            if let Body::Results(results) = &message.body {
+                assert!(results.coefficients.is_none());
+            }
+        },
+    );
+    for (fit, role) in fitted(ended).iter().zip([Role::Alice, Role::Bob]) {
+        assert!(
+            fit.coefficients
+                .iter()
+                .all(|row| row.party == role && row.std_error.is_some())
+        );
+    }
+}
+
+#[test]
+fn the_round_limit_is_named_and_the_fit_is_not_called_converged() {
+    let case = diabetes();
+    let more = "[fit]\nmax_rounds = 2\n";
+    for fit in fitted(run(&study(&case, more), &case.file(), Faults::NONE)) {
+        assert_eq!((fit.termination, fit.rounds), (Termination::MaxRounds, 2));
+        assert!(fit.coefficients.iter().all(|row| row.std_error.is_none()));
+    }
+}
+
+#[test]
+fn more_coefficients_than_rows_are_refused_without_a_penalty() {
+    let case = vectors::all::<Glm>("glm")
+        .into_iter()
+        .map(|glm| glm.case)
+        .find(|case| case.is("fewer_rows_than_columns"));
+    let case = case.unwrap();
+    let ended = run(&study(&case, ""), &case.file(), Faults::NONE);
+    let abort = ended.results.into_iter().flatten().find_map(Result::err).unwrap();
+    assert!(abort.to_string().contains("rows cannot determine"), "{abort}");
+}
+
+#[test]
+fn new_rows_are_scored_jointly_for_the_named_party_only() {
+    let mut scored = 0;
+    for glm in vectors::all::<Glm>("glm") {
+        let (Some(expected), case) = (&glm.predictions, &glm.case) else {
+            continue;
+        };
+        for to in ["alice", "bob"] {
+            let study = Arc::new(study(case, &format!("[prediction]\nresult_to = {to:?}\n")));
+            let fits = fitted(run(&study, &case.file(), Faults::NONE));
+            let file = vectors::folder().join(&expected.data);
+            let open = |role: Role, model: &fedreg_common::vertical::outcome::Model| {
+                let header = read::header(&file, None).unwrap();
+                let header: Vec<&str> = header.iter().map(String::as_str).collect();
+                let columns = needed_columns(&study, role, &header).unwrap();
+                let request = read::Request {
+                    columns: Some(columns),
+                    levels: model.levels.clone(),
+                    ..Default::default()
+                };
+                let frame = read::read(&file, &request).unwrap();
+                let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame).unwrap();
+                PredictSession::new(
+                    rows,
+                    Opening {
+                        first: role == Role::Alice,
+                        run: RunId([1; 16]),
+                        seed: [5; 32],
+                    },
+                )
+            };
+            let mut alice = open(Role::Alice, &fits[0].model);
+            let mut bob = open(Role::Bob, &fits[1].model);
+            let results = pair::run(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}).results;
+            let [alice, bob] = results.map(|result| result.unwrap().unwrap());
+            let (scores, other) = if to == "alice" { (alice, bob) } else { (bob, alice) };
+            assert!(other.is_none());
+            let scores = scores.unwrap();
+            for (got, expected) in scores
+                .link
+                .iter()
+                .zip(&expected.link)
+                .chain(scores.response.iter().zip(&expected.response))
+            {
+                assert!(
+                    (got - expected).abs() <= 1e-8 * expected.abs().max(1.0),
+                    "{}: {got} {expected}",
+                    case.name
+                );
+            }
+            assert_eq!(scores.link.len(), expected.link.len());
+            scored += 1;
+        }
+    }
+    assert!(scored >= 4);
+}
+
+#[test]
+fn models_of_different_runs_do_not_score_together() {
+    let glm = vectors::all::<Glm>("glm")
+        .into_iter()
+        .find(|glm| glm.predictions.is_some())
+        .unwrap();
+    let study = Arc::new(study(&glm.case, ""));
+    let fits = fitted(run(&study, &glm.case.file(), Faults::NONE));
+    let mut other = fits[1].model.clone();
+    other.run = "00".repeat(16);
+    let file = glm.case.file();
+    let open = |role: Role, model: &fedreg_common::vertical::outcome::Model| {
+        let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame(&study, role, &file)).unwrap();
+        PredictSession::new(
+            rows,
+            Opening {
+                first: role == Role::Alice,
+                run: RunId([1; 16]),
+                seed: [5; 32],
+            },
+        )
+    };
+    let ended = pair::run(
+        &mut open(Role::Alice, &fits[0].model),
+        &mut open(Role::Bob, &other),
+        Faults::NONE,
+        |_, _: &Message| {},
+    );
+    assert!(
+        ended
+            .results
+            .into_iter()
+            .flatten()
+            .any(|result| matches!(result, Err(Abort::Data(said)) if said.contains("different runs")))
+    );
+}
