@@ -1,1 +1,88 @@
-fn main() {}
+//! A rehearsal of a whole study on one machine, on one's own file: every role is a process of its own, over loopback,
+//! with fresh certificates.
+//!
+//! The roles are this program again, with a hidden first argument, running the same library function as that role's own
+//! binary.
+
+#[path = "demo/arguments.rs"]
+mod arguments;
+#[path = "demo/columns.rs"]
+mod columns;
+#[path = "demo/processes.rs"]
+mod processes;
+#[path = "demo/vertical.rs"]
+mod vertical;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+
+use arguments::{Command, Program};
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|first| first == processes::ROLE) && arguments.len() > 2 {
+        let role = arguments.remove(2).to_string_lossy().parse();
+        arguments.remove(1);
+        return match role {
+            Ok(Role::Coordinator) => fedreg_coordinator::cli::run(arguments),
+            Ok(role) => fedreg_party::cli::run(role, arguments),
+            Err(problem) => {
+                eprintln!("demo: {problem}");
+                Exit::Usage
+            }
+        }
+        .into();
+    }
+    let program = match Program::try_parse_from(arguments) {
+        Ok(program) => program,
+        Err(error) => {
+            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    let result = match program.command {
+        Command::Vertical(arguments) => vertical::run(&arguments),
+        Command::Robust { .. } => Err(not_yet("robust")),
+        Command::Em { .. } => Err(not_yet("em")),
+        Command::Features { .. } => Err(not_yet("features")),
+        Command::Stream { .. } => Err(not_yet("stream")),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("demo: {:#}", failure.error);
+            failure.exit.into()
+        }
+    }
+}
+
+/// Why the demo ended, with the code for the shell.
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) error: anyhow::Error,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Failure {
+        Failure {
+            exit,
+            error: error.into(),
+        }
+    }
+
+    pub(crate) fn usage(sentence: impl std::fmt::Display) -> Failure {
+        Failure {
+            exit: Exit::Usage,
+            error: anyhow::anyhow!("{sentence}"),
+        }
+    }
+}
+
+fn not_yet(what: &str) -> Failure {
+    Failure::usage(format!("`{what}` is not in this version"))
+}

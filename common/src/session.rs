@@ -100,6 +100,9 @@ pub enum Abort {
         /// What it forbids, without data.
         what: String,
     },
+    /// A certificate or a name was refused, here or at the peer.
+    #[error("{0}")]
+    Refused(String),
     /// A bug of ours.
     #[error("internal error: {0}")]
     Bug(String),
@@ -199,7 +202,7 @@ impl Abort {
         match self {
             Abort::Peer { .. } => Exit::Peer,
             Abort::Data(_) | Abort::OwnData(_) => Exit::Data,
-            Abort::Study { .. } | Abort::Policy { .. } => Exit::Refused,
+            Abort::Study { .. } | Abort::Policy { .. } | Abort::Refused(_) => Exit::Refused,
             Abort::Bug(_) => Exit::Internal,
             Abort::Interrupted(_) => Exit::Interrupted,
             Abort::Unreachable(_) => Exit::Unreachable,

@@ -1,1 +1,7 @@
-//! x
+//! Everything that holds no data: readiness, run identifiers, progress, the relay of reasons to stop.
+
+pub mod cli;
+pub mod config;
+pub mod register;
+pub mod service;
+pub mod store;

@@ -1,3 +1,11 @@
-//! Everything that holds data.
+//! Everything that holds data: configuration, drivers, state and output of `alice`, `bob` and `worker`.
 
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod convene;
+pub mod drive;
+pub mod output;
 pub mod read;
+pub mod service;
+pub mod store;

@@ -1,0 +1,313 @@
+//! The command line of `coordinator`.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fedreg_common::exit::Exit;
+use fedreg_proto::certs_cli::{self, CertsCommand};
+use fedreg_proto::coordinator as edge;
+use fedreg_proto::link::OpenError;
+use fedreg_proto::register::StatusReply;
+use fedreg_proto::telemetry::{self, LogFormat};
+use fedreg_proto::tls::Identity;
+use tokio::sync::oneshot;
+
+use crate::config::{Config, Overrides};
+use crate::service::{self, Failure, Job};
+
+/// Federated regression: the coordinator, which holds no data.
+#[derive(Debug, Parser)]
+#[command(name = "coordinator", version, propagate_version = true)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+    /// How log lines on stderr look
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log: Log,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Log {
+    /// Readable on a terminal, JSON elsewhere
+    #[default]
+    Auto,
+    /// Readable lines
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Bring the parties of a study together, and watch over their run
+    Serve(ServeArguments),
+    /// Ask a running coordinator how far the run is
+    ///
+    /// Exit code 0 when the run is under way or over, 75 while a party is awaited.
+    Status(StatusArguments),
+    /// Make, sign and show certificates
+    Certs(CertsCommand),
+}
+
+#[derive(Debug, Args)]
+struct ServeArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Serve the next run after one has ended
+    #[arg(long)]
+    keep: bool,
+    /// File that gets the address listened at, once listening: for scripts, with port 0
+    #[arg(long, value_name = "FILE")]
+    announce: Option<PathBuf>,
+    /// End as by an interrupt when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
+}
+
+#[derive(Debug, Args)]
+struct StatusArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Address of the coordinator, when it is not the one it listens at
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: StatusFormat,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum StatusFormat {
+    /// For people
+    #[default]
+    Text,
+    /// With stable names
+    Json,
+}
+
+/// All that the binary does.
+pub fn main() -> ExitCode {
+    run(std::env::args_os()).into()
+}
+
+/// Runs a command line, the program's name first; ends with the exit code for the shell.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let program = match Program::try_parse_from(arguments) {
+        Ok(program) => program,
+        Err(error) => {
+            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    telemetry::init(match program.log {
+        Log::Auto => LogFormat::Auto,
+        Log::Text => LogFormat::Text,
+        Log::Json => LogFormat::Json,
+    });
+    let result = match program.command {
+        Command::Serve(arguments) => serve(arguments),
+        Command::Status(arguments) => status(&arguments),
+        Command::Certs(command) => certs_cli::run(&command, &mut std::io::stdout())
+            .map(|()| Exit::Done)
+            .map_err(Failure::from),
+    };
+    result.unwrap_or_else(|failure| {
+        let mut text = failure.to_string();
+        let mut source = std::error::Error::source(&failure);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        eprintln!("coordinator: {text}");
+        failure.exit()
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Bug(format!("no runtime: {error}")))
+}
+
+fn serve(arguments: ServeArguments) -> Result<Exit, Failure> {
+    let config = Config::load(&arguments.overrides)?;
+    if arguments.overrides.print_config {
+        return Ok(print(&config.print()));
+    }
+    let study = Arc::new(config.read_study()?);
+    let job = Job {
+        config,
+        study,
+        keep: arguments.keep,
+        announce: arguments.announce,
+    };
+    let (cut, leash) = oneshot::channel::<()>();
+    if arguments.leash {
+        // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+            let _ = cut.send(());
+        });
+    } else {
+        // Never cut: the sender must outlive the server.
+        std::mem::forget(cut);
+    }
+    let runtime = runtime()?;
+    let exit = runtime.block_on(service::serve(&job, async {
+        tokio::select! {
+            () = interrupted() => {}
+            _ = leash => {}
+        }
+    }));
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    exit
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
+    let config = Config::load(&arguments.overrides)?;
+    if arguments.overrides.print_config {
+        return Ok(print(&config.print()));
+    }
+    let study = config.read_study()?;
+    let identity = Identity::load(&config.tls.files())?;
+    let address = match &arguments.address {
+        Some(address) => address.clone(),
+        None => dialled(&config.listen),
+    };
+    let asked = runtime()?.block_on(edge::status(&address, &identity, &study.coordinator.certificate));
+    let reply = asked.map_err(|error| match error {
+        OpenError::Unreachable(sentence) => Failure::Unreachable(sentence),
+        OpenError::Refused(sentence) => Failure::Refused(sentence),
+    })?;
+    print(&match arguments.format {
+        StatusFormat::Text => text(&reply),
+        StatusFormat::Json => format!("{:#}\n", json(&reply)),
+    });
+    Ok(match (reply.run, reply.exit) {
+        (None, None) => Exit::NotReady,
+        _ => Exit::Done,
+    })
+}
+
+/// The address to dial for one that is listened at: every interface is reached through the own machine.
+fn dialled(listen: &str) -> String {
+    match listen.rsplit_once(':') {
+        Some(("0.0.0.0", port)) => format!("127.0.0.1:{port}"),
+        Some(("[::]", port)) => format!("[::1]:{port}"),
+        _ => listen.to_string(),
+    }
+}
+
+fn print(text: &str) -> Exit {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("coordinator: cannot write standard output: {error}");
+            Exit::CannotWrite
+        }
+        _ => Exit::Done,
+    }
+}
+
+fn text(reply: &StatusReply) -> String {
+    let state = match (reply.run, reply.exit) {
+        (None, None) => "waiting for the parties".to_string(),
+        (Some(run), None) => format!("run {run} is under way"),
+        (_, Some(Exit::Done)) => "the run is done".to_string(),
+        (_, Some(exit)) => format!("the run was ended: {}", exit.advice()),
+    };
+    let mut text = format!("{} (study {})\n{state}\n", reply.study, reply.digest.short());
+    for (role, state, progress) in &reply.parties {
+        text.push_str(&format!("  {:6} {:8}", role.name(), state.name()));
+        if !progress.phase.is_empty() {
+            text.push_str(&format!(" {}, round {}", progress.phase, progress.round));
+        }
+        if let Some(certificate) = progress.certificate {
+            text.push_str(&format!(", gradient {certificate:.1e}"));
+        }
+        if progress.bytes_sent > 0 {
+            text.push_str(&format!(", {} bytes sent", progress.bytes_sent));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn json(reply: &StatusReply) -> serde_json::Value {
+    let parties: serde_json::Map<String, serde_json::Value> = reply
+        .parties
+        .iter()
+        .map(|(role, state, progress)| {
+            let party = serde_json::json!({
+                "state": state.name(),
+                "phase": progress.phase,
+                "round": progress.round,
+                "certificate": progress.certificate,
+                "bytes_sent": progress.bytes_sent,
+            });
+            (role.name().to_string(), party)
+        })
+        .collect();
+    serde_json::json!({
+        "study": reply.study,
+        "study_digest": reply.digest.to_string(),
+        "run": reply.run.map(|run| run.to_string()),
+        "parties": parties,
+        "exit": reply.exit.map(Exit::code),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_errors_have_code_2_and_help_has_code_0() {
+        let exit = |line: &str| {
+            run(std::iter::once("coordinator")
+                .chain(line.split(' '))
+                .map(OsString::from))
+        };
+        assert_eq!(exit("serve --liste x"), Exit::Usage);
+        assert_eq!(exit("serve --config /nowhere/coordinator.toml"), Exit::Usage);
+        assert_eq!(exit("status --help"), Exit::Done);
+    }
+
+    #[test]
+    fn every_interface_is_asked_through_the_own_machine() {
+        assert_eq!(dialled("0.0.0.0:7100"), "127.0.0.1:7100");
+        assert_eq!(dialled("[::]:7100"), "[::1]:7100");
+        assert_eq!(dialled("10.0.0.5:7100"), "10.0.0.5:7100");
+    }
+}

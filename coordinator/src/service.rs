@@ -1,0 +1,340 @@
+//! Serves the register: lines in, decisions out.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fedreg_common::exit::Exit;
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::study::Study;
+use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
+use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
+use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::config::{Config, ConfigError};
+use crate::register::{Register, Say};
+use crate::store::{Store, StoreError};
+
+/// How long parties are given to leave after the end of a run.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Why the coordinator failed.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// Its file, or the study.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its certificates.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Its address.
+    #[error(transparent)]
+    Line(#[from] LinkError),
+    /// Its state folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file for its address that cannot be written.
+    #[error("cannot write {}", path.display())]
+    Announce {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Its server.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Making certificates.
+    #[error(transparent)]
+    Certs(#[from] fedreg_proto::certs::CertsError),
+    /// No runtime.
+    #[error("internal error: {0}")]
+    Bug(String),
+    /// Nobody answers at an address.
+    #[error("{0}")]
+    Unreachable(String),
+    /// A certificate was refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Config(_) => Exit::Usage,
+            Failure::Identity(error) => error.exit(),
+            Failure::Line(error) => error.exit(),
+            Failure::Store(error) => error.exit(),
+            Failure::Announce { .. } => Exit::CannotWrite,
+            Failure::Certs(error) => error.exit(),
+            Failure::Serve(_) | Failure::Bug(_) => Exit::Internal,
+            Failure::Unreachable(_) => Exit::Unreachable,
+            Failure::Refused(_) => Exit::Refused,
+        }
+    }
+}
+
+/// What the coordinator serves.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its configuration.
+    pub config: Config,
+    /// The study.
+    pub study: Arc<Study>,
+    /// Whether to serve the next run after one has ended.
+    pub keep: bool,
+    /// File that is given the address, once there is one.
+    pub announce: Option<PathBuf>,
+}
+
+/// Serves until the run has ended, or for ever; gives the code of the last run.
+///
+/// # Errors
+/// It cannot serve.
+pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit, Failure> {
+    let Job { config, study, .. } = job;
+    let identity = Identity::load(&config.tls.files())?;
+    identity.check_own_name(&study.coordinator.certificate)?;
+    for warning in identity.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let mut store = Store::open(&config.state)?;
+    // Its own name is let in too: `coordinator status` shows the coordinator's certificate.
+    let mut names: Vec<String> = study.parties.values().map(|terms| terms.certificate.clone()).collect();
+    names.push(study.coordinator.certificate.clone());
+    let listener = Listener::bind(&config.listen, &identity, &names).await?;
+    let address = listener.address();
+    tracing::info!("coordinating `{}` at {address}, study {}", study.id, study.digest());
+    if let Some(path) = &job.announce {
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, address.to_string())
+            .and_then(|()| std::fs::rename(&draft, path))
+            .map_err(|source| Failure::Announce {
+                path: path.clone(),
+                source,
+            })?;
+    }
+    let register = Register::new(study, fresh()?);
+    let (status, watched) = watch::channel(register.status());
+    let (callers, calls) = mpsc::channel(16);
+    let (close, closed) = oneshot::channel::<()>();
+    let server = tokio::spawn(edge::serve(listener, callers, watched, async {
+        let _ = closed.await;
+    }));
+    let mut desk = Desk {
+        job,
+        register,
+        lines: BTreeMap::new(),
+        lost: BTreeMap::new(),
+        store: &mut store,
+        status,
+        next: 0,
+    };
+    let exit = desk.run(calls, shutdown).await;
+    drop(desk);
+    let _ = close.send(());
+    match server.await {
+        Ok(served) => served?,
+        Err(panic) => return Err(Failure::Bug(format!("the server failed: {panic}"))),
+    }
+    exit
+}
+
+/// A run's identifier: random, so that no message of another run can pass for one of this.
+fn fresh() -> Result<RunId, Failure> {
+    let mut id = [0; 16];
+    match OsRng.try_fill_bytes(&mut id) {
+        Ok(()) => Ok(RunId(id)),
+        Err(error) => Err(Failure::Bug(format!("the system gives no randomness: {error}"))),
+    }
+}
+
+struct Desk<'a> {
+    job: &'a Job,
+    register: Register,
+    /// The line of each party that is there, by its number.
+    lines: BTreeMap<Role, (u64, mpsc::Sender<CoordinatorEvent>)>,
+    /// Since when a party's line is lost.
+    lost: BTreeMap<Role, Instant>,
+    store: &'a mut Store,
+    status: watch::Sender<fedreg_proto::register::StatusReply>,
+    next: u64,
+}
+
+/// What a line brings; nothing when it is gone.
+type Heard = (Role, u64, Option<PartyEvent>);
+
+impl Desk<'_> {
+    async fn run(
+        &mut self,
+        mut calls: mpsc::Receiver<Caller>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<Exit, Failure> {
+        let (heard, mut hear) = mpsc::channel::<Heard>(64);
+        let wait = Duration::from_secs(self.job.config.wait);
+        let mut until: Option<Instant> = None;
+        let mut interrupted = false;
+        tokio::pin!(shutdown);
+        loop {
+            if let Some(exit) = self.register.verdict() {
+                let over = until.get_or_insert_with(|| {
+                    tracing::info!("the run has ended with code {}", exit.code());
+                    Instant::now() + FAREWELL
+                });
+                if self.lines.is_empty() || Instant::now() >= *over {
+                    if !self.job.keep || interrupted {
+                        return Ok(exit);
+                    }
+                    self.register = Register::new(&self.job.study, fresh()?);
+                    self.lines.clear();
+                    self.lost.clear();
+                    until = None;
+                    self.publish();
+                }
+            }
+            let deadline = self
+                .lost
+                .values()
+                .map(|since| *since + wait)
+                .chain(until)
+                .min()
+                .map(tokio::time::Instant::from_std);
+            tokio::select! {
+                Some(caller) = calls.recv() => self.open(caller, &heard),
+                Some((role, number, event)) = hear.recv() => self.heard(role, number, event),
+                () = sleep_until(deadline), if deadline.is_some() => {
+                    let late: Vec<Role> = self
+                        .lost
+                        .iter()
+                        .filter(|(_, since)| since.elapsed() >= wait)
+                        .map(|(role, _)| *role)
+                        .collect();
+                    for role in late {
+                        self.lost.remove(&role);
+                        let say = self.register.give_up(role, self.job.config.wait);
+                        self.say(say);
+                    }
+                }
+                () = &mut shutdown, if !interrupted => {
+                    interrupted = true;
+                    let say = self.register.interrupt();
+                    if self.register.verdict().is_none() {
+                        return Ok(Exit::Interrupted);
+                    }
+                    self.say(say);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, caller: Caller, heard: &mpsc::Sender<Heard>) {
+        let Caller { name, mut hear, say } = caller;
+        let role = self
+            .job
+            .study
+            .parties
+            .iter()
+            .find(|(_, terms)| terms.certificate == name)
+            .map(|(role, _)| *role);
+        let Some(role) = role else {
+            tracing::warn!("`{name}` joined, but has no part in the study");
+            return;
+        };
+        self.next += 1;
+        let number = self.next;
+        self.store.line(role, true);
+        tracing::info!("{role} opened a line");
+        self.lines.insert(role, (number, say));
+        self.lost.remove(&role);
+        let heard = heard.clone();
+        tokio::spawn(async move {
+            while let Some(event) = hear.recv().await {
+                if heard.send((role, number, Some(event))).await.is_err() {
+                    return;
+                }
+            }
+            let _ = heard.send((role, number, None)).await;
+        });
+    }
+
+    fn heard(&mut self, role: Role, number: u64, event: Option<PartyEvent>) {
+        // A line that was replaced by a newer one has nothing to say any more.
+        if self.lines.get(&role).is_none_or(|(current, _)| *current != number) {
+            return;
+        }
+        let say = match event {
+            Some(event) => {
+                self.store.said(role, &event);
+                match &event {
+                    PartyEvent::Progress(progress) => tracing::debug!(
+                        role = role.name(),
+                        phase = progress.phase,
+                        round = progress.round,
+                        certificate = progress.certificate,
+                        bytes_sent = progress.bytes_sent,
+                    ),
+                    PartyEvent::Abort(notice) => {
+                        tracing::warn!("{role} ended the run: {} ({})", notice.sentence, notice.exit.code());
+                    }
+                    other => tracing::info!("{role}: {}", describe(other)),
+                }
+                self.register.take(role, event)
+            }
+            None => {
+                self.store.line(role, false);
+                self.lines.remove(&role);
+                let say = self.register.lost(role);
+                if !say.is_empty() {
+                    tracing::warn!("the line to {role} is lost");
+                }
+                if self.register.run().is_some() && self.register.verdict().is_none() && !say.is_empty() {
+                    self.lost.insert(role, Instant::now());
+                }
+                say
+            }
+        };
+        self.say(say);
+    }
+
+    fn say(&mut self, say: Vec<Say>) {
+        for (role, event) in say {
+            let Some((_, line)) = self.lines.get(&role) else {
+                continue;
+            };
+            self.store.told(role, &event);
+            // A party that reads nothing for so long that its queue is full is as good as lost; its own line will show.
+            if line.try_send(event).is_err() {
+                tracing::warn!("{role} does not take what it is told");
+            }
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        self.status.send_replace(self.register.status());
+    }
+}
+
+fn describe(event: &PartyEvent) -> &'static str {
+    match event {
+        PartyEvent::Join { .. } => "joined",
+        PartyEvent::Ready => "has read its data",
+        PartyEvent::Progress(_) => "goes on",
+        PartyEvent::Abort(_) => "ended the run",
+        PartyEvent::Done(_) => "is done",
+    }
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,102 @@
+//! Who gets which columns.
+
+use crate::Failure;
+
+/// The columns of both parties.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Split {
+    pub(crate) alice: Vec<String>,
+    pub(crate) bob: Vec<String>,
+}
+
+/// Splits a header between the parties; what neither is given is halved between those without a list.
+pub(crate) fn split(
+    header: &[String],
+    taken: &[&str],
+    alice: Option<&str>,
+    bob: Option<&str>,
+) -> Result<Split, Failure> {
+    let alice = alice.map(|list| parse(list, "--alice")).transpose()?;
+    let bob = bob.map(|list| parse(list, "--bob")).transpose()?;
+    let named: Vec<&String> = alice.iter().chain(&bob).flatten().collect();
+    let free: Vec<String> = header
+        .iter()
+        .filter(|name| !taken.contains(&name.as_str()) && !named.contains(name))
+        .cloned()
+        .collect();
+    let split = match (alice, bob) {
+        (Some(alice), Some(bob)) => Split { alice, bob },
+        (Some(alice), None) => Split { alice, bob: free },
+        (None, Some(bob)) => Split { alice: free, bob },
+        (None, None) => {
+            let (alice, bob) = free.split_at(free.len().div_ceil(2));
+            Split {
+                alice: alice.to_vec(),
+                bob: bob.to_vec(),
+            }
+        }
+    };
+    match (split.alice.is_empty(), split.bob.is_empty()) {
+        (false, false) => Ok(split),
+        _ => Err(Failure::usage(
+            "each party needs at least one column: give them with --alice and --bob",
+        )),
+    }
+}
+
+/// A comma-separated list of names, quoted as in CSV.
+fn parse(list: &str, flag: &str) -> Result<Vec<String>, Failure> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .trim(csv::Trim::All)
+        .from_reader(list.as_bytes());
+    let record = match reader.records().next() {
+        Some(Ok(record)) => record,
+        Some(Err(error)) => return Err(Failure::usage(format!("{flag}: {error}"))),
+        None => csv::StringRecord::new(),
+    };
+    if record.is_empty() || record.iter().any(str::is_empty) {
+        return Err(Failure::usage(format!("{flag}: `{list}` holds an empty name")));
+    }
+    Ok(record.iter().map(str::to_string).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Vec<String> {
+        ["id", "a", "b", "c", "y"].map(String::from).to_vec()
+    }
+
+    fn names(alice: Option<&str>, bob: Option<&str>) -> (String, String) {
+        let split = split(&header(), &["id", "y"], alice, bob)
+            .map_err(|failure| failure.error)
+            .unwrap();
+        (split.alice.join(" "), split.bob.join(" "))
+    }
+
+    #[test]
+    fn what_nobody_is_given_is_shared_out() {
+        assert_eq!(names(None, None), ("a b".to_string(), "c".to_string()));
+        assert_eq!(names(Some("b"), None), ("b".to_string(), "a c".to_string()));
+        assert_eq!(names(None, Some("a")), ("b c".to_string(), "a".to_string()));
+        assert_eq!(names(Some("a"), Some("c")), ("a".to_string(), "c".to_string()));
+    }
+
+    #[test]
+    fn odd_names_are_quoted_as_in_csv() {
+        let list = parse("age, \"weight, kg\",\"say \"\"x\"\"\"", "--alice")
+            .map_err(|failure| failure.error)
+            .unwrap();
+        assert_eq!(list, ["age", "weight, kg", "say \"x\""]);
+    }
+
+    #[test]
+    fn a_party_without_columns_is_refused() {
+        let header = ["y".to_string(), "a".to_string()];
+        assert!(split(&header, &["y"], Some("a"), None).is_err());
+        assert!(parse("a,,b", "--bob").is_err());
+        assert!(parse("", "--bob").is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! The roles as processes of their own.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+
+use crate::Failure;
+
+/// The hidden first argument that turns the demo into a role.
+pub(crate) const ROLE: &str = "--role";
+
+/// How often a file is looked for that a process writes when it is ready.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A role that runs.
+pub(crate) struct Process {
+    pub(crate) role: Role,
+    child: Child,
+    /// The process ends as by an interrupt when this closes: no role outlives the demo, however the demo ends.
+    _leash: Option<ChildStdin>,
+    log: PathBuf,
+    exit: Option<Exit>,
+}
+
+impl Process {
+    /// Starts a role; its log goes to a file, and its standard output nowhere, as its report is written anyway.
+    pub(crate) fn start(role: Role, arguments: &[&str], log: &Path) -> Result<Process, Failure> {
+        let start = || -> anyhow::Result<Process> {
+            let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+            let program = std::env::current_exe().context("the demo does not know its own file")?;
+            let mut child = Command::new(program)
+                .args([ROLE, role.name()])
+                .args(arguments)
+                .args(["--leash", "--log", "text"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(file)
+                .spawn()
+                .with_context(|| format!("cannot start {role}"))?;
+            Ok(Process {
+                role,
+                _leash: child.stdin.take(),
+                child,
+                log: log.to_path_buf(),
+                exit: None,
+            })
+        };
+        start().map_err(|error| Failure::new(Exit::Internal, error))
+    }
+
+    /// The address that the process writes once it listens.
+    pub(crate) fn address(&mut self, file: &Path) -> Result<String, Failure> {
+        loop {
+            if let Ok(address) = fs::read_to_string(file) {
+                return Ok(address);
+            }
+            if let Some(exit) = self.ended()? {
+                return Err(Failure::new(exit, anyhow::anyhow!(self.last_words())));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The code with which the process ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<Exit>, Failure> {
+        if self.exit.is_none() {
+            let status = self
+                .child
+                .try_wait()
+                .with_context(|| format!("cannot wait for {}", self.role))
+                .map_err(|error| Failure::new(Exit::Internal, error))?;
+            self.exit = status.map(|status| {
+                let code = status.code().and_then(|code| u8::try_from(code).ok());
+                // No code means a signal, of which the process could say nothing.
+                code.map_or(Exit::Interrupted, Exit::from_code)
+            });
+        }
+        Ok(self.exit)
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn wait(&mut self) -> Result<Exit, Failure> {
+        loop {
+            if let Some(exit) = self.ended()? {
+                return Ok(exit);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Why the process ended, as it said itself.
+    pub(crate) fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let own = format!("{}: ", self.role);
+        let said = log.lines().rev().find(|line| line.starts_with(&own));
+        match (said, self.exit) {
+            (Some(line), _) => line.to_string(),
+            (None, Some(exit)) => format!("{own}{}; see {}", exit.advice(), self.log.display()),
+            (None, None) => format!("{own}see {}", self.log.display()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if matches!(self.ended(), Ok(None)) {
+            // Only when the demo itself fails; whoever is killed has nothing left to say.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

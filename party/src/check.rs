@@ -1,0 +1,353 @@
+//! What a run would do and disclose, without opening a connection.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use fedreg_common::glm::Family;
+use fedreg_common::id::Role;
+use fedreg_common::privacy::release::Declaration;
+use fedreg_common::study::{Acceleration, Lambda, Study};
+use serde::Serialize;
+
+use crate::config::{Config, read_study};
+use crate::output::Folder;
+use crate::service::{self, Failure};
+use crate::store::Store;
+
+/// How the outcome of a check is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CheckFormat {
+    /// For people
+    #[default]
+    Text,
+    /// With stable names
+    Json,
+}
+
+impl CheckFormat {
+    /// The outcome in this format.
+    pub fn render(self, checked: &Checked) -> String {
+        match self {
+            CheckFormat::Text => checked.text(),
+            CheckFormat::Json => {
+                let mut text = serde_json::to_string_pretty(checked).unwrap_or_default();
+                text.push('\n');
+                text
+            }
+        }
+    }
+}
+
+/// A configuration that was found sound, and what a run with it would disclose.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Checked {
+    /// As whom.
+    pub role: Role,
+    /// The study's id.
+    pub study: String,
+    /// Its digest: the other party must see the same.
+    pub study_digest: String,
+    /// The family of the model.
+    pub family: Family,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Terms of this party's block; the intercept is one.
+    pub terms: Vec<String>,
+    /// Certificate in use.
+    pub certificate: Vec<String>,
+    /// Where the other party is met.
+    pub line: String,
+    /// What would leave, in the order of the study's declarations.
+    pub leaves: Vec<Leaving>,
+    /// Predicted rounds, over all fits; `None` where nobody can tell.
+    pub predicted_rounds: Option<u64>,
+    /// Most rounds of one fit that study and policy allow.
+    pub round_limit: u32,
+    /// Fits in the run: values of lambda, and those again for each fold.
+    pub fits: u64,
+    /// Predicted bytes of messages that would leave.
+    pub predicted_bytes: Option<u64>,
+    /// What the policy forbids, and what follows.
+    pub policy: Vec<String>,
+}
+
+/// One kind of value that would leave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Leaving {
+    /// The declaration's name.
+    pub what: &'static str,
+    /// How much of it.
+    pub amount: String,
+    /// What the peer can learn from it.
+    pub reveals: &'static str,
+}
+
+/// Checks study, configuration, data, certificates, policy and folders.
+///
+/// # Errors
+/// The first thing that a run would fail on here.
+pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
+    let study = Arc::new(read_study(&config.study)?);
+    let identity = service::identity(role, config, &study)?;
+    if let Some(out) = out {
+        Folder::prepare(out)?;
+    }
+    drop(Store::open(&config.state)?);
+    let table = service::read_table(role, config, &study)?;
+    let rows = table.prepared.rows() as u64;
+    let mut terms = table.prepared.term_names();
+    let intercept = study.model.intercept && role == Role::Alice;
+    if intercept {
+        terms.insert(0, fedreg_common::report::INTERCEPT.to_string());
+    }
+    let forecast = Forecast::new(role, config, &study, rows, terms.len() as u64);
+    Ok(Checked {
+        role,
+        study: study.id.clone(),
+        study_digest: study.digest().to_string(),
+        family: study.model.family,
+        rows,
+        certificate: identity.facts().names.clone(),
+        line: match (&config.listen, &config.connect) {
+            (Some(address), _) => format!("listens at {address} for {}", role.partner()),
+            (_, Some(address)) => format!("connects to {} at {address}", role.partner()),
+            _ => String::new(),
+        },
+        leaves: forecast.leaves(),
+        predicted_rounds: forecast.rounds(),
+        round_limit: forecast.limit,
+        fits: forecast.fits,
+        predicted_bytes: forecast.bytes(),
+        policy: forecast.policy(),
+        terms,
+    })
+}
+
+impl Checked {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} can take part in `{}`\n\n  study digest   {}\n  family         {}\n  rows           {}\n  columns        {}: {}\n  certificate    {}\n  line           {}\n\nWhat would leave {}\n",
+            self.role,
+            self.study,
+            self.study_digest,
+            self.family,
+            self.rows,
+            self.terms.len(),
+            self.terms.join(", "),
+            self.certificate.join(", "),
+            self.line,
+            self.role,
+        );
+        let width = self.leaves.iter().map(|leaving| leaving.what.len()).max().unwrap_or(0);
+        for leaving in &self.leaves {
+            text.push_str(&format!("  {:width$}  {}\n", leaving.what, leaving.amount));
+            text.push_str(&format!("  {:width$}  {}\n", "", leaving.reveals));
+        }
+        let fits = match self.fits {
+            1 => String::new(),
+            fits => format!(" over {fits} fits"),
+        };
+        text.push_str(&match (self.predicted_rounds, self.predicted_bytes) {
+            (Some(rounds), Some(bytes)) => format!(
+                "\nPredicted: about {rounds} rounds{fits} and {} sent; at most {} rounds a fit\n",
+                size(bytes),
+                self.round_limit
+            ),
+            _ => format!(
+                "\nPredicted: hundreds to thousands of rounds{fits}; at most {} rounds a fit\n",
+                self.round_limit
+            ),
+        });
+        for line in &self.policy {
+            text.push_str(&format!("Policy: {line}\n"));
+        }
+        text.push_str("No connection was opened, and nothing has left.\n");
+        text
+    }
+}
+
+/// A number of bytes for people.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+struct Forecast<'a> {
+    role: Role,
+    config: &'a Config,
+    study: &'a Study,
+    rows: u64,
+    own: u64,
+    peer: u64,
+    limit: u32,
+    fits: u64,
+}
+
+impl<'a> Forecast<'a> {
+    fn new(role: Role, config: &'a Config, study: &'a Study, rows: u64, own: u64) -> Self {
+        // Of the peer's block only the study is known: its columns, which categorical ones make more of.
+        let peer = study
+            .parties
+            .get(&role.partner())
+            .map_or(0, |terms| terms.columns.len() as u64);
+        let peer = peer.max(1) + u64::from(study.model.intercept && role == Role::Bob);
+        let limit = study.fit.round_limit();
+        let lambdas = match study.penalty.as_ref().map(|penalty| &penalty.lambda) {
+            None | Some(Lambda::One(_)) => 1,
+            Some(Lambda::Many(list)) => list.len() as u64,
+            Some(Lambda::Path(_)) => 100,
+        };
+        let folds = study.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
+        Forecast {
+            role,
+            config,
+            study,
+            rows,
+            own,
+            peer,
+            limit: config.policy.max_rounds.map_or(limit, |most| most.min(limit)),
+            fits: lambdas * (1 + u64::from(folds)),
+        }
+    }
+
+    fn basis(&self) -> bool {
+        let sends = self.study.inference.sender == self.role;
+        let limited = sends && self.config.policy.max_disclosure.is_some_and(|most| most < 1.0);
+        self.study.uses_basis() && self.config.policy.allow_basis && !limited
+    }
+
+    /// Whether messages of the fit have one value a basis column in place of one a row.
+    fn tables(&self) -> bool {
+        self.study.uses_tables() && self.basis()
+    }
+
+    /// Rounds of all fits: the accelerated method needs about as many as the smaller block has columns, a few more
+    /// where weights change with the fit; a warm start saves about half.
+    fn rounds(&self) -> Option<u64> {
+        if self.study.fit.acceleration == Acceleration::None {
+            return None;
+        }
+        let smaller = self.own.min(self.peer);
+        let one = match self.study.model.family {
+            Family::Gaussian => smaller + 3,
+            _ => smaller + smaller / 4 + 6,
+        };
+        let later = (one / 2).max(3);
+        Some((one + (self.fits - 1) * later).min(u64::from(self.limit) * self.fits))
+    }
+
+    fn vector(&self) -> u64 {
+        match self.tables() {
+            false => 8 * self.rows,
+            true if self.study.inference.sender == self.role => 8 * self.own,
+            true => 8 * self.peer,
+        }
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        let mut bytes = self.rounds()? * (self.vector() + 200);
+        if self.basis() {
+            bytes += match self.study.inference.sender == self.role {
+                true => 8 * self.rows * self.own,
+                false => 8 * (self.peer * self.peer + 2 * self.peer),
+            };
+        }
+        Some(bytes)
+    }
+
+    fn leaves(&self) -> Vec<Leaving> {
+        self.study
+            .disclosures(self.role)
+            .declared()
+            .iter()
+            .filter(|declaration| {
+                !matches!(declaration, Declaration::Basis | Declaration::ProjectionTable) || self.basis()
+            })
+            .map(|declaration| self.leaving(*declaration))
+            .collect()
+    }
+
+    fn leaving(&self, declaration: Declaration) -> Leaving {
+        let (rows, own, peer) = (self.rows, self.own, self.peer);
+        let name = self.role.partner();
+        let rounds = match self.rounds() {
+            Some(rounds) => format!("about {rounds}"),
+            None => format!("up to {}", u64::from(self.limit) * self.fits),
+        };
+        let (amount, reveals) = match declaration {
+            Declaration::PartialPrediction if self.tables() => (
+                format!("{rounds} vectors with one value a basis column"),
+                "combinations of the columns, beside the basis nothing new",
+            ),
+            Declaration::PartialPrediction => (
+                format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
+                "after as many rounds as there are columns, their span; columns of zeros and ones outright",
+            ),
+            Declaration::Summary => (
+                "a few numbers a message".to_string(),
+                "gradients, changes, penalty, the fit's statistics",
+            ),
+            Declaration::Outcome => (format!("one vector of {rows} values"), "the outcome of every row"),
+            Declaration::Weights => (format!("one vector of {rows} values"), "the weight of every row"),
+            Declaration::Basis => (
+                format!("{rows} x {own} values, {}", size(8 * rows * own)),
+                "the span of the columns, in full",
+            ),
+            Declaration::ProjectionTable => (
+                format!("a table of about {peer} x {peer}"),
+                "how the columns relate to the other party's",
+            ),
+            Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Coefficients => (
+                format!("{own} rows of the coefficient table"),
+                "the estimates with their standard errors",
+            ),
+            Declaration::Prediction => (
+                format!("only when predicting: one value a new row, to {name}"),
+                "this party's part of each score",
+            ),
+            Declaration::BatchEstimate => (String::new(), "estimates of batches"),
+        };
+        Leaving {
+            what: declaration.name(),
+            amount,
+            reveals,
+        }
+    }
+
+    fn policy(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let policy = &self.config.policy;
+        if self.study.uses_basis() && !self.basis() {
+            lines.push(match policy.allow_basis {
+                false => "the projection exchange is forbidden: standard errors will be NA".to_string(),
+                true => "the projection exchange would exceed max_disclosure: standard errors will be NA".to_string(),
+            });
+        }
+        if let Some(most) = policy.max_disclosure {
+            lines.push(format!(
+                "the run ends before {} could reconstruct more than {:.1} % of a column",
+                self.role.partner(),
+                100.0 * most
+            ));
+        }
+        if policy
+            .max_rounds
+            .is_some_and(|most| most < self.study.fit.round_limit())
+        {
+            lines.push(format!(
+                "at most {} rounds a fit, fewer than the study allows",
+                self.limit
+            ));
+        }
+        if let Some(least) = policy.min_rows {
+            lines.push(format!("at least {least} rows must take part"));
+        }
+        lines
+    }
+}

@@ -1,0 +1,340 @@
+//! The command lines of `alice`, `bob` and `worker`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+use fedreg_common::session::Abort;
+use fedreg_proto::certs_cli::{self, CertsCommand};
+use fedreg_proto::telemetry::{self, LogFormat};
+use std::io::IsTerminal;
+use tokio::sync::mpsc;
+
+use crate::check;
+use crate::config::{Config, Overrides, read_study};
+use crate::drive::Patience;
+use crate::output::{self, Format};
+use crate::service::{self, Failure, Job};
+
+/// Federated regression: this party's part.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+    /// How log lines on stderr look
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log: Log,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Log {
+    /// Readable on a terminal, JSON elsewhere
+    #[default]
+    Auto,
+    /// Readable lines
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Fit the study's model together with the other party
+    Fit(FitArguments),
+    /// Score new rows together with the other party
+    Predict(PredictArguments),
+    /// Check files, data, certificates and policy, and show what would leave; opens no connection
+    Check(CheckArguments),
+    /// Make, sign and show certificates
+    Certs(CertsCommand),
+}
+
+#[derive(Debug, Args)]
+struct FitArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Folder for report.json, .txt, .html, .csv and model.json
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Make the run's random choices repeatable; for rehearsals only
+    ///
+    /// The key of the row digests follows from it: whoever knows the seed can test guesses of ids.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    process: ProcessArguments,
+}
+
+#[derive(Debug, Args)]
+struct ProcessArguments {
+    /// File that gets the address listened at, once listening: for scripts, with port 0
+    #[arg(long, value_name = "FILE")]
+    announce: Option<PathBuf>,
+    /// End as by an interrupt when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
+}
+
+#[derive(Debug, Args)]
+struct PredictArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// This party's model file, as a fit leaves it
+    #[arg(long, value_name = "FILE", default_value = service::MODEL)]
+    model: PathBuf,
+    /// Folder for the scores, at the party that the study names
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Scale of the scores
+    #[arg(long, value_enum, default_value_t)]
+    scale: Scale,
+    #[command(flatten)]
+    process: ProcessArguments,
+}
+
+/// On which scale scores are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Scale {
+    /// That of the outcome: a mean, a probability or a rate
+    #[default]
+    Response,
+    /// That of the linear predictor
+    Link,
+}
+
+#[derive(Debug, Args)]
+struct CheckArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Folder that results would be written to
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: check::CheckFormat,
+}
+
+/// All that a party's binary does.
+pub fn main(role: Role) -> ExitCode {
+    run(role, std::env::args_os()).into()
+}
+
+/// Runs a party's command line, the program's name first; ends with the exit code for the shell.
+pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    if role == Role::Worker {
+        eprintln!("worker: robust regression over many sites is not in this version");
+        return Exit::Usage;
+    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let name = role.name();
+    let matches = Program::command()
+        .name(name)
+        .bin_name(name)
+        .try_get_matches_from(&arguments)
+        .and_then(|matches| Program::from_arg_matches(&matches));
+    let program = match matches {
+        Ok(program) => program,
+        Err(error) => {
+            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    telemetry::init(match program.log {
+        Log::Auto => LogFormat::Auto,
+        Log::Text => LogFormat::Text,
+        Log::Json => LogFormat::Json,
+    });
+    let call = call(name, &arguments);
+    let result = match program.command {
+        Command::Fit(arguments) => fit(role, arguments, call),
+        Command::Predict(arguments) => predict(role, &arguments),
+        Command::Check(arguments) => check(role, &arguments),
+        Command::Certs(command) => certs_cli::run(&command, &mut std::io::stdout())
+            .map(|()| Exit::Done)
+            .map_err(Failure::from),
+    };
+    result.unwrap_or_else(|failure| {
+        eprintln!("{name}: {}", service::chain(&failure));
+        failure.exit()
+    })
+}
+
+fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failure> {
+    let config = Config::load(role, &arguments.overrides)?;
+    if arguments.overrides.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
+    }
+    let study = Arc::new(read_study(&config.study)?);
+    let job = Job {
+        role,
+        patience: Patience {
+            wait: config.patience(),
+            ..Patience::default()
+        },
+        config,
+        study,
+        out: arguments.out,
+        announce: arguments.process.announce,
+        call,
+        seed: arguments.seed,
+        progress: std::io::stderr().is_terminal(),
+    };
+    let fitted = with_interrupts(role, arguments.process.leash, |stop, stopped| async move {
+        service::fit(&job, stop, stopped).await
+    })?;
+    output::print(&arguments.format.render(&fitted.report))?;
+    Ok(fitted.exit)
+}
+
+fn predict(role: Role, arguments: &PredictArguments) -> Result<Exit, Failure> {
+    let config = Config::load(role, &arguments.overrides)?;
+    if arguments.overrides.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
+    }
+    Err(Failure::Usage(format!(
+        "predicting with {} on the {:?} scale is not in this version",
+        arguments.model.display(),
+        arguments.scale
+    )))
+}
+
+fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
+    let config = Config::load(role, &arguments.overrides)?;
+    if arguments.overrides.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
+    }
+    let checked = check::check(role, &config, arguments.out.as_deref())?;
+    output::print(&arguments.format.render(&checked))?;
+    Ok(Exit::Done)
+}
+
+/// Runs something on a runtime of its own, with the user's interrupts as reasons to stop.
+fn with_interrupts<T, F>(
+    role: Role,
+    leash: bool,
+    work: impl FnOnce(mpsc::Sender<Abort>, mpsc::Receiver<Abort>) -> F,
+) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Abort::Bug(format!("no runtime: {error}")))?;
+    let (stop, stopped) = mpsc::channel(8);
+    let result = runtime.block_on(async {
+        let interrupts = stop.clone();
+        tokio::spawn(async move {
+            let mut before = false;
+            while interrupted().await {
+                if before {
+                    // Twice means now, whatever is still to be said.
+                    std::process::exit(i32::from(Exit::Interrupted.code()));
+                }
+                before = true;
+                let _ = interrupts.send(Abort::Interrupted(role)).await;
+            }
+        });
+        if leash {
+            hold(role, stop.clone());
+        }
+        work(stop, stopped).await
+    });
+    // A step that is still being computed must not hold the process.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}
+
+/// Waits for SIGINT or SIGTERM; false where signals cannot be had.
+async fn interrupted() -> bool {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+            return tokio::signal::ctrl_c().await.is_ok();
+        };
+        tokio::select! {
+            _ = terminate.recv() => true,
+            pressed = tokio::signal::ctrl_c() => pressed.is_ok(),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        tokio::signal::ctrl_c().await.is_ok()
+    }
+}
+
+/// Stops the run when standard input ends: a process that was started by another must not outlive it.
+fn hold(role: Role, stop: mpsc::Sender<Abort>) {
+    // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+        let _ = stop.blocking_send(Abort::Interrupted(role));
+    });
+}
+
+/// The command line as R prints a call.
+fn call(name: &str, arguments: &[OsString]) -> String {
+    let mut call = name.to_string();
+    for argument in arguments.iter().skip(1) {
+        let argument = argument.to_string_lossy();
+        let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
+        call.push(' ');
+        match !argument.is_empty() && argument.chars().all(plain) {
+            true => call.push_str(&argument),
+            false => call.push_str(&format!("'{}'", argument.replace('\'', "'\\''"))),
+        }
+    }
+    call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(line: &str) -> Exit {
+        run(
+            Role::Alice,
+            std::iter::once("alice").chain(line.split(' ')).map(OsString::from),
+        )
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_errors_have_code_2_and_help_has_code_0() {
+        assert_eq!(exit("fit --max-round 3"), Exit::Usage);
+        assert_eq!(exit("fit --listen 127.0.0.1:0 --connect 127.0.0.1:1"), Exit::Usage);
+        assert_eq!(exit("fit --config /nowhere/alice.toml"), Exit::Usage);
+        assert_eq!(exit("check --help"), Exit::Done);
+        assert_eq!(run(Role::Worker, ["worker".into()]), Exit::Usage);
+    }
+
+    #[test]
+    fn a_call_is_quoted_where_a_shell_would_need_it() {
+        let call = call(
+            "alice",
+            &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()],
+        );
+        assert_eq!(call, "alice fit --data 'my file.csv'");
+    }
+}

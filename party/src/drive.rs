@@ -1,0 +1,540 @@
+//! Moves the messages of a session over a line that may break.
+//!
+//! The driver owns time: back-off, silence, deadlines. It names no message field and takes no decision of the protocol;
+//! what may be sent, and again, is the session's business.
+//!
+//! A line that was lost is opened again and nothing is computed twice. On every line the dialling side speaks first: on
+//! a fresh one with its last message, to which the listening side answers. Whichever of two messages was lost, that one
+//! repeat brings out the answer, and no repeat begets another.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use fedreg_common::id::Role;
+use fedreg_common::session::{Abort, PeerFault, Session, Turn};
+use fedreg_proto::link::{Event, Notice, OpenError};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+#[cfg(test)]
+mod tests;
+
+/// One end of the line between two parties.
+pub trait Link: Send {
+    /// What goes out.
+    type Outbound: Send;
+    /// What comes in.
+    type Inbound: Send;
+
+    /// Opens the line, or opens it again after dropping the old one: one attempt when dialling, waiting for the peer
+    /// when listening. Cancel safe.
+    fn open(&mut self) -> impl Future<Output = Result<(), OpenError>> + Send;
+
+    /// Hands a message over without waiting; dropped when the line is lost.
+    fn send(&mut self, message: Self::Outbound);
+
+    /// The next thing that comes in. Cancel safe. A lost line stays lost until it is opened.
+    fn recv(&mut self) -> impl Future<Output = Event<Self::Inbound>> + Send;
+
+    /// Tells the peer why the run ends, after everything handed over.
+    fn abort(&mut self, notice: Notice);
+
+    /// Says that we have all that we need, after everything handed over.
+    fn bye(&mut self);
+
+    /// Closes in good order, once everything handed over is written.
+    fn close(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Bytes of messages written so far.
+    fn bytes_sent(&self) -> u64;
+}
+
+/// Who talks to whom, for decisions and for sentences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends {
+    /// Our role.
+    pub own: Role,
+    /// The other's.
+    pub peer: Role,
+    /// Where the peer is dialled; `None` when it dials us.
+    pub dials: Option<String>,
+    /// Where we listen, if we do.
+    pub listens: Option<String>,
+}
+
+impl Ends {
+    fn place(&self) -> String {
+        match (&self.dials, &self.listens) {
+            (Some(address), _) => format!("at {address}"),
+            (None, Some(address)) => format!("to dial {address}"),
+            (None, None) => "to dial".to_string(),
+        }
+    }
+}
+
+/// How long the driver waits for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Without any sign of life from the peer, until the run ends.
+    pub wait: Duration,
+    /// Without any sign of life on an open line, until the line counts as lost.
+    pub silence: Duration,
+    /// For the peer's goodbye, once our own result is there.
+    pub linger: Duration,
+    /// Between the first two attempts to dial; doubled after each.
+    pub backoff: Duration,
+    /// Largest time between attempts.
+    pub backoff_limit: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            wait: Duration::from_secs(600),
+            silence: Duration::from_secs(30),
+            linger: Duration::from_secs(10),
+            backoff: Duration::from_millis(200),
+            backoff_limit: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A session that came to its end.
+#[derive(Debug)]
+pub struct Driven<S: Session> {
+    /// The session.
+    pub session: S,
+    /// What it yielded.
+    pub output: S::Output,
+    /// Time spent computing.
+    pub solve: Duration,
+    /// Time spent sending and waiting.
+    pub exchange: Duration,
+    /// How often the line was opened again.
+    pub reopened: u32,
+    /// Whether the peer confirmed that it has our last message.
+    pub confirmed: bool,
+}
+
+/// Runs a session to its end.
+///
+/// `stop` ends the run from outside: the user's interrupt, or an abort that the coordinator relays. `watch` sees the
+/// session and the bytes sent after every turn.
+///
+/// # Errors
+/// Why the session ended without a result. The peer has been told where the line was open.
+pub async fn drive<S, L, W>(
+    session: S,
+    link: &mut L,
+    ends: &Ends,
+    patience: &Patience,
+    stop: &mut mpsc::Receiver<Abort>,
+    mut watch: W,
+) -> Result<Driven<S>, Abort>
+where
+    S: Session + Send + 'static,
+    S::Inbound: Send + 'static,
+    S::Outbound: Send + 'static,
+    S::Output: Send + 'static,
+    L: Link<Outbound = S::Outbound, Inbound = S::Inbound>,
+    W: FnMut(&S, u64),
+{
+    let now = Instant::now();
+    let mut driver = Driver {
+        link,
+        ends,
+        patience,
+        stop,
+        open: false,
+        opened: 0,
+        may_speak: false,
+        goodbye: false,
+        heard: now,
+        since: now,
+        retry: None,
+        backoff: patience.backoff,
+        solve: Duration::ZERO,
+    };
+    let ended = driver.run(session, &mut watch).await;
+    match ended {
+        Ok((session, output, confirmed)) => Ok(Driven {
+            session,
+            output,
+            solve: driver.solve,
+            exchange: now.elapsed().saturating_sub(driver.solve),
+            reopened: driver.opened.saturating_sub(1),
+            confirmed,
+        }),
+        Err(abort) => {
+            driver.part(&abort).await;
+            Err(abort)
+        }
+    }
+}
+
+/// The notice that tells the others of an abort.
+pub fn notice(abort: &Abort, own: Role) -> Notice {
+    Notice {
+        exit: abort.exit(),
+        sentence: abort.sentence_for_peer(own),
+    }
+}
+
+struct Driver<'a, L> {
+    link: &'a mut L,
+    ends: &'a Ends,
+    patience: &'a Patience,
+    stop: &'a mut mpsc::Receiver<Abort>,
+    open: bool,
+    opened: u32,
+    /// Whether it is our turn to speak on this line: the dialling side speaks first on every line.
+    may_speak: bool,
+    /// Whether the peer has said that it has all it needs.
+    goodbye: bool,
+    /// The last sign of life from the peer.
+    heard: Instant,
+    /// When this line was opened.
+    since: Instant,
+    retry: Option<Instant>,
+    backoff: Duration,
+    solve: Duration,
+}
+
+/// What a driver hears: an event, or that the line is open.
+enum Heard<M> {
+    Opened,
+    Message(M),
+    Bye,
+    Nothing,
+}
+
+impl<L: Link> Driver<'_, L> {
+    async fn run<S, W>(&mut self, session: S, watch: &mut W) -> Result<(S, S::Output, bool), Abort>
+    where
+        S: Session<Outbound = L::Outbound, Inbound = L::Inbound> + Send + 'static,
+        S::Inbound: Send + 'static,
+        S::Outbound: Send + 'static,
+        S::Output: Send + 'static,
+        W: FnMut(&S, u64),
+    {
+        let (mut session, mut turn) = self.compute(session, |session| session.start()).await?;
+        loop {
+            watch(&session, self.link.bytes_sent());
+            match turn {
+                Turn::Wait => {}
+                Turn::Send(message) => self.say(message),
+                Turn::FinishAndSend { output, last } => {
+                    self.say(last);
+                    let (session, confirmed) = self.drain(session, true).await?;
+                    return Ok((session, output, confirmed));
+                }
+                Turn::Finish(output) => {
+                    let (session, confirmed) = self.drain(session, false).await?;
+                    return Ok((session, output, confirmed));
+                }
+            }
+            let message = self.next(&session).await?;
+            (session, turn) = self.compute(session, move |session| session.receive(message)).await?;
+        }
+    }
+
+    /// What cannot be said now is said on the next line: the session keeps its last message.
+    fn say(&mut self, message: L::Outbound) {
+        if self.open && self.may_speak {
+            self.link.send(message);
+        }
+    }
+
+    /// The next message, on this line or on one opened for it.
+    async fn next<S>(&mut self, session: &S) -> Result<S::Inbound, Abort>
+    where
+        S: Session<Outbound = L::Outbound, Inbound = L::Inbound>,
+    {
+        loop {
+            match self.event().await? {
+                Heard::Opened if self.may_speak => {
+                    if let Some(last) = session.resend() {
+                        self.link.send(last);
+                    }
+                }
+                Heard::Opened | Heard::Nothing => {}
+                Heard::Message(message) => return Ok(message),
+                Heard::Bye => {
+                    return Err(Abort::Peer {
+                        peer: self.ends.peer,
+                        fault: PeerFault::Kind {
+                            came: "a goodbye",
+                            expected: "a message",
+                        },
+                    });
+                }
+            }
+        }
+    }
+
+    /// Runs a step of the session beside the line, which is kept open meanwhile.
+    ///
+    /// A message that comes while we compute can only repeat the one that we are answering, so it is dropped: the
+    /// answer under way is the answer to the repeat too.
+    async fn compute<S, F>(&mut self, session: S, step: F) -> Result<(S, Turn<S::Outbound, S::Output>), Abort>
+    where
+        S: Session<Outbound = L::Outbound, Inbound = L::Inbound> + Send + 'static,
+        S::Outbound: Send + 'static,
+        S::Output: Send + 'static,
+        F: FnOnce(&mut S) -> Result<Turn<S::Outbound, S::Output>, Abort> + Send + 'static,
+    {
+        let begun = Instant::now();
+        let mut task = tokio::task::spawn_blocking(move || {
+            let mut session = session;
+            let turn = step(&mut session);
+            (session, turn)
+        });
+        loop {
+            // The first opening belongs to `next`, which knows what to say on it.
+            let listening = self.opened > 0 && !self.goodbye;
+            tokio::select! {
+                biased;
+                done = &mut task => {
+                    self.solve += begun.elapsed();
+                    return match done {
+                        Ok((session, turn)) => Ok((session, turn?)),
+                        Err(panic) => Err(Abort::Bug(describe_panic(panic))),
+                    };
+                }
+                heard = self.meanwhile(listening) => match heard? {
+                    Heard::Message(_) => tracing::debug!("{} repeated a message that is being answered", self.ends.peer),
+                    Heard::Bye => self.goodbye = true,
+                    Heard::Opened | Heard::Nothing => {}
+                },
+            }
+        }
+    }
+
+    async fn meanwhile<M>(&mut self, listening: bool) -> Result<Heard<M>, Abort>
+    where
+        L: Link<Inbound = M>,
+    {
+        match listening {
+            true => self.event().await,
+            false => Err(stopped(self.stop).await),
+        }
+    }
+
+    /// Stays until the peer has said goodbye: returning at once could take our last message with it.
+    async fn drain<S>(&mut self, session: S, mut pending: bool) -> Result<(S, bool), Abort>
+    where
+        S: Session<Outbound = L::Outbound, Inbound = L::Inbound> + Send + 'static,
+        S::Inbound: Send + 'static,
+        S::Outbound: Send + 'static,
+        S::Output: Send + 'static,
+    {
+        let mut session = session;
+        self.heard = Instant::now();
+        let mut said = self.open && (self.may_speak || !pending);
+        if said {
+            self.link.bye();
+        }
+        while !self.goodbye {
+            let left = self.patience.linger.saturating_sub(self.heard.elapsed());
+            let heard = match timeout(left, self.event()).await {
+                _ if left.is_zero() => Err(Abort::Unreachable("no goodbye".to_string())),
+                Ok(heard) => heard,
+                Err(_) => continue,
+            };
+            match heard {
+                Ok(Heard::Opened) => {
+                    said = !pending || self.may_speak;
+                    if pending && self.may_speak {
+                        if let Some(last) = session.resend() {
+                            self.link.send(last);
+                        }
+                    }
+                    if said {
+                        self.link.bye();
+                    }
+                }
+                Ok(Heard::Message(message)) => {
+                    let turn;
+                    (session, turn) = self.compute(session, move |session| session.receive(message)).await?;
+                    if let Turn::Send(again) | Turn::FinishAndSend { last: again, .. } = turn {
+                        self.link.send(again);
+                        said = false;
+                    }
+                    if !said {
+                        self.link.bye();
+                        said = true;
+                    }
+                }
+                Ok(Heard::Bye) => {
+                    self.goodbye = true;
+                    pending = false;
+                    if !said {
+                        self.link.bye();
+                    }
+                }
+                Ok(Heard::Nothing) => {}
+                Err(Abort::Unreachable(reason)) => {
+                    tracing::warn!(
+                        "{} did not confirm the last message ({reason}); our own result is complete",
+                        self.ends.peer
+                    );
+                    break;
+                }
+                Err(abort) => return Err(abort),
+            }
+        }
+        if self.open {
+            let _ = timeout(self.patience.linger, self.link.close()).await;
+        }
+        Ok((session, self.goodbye || !pending))
+    }
+
+    /// The next thing that happens on the line, which is opened where it is not. Cancel safe.
+    async fn event<M>(&mut self) -> Result<Heard<M>, Abort>
+    where
+        L: Link<Inbound = M>,
+    {
+        if !self.open {
+            return self.reopen().await;
+        }
+        let quiet = self
+            .patience
+            .silence
+            .saturating_sub(self.heard.max(self.since).elapsed());
+        let event = tokio::select! {
+            biased;
+            abort = stopped(self.stop) => return Err(abort),
+            event = timeout(quiet, self.link.recv()) => event,
+        };
+        let lost = match event {
+            Ok(Event::Message(message)) => {
+                self.alive();
+                self.may_speak = true;
+                return Ok(Heard::Message(message));
+            }
+            Ok(Event::Alive) => {
+                self.alive();
+                return Ok(Heard::Nothing);
+            }
+            Ok(Event::Bye) => {
+                self.alive();
+                return Ok(Heard::Bye);
+            }
+            Ok(Event::Abort(notice)) => {
+                return Err(Abort::Remote {
+                    from: self.ends.peer,
+                    exit: notice.exit,
+                    sentence: notice.sentence,
+                });
+            }
+            Ok(Event::Fault(fault)) => {
+                return Err(Abort::Peer {
+                    peer: self.ends.peer,
+                    fault,
+                });
+            }
+            Ok(Event::Lost(reason)) => reason,
+            Err(_) => format!("nothing heard for {} s", self.patience.silence.as_secs_f64().round()),
+        };
+        tracing::warn!("the line to {} is lost: {lost}; opening it again", self.ends.peer);
+        self.open = false;
+        self.may_speak = false;
+        Ok(Heard::Nothing)
+    }
+
+    fn alive(&mut self) {
+        self.heard = Instant::now();
+        self.backoff = self.patience.backoff;
+    }
+
+    async fn reopen<M>(&mut self) -> Result<Heard<M>, Abort>
+    where
+        L: Link<Inbound = M>,
+    {
+        let mut reason = None;
+        loop {
+            let left = self.patience.wait.saturating_sub(self.heard.elapsed());
+            let pause = self.retry.map(|retry| retry.saturating_duration_since(Instant::now()));
+            let attempt = async {
+                if let Some(pause) = pause {
+                    sleep(pause).await;
+                }
+                self.link.open().await
+            };
+            let opened = tokio::select! {
+                biased;
+                abort = stopped(self.stop) => return Err(abort),
+                opened = timeout(left, attempt) => opened,
+            };
+            match opened {
+                Ok(Ok(())) => {
+                    self.open = true;
+                    self.opened += 1;
+                    self.since = Instant::now();
+                    self.may_speak = self.ends.dials.is_some();
+                    // A line that opens and breaks at once must not be opened without pause either.
+                    self.pause();
+                    tracing::info!(
+                        "the line to {} is {}",
+                        self.ends.peer,
+                        if self.opened > 1 { "open again" } else { "open" }
+                    );
+                    return Ok(Heard::Opened);
+                }
+                Ok(Err(OpenError::Refused(sentence))) => return Err(Abort::Refused(sentence)),
+                Ok(Err(OpenError::Unreachable(sentence))) => {
+                    tracing::debug!("{} cannot be reached: {sentence}", self.ends.peer);
+                    reason = Some(sentence);
+                    self.pause();
+                }
+                Err(_) => return Err(self.never_came(reason)),
+            }
+        }
+    }
+
+    fn pause(&mut self) {
+        if self.ends.dials.is_some() {
+            self.retry = Some(Instant::now() + self.backoff);
+            self.backoff = (self.backoff * 2).min(self.patience.backoff_limit);
+        }
+    }
+
+    fn never_came(&self, reason: Option<String>) -> Abort {
+        let Ends { own, peer, .. } = self.ends;
+        let seconds = self.patience.wait.as_secs_f64().round();
+        let place = self.ends.place();
+        let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
+        Abort::Unreachable(format!("{own} waited {seconds} s for {peer} {place}{why}"))
+    }
+
+    /// Ends the run towards the peer, unless it was the peer who ended it.
+    async fn part(&mut self, abort: &Abort) {
+        if !self.open {
+            return;
+        }
+        if !matches!(abort, Abort::Remote { .. }) {
+            self.link.abort(notice(abort, self.ends.own));
+        }
+        // Not `linger`: whoever interrupts wants to go, and the coordinator relays the reason as well.
+        let _ = timeout(self.patience.linger.min(Duration::from_secs(2)), self.link.close()).await;
+    }
+}
+
+/// The next reason to stop; never, when nobody can give one any more.
+async fn stopped(stop: &mut mpsc::Receiver<Abort>) -> Abort {
+    match stop.recv().await {
+        Some(abort) => abort,
+        None => std::future::pending().await,
+    }
+}
+
+fn describe_panic(error: tokio::task::JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_string())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a step of the session failed without a word".to_string()),
+        Err(_) => "a step of the session was cancelled".to_string(),
+    }
+}

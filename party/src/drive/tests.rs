@@ -1,0 +1,517 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fedreg_common::exit::Exit;
+
+use super::*;
+
+/// A message of the toy session. `stamp` is drawn when the message is made: a recomputed message differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    sequence: u64,
+    stamp: u64,
+}
+
+/// Counts to `last`, alternating, the first speaker with even numbers.
+struct Toy {
+    first: bool,
+    last: u64,
+    stamps: Arc<AtomicU64>,
+    expected: u64,
+    sent: Option<Word>,
+    heard: Vec<Word>,
+    pause: Duration,
+    panics_at: Option<u64>,
+}
+
+impl Toy {
+    fn new(first: bool, last: u64) -> Toy {
+        Toy {
+            first,
+            last,
+            stamps: Arc::default(),
+            expected: u64::from(first),
+            sent: None,
+            heard: Vec::new(),
+            pause: Duration::ZERO,
+            panics_at: None,
+        }
+    }
+
+    fn word(&mut self, sequence: u64) -> Word {
+        let word = Word {
+            sequence,
+            stamp: self.stamps.fetch_add(1, Ordering::SeqCst),
+        };
+        self.sent = Some(word.clone());
+        word
+    }
+}
+
+impl Session for Toy {
+    type Inbound = Word;
+    type Outbound = Word;
+    type Output = Vec<Word>;
+
+    fn start(&mut self) -> Result<Turn<Word, Vec<Word>>, Abort> {
+        Ok(match self.first {
+            true => Turn::Send(self.word(0)),
+            false => Turn::Wait,
+        })
+    }
+
+    fn receive(&mut self, word: Word) -> Result<Turn<Word, Vec<Word>>, Abort> {
+        std::thread::sleep(self.pause);
+        assert_ne!(Some(word.sequence), self.panics_at, "told to panic");
+        if word.sequence + 2 == self.expected {
+            assert_eq!(self.heard.last(), Some(&word), "a repeat has the same bytes");
+            let answered = self.sent.as_ref().is_some_and(|sent| sent.sequence > word.sequence);
+            return Ok(match self.sent.clone() {
+                Some(sent) if answered => Turn::Send(sent),
+                _ => Turn::Wait,
+            });
+        }
+        if word.sequence != self.expected {
+            return Err(Abort::Peer {
+                peer: Role::Bob,
+                fault: PeerFault::Ahead {
+                    came: word.sequence,
+                    expected: self.expected,
+                },
+            });
+        }
+        self.heard.push(word.clone());
+        self.expected += 2;
+        let answer = word.sequence + 1;
+        if answer > self.last {
+            return Ok(Turn::Finish(self.heard.clone()));
+        }
+        let reply = self.word(answer);
+        Ok(match answer == self.last {
+            true => Turn::FinishAndSend {
+                output: self.heard.clone(),
+                last: reply,
+            },
+            false => Turn::Send(reply),
+        })
+    }
+
+    fn resend(&self) -> Option<Word> {
+        self.sent.clone()
+    }
+}
+
+#[derive(Debug)]
+enum Frame {
+    Word(Word),
+    Abort(Notice),
+    Bye,
+    Close,
+}
+
+/// What the network does to the message that is sent as number `.1` by end `.0` (dialler 0), counted over all lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The line breaks and takes the message with it.
+    LoseAndBreak,
+    /// The message arrives, and the line breaks behind it.
+    BreakBehind,
+    /// It arrives twice.
+    Twice,
+    /// It is lost, and so is all that follows on this line, and nobody is told.
+    Stall,
+}
+
+#[derive(Default)]
+struct Network {
+    faults: Mutex<BTreeMap<(usize, u64), Fault>>,
+    sent: [AtomicU64; 2],
+    refuse_first: AtomicU64,
+}
+
+type Pipe = (mpsc::UnboundedSender<Frame>, mpsc::UnboundedReceiver<Frame>);
+
+struct SimLink {
+    network: Arc<Network>,
+    end: usize,
+    line: Option<Pipe>,
+    exchange: Exchange,
+    bytes: u64,
+    stalled: Vec<mpsc::UnboundedSender<Frame>>,
+}
+
+enum Exchange {
+    Dials(mpsc::UnboundedSender<Pipe>),
+    Listens(mpsc::UnboundedReceiver<Pipe>),
+}
+
+fn network(faults: &[(usize, u64, Fault)]) -> (SimLink, SimLink, Arc<Network>) {
+    let network = Arc::new(Network::default());
+    *network.faults.lock().unwrap() = faults
+        .iter()
+        .map(|(end, number, fault)| ((*end, *number), *fault))
+        .collect();
+    let (dial, listen) = mpsc::unbounded_channel();
+    let link = |end, exchange| SimLink {
+        network: Arc::clone(&network),
+        end,
+        line: None,
+        exchange,
+        bytes: 0,
+        stalled: Vec::new(),
+    };
+    (
+        link(0, Exchange::Dials(dial)),
+        link(1, Exchange::Listens(listen)),
+        Arc::clone(&network),
+    )
+}
+
+impl SimLink {
+    fn put(&mut self, frame: Frame) {
+        if let Some((out, _)) = &self.line {
+            let _ = out.send(frame);
+        }
+    }
+}
+
+impl Link for SimLink {
+    type Outbound = Word;
+    type Inbound = Word;
+
+    async fn open(&mut self) -> Result<(), OpenError> {
+        self.line = None;
+        match &mut self.exchange {
+            Exchange::Dials(dial) => {
+                if self.network.refuse_first.load(Ordering::SeqCst) > 0 {
+                    self.network.refuse_first.fetch_sub(1, Ordering::SeqCst);
+                    return Err(OpenError::Unreachable("connection refused".to_string()));
+                }
+                let (ours_out, theirs_in) = mpsc::unbounded_channel();
+                let (theirs_out, ours_in) = mpsc::unbounded_channel();
+                dial.send((theirs_out, theirs_in))
+                    .map_err(|_| OpenError::Unreachable("connection refused".to_string()))?;
+                self.line = Some((ours_out, ours_in));
+            }
+            Exchange::Listens(listen) => match listen.recv().await {
+                Some(line) => self.line = Some(line),
+                None => std::future::pending().await,
+            },
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, word: Word) {
+        let number = self.network.sent[self.end].fetch_add(1, Ordering::SeqCst);
+        let fault = self.network.faults.lock().unwrap().remove(&(self.end, number));
+        self.bytes += 16;
+        match fault {
+            None => self.put(Frame::Word(word)),
+            Some(Fault::Stall) => {
+                if let Some((out, _)) = &mut self.line {
+                    let (nowhere, _) = mpsc::unbounded_channel();
+                    // The live sender stays alive, or the peer would be told.
+                    self.stalled.push(std::mem::replace(out, nowhere));
+                }
+            }
+            Some(Fault::Twice) => {
+                self.put(Frame::Word(word.clone()));
+                self.put(Frame::Word(word));
+            }
+            Some(Fault::BreakBehind) => {
+                self.put(Frame::Word(word));
+                self.line = None;
+            }
+            Some(Fault::LoseAndBreak) => self.line = None,
+        }
+    }
+
+    async fn recv(&mut self) -> Event<Word> {
+        let Some((_, line)) = &mut self.line else {
+            return Event::Lost("cut".to_string());
+        };
+        match line.recv().await {
+            Some(Frame::Word(word)) => Event::Message(word),
+            Some(Frame::Abort(notice)) => Event::Abort(notice),
+            Some(Frame::Bye) => Event::Bye,
+            Some(Frame::Close) | None => Event::Lost("closed".to_string()),
+        }
+    }
+
+    fn abort(&mut self, notice: Notice) {
+        self.put(Frame::Abort(notice));
+    }
+
+    fn bye(&mut self) {
+        self.put(Frame::Bye);
+    }
+
+    async fn close(&mut self) {
+        self.put(Frame::Close);
+    }
+
+    fn bytes_sent(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn ends(own: Role) -> Ends {
+    Ends {
+        own,
+        peer: own.partner(),
+        dials: (own == Role::Alice).then(|| "bob.example:7102".to_string()),
+        listens: (own == Role::Bob).then(|| "0.0.0.0:7102".to_string()),
+    }
+}
+
+fn hasty() -> Patience {
+    Patience {
+        wait: Duration::from_millis(1500),
+        silence: Duration::from_millis(60),
+        linger: Duration::from_millis(400),
+        backoff: Duration::from_millis(1),
+        backoff_limit: Duration::from_millis(4),
+    }
+}
+
+type Result2 = (Result<Driven<Toy>, Abort>, Result<Driven<Toy>, Abort>);
+
+fn both(faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (mut dialler, mut listener, network) = network(faults);
+        network.refuse_first.store(2, Ordering::SeqCst);
+        let (_a, mut never_a) = mpsc::channel(1);
+        let (_b, mut never_b) = mpsc::channel(1);
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        tokio::join!(
+            drive(alice, &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
+            drive(bob, &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
+        )
+    })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn words(result: Result<Driven<Toy>, Abort>) -> (Vec<Word>, bool) {
+    let driven = result.unwrap();
+    (driven.output, driven.confirmed)
+}
+
+#[test]
+fn a_clean_line_carries_a_session_to_its_end_at_both_sides() {
+    for last in [1, 2, 5, 8] {
+        let (alice, bob) = both(&[], Toy::new(true, last), Toy::new(false, last));
+        let (alice, bob) = (words(alice), words(bob));
+        assert!(alice.1 && bob.1);
+        assert_eq!(alice.0.len() + bob.0.len(), last as usize + 1);
+    }
+}
+
+#[test]
+fn a_line_that_breaks_anywhere_gives_the_same_bits_as_a_clean_one() {
+    for last in [3, 4] {
+        let clean = both(&[], Toy::new(true, last), Toy::new(false, last));
+        let clean = (words(clean.0).0, words(clean.1).0);
+        for end in [0, 1] {
+            for number in 0..3 {
+                for fault in [Fault::LoseAndBreak, Fault::BreakBehind, Fault::Twice, Fault::Stall] {
+                    let (alice, bob) = both(&[(end, number, fault)], Toy::new(true, last), Toy::new(false, last));
+                    let run = (words(alice), words(bob));
+                    assert!(run.0.1 && run.1.1, "{last} {end} {number} {fault:?}: not confirmed");
+                    assert_eq!((run.0.0, run.1.0), clean, "{last} {end} {number} {fault:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_faults_in_one_run_change_no_bit() {
+    let last = 41;
+    let clean = both(&[], Toy::new(true, last), Toy::new(false, last));
+    let clean = (words(clean.0).0, words(clean.1).0);
+    let kinds = [Fault::LoseAndBreak, Fault::BreakBehind, Fault::Twice];
+    for seed in 0..40_u64 {
+        // A fixed mixture; the seed only shifts which messages it hits.
+        let faults: Vec<(usize, u64, Fault)> = (0..12_u64)
+            .map(|k| {
+                let mixed = (seed * 12 + k).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+                (
+                    (mixed & 1) as usize,
+                    (mixed >> 1) % 24,
+                    kinds[(mixed >> 8) as usize % 3],
+                )
+            })
+            .collect();
+        let (alice, bob) = both(&faults, Toy::new(true, last), Toy::new(false, last));
+        let run = (words(alice), words(bob));
+        assert_eq!((run.0.0, run.1.0), clean, "{faults:?}");
+    }
+}
+
+#[test]
+fn a_repeat_begets_no_further_repeats() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (mut dialler, mut listener, network) = network(&[(0, 2, Fault::LoseAndBreak), (1, 3, Fault::LoseAndBreak)]);
+        let (_a, mut never_a) = mpsc::channel(1);
+        let (_b, mut never_b) = mpsc::channel(1);
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let (alice, bob) = tokio::join!(
+            drive(
+                Toy::new(true, 31),
+                &mut dialler,
+                &alice_ends,
+                &patience,
+                &mut never_a,
+                |_, _| {}
+            ),
+            drive(
+                Toy::new(false, 31),
+                &mut listener,
+                &bob_ends,
+                &patience,
+                &mut never_b,
+                |_, _| {}
+            ),
+        );
+        assert_eq!(alice.unwrap().reopened, 2);
+        bob.unwrap();
+        let sent = [0, 1].map(|end: usize| network.sent[end].load(Ordering::SeqCst));
+        assert_eq!(
+            sent,
+            [16 + 2, 16 + 1],
+            "one repeat for each message that was lost, two where the answer was"
+        );
+    });
+}
+
+#[test]
+fn a_peer_that_computes_for_long_is_not_taken_for_dead_while_its_line_lives() {
+    // The toy link has no heartbeats, so a long step looks like silence: the line is opened again, and again, and the
+    // answer still comes once.
+    let mut slow = Toy::new(false, 3);
+    slow.pause = Duration::from_millis(150);
+    let (alice, bob) = both(&[], Toy::new(true, 3), slow);
+    let alice = alice.unwrap();
+    assert_eq!(alice.output.len(), 2);
+    assert!(alice.exchange > alice.solve);
+    assert!(bob.unwrap().solve >= Duration::from_millis(300));
+}
+
+#[test]
+fn a_peer_that_never_comes_is_named_with_place_and_time() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let patience = Patience {
+            wait: Duration::from_millis(30),
+            ..hasty()
+        };
+        let (_stop, mut never) = mpsc::channel(1);
+        let (dialler, mut listener, _) = network(&[]);
+        let abort = drive(
+            Toy::new(false, 3),
+            &mut listener,
+            &ends(Role::Bob),
+            &patience,
+            &mut never,
+            |_, _| {},
+        )
+        .await
+        .err()
+        .unwrap();
+        assert_eq!(abort.exit(), Exit::Unreachable);
+        assert_eq!(abort.to_string(), "bob waited 0 s for alice to dial 0.0.0.0:7102");
+        drop(dialler);
+
+        let (mut dialler, listener, network) = network(&[]);
+        network.refuse_first.store(u64::MAX, Ordering::SeqCst);
+        let abort = drive(
+            Toy::new(true, 3),
+            &mut dialler,
+            &ends(Role::Alice),
+            &patience,
+            &mut never,
+            |_, _| {},
+        )
+        .await
+        .err()
+        .unwrap();
+        assert_eq!(
+            abort.to_string(),
+            "alice waited 0 s for bob at bob.example:7102; connection refused"
+        );
+        drop(listener);
+    });
+}
+
+#[test]
+fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (mut dialler, mut listener, _) = network(&[]);
+        let (stop, mut stopped) = mpsc::channel(1);
+        let (_b, mut never) = mpsc::channel(1);
+        let mut slow = Toy::new(true, 9);
+        slow.pause = Duration::from_millis(50);
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let (alice, bob, ()) = tokio::join!(
+            drive(slow, &mut dialler, &alice_ends, &patience, &mut stopped, |_, _| {}),
+            drive(
+                Toy::new(false, 9),
+                &mut listener,
+                &bob_ends,
+                &patience,
+                &mut never,
+                |_, _| {}
+            ),
+            async {
+                sleep(Duration::from_millis(20)).await;
+                stop.send(Abort::Interrupted(Role::Alice)).await.unwrap();
+            }
+        );
+        assert_eq!(alice.err().unwrap(), Abort::Interrupted(Role::Alice));
+        let told = bob.err().unwrap();
+        assert_eq!(told.exit(), Exit::Interrupted);
+        assert_eq!(
+            told.to_string(),
+            "alice ended the run: interrupted by the user of alice"
+        );
+    });
+}
+
+#[test]
+fn a_message_that_is_ahead_ends_both_sides_with_the_same_code() {
+    let mut ahead = Toy::new(true, 9);
+    ahead.expected = 5;
+    let (alice, bob) = both(&[], ahead, Toy::new(false, 9));
+    assert_eq!(alice.err().unwrap().exit(), Exit::Peer);
+    assert_eq!(bob.err().unwrap().exit(), Exit::Peer);
+}
+
+#[test]
+fn a_panic_in_a_step_becomes_an_internal_error_at_both_sides() {
+    let mut faulty = Toy::new(false, 9);
+    faulty.panics_at = Some(2);
+    let (alice, bob) = both(&[], Toy::new(true, 9), faulty);
+    assert_eq!(bob.err().unwrap().exit(), Exit::Internal);
+    assert_eq!(alice.err().unwrap().exit(), Exit::Internal);
+}
+
+#[test]
+fn a_finished_party_answers_repeats_of_a_peer_that_lost_the_last_message() {
+    // The last message of a run of four goes from bob to alice, and is lost with its line; bob is finished by then.
+    let (alice, bob) = both(&[(1, 1, Fault::LoseAndBreak)], Toy::new(true, 3), Toy::new(false, 3));
+    let (alice, bob) = (alice.unwrap(), bob.unwrap());
+    assert_eq!(alice.output.len(), 2);
+    assert!(bob.confirmed && alice.confirmed);
+    assert_eq!(alice.output[1], Word { sequence: 3, stamp: 1 });
+}

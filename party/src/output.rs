@@ -1,0 +1,188 @@
+//! Results on their way to people: standard output, and files that are whole or not there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use fedreg_common::exit::Exit;
+use fedreg_common::report::{Report, csv, html, json, table};
+use thiserror::Error;
+
+/// How a result is printed on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// A summary, as R prints it
+    #[default]
+    Text,
+    /// Everything, with stable names
+    Json,
+    /// The coefficient table
+    Csv,
+}
+
+impl Format {
+    /// The report in this format.
+    pub fn render(self, report: &Report) -> String {
+        match self {
+            Format::Text => table::text(report),
+            Format::Json => json::json(report),
+            Format::Csv => csv::csv(report),
+        }
+    }
+}
+
+/// A file or folder that cannot be written.
+#[derive(Debug, Error)]
+#[error("cannot write {}", path.display())]
+pub struct OutputError {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl OutputError {
+    /// Always [`Exit::CannotWrite`].
+    pub fn exit(&self) -> Exit {
+        Exit::CannotWrite
+    }
+}
+
+/// A folder that was found writable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes the folder if need be, and tries to write there: before a run, not after it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn prepare(path: &Path) -> Result<Folder, OutputError> {
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| OutputError { path, source }
+        };
+        fs::create_dir_all(path).map_err(failed(path))?;
+        let trial = path.join(format!(".trial-{}", std::process::id()));
+        File::create(&trial).map_err(failed(path))?;
+        fs::remove_file(&trial).map_err(failed(&trial))?;
+        Ok(Folder {
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file in one step: readers see the old one or the new one, whole.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), OutputError> {
+        write_whole(&self.path.join(name), contents)
+    }
+
+    /// Writes `report.json`, `report.txt`, `report.html` and `report.csv`.
+    ///
+    /// # Errors
+    /// One of them cannot be written.
+    pub fn report(&self, report: &Report) -> Result<(), OutputError> {
+        for (name, text) in [
+            ("report.json", Format::Json.render(report)),
+            ("report.txt", Format::Text.render(report)),
+            ("report.html", html::html(report)),
+            ("report.csv", Format::Csv.render(report)),
+        ] {
+            self.write(name, text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file in one step.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(contents).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&draft, path));
+    written.map_err(|source| {
+        // What is left of a draft is of no use to anybody; if it cannot be removed either, the error says enough.
+        let _ = fs::remove_file(&draft);
+        OutputError {
+            path: path.to_path_buf(),
+            source,
+        }
+    })
+}
+
+/// Prints a result. A reader that has gone, as `head` does, is no error.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print(text: &str) -> Result<(), OutputError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(source) => Err(OutputError {
+            path: "standard output".into(),
+            source,
+        }),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Largest resident memory of this process so far, where the system tells.
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_no_draft_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = Folder::prepare(&folder.path().join("a/b")).unwrap();
+        out.write("x.txt", b"one").unwrap();
+        out.write("x.txt", b"two").unwrap();
+        assert_eq!(fs::read(out.path().join("x.txt")).unwrap(), b"two");
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named_before_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = Folder::prepare(&file.join("out")).unwrap_err();
+        assert_eq!(error.exit(), Exit::CannotWrite);
+        assert_eq!(
+            error.to_string(),
+            format!("cannot write {}", file.join("out").display())
+        );
+    }
+
+    #[test]
+    fn linux_tells_the_peak_memory() {
+        if cfg!(target_os = "linux") {
+            assert!(peak_rss_bytes().unwrap() > 1 << 20);
+        }
+    }
+}
