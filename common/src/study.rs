@@ -585,24 +585,23 @@ fn flatten(prefix: &str, value: &serde_json::Value, leaves: &mut BTreeMap<String
 pub fn explain(error: &toml::de::Error) -> String {
     let message = error.message().to_string();
     let mut quoted = message.split('`').skip(1).step_by(2);
-    if message.starts_with("unknown field") || message.starts_with("unknown variant") {
-        if let Some(unknown) = quoted.next() {
-            let nearest = quoted
-                .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
-                .min()
-                .filter(|(distance, known)| *distance <= known.len().max(unknown.len()) / 2);
-            let kind = if message.starts_with("unknown field") {
-                "key"
-            } else {
-                "value"
-            };
-            return match nearest {
-                Some((_, known)) => format!("unknown {kind} `{unknown}`; did you mean `{known}`?"),
-                None => message.replace("field", "key").replace("variant", "value"),
-            };
-        }
+    let kind = match (
+        message.starts_with("unknown field"),
+        message.starts_with("unknown variant"),
+    ) {
+        (true, _) => "key",
+        (_, true) => "value",
+        _ => return message,
+    };
+    let Some(unknown) = quoted.next() else { return message };
+    let nearest = quoted
+        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().max(unknown.len()) / 2);
+    match nearest {
+        Some((_, known)) => format!("unknown {kind} `{unknown}`; did you mean `{known}`?"),
+        None => message.replace("field", "key").replace("variant", "value"),
     }
-    message
 }
 
 #[cfg(test)]

@@ -257,7 +257,7 @@ fn weighted(columns: &Reported<'_>, start: usize, rows: usize, with_centres: boo
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rand::SeedableRng;
+    use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     proptest! {
