@@ -214,8 +214,9 @@ impl GrpcLink {
             let _ = (&mut line.writer).await;
         }
         self.lost = format!("the line to {} is closed", self.peer.role);
-        if let End::Listen { stop, server, .. } = &mut self.end {
+        if let End::Listen { door, stop, server } = &mut self.end {
             if stop.take().is_some() {
+                drop(door.waiting().take());
                 // Ends when the last connection has written everything.
                 let _ = server.await;
             }
@@ -241,8 +242,10 @@ impl GrpcLink {
 
 impl Drop for GrpcLink {
     fn drop(&mut self) {
-        if let End::Listen { server, .. } = &self.end {
+        if let End::Listen { door, server, .. } = &self.end {
             server.abort();
+            // Connections outlive the server; a line that still beats would keep the peer waiting.
+            drop(door.waiting().take());
         }
     }
 }
