@@ -7,7 +7,7 @@ use crate::health::HealthService;
 use crate::limits::EVENT_BYTES;
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
-use crate::status::{not_answered, not_connected};
+use crate::status::{not_answered, not_connected, stream_fault};
 use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
 use crate::wire;
 use crate::wire::coordinator_client::CoordinatorClient;
@@ -214,7 +214,10 @@ async fn pass_on<W, E>(
             },
             Ok(None) => return,
             Err(status) => {
-                tracing::debug!("the line to {who} is lost: {}", explain(&status));
+                match stream_fault(&status) {
+                    Some(fault) => tracing::warn!("{who} {fault}; its line is closed"),
+                    None => tracing::debug!("the line to {who} is lost: {}", explain(&status)),
+                }
                 return;
             }
         }

@@ -57,7 +57,7 @@ pub struct GrpcLink {
 enum End {
     Dial {
         address: String,
-        identity: Identity,
+        identity: Box<Identity>,
     },
     Listen {
         door: Arc<Door>,
@@ -103,7 +103,7 @@ impl GrpcLink {
 
     /// The end that dials the peer at `address` (`host:port`).
     pub fn dial(address: String, identity: &Identity, peer: PeerName) -> GrpcLink {
-        let identity = identity.clone();
+        let identity = Box::new(identity.clone());
         let lost = format!("{} has not been dialled yet", peer.role);
         GrpcLink::new(End::Dial { address, identity }, peer, Meter::new(), lost)
     }
@@ -214,11 +214,12 @@ impl GrpcLink {
             let _ = (&mut line.writer).await;
         }
         self.lost = format!("the line to {} is closed", self.peer.role);
-        if let End::Listen { stop, server, .. } = &mut self.end {
-            if stop.take().is_some() {
-                // Ends when the last connection has written everything.
-                let _ = server.await;
-            }
+        if let End::Listen { door, stop, server } = &mut self.end
+            && stop.take().is_some()
+        {
+            drop(door.waiting().take());
+            // Ends when the last connection has written everything.
+            let _ = server.await;
         }
     }
 
@@ -241,8 +242,10 @@ impl GrpcLink {
 
 impl Drop for GrpcLink {
     fn drop(&mut self) {
-        if let End::Listen { server, .. } = &self.end {
+        if let End::Listen { door, server, .. } = &self.end {
             server.abort();
+            // Connections outlive the server; a line that still beats would keep the peer waiting.
+            drop(door.waiting().take());
         }
     }
 }

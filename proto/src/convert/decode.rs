@@ -94,7 +94,7 @@ impl Open {
         let head = Head::read(start.body.ok_or_else(|| missing("the body"))?, limits)?;
         let masks = matches!(head.body, Body::Complete(_));
         let unit = if masks { 1 } else { VALUE_BYTES };
-        if start.payload % unit != 0 {
+        if !start.payload.is_multiple_of(unit) {
             return Err(garbage(format!("{} bytes of {}", start.payload, head.what)));
         }
         let count = start.payload / unit;

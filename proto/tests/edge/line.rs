@@ -16,7 +16,6 @@ use fedreg_proto::wire::{self, Frame};
 use prost::Message as _;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -271,39 +270,27 @@ async fn a_new_connection_of_the_same_peer_replaces_the_old_one() {
     same(&next_message(&mut new).await, &message(3, Body::Go));
 }
 
-/// Passes bytes on until it is cut.
+/// Passes bytes on, except while it is cut.
 struct Wire {
     address: SocketAddr,
     cut: watch::Sender<bool>,
 }
 
 impl Wire {
-    /// Both directions together stop after `limit` bytes.
-    async fn to(target: SocketAddr, limit: u64) -> Wire {
+    async fn to(target: SocketAddr) -> Wire {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (cut, severed) = watch::channel(false);
-        let passed = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
         tokio::spawn(async move {
-            while let Ok((near, _)) = listener.accept().await {
-                let far = TcpStream::connect(target).await.unwrap();
-                let ((near_read, near_write), (far_read, far_write)) = (near.into_split(), far.into_split());
-                for (mut read, mut write) in [(near_read, far_write), (far_read, near_write)] {
-                    let (mut severed, passed) = (severed.clone(), std::sync::Arc::clone(&passed));
-                    tokio::spawn(async move {
-                        let mut buffer = vec![0; 64 << 10];
-                        loop {
-                            let count = tokio::select! {
-                                _ = severed.wait_for(|cut| *cut) => return,
-                                count = read.read(&mut buffer) => count.unwrap_or(0),
-                            };
-                            let total = passed.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
-                            if count == 0 || total > limit || write.write_all(&buffer[..count]).await.is_err() {
-                                return;
-                            }
-                        }
-                    });
-                }
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut far = TcpStream::connect(target).await.unwrap();
+                let mut severed = severed.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = severed.wait_for(|cut| *cut) => {}
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                    }
+                });
             }
         });
         Wire { address, cut }
@@ -313,19 +300,48 @@ impl Wire {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_cut_in_the_middle_of_a_message_is_lost_at_both_ends_and_opens_again() {
     let ends = ends().await;
-    let wire = Wire::to(ends.address, u64::MAX).await;
+    let wire = Wire::to(ends.address).await;
     let mut bob = ends.dialler(wire.address);
-    let (mut other, mut alice) = (ends.dialler(ends.address), ends.alice);
+    let mut alice = ends.alice;
     open_both(&mut alice, &mut bob).await;
-    bob.send(released(partial(0, LONG)));
-    // Alice reads nothing, so at most a window of the message has passed.
+    bob.send(say(0, Body::Go));
+    same(&next_message(&mut alice).await, &message(0, Body::Go));
+    // Alice reads nothing more, so at most a window of this has passed.
+    bob.send(released(partial(2, LONG)));
     wire.cut.send_replace(true);
     lost(&mut alice).await;
     lost(&mut bob).await;
+    assert!(matches!(soon(bob.open()).await, Err(OpenError::Unreachable(_))));
+    wire.cut.send_replace(false);
+    // What is said on a lost line is not kept for the next.
     bob.send(say(99, Body::Go));
-    open_both(&mut alice, &mut other).await;
-    other.send(released(partial(0, LONG)));
-    same(&next_message(&mut alice).await, &partial(0, LONG));
+    open_both(&mut alice, &mut bob).await;
+    bob.send(released(partial(2, LONG)));
+    same(&next_message(&mut alice).await, &partial(2, LONG));
+    alice.send(say(3, Body::Go));
+    same(&next_message(&mut bob).await, &message(3, Body::Go));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_that_goes_does_not_leave_a_waiting_line_alive() {
+    let ends = ends().await;
+    let mut bob = ends.dialler(ends.address);
+    soon(bob.open()).await.unwrap();
+    drop(ends.alice);
+    lost(&mut bob).await;
+}
+
+/// A driver runs on any thread.
+#[tokio::test]
+async fn the_futures_of_a_link_may_move_between_threads() {
+    fn movable<T: Send>(value: T) -> T {
+        value
+    }
+    let ends = ends().await;
+    let mut link = movable(ends.alice);
+    drop(movable(link.open()));
+    drop(movable(link.recv()));
+    movable(link.close()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -29,6 +29,7 @@ pub(crate) fn released(message: Message) -> Released<Message> {
         Declaration::Summary,
         Declaration::MissingRows,
         Declaration::Coefficients,
+        Declaration::Prediction,
     ]);
     everything.release(message).unwrap()
 }
