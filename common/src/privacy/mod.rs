@@ -23,8 +23,8 @@
 
 pub mod accountant;
 pub mod bounds;
-// pub mod ledger;
+pub mod ledger;
 pub mod mechanism;
 // pub mod robust;
 pub mod sampler;
-// pub mod vertical;
+pub mod vertical;
