@@ -334,6 +334,8 @@ impl fmt::Debug for ClippedOutcome {
 pub struct ClippedRows {
     width: usize,
     entries: Vec<i32>,
+    /// The scaled rows before shortening and quantising, for residuals that are cut themselves; empty where not needed.
+    whole: Vec<f64>,
     intercept: Option<i64>,
     invalid: usize,
     shortened: usize,
@@ -345,31 +347,39 @@ impl ClippedRows {
     /// A row with a value that is not finite becomes the zero row, and so does every row when the number of columns is
     /// not the declared one. Quantising truncates towards zero, so it never lengthens a row.
     pub fn new(bounds: &RowBounds, values: &DMatrix<f64>) -> ClippedRows {
-        ClippedRows::where_valid(bounds, values, |_| true)
+        ClippedRows::where_valid(bounds, values, false, |_| true)
     }
 
     /// Rows and their outcomes; a row whose outcome has no meaning becomes the zero row with outcome 0.
     ///
-    /// An outcome vector of another length leaves the surplus rows invalid.
+    /// An outcome vector of another length leaves the surplus rows invalid. The scaled rows are kept beside the clipped
+    /// ones: a residual may use them, because it is cut by its own bound.
     pub fn with_outcome(
         bounds: &RowBounds,
         values: &DMatrix<f64>,
         outcome_bounds: &OutcomeBounds,
         outcome: &[f64],
     ) -> (ClippedRows, ClippedOutcome) {
-        let rows = ClippedRows::where_valid(bounds, values, |row| outcome.get(row).is_some_and(|y| y.is_finite()));
+        let rows = ClippedRows::where_valid(bounds, values, true, |row| outcome.get(row).is_some_and(|y| y.is_finite()));
         let kept = (0..rows.len())
             .map(|row| if rows.is_zero(row) { 0.0 } else { outcome.get(row).map_or(0.0, |&y| outcome_bounds.scale(y)) })
             .collect();
         (rows, ClippedOutcome { values: kept })
     }
 
-    fn where_valid(bounds: &RowBounds, values: &DMatrix<f64>, valid: impl Fn(usize) -> bool) -> ClippedRows {
+    fn where_valid(
+        bounds: &RowBounds,
+        values: &DMatrix<f64>,
+        keep_whole: bool,
+        valid: impl Fn(usize) -> bool,
+    ) -> ClippedRows {
         let width = bounds.width();
         let intercept = bounds.intercept.map(|share| (share * UNIT as f64).round() as i64);
         let first = usize::from(intercept.is_some());
         let limit = UNIT * UNIT - intercept.map_or(0, |entry| entry * entry);
         let mut entries = vec![0i32; values.nrows() * width];
+        let mut whole = vec![0.0; if keep_whole { entries.len() } else { 0 }];
+        let rest = (limit as f64).sqrt() / UNIT as f64;
         let (mut invalid, mut shortened) = (0, 0);
         let mut scaled = vec![0.0; bounds.columns.len()];
         for (row, target) in entries.chunks_exact_mut(width).enumerate() {
@@ -384,44 +394,57 @@ impl ClippedRows {
                 let (centre, scale) = column_bounds.centre_and_scale();
                 *slot = (column_bounds.clamp(values[(row, column)]) - centre) / scale / bounds.radius;
             }
-            shortened += usize::from(shorten(&mut scaled, &mut target[first..], limit));
+            tame(&mut scaled);
+            if let Some(kept) = whole.get_mut(row * width..(row + 1) * width) {
+                kept[first..].iter_mut().zip(&scaled).for_each(|(slot, value)| *slot = value * rest);
+                if let Some(entry) = intercept {
+                    kept[0] = entry as f64 / UNIT as f64;
+                }
+            }
+            shortened += usize::from(shorten(&scaled, &mut target[first..], limit));
             if let Some(entry) = intercept {
                 target[0] = entry as i32;
             }
         }
-        ClippedRows { width, entries, intercept, invalid, shortened }
+        ClippedRows { width, entries, whole, intercept, invalid, shortened }
     }
 
     /// Rows mapped by a public matrix (`width x width`) and shortened to norm one again; for whitening by a table that
-    /// was released before. The zero row stays the zero row.
+    /// was released before. The rows before shortening are mapped where they were kept. The zero row stays the zero row.
     pub fn mapped(&self, map: &DMatrix<f64>) -> ClippedRows {
-        let mut entries = vec![0i32; self.entries.len()];
         let width = self.width;
-        let counts: Vec<usize> = entries
-            .par_chunks_mut(width.max(1) * 4096)
-            .zip(self.entries.par_chunks(width.max(1) * 4096))
-            .map(|(targets, sources)| {
-                let mut scaled = vec![0.0; width];
-                let mut shortened = 0;
-                for (target, source) in targets.chunks_exact_mut(width).zip(sources.chunks_exact(width)) {
-                    for (index, slot) in scaled.iter_mut().enumerate() {
-                        *slot = (0..width)
-                            .map(|column| map.get((index, column)).copied().unwrap_or(0.0) * f64::from(source[column]))
-                            .sum::<f64>()
-                            / UNIT as f64;
-                    }
-                    shortened += usize::from(shorten(&mut scaled, target, UNIT * UNIT));
-                }
-                shortened
+        let mut entries = vec![0i32; self.entries.len()];
+        let shortened = entries
+            .par_chunks_exact_mut(width.max(1))
+            .enumerate()
+            .map(|(row, target)| {
+                let source: Vec<f64> = self.row(row).collect();
+                let mut scaled: Vec<f64> = (0..width)
+                    .map(|index| {
+                        source.iter().enumerate().map(|(column, x)| map.get((index, column)).unwrap_or(&0.0) * x).sum()
+                    })
+                    .collect();
+                tame(&mut scaled);
+                usize::from(shorten(&scaled, target, UNIT * UNIT))
             })
-            .collect();
-        ClippedRows {
-            width,
-            entries,
-            intercept: None,
-            invalid: self.invalid,
-            shortened: counts.iter().sum(),
-        }
+            .sum();
+        ClippedRows { width, entries, whole: Vec::new(), intercept: None, invalid: self.invalid, shortened }
+    }
+
+    /// One row before shortening where that was kept, else the clipped row.
+    fn row(&self, row: usize) -> impl Iterator<Item = f64> {
+        let range = row * self.width..(row + 1) * self.width;
+        let whole = self.whole.get(range.clone()).unwrap_or(&[]);
+        let clipped = if whole.is_empty() { &self.entries[range] } else { &[] };
+        whole.iter().copied().chain(clipped.iter().map(|&entry| f64::from(entry) / UNIT as f64))
+    }
+
+    /// `x_i' beta` for every row before shortening, where that was kept.
+    pub(crate) fn whole_products(&self, beta: &DVector<f64>) -> Vec<f64> {
+        (0..self.len())
+            .into_par_iter()
+            .map(|row| self.row(row).zip(beta.iter()).map(|(x, b)| x * b).sum())
+            .collect()
     }
 
     /// Number of rows.
@@ -528,12 +551,15 @@ impl fmt::Debug for ClippedRows {
     }
 }
 
-/// Shortens `scaled` to a norm of `sqrt(limit)` grid units and truncates it onto the grid; says whether it was too long.
-fn shorten(scaled: &mut [f64], target: &mut [i32], limit: i64) -> bool {
-    // Quotients beyond 1e150 point in one direction only; capping them keeps their squares finite.
+/// Quotients beyond 1e150 point in one direction only; capping them keeps squares and products finite.
+fn tame(scaled: &mut [f64]) {
     for value in scaled.iter_mut() {
         *value = if value.is_nan() { 0.0 } else { value.clamp(-1e150, 1e150) };
     }
+}
+
+/// Shortens `scaled` to a norm of `sqrt(limit)` grid units and truncates it onto the grid; says whether it was too long.
+fn shorten(scaled: &[f64], target: &mut [i32], limit: i64) -> bool {
     let norm = scaled.iter().map(|value| value * value).sum::<f64>().sqrt();
     let rest = (limit as f64).sqrt();
     let long = norm > 1.0;

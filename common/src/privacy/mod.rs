@@ -25,6 +25,6 @@ pub mod accountant;
 pub mod bounds;
 pub mod ledger;
 pub mod mechanism;
-// pub mod robust;
+pub mod robust;
 pub mod sampler;
 pub mod vertical;

@@ -508,7 +508,8 @@ impl Fit {
     }
 
     fn residuals(&self) -> Vec<f64> {
-        let fitted = self.rows.products(&self.coefficients, 0);
+        // Rows before shortening: the sensitivity needs |r| <= h and short rows in the score, not in the residual.
+        let fitted = self.rows.whole_products(&self.coefficients);
         self.outcome.values().iter().zip(fitted).map(|(y, fit)| y - fit).collect()
     }
 
