@@ -640,3 +640,6 @@ impl fmt::Debug for ClippedResiduals {
         write!(formatter, "ClippedResiduals({} rows, bound {})", self.entries.len(), self.bound)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -635,3 +635,6 @@ fn divide_rounding(value: u128, shift: i32, divisor: u64) -> Option<u128> {
     }
     quotient.checked_add(u128::from(rest >= wide - rest))
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,6 +131,19 @@ impl fmt::Debug for NoisePool {
     }
 }
 
+/// A fresh secret key from the operating system, for the keyed digests of a ledger.
+///
+/// # Errors
+///
+/// No randomness from the operating system.
+pub fn fresh_key() -> Result<[u8; 32], NoiseError> {
+    let mut key = [0; 32];
+    ChaCha20Rng::try_from_os_rng()
+        .map_err(|error| NoiseError { reason: error.to_string() })?
+        .fill_bytes(&mut key);
+    Ok(key)
+}
+
 fn draw_exact(count: usize) -> Result<Vec<i64>, NoiseError> {
     let mut drawn = vec![0i64; count];
     drawn.par_chunks_mut(PER_SEED).try_for_each(|chunk| {
