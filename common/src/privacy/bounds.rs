@@ -169,8 +169,13 @@ impl RowBounds {
                 _ => {}
             }
         }
-        let radius =
-            radius.unwrap_or_else(|| columns.iter().map(|(_, bounds)| bounds.typical_square()).sum::<f64>().sqrt());
+        let radius = radius.unwrap_or_else(|| {
+            columns
+                .iter()
+                .map(|(_, bounds)| bounds.typical_square())
+                .sum::<f64>()
+                .sqrt()
+        });
         if !(radius.is_finite() && radius > 0.0) {
             return Err(BoundsError::Radius { radius });
         }
@@ -181,8 +186,14 @@ impl RowBounds {
         }
         let (names, columns) = columns.into_iter().unzip();
         // The intercept sits on the grid of the rows, so that the same constant is meant everywhere.
-        let intercept = intercept.map(|share| (share * UNIT as f64).round().clamp(1.0, UNIT as f64 - 1.0) / UNIT as f64);
-        Ok(RowBounds { names, columns, radius, intercept })
+        let intercept =
+            intercept.map(|share| (share * UNIT as f64).round().clamp(1.0, UNIT as f64 - 1.0) / UNIT as f64);
+        Ok(RowBounds {
+            names,
+            columns,
+            radius,
+            intercept,
+        })
     }
 
     /// Reads what a study says about one column: two numbers, or a word that is refused.
@@ -200,7 +211,10 @@ impl RowBounds {
                 low: numbers.first().copied().unwrap_or(f64::NAN),
                 high: numbers.get(1).copied().unwrap_or(f64::NAN),
             }),
-            Err(word) => Err(BoundsError::DataDerived { column: column.to_owned(), word: word.to_owned() }),
+            Err(word) => Err(BoundsError::DataDerived {
+                column: column.to_owned(),
+                word: word.to_owned(),
+            }),
         }
     }
 
@@ -239,7 +253,10 @@ impl RowBounds {
             matrix[(index + 1, index + offset)] = slope;
             matrix[(0, index + offset)] = -slope * centre;
         }
-        OriginalScale { matrix, centre: outcome.centre() }
+        OriginalScale {
+            matrix,
+            centre: outcome.centre(),
+        }
     }
 }
 
@@ -285,7 +302,11 @@ impl OutcomeBounds {
         if low.is_finite() && high.is_finite() && low < high {
             Ok(OutcomeBounds { low, high })
         } else {
-            Err(BoundsError::Range { column: "the outcome".to_owned(), low, high })
+            Err(BoundsError::Range {
+                column: "the outcome".to_owned(),
+                low,
+                high,
+            })
         }
     }
 
@@ -300,7 +321,11 @@ impl OutcomeBounds {
     }
 
     fn scale(&self, value: f64) -> f64 {
-        if value.is_finite() { ((value - self.centre()) / self.half_range()).clamp(-1.0, 1.0) } else { 0.0 }
+        if value.is_finite() {
+            ((value - self.centre()) / self.half_range()).clamp(-1.0, 1.0)
+        } else {
+            0.0
+        }
     }
 }
 
@@ -313,7 +338,9 @@ pub struct ClippedOutcome {
 impl ClippedOutcome {
     /// Centres, scales and cuts; a value without meaning becomes 0.
     pub fn new(bounds: &OutcomeBounds, values: &[f64]) -> ClippedOutcome {
-        ClippedOutcome { values: values.iter().map(|&value| bounds.scale(value)).collect() }
+        ClippedOutcome {
+            values: values.iter().map(|&value| bounds.scale(value)).collect(),
+        }
     }
 
     /// The values, each within [-1, 1].
@@ -360,9 +387,17 @@ impl ClippedRows {
         outcome_bounds: &OutcomeBounds,
         outcome: &[f64],
     ) -> (ClippedRows, ClippedOutcome) {
-        let rows = ClippedRows::where_valid(bounds, values, true, |row| outcome.get(row).is_some_and(|y| y.is_finite()));
+        let rows = ClippedRows::where_valid(bounds, values, true, |row| {
+            outcome.get(row).is_some_and(|y| y.is_finite())
+        });
         let kept = (0..rows.len())
-            .map(|row| if rows.is_zero(row) { 0.0 } else { outcome.get(row).map_or(0.0, |&y| outcome_bounds.scale(y)) })
+            .map(|row| {
+                if rows.is_zero(row) {
+                    0.0
+                } else {
+                    outcome.get(row).map_or(0.0, |&y| outcome_bounds.scale(y))
+                }
+            })
             .collect();
         (rows, ClippedOutcome { values: kept })
     }
@@ -396,7 +431,10 @@ impl ClippedRows {
             }
             tame(&mut scaled);
             if let Some(kept) = whole.get_mut(row * width..(row + 1) * width) {
-                kept[first..].iter_mut().zip(&scaled).for_each(|(slot, value)| *slot = value * rest);
+                kept[first..]
+                    .iter_mut()
+                    .zip(&scaled)
+                    .for_each(|(slot, value)| *slot = value * rest);
                 if let Some(entry) = intercept {
                     kept[0] = entry as f64 / UNIT as f64;
                 }
@@ -406,7 +444,14 @@ impl ClippedRows {
                 target[0] = entry as i32;
             }
         }
-        ClippedRows { width, entries, whole, intercept, invalid, shortened }
+        ClippedRows {
+            width,
+            entries,
+            whole,
+            intercept,
+            invalid,
+            shortened,
+        }
     }
 
     /// Rows mapped by a public matrix (`width x width`) and shortened to norm one again; for whitening by a table that
@@ -421,14 +466,25 @@ impl ClippedRows {
                 let source: Vec<f64> = self.row(row).collect();
                 let mut scaled: Vec<f64> = (0..width)
                     .map(|index| {
-                        source.iter().enumerate().map(|(column, x)| map.get((index, column)).unwrap_or(&0.0) * x).sum()
+                        source
+                            .iter()
+                            .enumerate()
+                            .map(|(column, x)| map.get((index, column)).unwrap_or(&0.0) * x)
+                            .sum()
                     })
                     .collect();
                 tame(&mut scaled);
                 usize::from(shorten(&scaled, target, UNIT * UNIT))
             })
             .sum();
-        ClippedRows { width, entries, whole: Vec::new(), intercept: None, invalid: self.invalid, shortened }
+        ClippedRows {
+            width,
+            entries,
+            whole: Vec::new(),
+            intercept: None,
+            invalid: self.invalid,
+            shortened,
+        }
     }
 
     /// One row before shortening where that was kept, else the clipped row.
@@ -436,7 +492,10 @@ impl ClippedRows {
         let range = row * self.width..(row + 1) * self.width;
         let whole = self.whole.get(range.clone()).unwrap_or(&[]);
         let clipped = if whole.is_empty() { &self.entries[range] } else { &[] };
-        whole.iter().copied().chain(clipped.iter().map(|&entry| f64::from(entry) / UNIT as f64))
+        whole
+            .iter()
+            .copied()
+            .chain(clipped.iter().map(|&entry| f64::from(entry) / UNIT as f64))
     }
 
     /// `x_i' beta` for every row before shortening, where that was kept.
@@ -483,7 +542,9 @@ impl ClippedRows {
     }
 
     fn is_zero(&self, row: usize) -> bool {
-        self.entries[row * self.width..(row + 1) * self.width].iter().all(|&entry| entry == 0)
+        self.entries[row * self.width..(row + 1) * self.width]
+            .iter()
+            .all(|&entry| entry == 0)
     }
 
     /// `x_i' beta` for every row, counted from entry `first`.
@@ -491,7 +552,13 @@ impl ClippedRows {
         let beta: Vec<f64> = beta.iter().map(|b| b / UNIT as f64).collect();
         self.entries
             .par_chunks_exact(self.width)
-            .map(|row| row.iter().zip(&beta).skip(first).map(|(&entry, b)| f64::from(entry) * b).sum())
+            .map(|row| {
+                row.iter()
+                    .zip(&beta)
+                    .skip(first)
+                    .map(|(&entry, b)| f64::from(entry) * b)
+                    .sum()
+            })
             .collect()
     }
 
@@ -554,7 +621,11 @@ impl fmt::Debug for ClippedRows {
 /// Quotients beyond 1e150 point in one direction only; capping them keeps squares and products finite.
 fn tame(scaled: &mut [f64]) {
     for value in scaled.iter_mut() {
-        *value = if value.is_nan() { 0.0 } else { value.clamp(-1e150, 1e150) };
+        *value = if value.is_nan() {
+            0.0
+        } else {
+            value.clamp(-1e150, 1e150)
+        };
     }
 }
 
@@ -568,7 +639,12 @@ fn shorten(scaled: &[f64], target: &mut [i32], limit: i64) -> bool {
         *slot = (value * factor).trunc() as i32;
     }
     // The factor is rounded, so a row of full length may land one grid unit outside; the integer test is what counts.
-    while target.iter().map(|&entry| i64::from(entry) * i64::from(entry)).sum::<i64>() > limit {
+    while target
+        .iter()
+        .map(|&entry| i64::from(entry) * i64::from(entry))
+        .sum::<i64>()
+        > limit
+    {
         if let Some(largest) = target.iter_mut().max_by_key(|entry| entry.unsigned_abs()) {
             *largest -= largest.signum();
         }
@@ -597,7 +673,11 @@ impl ClippedResiduals {
 
     fn build(values: &[f64], bound: f64, keep: impl Fn(f64) -> f64) -> ClippedResiduals {
         if !(bound.is_finite() && bound > 1e-200) {
-            return ClippedResiduals { entries: vec![0; values.len()], exponent: 0, bound: 0.0 };
+            return ClippedResiduals {
+                entries: vec![0; values.len()],
+                exponent: 0,
+                bound: 0.0,
+            };
         }
         let mut exponent = bound.log2().ceil() as i32;
         // The logarithm is rounded; the power of two must not lie below the bound.
@@ -608,9 +688,19 @@ impl ClippedResiduals {
         let step = 2f64.powi(exponent);
         let entries = values
             .iter()
-            .map(|&value| if value.is_nan() { 0 } else { (keep(value) / step).trunc() as i32 })
+            .map(|&value| {
+                if value.is_nan() {
+                    0
+                } else {
+                    (keep(value) / step).trunc() as i32
+                }
+            })
             .collect();
-        ClippedResiduals { entries, exponent, bound }
+        ClippedResiduals {
+            entries,
+            exponent,
+            bound,
+        }
     }
 
     /// The public bound.
@@ -637,7 +727,12 @@ impl ClippedResiduals {
 // Sizes only: a log must not hold anybody's residual.
 impl fmt::Debug for ClippedResiduals {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "ClippedResiduals({} rows, bound {})", self.entries.len(), self.bound)
+        write!(
+            formatter,
+            "ClippedResiduals({} rows, bound {})",
+            self.entries.len(),
+            self.bound
+        )
     }
 }
 
