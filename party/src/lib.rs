@@ -1,3 +1,4 @@
 //! Everything that holds data.
 
+pub mod ledger;
 pub mod read;

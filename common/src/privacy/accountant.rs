@@ -177,7 +177,7 @@ pub struct CoarseLattice {
 /// A lattice coarser than `sigma / 2^20`, or arguments that are not positive numbers.
 pub fn lattice_mu(sensitivity: f64, sigma: f64, step: f64) -> Result<f64, CoarseLattice> {
     let sound = sensitivity >= 0.0 && sensitivity.is_finite() && sigma.is_finite() && step > 0.0;
-    if !sound || !(sigma >= SMALLEST_LATTICE_RATIO * step) {
+    if !sound || sigma < SMALLEST_LATTICE_RATIO * step {
         return Err(CoarseLattice { sigma, step });
     }
     let ratio = (step / sigma).next_up();
@@ -216,7 +216,7 @@ pub fn gaussian_delta(epsilon: f64, mu: f64) -> f64 {
         density(t) * mills_drop(t, mu)
     };
     let relative = 1e-14 + 1e-15 * (t.abs() * (epsilon / mu + mu / 2.0) + t * t);
-    (value * (1.0 + relative)).max(f64::MIN_POSITIVE).min(1.0)
+    (value * (1.0 + relative)).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 /// The smallest epsilon at which a `mu`-Gaussian release has the given delta, rounded up; infinite where none has.

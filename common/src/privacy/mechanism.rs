@@ -274,7 +274,8 @@ impl ReleasePlan {
     ) -> ReleasePlan {
         let square = |index: usize| releases.get(index).map_or(0.0, |release| release.mu * release.mu);
         let covering: f64 = vectors.iter().map(|&index| square(index)).sum();
-        if !(square(table) <= 0.25 * (1.0 - 1e-9) * covering) || vectors.contains(&table) {
+        let holds = square(table) <= 0.25 * (1.0 - 1e-9) * covering && !vectors.contains(&table);
+        if !holds {
             return ReleasePlan::new(releases);
         }
         let rest = (0..releases.len())

@@ -19,12 +19,15 @@
 //! Ledger::permit -> Permit              one per release, consumed by it
 //! mechanism::release(query, permit)     noise on a lattice; the result cannot be read or sent
 //! Ledger::store -> NoisedRelease        the bytes are on disk; only now they may leave, and a repeat sends the same
+//! Released::noised                      a message, beside the declared disclosures of plain mode
 //! ```
 
 pub mod accountant;
 pub mod bounds;
 pub mod ledger;
 pub mod mechanism;
+pub mod release;
 pub mod robust;
 pub mod sampler;
+pub mod statement;
 pub mod vertical;

@@ -1,4 +1,5 @@
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use nalgebra::{DMatrix, DVector};
@@ -6,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::privacy::accountant::Accountant;
 use crate::privacy::bounds::{ClippedRows, ColumnBounds, RowBounds};
 use crate::privacy::mechanism::{PlannedRelease, Query, release};
 use crate::privacy::sampler::NoisePool;
