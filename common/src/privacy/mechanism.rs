@@ -314,6 +314,22 @@ pub(crate) fn free_table_rounding(entries: usize) -> f64 {
 
 /// The right to one release: made by the ledger after the charge is on disk, consumed by [`release`]. It cannot be
 /// copied.
+///
+/// Nobody can make one without the ledger, so no noise is drawn before its charge is on disk:
+///
+/// ```compile_fail
+/// use fedreg_common::privacy::mechanism::{Permit, PlannedRelease};
+/// let planned = PlannedRelease { label: String::new(), mu: 1.0 };
+/// let forged = Permit { run: String::new(), index: 0, planned };
+/// ```
+///
+/// ```compile_fail
+/// # use fedreg_common::privacy::mechanism::{Permit, Query, release};
+/// # use fedreg_common::privacy::sampler::NoisePool;
+/// fn twice(query: &Query, permit: Permit, pool: &mut NoisePool) {
+///     let _ = (release(query, permit, pool), release(query, permit, pool));
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Permit {
     run: String,

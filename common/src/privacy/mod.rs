@@ -24,6 +24,7 @@
 
 pub mod accountant;
 pub mod bounds;
+pub mod comparators;
 pub mod ledger;
 pub mod mechanism;
 pub mod release;

@@ -121,7 +121,8 @@ fn largest_ratio(make: impl Fn(&DMatrix<f64>, &[f64]) -> Query) -> f64 {
 #[test]
 fn no_neighbour_moves_a_query_by_more_than_its_sensitivity_and_some_come_close() {
     let rows = |x: &DMatrix<f64>| ClippedRows::new(&bounds(2), x);
-    let queries: [(&str, f64, Box<dyn Fn(&DMatrix<f64>, &[f64]) -> Query>); 5] = [
+    type Make = Box<dyn Fn(&DMatrix<f64>, &[f64]) -> Query>;
+    let queries: [(&str, f64, Make); 5] = [
         ("X'X", 0.99, Box::new(move |x, _| Query::gram(&rows(x)).unwrap())),
         (
             "X'r",
@@ -261,7 +262,7 @@ fn division_onto_the_lattice_is_correctly_rounded() {
     }
     assert_eq!(divide_rounding(3, 130, 1 << 52), Some(3 << 78));
     assert_eq!(divide_rounding(1, 127 + 60, 1 << 52), None);
-    assert!(ROOT_TWO * ROOT_TWO <= 2i128 << 124 >> 0 && ROOT_TWO_BITS == 62);
+    assert!((ROOT_TWO as u128).pow(2) <= 2u128 << 124 && ROOT_TWO_BITS == 62);
     assert!((ROOT_TWO as u128 + 1).pow(2) > 2u128 << 124);
     for value in [1.0, 0.1, 1e-300, 1e300, 3.7306 * STEP_PER_SIGMA] {
         let (mantissa, exponent) = decompose(value).unwrap();
