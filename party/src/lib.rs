@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 pub mod convene;
 pub mod drive;
+pub mod ledger;
 pub mod output;
 pub mod read;
 pub mod service;

@@ -8,6 +8,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
+
 /// A kind of un-noised value that a protocol may disclose when its study says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Declaration {
@@ -126,6 +128,32 @@ impl<T> Released<T> {
     /// The value, as its receiver sees it.
     pub fn into_inner(self) -> T {
         self.value
+    }
+}
+
+impl<T> Released<T> {
+    /// Lets a noised value leave that was charged and whose bytes are stored. `wrap` makes the message of its position
+    /// in the plan and its value; as a plain function it cannot bring anything else along.
+    ///
+    /// ```compile_fail
+    /// # use fedreg_common::privacy::mechanism::NoisedRelease;
+    /// # use fedreg_common::privacy::release::Released;
+    /// fn smuggle(noised: &NoisedRelease, raw: Vec<f64>) -> Released<Vec<f64>> {
+    ///     Released::noised(noised, |_, _| raw.clone())
+    /// }
+    /// ```
+    ///
+    /// ```
+    /// # use fedreg_common::privacy::mechanism::NoisedRelease;
+    /// # use fedreg_common::privacy::release::Released;
+    /// fn honest(noised: &NoisedRelease) -> Released<Vec<f64>> {
+    ///     Released::noised(noised, |_, value| value.values())
+    /// }
+    /// ```
+    pub fn noised(noised: &NoisedRelease, wrap: fn(u32, LatticeVector) -> T) -> Released<T> {
+        Released {
+            value: wrap(noised.receipt().index, noised.lattice().clone()),
+        }
     }
 }
 

@@ -1,0 +1,679 @@
+//! What was ever spent on a data set, on disk before it is used.
+//!
+//! A ledger is an append-only chain of records, each with the hash of the one before. One capped sum is kept per data
+//! set over all peers together, because peers talk to each other and results get published; sums per peer are a view.
+//! The whole protocol's budget is reserved up front. A release then takes three steps, each synced before the next: its
+//! start is recorded and a [`Permit`] handed out, the noised bytes are stored, the bytes may be sent. A repeat and a
+//! restarted process get the stored bytes. A process that died between start and storing has lost that release: the
+//! budget is spent and nothing was sent.
+//!
+//! A charge on one data set is also a charge on every data set that shares a person with it, and a new data set starts
+//! at the largest sum among those. So no person's total is ever above the sum of any data set it is in. Persons are
+//! compared by keyed digests; a person under two pseudonyms is two persons here, and nothing can detect that.
+//!
+//! The guarantee is the cap. The running sum is bookkeeping and no guarantee of its own, because later charges may depend on
+//! earlier results.
+//!
+//! # What is detected
+//!
+//! A record that was changed or removed in the middle breaks the chain. A chain that was cut at the end, replaced or
+//! deleted disagrees with the *anchor*, the last record's number and hash, which the storage keeps somewhere else. Who
+//! changes both consistently is not detected: a party's own administrators are outside the definition.
+
+mod error;
+mod state;
+mod storage;
+
+use std::fmt;
+
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+pub use self::error::LedgerError;
+pub use self::state::Account;
+use self::state::{Entry, Run, State};
+pub use self::storage::{Anchor, Record, Storage, StorageError};
+use crate::privacy::accountant::{Budget, add_charge};
+use crate::privacy::mechanism::{NoisedRelease, Permit, Receipt, ReleasePlan, Unsent};
+
+/// Keyed digests of the persons of a data set, sorted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PersonDigests {
+    digests: Vec<[u8; 16]>,
+    rows: u64,
+    rows_per_person: u32,
+}
+
+impl PersonDigests {
+    /// Digests the identifiers of all rows; a person may have at most `rows_per_person` of them.
+    ///
+    /// # Errors
+    ///
+    /// More rows of one person than declared.
+    pub fn new<I: AsRef<[u8]>>(
+        key: &[u8; 32],
+        identifiers: impl IntoIterator<Item = I>,
+        rows_per_person: u32,
+    ) -> Result<PersonDigests, LedgerError> {
+        let mut digests: Vec<[u8; 16]> = identifiers
+            .into_iter()
+            .map(|identifier| {
+                // Unwrap safety: HMAC takes keys of any length.
+                #[allow(clippy::expect_used)]
+                let mut code = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
+                code.update(identifier.as_ref());
+                let full: [u8; 32] = code.finalize().into_bytes().into();
+                let mut short = [0; 16];
+                short.copy_from_slice(&full[..16]);
+                short
+            })
+            .collect();
+        let rows = digests.len() as u64;
+        digests.sort_unstable();
+        let most = digests
+            .chunk_by(|left, right| left == right)
+            .map(|run| run.len() as u64)
+            .max()
+            .unwrap_or(0);
+        if most > u64::from(rows_per_person) {
+            return Err(LedgerError::RowsPerPerson {
+                declared: rows_per_person,
+                found: most,
+            });
+        }
+        digests.dedup();
+        Ok(PersonDigests {
+            digests,
+            rows,
+            rows_per_person,
+        })
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.digests.concat()
+    }
+
+    fn shares_any(&self, other: &[u8]) -> bool {
+        let (others, _) = other.as_chunks::<16>();
+        let mut others = others.iter().peekable();
+        self.digests.iter().any(|digest| {
+            while others.next_if(|other| *other < digest).is_some() {}
+            others.peek() == Some(&digest)
+        })
+    }
+}
+
+// Not even digests in a log.
+impl fmt::Debug for PersonDigests {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "PersonDigests({} persons, {} rows)",
+            self.digests.len(),
+            self.rows
+        )
+    }
+}
+
+/// A data set as it is registered: what its budget is, for whom, and under which public policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registration {
+    /// Name, unique in the ledger.
+    pub data_set: String,
+    /// Its persons.
+    pub persons: PersonDigests,
+    /// Its budget, for its lifetime and over all peers.
+    pub budget: Budget,
+    /// Digest of the public policy (bounds, unit, budget) that both parties compare.
+    pub policy: String,
+}
+
+/// The answer to a request for a release.
+#[derive(Debug)]
+pub enum Grant {
+    /// It was not made yet: here is the right to make it.
+    Fresh(Permit),
+    /// It was made before: here it is again, bit by bit.
+    Stored(NoisedRelease),
+}
+
+/// The chain with its storage.
+#[derive(Debug)]
+pub struct Ledger<S> {
+    storage: S,
+    state: State,
+    hashes: Vec<[u8; 32]>,
+}
+
+impl<S: Storage> Ledger<S> {
+    /// Starts a new chain.
+    ///
+    /// # Errors
+    ///
+    /// There is a chain already, or there was one and its anchor is still there.
+    pub fn create(storage: S) -> Result<Ledger<S>, LedgerError> {
+        let mut ledger = Ledger {
+            storage,
+            state: State::default(),
+            hashes: Vec::new(),
+        };
+        ledger.transact(|transaction| {
+            let records = transaction.end().sequence;
+            if records > 0 {
+                return Err(LedgerError::Exists { records });
+            }
+            let key_digest = hexadecimal(&Sha256::digest(transaction.storage.key()?));
+            transaction.append(Entry::Opened { key_digest })
+        })?;
+        Ok(ledger)
+    }
+
+    /// Opens a chain and checks every link and the anchor.
+    ///
+    /// # Errors
+    ///
+    /// A broken chain, a rollback, or no chain.
+    pub fn open(storage: S) -> Result<Ledger<S>, LedgerError> {
+        let mut ledger = Ledger {
+            storage,
+            state: State::default(),
+            hashes: Vec::new(),
+        };
+        ledger.transact(|transaction| {
+            let key_digest = hexadecimal(&Sha256::digest(transaction.storage.key()?));
+            match &transaction.state.key_digest {
+                Some(known) if *known == key_digest => Ok(()),
+                // A chain that does not begin with its opening, or another ledger's key.
+                _ => Err(LedgerError::Broken { sequence: 1 }),
+            }
+        })?;
+        Ok(ledger)
+    }
+
+    /// The key of the person digests.
+    ///
+    /// # Errors
+    ///
+    /// The key cannot be read.
+    pub fn key(&mut self) -> Result<[u8; 32], LedgerError> {
+        Ok(self.storage.key()?)
+    }
+
+    /// Registers a data set. It inherits the largest sum of the data sets with which it shares a person.
+    ///
+    /// # Errors
+    ///
+    /// The name is taken, or exactly these persons are registered under another name.
+    pub fn register(&mut self, registration: &Registration) -> Result<Account, LedgerError> {
+        let Registration {
+            data_set,
+            persons,
+            budget,
+            policy,
+        } = registration;
+        self.transact(|transaction| {
+            if transaction.state.accounts.contains_key(data_set) {
+                return Err(LedgerError::NameTaken {
+                    data_set: data_set.clone(),
+                });
+            }
+            let bytes = persons.bytes();
+            let persons_digest = hexadecimal(&Sha256::digest(&bytes));
+            let mut shares_with = Vec::new();
+            let known: Vec<(String, String)> = transaction
+                .state
+                .accounts
+                .values()
+                .map(|account| (account.data_set.clone(), account.persons_digest.clone()))
+                .collect();
+            for (name, digest) in known {
+                if digest == persons_digest {
+                    return Err(LedgerError::SamePersons { existing: name });
+                }
+                if persons.shares_any(&transaction.checked_blob(&persons_blob(&name), &digest)?) {
+                    shares_with.push(name);
+                }
+            }
+            transaction.storage.put_blob(&persons_blob(data_set), &bytes)?;
+            transaction.append(Entry::Registered {
+                data_set: data_set.clone(),
+                persons: persons.digests.len() as u64,
+                persons_digest,
+                rows: persons.rows,
+                rows_per_person: persons.rows_per_person,
+                epsilon: budget.epsilon(),
+                delta: budget.delta(),
+                accountant: budget.accountant(),
+                cap: budget.cap(),
+                policy: policy.clone(),
+                shares_with,
+            })
+        })?;
+        self.account(data_set)
+    }
+
+    /// Reserves the budget of a whole protocol. When this returns the charge is on disk, and no crash undoes it.
+    ///
+    /// # Errors
+    ///
+    /// Other persons than registered, a run of that name, or a sum that would pass the cap of this data set or of one
+    /// that shares persons with it.
+    pub fn reserve(
+        &mut self,
+        run: &str,
+        data_set: &str,
+        persons: &PersonDigests,
+        peers: &[String],
+        study: &str,
+        plan: &ReleasePlan,
+    ) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            let rows_per_person = f64::from(transaction.same_data(data_set, persons)?);
+            if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains(run) {
+                return Err(LedgerError::RunExists { run: run.to_owned() });
+            }
+            // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
+            let multiple = rows_per_person * rows_per_person;
+            let charge = if multiple > 1.0 {
+                (plan.charge() * multiple).next_up()
+            } else {
+                plan.charge()
+            };
+            let shares = plan
+                .releases()
+                .iter()
+                .all(|release| release.mu > 0.0 && release.mu.is_finite());
+            if !(shares && charge > 0.0 && charge.is_finite()) {
+                return Err(LedgerError::Charge { charge });
+            }
+            for name in transaction.state.affected(data_set).into_iter().flatten() {
+                if let Some(account) = transaction.state.accounts.get(&name)
+                    && add_charge(account.sum, charge) > account.cap
+                    // A first charge is not a sum, so it need not be rounded up to be compared.
+                    && !(account.sum == 0.0 && charge <= account.cap)
+                {
+                    return Err(LedgerError::Overspent {
+                        data_set: name,
+                        needed: charge,
+                        left: account.left(),
+                        cap: account.cap,
+                    });
+                }
+            }
+            transaction.append(Entry::Reserved {
+                run: run.to_owned(),
+                data_set: data_set.to_owned(),
+                peers: peers.to_vec(),
+                study: study.to_owned(),
+                charge,
+                plan: plan.clone(),
+            })
+        })
+    }
+
+    /// The right to make a release of a reserved run, or the release if it was made before.
+    ///
+    /// # Errors
+    ///
+    /// An unknown run or release, and a release that was started and never stored.
+    pub fn permit(&mut self, run: &str, index: u32) -> Result<Grant, LedgerError> {
+        self.transact(|transaction| {
+            let known = transaction.run(run)?;
+            let Some(planned) = known.plan.releases().get(index as usize).cloned() else {
+                return Err(LedgerError::NoSuchRelease {
+                    run: run.to_owned(),
+                    index,
+                });
+            };
+            if let Some((receipt, digest)) = known.stored.get(&index).cloned() {
+                let bytes = transaction.checked_blob(&sent_blob(run, index), &digest)?;
+                return Ok(Grant::Stored(NoisedRelease::from_storage(&bytes, receipt)?));
+            }
+            if known.started.contains(&index) {
+                return Err(LedgerError::Lost {
+                    run: run.to_owned(),
+                    index,
+                });
+            }
+            transaction.append(Entry::Started {
+                run: run.to_owned(),
+                index,
+            })?;
+            Ok(Grant::Fresh(Permit::new(run.to_owned(), index, planned)))
+        })
+    }
+
+    /// Stores a release; only what comes out may be sent.
+    ///
+    /// # Errors
+    ///
+    /// A release that was not planned or is stored already, and storage errors: then it is lost and never sent.
+    pub fn store(&mut self, unsent: Unsent) -> Result<NoisedRelease, LedgerError> {
+        self.transact(|transaction| {
+            let receipt = unsent.receipt().clone();
+            let (run, index) = (receipt.run.clone(), receipt.index);
+            let known = transaction.run(&run)?;
+            let planned = known.plan.releases().get(index as usize);
+            let fits = planned.is_some_and(|planned| planned.label == receipt.label && receipt.mu <= planned.mu);
+            if !fits || !known.started.contains(&index) || known.stored.contains_key(&index) {
+                return Err(LedgerError::NotPlanned { run, index });
+            }
+            let bytes = unsent.bytes();
+            transaction.storage.put_blob(&sent_blob(&run, index), &bytes)?;
+            transaction.append(Entry::Stored {
+                receipt,
+                bytes_digest: hexadecimal(&Sha256::digest(&bytes)),
+            })
+        })?;
+        Ok(unsent.stored())
+    }
+
+    /// Keeps what a peer sent, so that a restarted party computes on the same bytes. A repeat must be equal.
+    ///
+    /// # Errors
+    ///
+    /// Other bytes than before under the same number.
+    pub fn keep_received(&mut self, run: &str, index: u32, bytes: &[u8]) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            let bytes_digest = hexadecimal(&Sha256::digest(bytes));
+            if let Some(before) = transaction.run(run)?.received.get(&index) {
+                return if *before == bytes_digest {
+                    Ok(())
+                } else {
+                    Err(LedgerError::Differs {
+                        run: run.to_owned(),
+                        index,
+                    })
+                };
+            }
+            transaction.storage.put_blob(&received_blob(run, index), bytes)?;
+            transaction.append(Entry::Received {
+                run: run.to_owned(),
+                index,
+                bytes_digest,
+            })
+        })
+    }
+
+    /// What a peer sent before a restart.
+    ///
+    /// # Errors
+    ///
+    /// An unknown run, or stored bytes that were changed.
+    pub fn received(&mut self, run: &str, index: u32) -> Result<Option<Vec<u8>>, LedgerError> {
+        self.transact(
+            |transaction| match transaction.run(run)?.received.get(&index).cloned() {
+                None => Ok(None),
+                Some(digest) => transaction.checked_blob(&received_blob(run, index), &digest).map(Some),
+            },
+        )
+    }
+
+    /// Records that a run came to its end.
+    ///
+    /// # Errors
+    ///
+    /// An unknown run.
+    pub fn finish(&mut self, run: &str) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            transaction.run(run)?;
+            transaction.append(Entry::Finished { run: run.to_owned() })
+        })
+    }
+
+    /// Records a run without privacy: an unbounded charge, of which every later report speaks.
+    ///
+    /// # Errors
+    ///
+    /// Other persons than registered, or a run of that name.
+    pub fn record_plain(
+        &mut self,
+        run: &str,
+        data_set: &str,
+        persons: &PersonDigests,
+        peers: &[String],
+        study: &str,
+    ) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            transaction.same_data(data_set, persons)?;
+            if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains(run) {
+                return Err(LedgerError::RunExists { run: run.to_owned() });
+            }
+            transaction.append(Entry::Plain {
+                run: run.to_owned(),
+                data_set: data_set.to_owned(),
+                peers: peers.to_vec(),
+                study: study.to_owned(),
+            })
+        })
+    }
+
+    /// One data set's account.
+    ///
+    /// # Errors
+    ///
+    /// The data set is not registered.
+    pub fn account(&self, data_set: &str) -> Result<Account, LedgerError> {
+        self.state
+            .accounts
+            .get(data_set)
+            .cloned()
+            .ok_or_else(|| LedgerError::Unknown {
+                data_set: data_set.to_owned(),
+            })
+    }
+
+    /// All accounts.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.state.accounts.values()
+    }
+
+    /// The receipts of a run's stored releases, in their order.
+    pub fn receipts(&self, run: &str) -> Vec<Receipt> {
+        self.state
+            .runs
+            .get(run)
+            .map(|known| known.stored.values().map(|(receipt, _)| receipt.clone()).collect())
+            .unwrap_or_default()
+    }
+
+    /// Checks the whole chain again with every stored byte, and returns the number of records and the last hash.
+    ///
+    /// # Errors
+    ///
+    /// A broken chain, a rollback, changed bytes.
+    pub fn verify(&mut self) -> Result<(u64, String), LedgerError> {
+        self.state = State::default();
+        self.hashes.clear();
+        self.transact(|transaction| {
+            let mut expected: Vec<(String, String)> = Vec::new();
+            for account in transaction.state.accounts.values() {
+                expected.push((persons_blob(&account.data_set), account.persons_digest.clone()));
+            }
+            for (run, known) in &transaction.state.runs {
+                expected.extend(
+                    known
+                        .stored
+                        .iter()
+                        .map(|(&index, (_, digest))| (sent_blob(run, index), digest.clone())),
+                );
+                expected.extend(
+                    known
+                        .received
+                        .iter()
+                        .map(|(&index, digest)| (received_blob(run, index), digest.clone())),
+                );
+            }
+            for (name, digest) in expected {
+                transaction.checked_blob(&name, &digest)?;
+            }
+            let end = transaction.end();
+            Ok((end.sequence, hexadecimal(&end.hash)))
+        })
+    }
+
+    /// Runs `work` inside a transaction on the state of the disk; commits and moves the anchor only if it succeeds.
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Transaction<'_, S>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.storage.begin()?;
+        // The copies make a failed transaction leave no trace in memory either; states are small.
+        let (mut state, mut hashes) = (self.state.clone(), self.hashes.clone());
+        let outcome = (|| {
+            refresh(&mut self.storage, &mut state, &mut hashes)?;
+            let before = hashes.len();
+            let mut transaction = Transaction {
+                storage: &mut self.storage,
+                state: &mut state,
+                hashes: &mut hashes,
+            };
+            let value = work(&mut transaction)?;
+            Ok((value, hashes.len() > before))
+        })();
+        match outcome {
+            Ok((value, false)) => {
+                self.storage.abandon();
+                (self.state, self.hashes) = (state, hashes);
+                Ok(value)
+            }
+            Ok((value, true)) => {
+                self.storage.commit()?;
+                (self.state, self.hashes) = (state, hashes);
+                // The anchor follows the commit: a crash in between leaves it one record behind, which still is a
+                // prefix; and nothing was handed out yet.
+                self.storage.advance_anchor(&end_of(&self.hashes))?;
+                Ok(value)
+            }
+            Err(error) => {
+                self.storage.abandon();
+                Err(error)
+            }
+        }
+    }
+}
+
+struct Transaction<'a, S> {
+    storage: &'a mut S,
+    state: &'a mut State,
+    hashes: &'a mut Vec<[u8; 32]>,
+}
+
+impl<S: Storage> Transaction<'_, S> {
+    fn end(&self) -> Anchor {
+        end_of(self.hashes)
+    }
+
+    fn append(&mut self, entry: Entry) -> Result<(), LedgerError> {
+        let sequence = self.end().sequence + 1;
+        let body = serde_json::to_string(&entry).map_err(|_| LedgerError::Broken { sequence })?;
+        let record = Record::link(&self.end(), self.storage.now(), body);
+        self.state.apply(entry).ok_or(LedgerError::Broken { sequence })?;
+        self.storage.append(&record)?;
+        self.hashes.push(record.hash);
+        Ok(())
+    }
+
+    fn run(&self, run: &str) -> Result<&Run, LedgerError> {
+        self.state
+            .runs
+            .get(run)
+            .ok_or_else(|| LedgerError::UnknownRun { run: run.to_owned() })
+    }
+
+    /// Rows per person of a data set, after checking that these are its persons.
+    fn same_data(&self, data_set: &str, persons: &PersonDigests) -> Result<u32, LedgerError> {
+        let account = self.state.accounts.get(data_set).ok_or_else(|| LedgerError::Unknown {
+            data_set: data_set.to_owned(),
+        })?;
+        let same = account.persons_digest == hexadecimal(&Sha256::digest(persons.bytes()))
+            && account.rows == persons.rows
+            && persons.rows_per_person <= account.rows_per_person;
+        if same {
+            Ok(account.rows_per_person)
+        } else {
+            Err(LedgerError::OtherData {
+                data_set: data_set.to_owned(),
+            })
+        }
+    }
+
+    fn checked_blob(&mut self, name: &str, digest: &str) -> Result<Vec<u8>, LedgerError> {
+        match self.storage.blob(name)? {
+            Some(bytes) if hexadecimal(&Sha256::digest(&bytes)) == digest => Ok(bytes),
+            _ => Err(LedgerError::Changed { name: name.to_owned() }),
+        }
+    }
+}
+
+/// Reads what other processes have added, checks every link, and compares the end with the anchor.
+fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8; 32]>) -> Result<(), LedgerError> {
+    let known = end_of(hashes);
+    // The last known record is read again: a chain that was cut or swapped behind our back shows there.
+    let mut records = storage.records_after(known.sequence.saturating_sub(1))?.into_iter();
+    if known.sequence > 0 && records.next().map(|record| record.end()) != Some(known) {
+        return Err(LedgerError::RolledBack {
+            expected: known.sequence,
+            found: known.sequence - 1,
+        });
+    }
+    for record in records {
+        let previous = end_of(hashes);
+        let sequence = previous.sequence + 1;
+        let entry = serde_json::from_str(&record.body).ok().filter(|_| {
+            record.sequence == sequence && Record::link(&previous, record.at, record.body.clone()) == record
+        });
+        entry
+            .and_then(|entry| state.apply(entry))
+            .ok_or(LedgerError::Broken { sequence })?;
+        hashes.push(record.hash);
+    }
+    let found = hashes.len() as u64;
+    let anchored = match storage.anchor()? {
+        // A crash right after the first record was written leaves no anchor.
+        None if found <= 1 => 0,
+        None => return Err(LedgerError::NoAnchor),
+        Some(anchor) => {
+            let index = usize::try_from(anchor.sequence).unwrap_or(usize::MAX);
+            if index != 0 && index.checked_sub(1).and_then(|index| hashes.get(index)) != Some(&anchor.hash) {
+                return Err(LedgerError::RolledBack {
+                    expected: anchor.sequence,
+                    found,
+                });
+            }
+            anchor.sequence
+        }
+    };
+    // A crash between commit and anchor left it behind; before anything is added it catches up, so that it never
+    // lags by more than one record.
+    if anchored < found {
+        storage.advance_anchor(&end_of(hashes))?;
+    }
+    Ok(())
+}
+
+fn end_of(hashes: &[[u8; 32]]) -> Anchor {
+    Anchor {
+        sequence: hashes.len() as u64,
+        hash: hashes.last().copied().unwrap_or_default(),
+    }
+}
+
+fn persons_blob(data_set: &str) -> String {
+    format!("persons/{data_set}")
+}
+
+fn sent_blob(run: &str, index: u32) -> String {
+    format!("sent/{run}/{index}")
+}
+
+fn received_blob(run: &str, index: u32) -> String {
+    format!("received/{run}/{index}")
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

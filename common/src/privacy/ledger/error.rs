@@ -1,0 +1,160 @@
+//! Why a ledger refuses.
+
+use crate::exit::Exit;
+use crate::privacy::ledger::storage::StorageError;
+use crate::privacy::mechanism::LatticeError;
+
+/// Why the ledger refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LedgerError {
+    /// The storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A record does not follow from the one before.
+    #[error("the privacy ledger was changed: record {sequence} does not follow from the one before")]
+    Broken {
+        /// The first record that does not fit.
+        sequence: u64,
+    },
+    /// The chain is shorter than it was, or another one.
+    #[error(
+        "the privacy ledger was rolled back or replaced: it has {found} records, its anchor knows record {expected}"
+    )]
+    RolledBack {
+        /// Record of the anchor.
+        expected: u64,
+        /// Records found.
+        found: u64,
+    },
+    /// The chain has records, but the anchor is gone.
+    #[error("the anchor of the privacy ledger is missing, so a rollback could not be seen: restore it")]
+    NoAnchor,
+    /// Stored bytes do not have the recorded digest.
+    #[error("stored bytes of the privacy ledger were changed: {name}")]
+    Changed {
+        /// Which bytes.
+        name: String,
+    },
+    /// There is a ledger already.
+    #[error("there is a privacy ledger already, with {records} records")]
+    Exists {
+        /// How many.
+        records: u64,
+    },
+    /// The data set is not registered.
+    #[error("data set {data_set:?} is not registered in the privacy ledger")]
+    Unknown {
+        /// Its name.
+        data_set: String,
+    },
+    /// The name stands for other persons.
+    #[error(
+        "the ledger's data set {data_set:?} has other persons than the data at hand: register them under a new name"
+    )]
+    OtherData {
+        /// Its name.
+        data_set: String,
+    },
+    /// The name is taken.
+    #[error("data set {data_set:?} is registered already")]
+    NameTaken {
+        /// Its name.
+        data_set: String,
+    },
+    /// The same persons under another name.
+    #[error("the same persons are registered as data set {existing:?}: a second name does not bring a second budget")]
+    SamePersons {
+        /// The name they have.
+        existing: String,
+    },
+    /// A person has more rows than declared.
+    #[error("a person has {found} rows, the study declares at most {declared}")]
+    RowsPerPerson {
+        /// Declared maximum.
+        declared: u32,
+        /// Largest number found.
+        found: u64,
+    },
+    /// Not enough budget.
+    #[error(
+        "the budget of data set {data_set:?} is spent: this run needs {needed:.6}, {left:.6} of {cap:.6} is left (sum of (sensitivity/sigma)^2)"
+    )]
+    Overspent {
+        /// Whose cap would be passed; may be a data set that shares persons.
+        data_set: String,
+        /// Charge of the run.
+        needed: f64,
+        /// What is left.
+        left: f64,
+        /// The cap.
+        cap: f64,
+    },
+    /// A charge, or one release's part of it, that is no positive number.
+    #[error("every release of a run needs a positive charge, got {charge} in all")]
+    Charge {
+        /// What came.
+        charge: f64,
+    },
+    /// The run is not in the ledger.
+    #[error("run {run:?} is not in the privacy ledger")]
+    UnknownRun {
+        /// Its name.
+        run: String,
+    },
+    /// A run of that name exists.
+    #[error("run {run:?} is in the privacy ledger already")]
+    RunExists {
+        /// Its name.
+        run: String,
+    },
+    /// The plan has no such release.
+    #[error("run {run:?} has no release {index}")]
+    NoSuchRelease {
+        /// Which run.
+        run: String,
+        /// Position asked for.
+        index: u32,
+    },
+    /// Noise may have been drawn and was never stored.
+    #[error(
+        "release {index} of run {run:?} was started and never stored: its budget is spent and nothing was sent; start a new run"
+    )]
+    Lost {
+        /// Which run.
+        run: String,
+        /// Position in its plan.
+        index: u32,
+    },
+    /// A release that its permit does not fit.
+    #[error("release {index} of run {run:?} is not the planned one")]
+    NotPlanned {
+        /// Which run.
+        run: String,
+        /// Position in its plan.
+        index: u32,
+    },
+    /// A peer answered differently than before.
+    #[error("message {index} of run {run:?} differs from the one received before")]
+    Differs {
+        /// Which run.
+        run: String,
+        /// Number of the message.
+        index: u32,
+    },
+    /// Stored bytes that are no release.
+    #[error(transparent)]
+    Lattice(#[from] LatticeError),
+}
+
+impl LedgerError {
+    /// The exit code that belongs to it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            LedgerError::Storage(error) => error.exit(),
+            LedgerError::RowsPerPerson { .. } => Exit::Data,
+            LedgerError::Differs { .. } => Exit::Peer,
+            LedgerError::NotPlanned { .. } | LedgerError::NoSuchRelease { .. } => Exit::Internal,
+            _ => Exit::Refused,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What the records of a chain add up to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::privacy::accountant::{Accountant, add_charge};
+use crate::privacy::mechanism::{Receipt, ReleasePlan};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Entry {
+    Opened {
+        key_digest: String,
+    },
+    Registered {
+        data_set: String,
+        persons: u64,
+        persons_digest: String,
+        rows: u64,
+        rows_per_person: u32,
+        epsilon: f64,
+        delta: f64,
+        accountant: Accountant,
+        cap: f64,
+        policy: String,
+        shares_with: Vec<String>,
+    },
+    Reserved {
+        run: String,
+        data_set: String,
+        peers: Vec<String>,
+        study: String,
+        charge: f64,
+        plan: ReleasePlan,
+    },
+    Started {
+        run: String,
+        index: u32,
+    },
+    Stored {
+        receipt: Receipt,
+        bytes_digest: String,
+    },
+    Received {
+        run: String,
+        index: u32,
+        bytes_digest: String,
+    },
+    Finished {
+        run: String,
+    },
+    Plain {
+        run: String,
+        data_set: String,
+        peers: Vec<String>,
+        study: String,
+    },
+}
+
+/// What the ledger knows about a data set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Account {
+    /// Name.
+    pub data_set: String,
+    /// Persons.
+    pub persons: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Largest number of rows that a person may have; a charge counts with its square.
+    pub rows_per_person: u32,
+    /// Epsilon of the budget.
+    pub epsilon: f64,
+    /// Delta of the budget.
+    pub delta: f64,
+    /// How sums are read.
+    pub accountant: Accountant,
+    /// Largest sum: the guarantee.
+    pub cap: f64,
+    /// Sum charged so far, inherited charges included: bookkeeping.
+    pub sum: f64,
+    /// Digest of the public policy.
+    pub policy: String,
+    /// Whether a run without privacy was ever made on these persons; then no guarantee holds for what it showed.
+    pub unbounded: bool,
+    /// Data sets that share persons with this one.
+    pub shares_with: BTreeSet<String>,
+    /// Sums of the runs per peer; a view, not a budget.
+    pub peers: BTreeMap<String, f64>,
+    #[serde(skip)]
+    pub(super) persons_digest: String,
+}
+
+impl Account {
+    /// What may still be charged.
+    pub fn left(&self) -> f64 {
+        (self.cap - self.sum).next_down().max(0.0)
+    }
+
+    /// What was spent, as an epsilon at the budget's delta by the given accountant.
+    pub fn epsilon_spent(&self, accountant: Accountant) -> f64 {
+        accountant.epsilon(self.sum, self.delta)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Run {
+    pub(super) data_set: String,
+    pub(super) plan: ReleasePlan,
+    pub(super) started: BTreeSet<u32>,
+    pub(super) stored: BTreeMap<u32, (Receipt, String)>,
+    pub(super) received: BTreeMap<u32, String>,
+    pub(super) finished: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct State {
+    pub(super) key_digest: Option<String>,
+    pub(super) accounts: BTreeMap<String, Account>,
+    pub(super) runs: BTreeMap<String, Run>,
+    pub(super) plain_runs: BTreeSet<String>,
+}
+
+impl State {
+    /// Applies an entry; none where it cannot follow from what is there.
+    pub(super) fn apply(&mut self, entry: Entry) -> Option<()> {
+        match entry {
+            Entry::Opened { key_digest } => {
+                if self.key_digest.replace(key_digest).is_some() {
+                    return None;
+                }
+            }
+            Entry::Registered {
+                data_set,
+                persons,
+                persons_digest,
+                rows,
+                rows_per_person,
+                epsilon,
+                delta,
+                accountant,
+                cap,
+                policy,
+                shares_with,
+            } => {
+                if self.accounts.contains_key(&data_set) {
+                    return None;
+                }
+                let (mut sum, mut unbounded) = (0.0f64, false);
+                for other in &shares_with {
+                    let other = self.accounts.get_mut(other)?;
+                    sum = sum.max(other.sum);
+                    unbounded |= other.unbounded;
+                    other.shares_with.insert(data_set.clone());
+                }
+                let account = Account {
+                    data_set: data_set.clone(),
+                    persons,
+                    rows,
+                    rows_per_person,
+                    epsilon,
+                    delta,
+                    accountant,
+                    cap,
+                    sum,
+                    policy,
+                    unbounded,
+                    shares_with: shares_with.into_iter().collect(),
+                    peers: BTreeMap::new(),
+                    persons_digest,
+                };
+                self.accounts.insert(data_set, account);
+            }
+            Entry::Reserved {
+                run,
+                data_set,
+                peers,
+                charge,
+                plan,
+                study: _,
+            } => {
+                if self.runs.contains_key(&run) || charge.is_nan() || charge <= 0.0 {
+                    return None;
+                }
+                for name in self.affected(&data_set)? {
+                    let account = self.accounts.get_mut(&name)?;
+                    account.sum = add_charge(account.sum, charge);
+                }
+                let account = self.accounts.get_mut(&data_set)?;
+                for peer in peers {
+                    let sum = account.peers.entry(peer).or_insert(0.0);
+                    *sum = add_charge(*sum, charge);
+                }
+                let fresh = Run {
+                    data_set,
+                    plan,
+                    started: BTreeSet::new(),
+                    stored: BTreeMap::new(),
+                    received: BTreeMap::new(),
+                    finished: false,
+                };
+                self.runs.insert(run, fresh);
+            }
+            Entry::Started { run, index } => {
+                let run = self.runs.get_mut(&run)?;
+                if !run.started.insert(index) {
+                    return None;
+                }
+            }
+            Entry::Stored { receipt, bytes_digest } => {
+                let run = self.runs.get_mut(&receipt.run)?;
+                if !run.started.contains(&receipt.index) {
+                    return None;
+                }
+                if run.stored.insert(receipt.index, (receipt, bytes_digest)).is_some() {
+                    return None;
+                }
+            }
+            Entry::Received {
+                run,
+                index,
+                bytes_digest,
+            } => {
+                let run = self.runs.get_mut(&run)?;
+                if run.received.insert(index, bytes_digest).is_some() {
+                    return None;
+                }
+            }
+            Entry::Finished { run } => self.runs.get_mut(&run)?.finished = true,
+            Entry::Plain { run, data_set, .. } => {
+                for name in self.affected(&data_set)? {
+                    self.accounts.get_mut(&name)?.unbounded = true;
+                }
+                self.plain_runs.insert(run);
+            }
+        }
+        Some(())
+    }
+
+    /// The data set and all that share persons with it.
+    pub(super) fn affected(&self, data_set: &str) -> Option<BTreeSet<String>> {
+        let mut names = self.accounts.get(data_set)?.shares_with.clone();
+        names.insert(data_set.to_owned());
+        Some(names)
+    }
+}

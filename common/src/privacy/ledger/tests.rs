@@ -1,0 +1,485 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::privacy::accountant::Accountant;
+use crate::privacy::bounds::{ClippedRows, ColumnBounds, RowBounds};
+use crate::privacy::mechanism::{PlannedRelease, Query, release};
+use crate::privacy::sampler::NoisePool;
+
+#[derive(Default, Clone)]
+struct Disk {
+    records: Vec<Record>,
+    blobs: BTreeMap<String, Vec<u8>>,
+    anchor: Option<Anchor>,
+}
+
+/// A disk that several ledgers share, and a fuse after whose last step every call fails, as after a crash.
+#[derive(Clone)]
+struct Memory {
+    disk: Rc<RefCell<Disk>>,
+    pending: Option<Disk>,
+    fuse: Rc<Cell<u32>>,
+    key: [u8; 32],
+}
+
+impl Memory {
+    fn new() -> Memory {
+        Memory {
+            disk: Rc::default(),
+            pending: None,
+            fuse: Rc::new(Cell::new(u32::MAX)),
+            key: [7; 32],
+        }
+    }
+
+    fn step(&self) -> Result<(), StorageError> {
+        let left = self.fuse.get();
+        if left == 0 {
+            return Err(StorageError::Full {
+                place: "the test's disk".to_owned(),
+            });
+        }
+        self.fuse.set(if left == u32::MAX { left } else { left - 1 });
+        Ok(())
+    }
+
+    fn inside(&mut self) -> &mut Disk {
+        self.pending.as_mut().expect("inside a transaction")
+    }
+}
+
+impl Storage for Memory {
+    fn key(&mut self) -> Result<[u8; 32], StorageError> {
+        Ok(self.key)
+    }
+    fn begin(&mut self) -> Result<(), StorageError> {
+        self.step()?;
+        self.pending = Some(self.disk.borrow().clone());
+        Ok(())
+    }
+    fn records_after(&mut self, sequence: u64) -> Result<Vec<Record>, StorageError> {
+        self.step()?;
+        Ok(self
+            .inside()
+            .records
+            .iter()
+            .filter(|record| record.sequence > sequence)
+            .cloned()
+            .collect())
+    }
+    fn append(&mut self, record: &Record) -> Result<(), StorageError> {
+        self.step()?;
+        self.inside().records.push(record.clone());
+        Ok(())
+    }
+    fn put_blob(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
+        self.step()?;
+        assert!(
+            self.inside().blobs.insert(name.to_owned(), bytes.to_vec()).is_none(),
+            "{name} is overwritten"
+        );
+        Ok(())
+    }
+    fn blob(&mut self, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
+        self.step()?;
+        Ok(self.inside().blobs.get(name).cloned())
+    }
+    fn commit(&mut self) -> Result<(), StorageError> {
+        self.step()?;
+        let pending = self.pending.take().expect("inside a transaction");
+        let anchor = self.disk.borrow().anchor;
+        *self.disk.borrow_mut() = Disk { anchor, ..pending };
+        self.step()
+    }
+    fn abandon(&mut self) {
+        self.pending = None;
+    }
+    fn anchor(&mut self) -> Result<Option<Anchor>, StorageError> {
+        self.step()?;
+        Ok(self.disk.borrow().anchor)
+    }
+    fn advance_anchor(&mut self, anchor: &Anchor) -> Result<(), StorageError> {
+        self.step()?;
+        self.disk.borrow_mut().anchor = Some(*anchor);
+        Ok(())
+    }
+    fn now(&self) -> u64 {
+        1_700_000_000
+    }
+}
+
+fn persons(range: std::ops::Range<u32>) -> PersonDigests {
+    PersonDigests::new(&[7; 32], range.map(|person| person.to_string()), 1).unwrap()
+}
+
+fn registration(name: &str, range: std::ops::Range<u32>, epsilon: f64) -> Registration {
+    Registration {
+        data_set: name.to_owned(),
+        persons: persons(range),
+        budget: Budget::new(epsilon, 1e-5, Accountant::Exact, 1000, false).unwrap(),
+        policy: "policy".to_owned(),
+    }
+}
+
+fn plan(mu: f64, releases: usize) -> ReleasePlan {
+    let each = mu / (releases as f64).sqrt();
+    ReleasePlan::new(
+        (0..releases)
+            .map(|index| PlannedRelease {
+                label: format!("r{index}"),
+                mu: each,
+            })
+            .collect(),
+    )
+}
+
+fn opened() -> (Memory, Ledger<Memory>) {
+    let memory = Memory::new();
+    let mut ledger = Ledger::create(memory.clone()).unwrap();
+    ledger.register(&registration("cohort", 0..1000, 1.0)).unwrap();
+    (memory, ledger)
+}
+
+fn query() -> Query {
+    let bounds = RowBounds::new(
+        vec![("x".to_owned(), ColumnBounds::Range { low: 0.0, high: 1.0 })],
+        None,
+        None,
+    )
+    .unwrap();
+    let rows = ClippedRows::new(&bounds, &DMatrix::from_column_slice(3, 1, &[0.1, 0.5, 0.9]));
+    Query::message(&rows, &DVector::from_element(1, 1.0), 0.5)
+}
+
+fn reserve(ledger: &mut Ledger<Memory>, run: &str, mu: f64, releases: usize) -> Result<(), LedgerError> {
+    ledger.reserve(
+        run,
+        "cohort",
+        &persons(0..1000),
+        &["bob".to_owned()],
+        "digest",
+        &plan(mu, releases),
+    )
+}
+
+#[test]
+fn a_release_is_stored_before_it_can_be_read_and_a_repeat_gives_the_same_bytes() {
+    let (memory, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.2, 2).unwrap();
+    let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else {
+        panic!("nothing is stored yet")
+    };
+    let unsent = release(&query(), permit, &mut NoisePool::new()).unwrap();
+    let first = ledger.store(unsent).unwrap();
+    let Grant::Stored(again) = ledger.permit("run", 0).unwrap() else {
+        panic!("it is stored")
+    };
+    assert_eq!(first.bytes(), again.bytes());
+    let mut restarted = Ledger::open(memory).unwrap();
+    let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else {
+        panic!("it is stored")
+    };
+    assert_eq!(first.bytes(), again.bytes());
+    assert_eq!(restarted.receipts("run").len(), 1);
+    assert!((restarted.account("cohort").unwrap().sum - 0.04).abs() < 1e-12);
+    assert!(matches!(
+        restarted.permit("run", 2),
+        Err(LedgerError::NoSuchRelease { index: 2, .. })
+    ));
+    assert!(matches!(
+        restarted.permit("other", 0),
+        Err(LedgerError::UnknownRun { .. })
+    ));
+}
+
+#[test]
+fn a_crash_between_start_and_storing_costs_the_budget_and_sends_nothing() {
+    let (memory, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.2, 1).unwrap();
+    let permit = ledger.permit("run", 0).unwrap();
+    drop((permit, ledger));
+    let mut restarted = Ledger::open(memory).unwrap();
+    assert!(matches!(restarted.permit("run", 0), Err(LedgerError::Lost { .. })));
+    assert!(restarted.account("cohort").unwrap().sum >= 0.04);
+    assert!(restarted.receipts("run").is_empty());
+}
+
+#[test]
+fn the_last_budget_goes_to_exactly_one() {
+    let (memory, first) = opened();
+    let cap = first.account("cohort").unwrap().cap;
+    let second = Ledger::open(memory).unwrap();
+    let mut ledgers = [first, second];
+    let outcomes: Vec<bool> = ledgers
+        .iter_mut()
+        .enumerate()
+        .map(|(i, l)| reserve(l, &format!("run {i}"), (0.7 * cap).sqrt(), 1).is_ok())
+        .collect();
+    assert_eq!(outcomes, [true, false]);
+    assert!(ledgers[1].account("cohort").unwrap().sum <= cap);
+    assert!(matches!(
+        reserve(&mut ledgers[1], "run 2", (0.7 * cap).sqrt(), 1),
+        Err(LedgerError::Overspent { .. })
+    ));
+}
+
+#[test]
+fn the_whole_cap_can_be_reserved_and_nothing_after_it() {
+    let (_, mut ledger) = opened();
+    let cap = ledger.account("cohort").unwrap().cap;
+    reserve(&mut ledger, "run", (cap * (1.0 - 1e-13)).sqrt(), 1).unwrap();
+    assert!(reserve(&mut ledger, "more", 1e-6, 1).is_err());
+    for strange in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(reserve(&mut ledger, "strange", strange, 1).is_err(), "{strange}");
+    }
+}
+
+#[test]
+fn data_sets_that_share_a_person_share_their_sums() {
+    let (_, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    let apart = ledger.register(&registration("apart", 2000..3000, 1.0)).unwrap();
+    assert_eq!(apart.sum, 0.0);
+    let shared = ledger.register(&registration("shared", 999..2001, 3.0)).unwrap();
+    assert_eq!(shared.sum, ledger.account("cohort").unwrap().sum);
+    assert_eq!(shared.shares_with.len(), 2);
+    let before = shared.sum;
+    reserve(&mut ledger, "run 2", 0.1, 1).unwrap();
+    assert!(
+        ledger.account("shared").unwrap().sum > before,
+        "a charge on one is a charge on the other"
+    );
+    assert_eq!(ledger.account("apart").unwrap().sum, 0.0);
+    // The larger budget of one does not help the persons of the other.
+    let outcome = ledger.reserve("run 3", "shared", &persons(999..2001), &[], "digest", &plan(0.5, 1));
+    assert!(matches!(outcome, Err(LedgerError::Overspent { data_set, .. }) if data_set != "shared"));
+}
+
+#[test]
+fn a_second_name_brings_no_second_budget() {
+    let (_, mut ledger) = opened();
+    let again = ledger.register(&registration("renamed", 0..1000, 1.0));
+    assert_eq!(
+        again,
+        Err(LedgerError::SamePersons {
+            existing: "cohort".to_owned()
+        })
+    );
+    let taken = ledger.register(&registration("cohort", 0..10, 1.0));
+    assert!(matches!(taken, Err(LedgerError::NameTaken { .. })));
+    let other = ledger.reserve("run", "cohort", &persons(0..999), &[], "digest", &plan(0.1, 1));
+    assert!(matches!(other, Err(LedgerError::OtherData { .. })));
+    assert!(matches!(
+        ledger.reserve("run", "unknown", &persons(0..999), &[], "digest", &plan(0.1, 1)),
+        Err(LedgerError::Unknown { .. })
+    ));
+}
+
+#[test]
+fn two_rows_of_one_person_are_refused_or_charged() {
+    let key = [7; 32];
+    let rows = ["a", "b", "a"];
+    assert_eq!(
+        PersonDigests::new(&key, rows, 1),
+        Err(LedgerError::RowsPerPerson { declared: 1, found: 2 })
+    );
+    let (_, mut ledger) = opened();
+    let persons = PersonDigests::new(&key, rows, 2).unwrap();
+    let mut twice = registration("twice", 0..1, 1.0);
+    twice.persons = persons.clone();
+    ledger.register(&twice).unwrap();
+    ledger
+        .reserve("run", "twice", &persons, &[], "digest", &plan(0.1, 1))
+        .unwrap();
+    assert!(
+        (ledger.account("twice").unwrap().sum - 0.04).abs() < 1e-12,
+        "four times the charge of one row"
+    );
+}
+
+#[test]
+fn a_plain_run_is_on_record_for_every_person_it_showed() {
+    let (_, mut ledger) = opened();
+    ledger.register(&registration("shared", 999..2001, 1.0)).unwrap();
+    ledger
+        .record_plain("plain", "cohort", &persons(0..1000), &[], "digest")
+        .unwrap();
+    assert!(ledger.account("cohort").unwrap().unbounded);
+    assert!(ledger.account("shared").unwrap().unbounded);
+    assert!(ledger.register(&registration("later", 5..50, 1.0)).unwrap().unbounded);
+    assert!(reserve(&mut ledger, "plain", 0.1, 1).is_err(), "one name for one run");
+}
+
+#[test]
+fn changes_to_the_chain_are_seen() {
+    let (memory, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    ledger.keep_received("run", 0, b"reply").unwrap();
+    let sound = memory.disk.borrow().clone();
+    let reopen = |change: &dyn Fn(&mut Disk)| {
+        let changed = Memory::new();
+        *changed.disk.borrow_mut() = sound.clone();
+        change(&mut changed.disk.borrow_mut());
+        Ledger::open(changed)
+            .and_then(|mut ledger| ledger.verify())
+            .map(|(records, _)| records)
+    };
+    assert_eq!(reopen(&|_| {}), Ok(4));
+    // An edited charge.
+    let edit = |disk: &mut Disk| disk.records[2].body = disk.records[2].body.replace("0.1", "0.01");
+    assert_eq!(reopen(&edit), Err(LedgerError::Broken { sequence: 3 }));
+    // A record taken out of the middle.
+    assert_eq!(
+        reopen(&|disk| drop(disk.records.remove(1))),
+        Err(LedgerError::Broken { sequence: 2 })
+    );
+    // An older copy put back.
+    let cut = |disk: &mut Disk| disk.records.truncate(2);
+    assert_eq!(reopen(&cut), Err(LedgerError::RolledBack { expected: 4, found: 2 }));
+    assert_eq!(
+        reopen(&|disk| disk.records.clear()),
+        Err(LedgerError::RolledBack { expected: 4, found: 0 })
+    );
+    // A whole other chain, consistent in itself.
+    let rebuilt = |disk: &mut Disk| {
+        let mut previous = Anchor::default();
+        for record in &mut disk.records {
+            *record = Record::link(&previous, record.at + 1, record.body.clone());
+            previous = record.end();
+        }
+    };
+    assert!(matches!(
+        reopen(&rebuilt),
+        Err(LedgerError::RolledBack { expected: 4, .. })
+    ));
+    assert_eq!(reopen(&|disk| disk.anchor = None), Err(LedgerError::NoAnchor));
+    // Stored bytes.
+    let bytes = |disk: &mut Disk| disk.blobs.get_mut("received/run/0").unwrap()[0] ^= 1;
+    assert!(matches!(reopen(&bytes), Err(LedgerError::Changed { .. })));
+    let list = |disk: &mut Disk| drop(disk.blobs.remove("persons/cohort"));
+    assert!(matches!(reopen(&list), Err(LedgerError::Changed { .. })));
+    // A ledger with another key.
+    let mut other = Memory::new();
+    *other.disk.borrow_mut() = sound.clone();
+    other.key = [8; 32];
+    assert!(Ledger::open(other).is_err());
+}
+
+#[test]
+fn a_rollback_under_an_open_ledger_is_seen() {
+    let (memory, mut ledger) = opened();
+    let old = memory.disk.borrow().clone();
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    *memory.disk.borrow_mut() = old;
+    assert!(matches!(
+        reserve(&mut ledger, "again", 0.1, 1),
+        Err(LedgerError::RolledBack { .. })
+    ));
+}
+
+#[test]
+fn a_chain_is_not_started_over() {
+    let (memory, ledger) = opened();
+    drop(ledger);
+    assert_eq!(
+        Ledger::create(memory.clone()).map(|_| ()),
+        Err(LedgerError::Exists { records: 2 })
+    );
+    memory.disk.borrow_mut().records.clear();
+    assert!(matches!(
+        Ledger::create(memory).map(|_| ()),
+        Err(LedgerError::RolledBack { expected: 2, found: 0 })
+    ));
+}
+
+#[test]
+fn a_repeated_message_must_be_the_same() {
+    let (_, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    assert_eq!(ledger.received("run", 0).unwrap(), None);
+    ledger.keep_received("run", 0, b"reply").unwrap();
+    ledger.keep_received("run", 0, b"reply").unwrap();
+    assert_eq!(ledger.received("run", 0).unwrap().as_deref(), Some(&b"reply"[..]));
+    assert!(matches!(
+        ledger.keep_received("run", 0, b"other"),
+        Err(LedgerError::Differs { .. })
+    ));
+}
+
+/// Whatever crashes and whoever retries: what was handed out never costs more than what is on record, a repeat has the
+/// same bytes, and no sum passes its cap.
+#[test]
+fn no_sequence_of_crashes_and_retries_spends_less_than_it_released() {
+    for seed in 0..60 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let memory = Memory::new();
+        let mut pool = NoisePool::seeded(seed);
+        let mut handed_out: BTreeMap<(String, u32), Vec<u8>> = BTreeMap::new();
+        let mut cost = 0.0;
+        let mut ledger: Option<Ledger<Memory>> = None;
+        for step in 0..60 {
+            if random.random_bool(0.3) {
+                memory.fuse.set(random.random_range(0..14));
+            }
+            let outcome = (|| -> Result<(), LedgerError> {
+                if ledger.is_none() {
+                    let empty = memory.disk.borrow().records.is_empty();
+                    let mut fresh = if empty {
+                        Ledger::create(memory.clone())?
+                    } else {
+                        Ledger::open(memory.clone())?
+                    };
+                    if fresh.account("cohort").is_err() {
+                        fresh.register(&registration("cohort", 0..1000, 1.0))?;
+                    }
+                    ledger = Some(fresh);
+                }
+                let open = ledger.as_mut().unwrap();
+                let run = format!("run {}", random.random_range(0..4));
+                if random.random_bool(0.3) {
+                    return reserve(open, &run, 0.12, 3);
+                }
+                let index = random.random_range(0..3);
+                let made = match open.permit(&run, index)? {
+                    Grant::Stored(release) => release,
+                    Grant::Fresh(permit) => open.store(release(&query(), permit, &mut pool).unwrap())?,
+                };
+                match handed_out.get(&(run.clone(), index)) {
+                    Some(before) => assert_eq!(*before, made.bytes(), "seed {seed} step {step}"),
+                    None => cost += made.receipt().mu.powi(2),
+                }
+                handed_out.insert((run, index), made.bytes());
+                Ok(())
+            })();
+            if matches!(outcome, Err(LedgerError::Storage(_))) {
+                // The process is gone; the disk stays.
+                ledger = None;
+                memory.fuse.set(u32::MAX);
+            }
+            assert!(
+                !matches!(
+                    outcome,
+                    Err(LedgerError::Broken { .. } | LedgerError::RolledBack { .. })
+                ),
+                "{outcome:?}"
+            );
+        }
+        memory.fuse.set(u32::MAX);
+        let account = Ledger::open(memory).unwrap().account("cohort");
+        if let Ok(account) = account {
+            assert!(
+                account.sum >= cost && account.sum <= account.cap,
+                "seed {seed}: {} {cost}",
+                account.sum
+            );
+        } else {
+            assert_eq!(cost, 0.0);
+        }
+    }
+}

@@ -1,0 +1,735 @@
+//! From a query on clipped values to noise on a lattice.
+//!
+//! A [`Query`] is an exact value with its sensitivity beside the formula. [`release`] rounds it to multiples of a step
+//! `g`, adds integers of a discrete Gaussian whose standard deviation is 2^40 steps, and publishes integers. Rounding
+//! moves each of two neighbouring values by at most `g/2` per entry, so it adds `sqrt(d) g` to the sensitivity of `d`
+//! entries; the noise is scaled for the sum of both.
+//!
+//! # Sensitivities
+//!
+//! Neighbours replace one row; rows have norm at most 1, residuals absolute value at most `h`, outcomes at most 1.
+//!
+//! - `sum x x'`: `|xx' - zz'|^2 = |x|^4 + |z|^4 - 2 (x'z)^2 <= 2` in Frobenius norm, so sqrt 2. The released vector is
+//!   the upper triangle with the off-diagonal multiplied by sqrt 2 before rounding: its Euclidean norm is the Frobenius
+//!   norm, and the noise is isotropic there (variance sigma^2 on the diagonal, sigma^2/2 off it).
+//! - `sum x r`: `|xr - zq| <= |x||r| + |z||q| <= 2h`; with `r` fixed and only the row changing, `|r||x - z| <= 2h`.
+//! - a message with one entry per row: given the coefficients, entry i depends on row i alone and lies in [-C, C]: 2C.
+//!   Entries are cut at a multiple of the step, so rounding adds nothing.
+//! - a histogram: one count leaves a cell and enters another: sqrt 2.
+//! - `[sum x x', sum x y]`: `2 - 2c^2 + 2 + 2|c|` at cosine `c`, at most 4.5: sqrt 4.5.
+//!
+//! # A release that is free
+//!
+//! Let a protocol release the table `sum x x'` once with share `a` of the total (`2/sigma^2`), and vectors `sum x r` of the same
+//! rows with shares that add up to `b`. For a neighbour pair with `D = |x - z|^2` (or `|x + z|^2`, whichever is larger
+//! when residuals change too) the vectors cost `b D/4`. With `d = x - z`, `s = x + z`:
+//! `|xx' - zz'|^2 = (|s|^2 |d|^2 + (s'd)^2)/2`. For fixed `D` this is convex in `|x|^2` and in `|z|^2`, so it is
+//! largest at unit rows, where it is `(4 - D)D/2`, or at parallel rows, where it is at most `D(2 - sqrt D)^2`. Both
+//! `a (4-D)D/4 + b D/4` and `a D (2 - sqrt D)^2/2 + b D/4` increase in `D` up to `D = 4` when `a <= b/4`, and there the
+//! table's part is zero. So the worst pair pays `b`, and the table is free. [`ReleasePlan::with_free_table`] charges that.
+//! It holds only while both use the same rows; after whitening they do not.
+
+use std::fmt;
+
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+
+use crate::privacy::accountant::{CoarseLattice, add_charge, lattice_mu};
+use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, ROW_BITS};
+use crate::privacy::sampler::{NoiseError, NoisePool};
+
+/// The lattice step is sigma times this: 2^-40.
+const STEP_PER_SIGMA: f64 = 1.0 / (1u64 << 40) as f64;
+
+/// `floor(sqrt(2) 2^62)`: rounded down, so multiplying by it never lengthens a vector beyond sqrt 2.
+const ROOT_TWO: i128 = 6_521_908_912_666_391_106;
+const ROOT_TWO_BITS: i32 = 62;
+
+/// A value on an exact grid with its sensitivity.
+pub struct Query {
+    formula: &'static str,
+    sensitivity: f64,
+    payload: Payload,
+}
+
+enum Payload {
+    /// Integers in units of `2^exponent`.
+    Exact { values: Vec<i128>, exponent: i32 },
+    /// One number per row, each within `[-bound, bound]`, and a public number that is added to all after the noise.
+    PerRow { values: Vec<f64>, bound: f64, shift: f64 },
+}
+
+impl Query {
+    /// `sum x x'`, sensitivity sqrt 2 in Frobenius norm.
+    ///
+    /// # Errors
+    ///
+    /// More rows than 2^33, where the integers would no longer fit.
+    pub fn gram(rows: &ClippedRows) -> Result<Query, ReleaseError> {
+        let values = triangle(&rows.gram(), rows.width()).ok_or(ReleaseError::TooLarge)?;
+        Ok(Query {
+            formula: "sqrt(2): |xx' - zz'| in Frobenius norm, |x| <= 1",
+            sensitivity: std::f64::consts::SQRT_2.next_up(),
+            payload: Payload::Exact {
+                values,
+                exponent: -2 * ROW_BITS - ROOT_TWO_BITS,
+            },
+        })
+    }
+
+    /// `sum x r`, sensitivity `2h`, where `h` is the bound of the residuals.
+    pub fn score(rows: &ClippedRows, residuals: &ClippedResiduals) -> Query {
+        Query {
+            formula: "2 h: |xr - zq|, |x| <= 1, |r| <= h",
+            sensitivity: 2.0 * residuals.bound(),
+            payload: Payload::Exact {
+                values: rows.cross(residuals),
+                exponent: residuals.exponent() - ROW_BITS,
+            },
+        }
+    }
+
+    /// One number per row: `x_i' beta` cut at `bound`, sensitivity `2 bound`. The entry of the intercept is left out of
+    /// the cut and added, cut at 1, after the noise, because given the coefficients it is public.
+    pub fn message(rows: &ClippedRows, beta: &DVector<f64>, bound: f64) -> Query {
+        let first = usize::from(rows.has_intercept());
+        let share = if rows.has_intercept() {
+            rows.intercept_entry()
+        } else {
+            0.0
+        };
+        let shift = beta.get(0).copied().unwrap_or(0.0) * share;
+        Query {
+            formula: "2 C: only the entry of the replaced row moves, within [-C, C]",
+            sensitivity: 2.0 * bound,
+            payload: Payload::PerRow {
+                values: rows.products(beta, first),
+                bound,
+                shift: if shift.is_finite() { shift.clamp(-1.0, 1.0) } else { 0.0 },
+            },
+        }
+    }
+
+    /// Counts of a histogram with public cells, sensitivity sqrt 2. `cell_of` gives each row's cell; a cell outside
+    /// counts in the last one.
+    pub fn histogram(cells: usize, cell_of: impl Iterator<Item = usize>) -> Query {
+        let mut values = vec![0i128; cells.max(1)];
+        for cell in cell_of {
+            values[cell.min(cells.max(1) - 1)] += 1;
+        }
+        Query {
+            formula: "sqrt(2): one count moves from a cell to another",
+            sensitivity: std::f64::consts::SQRT_2.next_up(),
+            payload: Payload::Exact { values, exponent: 0 },
+        }
+    }
+
+    /// `[sum x x', sum x y]` in one release, sensitivity sqrt 4.5: the triangle first, then the vector.
+    ///
+    /// # Errors
+    ///
+    /// More rows than 2^33, where the integers would no longer fit.
+    pub fn moments(rows: &ClippedRows, outcome: &ClippedOutcome) -> Result<Query, ReleaseError> {
+        let residuals = ClippedResiduals::clip(outcome.values(), 1.0);
+        let mut values = triangle(&rows.gram(), rows.width()).ok_or(ReleaseError::TooLarge)?;
+        let exponent = -2 * ROW_BITS - ROOT_TWO_BITS;
+        // The vector is brought to the finer unit of the triangle.
+        let shift = residuals.exponent() - ROW_BITS - exponent;
+        for value in rows.cross(&residuals) {
+            values.push(value.checked_mul(1i128 << shift).ok_or(ReleaseError::TooLarge)?);
+        }
+        Ok(Query {
+            formula: "sqrt(4.5): |xx' - zz'|^2 + |xy - zw|^2, |x| <= 1, |y| <= 1",
+            sensitivity: 4.5f64.sqrt().next_up(),
+            payload: Payload::Exact { values, exponent },
+        })
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        match &self.payload {
+            Payload::Exact { values, .. } => values.len(),
+            Payload::PerRow { values, .. } => values.len(),
+        }
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The l2 sensitivity before rounding.
+    pub fn sensitivity(&self) -> f64 {
+        self.sensitivity
+    }
+
+    /// The formula of the sensitivity, in words for reports.
+    pub fn formula(&self) -> &'static str {
+        self.formula
+    }
+
+    /// Rounding in units of the lattice step that the sensitivity must grow by.
+    fn slack(&self) -> f64 {
+        match &self.payload {
+            Payload::Exact { values, .. } => (values.len() as f64).sqrt().next_up(),
+            Payload::PerRow { .. } => 0.0,
+        }
+    }
+
+    /// The value on the lattice, before noise.
+    fn on_lattice(&self, step: f64) -> Option<Vec<i64>> {
+        match &self.payload {
+            Payload::Exact { values, exponent } => {
+                let (mantissa, step_exponent) = decompose(step)?;
+                values
+                    .iter()
+                    .map(|&value| {
+                        let steps = divide_rounding(value.unsigned_abs(), exponent - step_exponent, mantissa)?;
+                        let steps = i64::try_from(steps).ok()?;
+                        Some(if value < 0 { -steps } else { steps })
+                    })
+                    .collect()
+            }
+            Payload::PerRow { values, bound, .. } => {
+                let limit = (bound / step).next_down().floor();
+                // Also what makes every entry fit.
+                if !(limit >= 0.0 && limit < (1u64 << 52) as f64) {
+                    return None;
+                }
+                Some(
+                    values
+                        .iter()
+                        .map(|&value| {
+                            if value.is_nan() {
+                                0
+                            } else {
+                                (value / step).round().clamp(-limit, limit) as i64
+                            }
+                        })
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    fn public_shift(&self, step: f64) -> i64 {
+        match self.payload {
+            Payload::Exact { .. } => 0,
+            // The shift is at most 1, and a saturating cast keeps any step sound.
+            Payload::PerRow { shift, .. } => (shift / step).round() as i64,
+        }
+    }
+}
+
+// Sizes only: the value is what the noise is there to hide.
+impl fmt::Debug for Query {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Query({} entries, sensitivity {})",
+            self.len(),
+            self.sensitivity
+        )
+    }
+}
+
+/// One release of a protocol, as planned from public facts: what it is and which share of the budget it has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRelease {
+    /// What is released, for instance `X'X` or `X'r, round 2`.
+    pub label: String,
+    /// Largest allowed sensitivity over sigma.
+    pub mu: f64,
+}
+
+/// Every release of a protocol with the charge for all of them, fixed before anything is computed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReleasePlan {
+    releases: Vec<PlannedRelease>,
+    charge: f64,
+    formula: String,
+}
+
+impl ReleasePlan {
+    /// A plan that is charged the plain sum of `mu^2`.
+    pub fn new(releases: Vec<PlannedRelease>) -> ReleasePlan {
+        let charge = releases
+            .iter()
+            .fold(0.0, |sum, release| add_charge(sum, (release.mu * release.mu).next_up()));
+        ReleasePlan {
+            releases,
+            charge,
+            formula: "sum of (sensitivity/sigma)^2".to_owned(),
+        }
+    }
+
+    /// A plan in which the table `X'X` (release `table`) is free beside the vectors `X'r` of the same rows (`vectors`);
+    /// `entries` is the number of entries of all of these together. The proof stands at the head of this file. Falls
+    /// back to the plain sum where its condition does not hold.
+    pub fn with_free_table(
+        releases: Vec<PlannedRelease>,
+        table: usize,
+        vectors: &[usize],
+        entries: usize,
+    ) -> ReleasePlan {
+        let square = |index: usize| releases.get(index).map_or(0.0, |release| release.mu * release.mu);
+        let covering: f64 = vectors.iter().map(|&index| square(index)).sum();
+        let holds = square(table) <= 0.25 * (1.0 - 1e-9) * covering && !vectors.contains(&table);
+        if !holds {
+            return ReleasePlan::new(releases);
+        }
+        let rest = (0..releases.len())
+            .filter(|&index| index != table)
+            .fold(0.0, |sum, index| add_charge(sum, square(index).next_up()));
+        // The proof is about the values before rounding; their rounding is at most sqrt(entries) steps in the stacked
+        // norm, which adds to the root.
+        let root = rest.sqrt().next_up() + free_table_rounding(entries);
+        ReleasePlan {
+            releases,
+            charge: (root * root).next_up().next_up(),
+            formula: "sum of (sensitivity/sigma)^2 without X'X, which is free beside X'r".to_owned(),
+        }
+    }
+
+    /// The releases in their order.
+    pub fn releases(&self) -> &[PlannedRelease] {
+        &self.releases
+    }
+
+    /// What all of them cost together, as a sum of `(sensitivity / sigma)^2`.
+    pub fn charge(&self) -> f64 {
+        self.charge
+    }
+
+    /// How the charge was computed, for reports.
+    pub fn formula(&self) -> &str {
+        &self.formula
+    }
+}
+
+/// What rounding adds to the root of the charge in [`ReleasePlan::with_free_table`].
+pub(crate) fn free_table_rounding(entries: usize) -> f64 {
+    (entries as f64).sqrt().next_up() * STEP_PER_SIGMA
+}
+
+/// The right to one release: made by the ledger after the charge is on disk, consumed by [`release`]. It cannot be
+/// copied.
+///
+/// Nobody can make one without the ledger, so no noise is drawn before its charge is on disk:
+///
+/// ```compile_fail
+/// use fedreg_common::privacy::mechanism::{Permit, PlannedRelease};
+/// let planned = PlannedRelease { label: String::new(), mu: 1.0 };
+/// let forged = Permit { run: String::new(), index: 0, planned };
+/// ```
+///
+/// ```compile_fail
+/// # use fedreg_common::privacy::mechanism::{Permit, Query, release};
+/// # use fedreg_common::privacy::sampler::NoisePool;
+/// fn twice(query: &Query, permit: Permit, pool: &mut NoisePool) {
+///     let _ = (release(query, permit, pool), release(query, permit, pool));
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Permit {
+    run: String,
+    index: u32,
+    planned: PlannedRelease,
+}
+
+impl Permit {
+    pub(in crate::privacy) fn new(run: String, index: u32, planned: PlannedRelease) -> Permit {
+        Permit { run, index, planned }
+    }
+}
+
+/// What a release was, for the report: no private value is in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Which run.
+    pub run: String,
+    /// Position in the run's plan.
+    pub index: u32,
+    /// What was released.
+    pub label: String,
+    /// l2 sensitivity, rounding included.
+    pub sensitivity: f64,
+    /// How the sensitivity comes about.
+    pub formula: String,
+    /// Standard deviation of the noise.
+    pub sigma: f64,
+    /// Sensitivity over sigma with the lattice margin, rounded up.
+    pub mu: f64,
+}
+
+/// A noised value that is not yet on disk: nothing can read or send it before the ledger has stored it.
+pub struct Unsent {
+    lattice: LatticeVector,
+    receipt: Receipt,
+}
+
+impl Unsent {
+    pub(in crate::privacy) fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    pub(in crate::privacy) fn bytes(&self) -> Vec<u8> {
+        self.lattice.encode()
+    }
+
+    pub(in crate::privacy) fn stored(self) -> NoisedRelease {
+        NoisedRelease {
+            lattice: self.lattice,
+            receipt: self.receipt,
+        }
+    }
+}
+
+// Sizes only: a value that is not stored must not show anywhere.
+impl fmt::Debug for Unsent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Unsent({:?}, {} entries)",
+            self.receipt.label,
+            self.lattice.integers.len()
+        )
+    }
+}
+
+/// A noised value whose bytes are on disk: it may leave the party, and whatever is computed from it is free.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoisedRelease {
+    lattice: LatticeVector,
+    receipt: Receipt,
+}
+
+impl NoisedRelease {
+    pub(in crate::privacy) fn from_storage(bytes: &[u8], receipt: Receipt) -> Result<NoisedRelease, LatticeError> {
+        Ok(NoisedRelease {
+            lattice: LatticeVector::decode(bytes)?,
+            receipt,
+        })
+    }
+
+    /// The value.
+    pub fn lattice(&self) -> &LatticeVector {
+        &self.lattice
+    }
+
+    /// What was released and what it cost.
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// The bytes that are sent, and sent again on a repeat.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.lattice.encode()
+    }
+}
+
+/// Integers and the step they count.
+#[derive(Clone, PartialEq)]
+pub struct LatticeVector {
+    step: f64,
+    integers: Vec<i64>,
+}
+
+/// Bytes that are no lattice vector.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum LatticeError {
+    /// The number of bytes does not fit.
+    #[error("a noised value has 8 bytes for its step and 8 for each entry, got {bytes} bytes")]
+    Length {
+        /// How many came.
+        bytes: usize,
+    },
+    /// Another number of entries than the protocol expects.
+    #[error("expected {expected} noised entries, got {got}")]
+    Entries {
+        /// What the protocol expects.
+        expected: usize,
+        /// What came.
+        got: usize,
+    },
+    /// The step is not a positive number.
+    #[error("the lattice step must be a positive normal number, got {step}")]
+    Step {
+        /// What came.
+        step: f64,
+    },
+    /// The step is not the planned one.
+    #[error("expected the lattice step {expected:e} of the plan, got {got:e}")]
+    OtherStep {
+        /// What the plan says.
+        expected: f64,
+        /// What came.
+        got: f64,
+    },
+}
+
+impl LatticeVector {
+    /// Reads what a peer sent, or what was stored: the step and the integers, little-endian.
+    ///
+    /// # Errors
+    ///
+    /// A length that does not fit and a step that is not a positive normal number.
+    pub fn decode(bytes: &[u8]) -> Result<LatticeVector, LatticeError> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let Some((first, words)) = words.split_first() else {
+            return Err(LatticeError::Length { bytes: bytes.len() });
+        };
+        if !rest.is_empty() {
+            return Err(LatticeError::Length { bytes: bytes.len() });
+        }
+        let step = f64::from_le_bytes(*first);
+        if !(step.is_normal() && step > 0.0) {
+            return Err(LatticeError::Step { step });
+        }
+        Ok(LatticeVector {
+            step,
+            integers: words.iter().map(|word| i64::from_le_bytes(*word)).collect(),
+        })
+    }
+
+    /// The step and the integers, 8 bytes each, little-endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 * (self.integers.len() + 1));
+        bytes.extend_from_slice(&self.step.to_le_bytes());
+        for integer in &self.integers {
+            bytes.extend_from_slice(&integer.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Checks that it is what the plan expects.
+    ///
+    /// # Errors
+    ///
+    /// Another number of entries or another step.
+    pub fn expect(&self, entries: usize, step: f64) -> Result<(), LatticeError> {
+        if self.integers.len() != entries {
+            return Err(LatticeError::Entries {
+                expected: entries,
+                got: self.integers.len(),
+            });
+        }
+        if self.step != step {
+            return Err(LatticeError::OtherStep {
+                expected: step,
+                got: self.step,
+            });
+        }
+        Ok(())
+    }
+
+    /// The lattice step.
+    pub fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// The integers.
+    pub fn integers(&self) -> &[i64] {
+        &self.integers
+    }
+
+    /// The values, rounded to doubles; always finite.
+    pub fn values(&self) -> Vec<f64> {
+        self.integers
+            .iter()
+            .map(|&k| (k as f64 * self.step).clamp(f64::MIN, f64::MAX))
+            .collect()
+    }
+
+    /// The first `p(p+1)/2` entries as the symmetric matrix that [`Query::gram`] releases.
+    pub fn symmetric(&self, width: usize) -> DMatrix<f64> {
+        let mut values = self.values().into_iter();
+        let mut matrix = DMatrix::zeros(width, width);
+        for row in 0..width {
+            for column in row..width {
+                let value = values.next().unwrap_or(0.0);
+                let value = if row == column {
+                    value
+                } else {
+                    value * std::f64::consts::FRAC_1_SQRT_2
+                };
+                matrix[(row, column)] = value;
+                matrix[(column, row)] = value;
+            }
+        }
+        matrix
+    }
+
+    /// The entries from `first` on, as a vector.
+    pub fn tail(&self, first: usize) -> DVector<f64> {
+        DVector::from_vec(self.values().split_off(first.min(self.integers.len())))
+    }
+}
+
+// A message may hold a value per row; sizes are enough for a log.
+impl fmt::Debug for LatticeVector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "LatticeVector({} entries, step {:e})",
+            self.integers.len(),
+            self.step
+        )
+    }
+}
+
+/// Why nothing was released.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ReleaseError {
+    /// No share of the budget.
+    #[error("release {label:?} has the share mu = {mu}, which buys no finite noise")]
+    NoShare {
+        /// What was to be released.
+        label: String,
+        /// Its share.
+        mu: f64,
+    },
+    /// Values and noise do not fit into 64 bits on the lattice of this sigma.
+    #[error("the values are too large for the lattice: more than 2^22 standard deviations of the noise")]
+    TooLarge,
+    /// The lattice is too coarse for the account.
+    #[error(transparent)]
+    Lattice(#[from] CoarseLattice),
+    /// No randomness.
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
+}
+
+/// The noise standard deviation with which a value of this l2 sensitivity and number of rounded entries keeps `mu`, and
+/// the `mu` that results, rounded up. The lattice step is sigma times 2^-40.
+///
+/// # Errors
+///
+/// A share that is not positive, or a sensitivity without meaning.
+pub fn noise_scale(sensitivity: f64, rounded_entries: usize, mu: f64) -> Result<(f64, f64), CoarseLattice> {
+    scale_for(sensitivity, (rounded_entries as f64).sqrt().next_up(), mu)
+}
+
+fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), CoarseLattice> {
+    let share = mu - slack * STEP_PER_SIGMA;
+    let mut sigma = sensitivity / share;
+    if !(share > 0.0 && sigma.is_normal() && (sigma * STEP_PER_SIGMA).is_normal()) {
+        return Err(CoarseLattice {
+            sigma,
+            step: sigma * STEP_PER_SIGMA,
+        });
+    }
+    loop {
+        let step = sigma * STEP_PER_SIGMA;
+        let reached = lattice_mu((sensitivity + (slack * step).next_up()).next_up(), sigma, step)?;
+        if reached <= mu {
+            return Ok((sigma, reached));
+        }
+        sigma *= 1.0 + 4.0 * f64::EPSILON;
+    }
+}
+
+/// Adds noise for the permit's share of the budget; the permit is spent whatever comes out.
+///
+/// # Privacy
+///
+/// The result is `mu`-Gaussian private and `mu^2/2`-zCDP for the permit's `mu`, for every pair of neighbouring inputs.
+///
+/// # Errors
+///
+/// No share, values that do not fit the lattice, no randomness. Nothing is released then; the charge stays.
+pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Unsent, ReleaseError> {
+    let Permit { run, index, planned } = permit;
+    let no_share = ReleaseError::NoShare {
+        label: planned.label.clone(),
+        mu: planned.mu,
+    };
+    // A query that no row can move (a bound of zero) still gets noise, on the lattice of sensitivity one.
+    let sensitivity = if query.sensitivity > 0.0 {
+        query.sensitivity
+    } else {
+        1.0
+    };
+    if !(planned.mu > 0.0 && planned.mu.is_finite()) {
+        return Err(no_share);
+    }
+    let (sigma, mu) = scale_for(sensitivity, query.slack(), planned.mu).map_err(|_| no_share)?;
+    let step = sigma * STEP_PER_SIGMA;
+    let values = query.on_lattice(step).ok_or(ReleaseError::TooLarge)?;
+    let noise = pool.take(values.len())?;
+    let shift = query.public_shift(step);
+    let integers = values
+        .iter()
+        .zip(noise)
+        .map(|(value, noise)| value.checked_add(noise).and_then(|sum| sum.checked_add(shift)))
+        .collect::<Option<Vec<i64>>>()
+        .ok_or(ReleaseError::TooLarge)?;
+    let receipt = Receipt {
+        run,
+        index,
+        label: planned.label,
+        sensitivity: sensitivity + query.slack() * step,
+        formula: query.formula.to_owned(),
+        sigma,
+        mu,
+    };
+    Ok(Unsent {
+        lattice: LatticeVector { step, integers },
+        receipt,
+    })
+}
+
+/// The upper triangle with the off-diagonal times sqrt 2, in units finer by 2^-62.
+fn triangle(table: &[i128], width: usize) -> Option<Vec<i128>> {
+    let mut values = Vec::with_capacity(table.len());
+    let mut entries = table.iter();
+    for row in 0..width {
+        for column in row..width {
+            let entry = entries.next()?;
+            values.push(if row == column {
+                entry.checked_mul(1 << ROOT_TWO_BITS)?
+            } else {
+                entry.checked_mul(ROOT_TWO)?
+            });
+        }
+    }
+    Some(values)
+}
+
+/// A positive normal double as `mantissa 2^exponent` with a mantissa of 53 bits.
+fn decompose(value: f64) -> Option<(u64, i32)> {
+    if !(value.is_normal() && value > 0.0) {
+        return None;
+    }
+    let bits = value.to_bits();
+    let mantissa = (bits & ((1 << 52) - 1)) | (1 << 52);
+    let exponent = ((bits >> 52) & 0x7ff) as i32 - 1075;
+    Some((mantissa, exponent))
+}
+
+/// `value 2^shift / divisor`, correctly rounded to the nearest integer; none where it does not fit.
+fn divide_rounding(value: u128, shift: i32, divisor: u64) -> Option<u128> {
+    let wide = u128::from(divisor);
+    if shift < 0 {
+        // The divisor has 53 bits; beyond 127 bits in all every value of this crate rounds to zero, which the caller
+        // treats as a value that does not fit: no sigma of a real plan is that large.
+        let wide = wide
+            .checked_shl(shift.unsigned_abs())
+            .filter(|shifted| shifted >> shift.unsigned_abs() == wide)?;
+        return Some(value / wide + u128::from(value % wide >= wide - value % wide));
+    }
+    let (mut quotient, mut rest) = (value / wide, value % wide);
+    let mut left = shift.unsigned_abs();
+    while left > 0 {
+        let bits = left.min(64);
+        quotient = quotient.checked_mul(1u128 << bits)?;
+        rest <<= bits;
+        quotient = quotient.checked_add(rest / wide)?;
+        rest %= wide;
+        left -= bits;
+    }
+    quotient.checked_add(u128::from(rest >= wide - rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,694 @@
+//! The privacy ledger on disk: one SQLite file that any SQLite tool can read, and an anchor elsewhere.
+//!
+//! The file holds the chain of records as JSON (`records`), the bytes of releases (`bytes`), and two views for people,
+//! `charges` and `releases`. Every transaction takes the write lock first and is synced, journal and folder included,
+//! before it counts as done. Triggers keep a tool from editing by accident; the chain of hashes shows an edit on purpose.
+//!
+//! The anchor is a small file with the last record's number and hash and the key of the person digests. It belongs
+//! outside the folder of the ledger, and outside its backup: whoever restores an old ledger must not restore the anchor with
+//! it. [`default_anchor`] puts it under the user's state folder. A copy of the ledger alone does not show who is in the data,
+//! because the key is not in it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
+use fedreg_common::privacy::sampler::fresh_key;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+/// How long a process waits for another one's transaction.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// "fedreg" in the file header, so that `file` and we can tell it from other databases.
+const APPLICATION: i32 = 0x6665_6472;
+
+const SCHEMA: &str = "
+CREATE TABLE records (
+    sequence INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    body TEXT NOT NULL CHECK (json_valid(body)),
+    hash BLOB NOT NULL CHECK (length(hash) = 32)
+);
+CREATE TABLE bytes (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER records_are_final_1 BEFORE UPDATE ON records BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER records_are_final_2 BEFORE DELETE ON records BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER bytes_are_final_1 BEFORE UPDATE ON bytes BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER bytes_are_final_2 BEFORE DELETE ON bytes BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE VIEW charges AS SELECT sequence, datetime(at, 'unixepoch') AS at, json_extract(body, '$.data_set') AS data_set,
+    json_extract(body, '$.run') AS run, json_extract(body, '$.peers') AS peers, json_extract(body, '$.charge') AS charge
+    FROM records WHERE json_extract(body, '$.kind') IN ('reserved', 'plain');
+CREATE VIEW releases AS SELECT sequence, datetime(at, 'unixepoch') AS at, json_extract(body, '$.receipt.run') AS run,
+    json_extract(body, '$.receipt.label') AS label, json_extract(body, '$.receipt.sensitivity') AS sensitivity,
+    json_extract(body, '$.receipt.formula') AS formula, json_extract(body, '$.receipt.sigma') AS sigma
+    FROM records WHERE json_extract(body, '$.kind') = 'stored';
+";
+
+/// Starts a ledger with a fresh key.
+///
+/// # Errors
+///
+/// There is a ledger already, or there was one and its anchor is still there; files that cannot be written.
+pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerError> {
+    let place = Place {
+        ledger: ledger.to_owned(),
+        anchor: anchor.to_owned(),
+    };
+    if !ledger.exists()
+        && let Some(known) = place.read_anchor()?
+        && known.sequence > 0
+    {
+        return Err(StorageError::Gone {
+            place: place.name(),
+            records: known.sequence,
+        }
+        .into());
+    }
+    for folder in [ledger.parent(), anchor.parent()].into_iter().flatten() {
+        fs::create_dir_all(folder).map_err(|error| place.file_error(&error))?;
+    }
+    if !anchor.exists() {
+        let key = fresh_key().map_err(|error| StorageError::Unreadable {
+            place: place.name(),
+            reason: error.to_string(),
+        })?;
+        place.write_anchor(&AnchorFile {
+            sequence: 0,
+            hash: hexadecimal(&[0; 32]),
+            key: hexadecimal(&key),
+        })?;
+    }
+    Ledger::create(LedgerFile::connect(place, true)?)
+}
+
+/// Opens a ledger and checks its chain against its anchor.
+///
+/// # Errors
+///
+/// No ledger, one that is gone, damaged, changed or rolled back.
+pub fn open(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerError> {
+    let place = Place {
+        ledger: ledger.to_owned(),
+        anchor: anchor.to_owned(),
+    };
+    if !ledger.exists() {
+        return Err(match place.read_anchor()? {
+            Some(known) if known.sequence > 0 => StorageError::Gone {
+                place: place.name(),
+                records: known.sequence,
+            }
+            .into(),
+            _ => StorageError::Missing { place: place.name() }.into(),
+        });
+    }
+    if !anchor.exists() {
+        return Err(LedgerError::NoAnchor);
+    }
+    Ledger::open(LedgerFile::connect(place, false)?)
+}
+
+/// Where the anchor of a ledger belongs when the configuration says nothing: under `state_home`, by the ledger's path.
+pub fn default_anchor(ledger: &Path, state_home: &Path) -> PathBuf {
+    let full = std::path::absolute(ledger).unwrap_or_else(|_| ledger.to_owned());
+    let name: String = full
+        .to_string_lossy()
+        .chars()
+        .map(|letter| {
+            if letter.is_alphanumeric() || letter == '.' || letter == '-' {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    state_home
+        .join("fedreg")
+        .join("anchors")
+        .join(format!("{}.anchor", name.trim_start_matches('_')))
+}
+
+/// A ledger in an SQLite file.
+#[derive(Debug)]
+pub struct LedgerFile {
+    place: Place,
+    connection: Connection,
+}
+
+#[derive(Debug)]
+struct Place {
+    ledger: PathBuf,
+    anchor: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct AnchorFile {
+    sequence: u64,
+    hash: String,
+    key: String,
+}
+
+impl LedgerFile {
+    fn connect(place: Place, make: bool) -> Result<LedgerFile, StorageError> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if make {
+            flags |= OpenFlags::SQLITE_OPEN_CREATE;
+        }
+        let failed = |error: rusqlite::Error| place.sqlite_error(&error);
+        let connection = Connection::open_with_flags(&place.ledger, flags).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        // One file at rest, and EXTRA syncs the folder too: without it a power cut may bring a committed journal back
+        // and undo a charge whose noise was already sent.
+        connection
+            .pragma_update(None, "journal_mode", "DELETE")
+            .map_err(failed)?;
+        connection.pragma_update(None, "synchronous", "EXTRA").map_err(failed)?;
+        let application: i32 = connection
+            .pragma_query_value(None, "application_id", |row| row.get(0))
+            .map_err(failed)?;
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
+            .map_err(failed)?;
+        if make && tables == 0 {
+            let script = format!("BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION}; {SCHEMA} COMMIT;");
+            connection.execute_batch(&script).map_err(failed)?;
+        } else if application != APPLICATION {
+            return Err(StorageError::Unreadable {
+                place: place.name(),
+                reason: "it is another kind of database".to_owned(),
+            });
+        }
+        Ok(LedgerFile { place, connection })
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> StorageError + '_ {
+        |error| self.place.sqlite_error(&error)
+    }
+}
+
+impl Storage for LedgerFile {
+    fn key(&mut self) -> Result<[u8; 32], StorageError> {
+        let missing = || StorageError::Unreadable {
+            place: self.place.anchor.display().to_string(),
+            reason: "it holds no key of 32 bytes".to_owned(),
+        };
+        self.place
+            .read_anchor()?
+            .and_then(|anchor| bytes_of(&anchor.key))
+            .ok_or_else(missing)
+    }
+
+    fn begin(&mut self) -> Result<(), StorageError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())
+    }
+
+    fn records_after(&mut self, sequence: u64) -> Result<Vec<Record>, StorageError> {
+        let failed = self.failed();
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT sequence, at, body, hash FROM records WHERE sequence > ?1 ORDER BY sequence")
+            .map_err(&failed)?;
+        let rows = statement
+            .query_map([i64::try_from(sequence).unwrap_or(i64::MAX)], |row| {
+                Ok(Record {
+                    sequence: row.get::<_, i64>(0)?.unsigned_abs(),
+                    at: row.get::<_, i64>(1)?.unsigned_abs(),
+                    body: row.get(2)?,
+                    hash: row.get(3)?,
+                })
+            })
+            .map_err(&failed)?;
+        rows.collect::<Result<Vec<Record>, rusqlite::Error>>().map_err(&failed)
+    }
+
+    fn append(&mut self, record: &Record) -> Result<(), StorageError> {
+        self.connection
+            .execute(
+                "INSERT INTO records (sequence, at, body, hash) VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    i64::try_from(record.sequence).unwrap_or(i64::MAX),
+                    i64::try_from(record.at).unwrap_or(i64::MAX),
+                    record.body,
+                    record.hash
+                ],
+            )
+            .map(drop)
+            .map_err(self.failed())
+    }
+
+    fn put_blob(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
+        self.connection
+            .execute(
+                "INSERT INTO bytes (name, content) VALUES (?1, ?2)",
+                params![name, bytes],
+            )
+            .map(drop)
+            .map_err(self.failed())
+    }
+
+    fn blob(&mut self, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
+        self.connection
+            .query_row("SELECT content FROM bytes WHERE name = ?1", [name], |row| row.get(0))
+            .optional()
+            .map_err(self.failed())
+    }
+
+    fn commit(&mut self) -> Result<(), StorageError> {
+        let outcome = self.connection.execute_batch("COMMIT").map_err(self.failed());
+        if outcome.is_err() {
+            self.abandon();
+        }
+        outcome
+    }
+
+    fn abandon(&mut self) {
+        // SQLite may have rolled back by itself, for instance on a full disk; then there is nothing to end.
+        if !self.connection.is_autocommit() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+
+    fn anchor(&mut self) -> Result<Option<Anchor>, StorageError> {
+        let Some(file) = self.place.read_anchor()? else {
+            return Ok(None);
+        };
+        let damaged = || StorageError::Unreadable {
+            place: self.place.anchor.display().to_string(),
+            reason: "its hash is no hash".to_owned(),
+        };
+        Ok(Some(Anchor {
+            sequence: file.sequence,
+            hash: bytes_of(&file.hash).ok_or_else(damaged)?,
+        }))
+    }
+
+    fn advance_anchor(&mut self, anchor: &Anchor) -> Result<(), StorageError> {
+        // Two processes may arrive here in either order after their commits.
+        let lock_path = self.place.anchor.with_extension("lock");
+        let failed = |error: io::Error| self.place.file_error(&error);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(lock_path)
+            .map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        if let Some(mut file) = self.place.read_anchor()?
+            && file.sequence < anchor.sequence
+        {
+            file.sequence = anchor.sequence;
+            file.hash = hexadecimal(&anchor.hash);
+            self.place.write_anchor(&file)?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs())
+    }
+}
+
+impl Place {
+    fn name(&self) -> String {
+        self.ledger.display().to_string()
+    }
+
+    fn read_anchor(&self) -> Result<Option<AnchorFile>, StorageError> {
+        let text = match fs::read_to_string(&self.anchor) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.file_error(&error)),
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| StorageError::Unreadable {
+                place: self.anchor.display().to_string(),
+                reason: error.to_string(),
+            })
+    }
+
+    /// Replaces the anchor so that a crash leaves the old one or the new one, whole.
+    fn write_anchor(&self, file: &AnchorFile) -> Result<(), StorageError> {
+        let failed = |error: io::Error| self.file_error(&error);
+        let text = serde_json::to_string(file).map_err(|error| failed(error.into()))?;
+        let fresh = self.anchor.with_extension("new");
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut out = options.open(&fresh).map_err(failed)?;
+        out.write_all(text.as_bytes()).map_err(failed)?;
+        out.sync_all().map_err(failed)?;
+        fs::rename(&fresh, &self.anchor).map_err(failed)?;
+        if let Some(folder) = self.anchor.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn file_error(&self, error: &io::Error) -> StorageError {
+        let place = self.anchor.display().to_string();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StorageError::Full { place },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StorageError::ReadOnly { place },
+            _ => StorageError::Unreadable {
+                place,
+                reason: error.to_string(),
+            },
+        }
+    }
+
+    fn sqlite_error(&self, error: &rusqlite::Error) -> StorageError {
+        let place = self.name();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageError::Locked { place },
+            Some(ErrorCode::DiskFull) => StorageError::Full { place },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageError::ReadOnly { place },
+            _ => StorageError::Unreadable {
+                place,
+                reason: error.to_string(),
+            },
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use fedreg_common::exit::Exit;
+    use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::ledger::{Grant, PersonDigests, Registration};
+    use fedreg_common::privacy::mechanism::{PlannedRelease, Query, ReleasePlan, release};
+    use fedreg_common::privacy::sampler::NoisePool;
+
+    use super::*;
+
+    struct Home {
+        folder: tempfile::TempDir,
+    }
+
+    impl Home {
+        fn new() -> Home {
+            let home = Home {
+                folder: tempfile::tempdir().unwrap(),
+            };
+            let mut ledger = create(&home.ledger(), &home.anchor()).unwrap();
+            let persons = home.persons(&mut ledger);
+            let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 100, false).unwrap();
+            let policy = "policy".to_owned();
+            ledger
+                .register(&Registration {
+                    data_set: "cohort".to_owned(),
+                    persons,
+                    budget,
+                    policy,
+                })
+                .unwrap();
+            home
+        }
+
+        fn ledger(&self) -> PathBuf {
+            self.folder.path().join("state/privacy.sqlite")
+        }
+
+        fn anchor(&self) -> PathBuf {
+            self.folder.path().join("elsewhere/privacy.anchor")
+        }
+
+        fn open(&self) -> Result<Ledger<LedgerFile>, LedgerError> {
+            open(&self.ledger(), &self.anchor())
+        }
+
+        fn persons(&self, ledger: &mut Ledger<LedgerFile>) -> PersonDigests {
+            PersonDigests::new(&ledger.key().unwrap(), (0..100).map(|person| person.to_string()), 1).unwrap()
+        }
+
+        fn reserve(&self, ledger: &mut Ledger<LedgerFile>, run: &str, mu: f64) -> Result<(), LedgerError> {
+            let persons = self.persons(ledger);
+            let plan = ReleasePlan::new(vec![PlannedRelease {
+                label: "counts".to_owned(),
+                mu,
+            }]);
+            ledger.reserve(run, "cohort", &persons, &["bob".to_owned()], "digest", &plan)
+        }
+    }
+
+    fn counts() -> Query {
+        Query::histogram(4, [0, 1, 1, 3].into_iter())
+    }
+
+    #[test]
+    fn a_release_survives_a_restart_byte_by_byte_and_is_charged_once() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else {
+            panic!("nothing is stored")
+        };
+        let bytes = ledger
+            .store(release(&counts(), permit, &mut NoisePool::new()).unwrap())
+            .unwrap()
+            .bytes();
+        let sum = ledger.account("cohort").unwrap().sum;
+        drop(ledger);
+        let mut restarted = home.open().unwrap();
+        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else {
+            panic!("it is stored")
+        };
+        assert_eq!(again.bytes(), bytes);
+        assert_eq!(restarted.account("cohort").unwrap().sum, sum);
+        assert_eq!(restarted.verify().unwrap().0, 5);
+    }
+
+    #[test]
+    fn a_crash_after_reserve_has_spent_and_sent_nothing() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        drop(ledger.permit("run", 0).unwrap());
+        drop(ledger);
+        let mut restarted = home.open().unwrap();
+        assert!(restarted.account("cohort").unwrap().sum >= 0.01);
+        assert!(matches!(restarted.permit("run", 0), Err(LedgerError::Lost { .. })));
+    }
+
+    #[test]
+    fn two_racing_for_the_last_budget_have_one_winner() {
+        let home = Home::new();
+        let cap = home.open().unwrap().account("cohort").unwrap().cap;
+        let start = Barrier::new(2);
+        let wins: usize = std::thread::scope(|scope| {
+            let racers: Vec<_> = (0..2)
+                .map(|racer| {
+                    let (home, start) = (&home, &start);
+                    scope.spawn(move || {
+                        let mut ledger = home.open().unwrap();
+                        start.wait();
+                        home.reserve(&mut ledger, &format!("run {racer}"), (0.9 * cap).sqrt())
+                    })
+                })
+                .collect();
+            racers
+                .into_iter()
+                .map(|racer| match racer.join().unwrap() {
+                    Ok(()) => 1,
+                    Err(LedgerError::Overspent { .. }) => 0,
+                    Err(other) => panic!("{other}"),
+                })
+                .sum()
+        });
+        assert_eq!(wins, 1);
+        assert!(home.open().unwrap().account("cohort").unwrap().sum <= cap);
+    }
+
+    #[test]
+    fn any_sqlite_tool_can_read_charges_and_releases() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else {
+            panic!("nothing is stored")
+        };
+        ledger
+            .store(release(&counts(), permit, &mut NoisePool::new()).unwrap())
+            .unwrap();
+        let tool = Connection::open(home.ledger()).unwrap();
+        let charge: f64 = tool
+            .query_row("SELECT sum(charge) FROM charges", [], |row| row.get(0))
+            .unwrap();
+        assert!((charge - 0.01).abs() < 1e-12);
+        let label: String = tool
+            .query_row("SELECT label FROM releases", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(label, "counts");
+        assert!(
+            tool.execute("DELETE FROM records", []).is_err(),
+            "the ledger is append-only"
+        );
+        assert!(
+            tool.execute("UPDATE bytes SET content = x''", []).is_err(),
+            "the ledger is append-only"
+        );
+    }
+
+    #[test]
+    fn a_deleted_ledger_is_missed() {
+        let home = Home::new();
+        fs::remove_file(home.ledger()).unwrap();
+        let gone = |outcome: Result<Ledger<LedgerFile>, LedgerError>| {
+            matches!(
+                outcome,
+                Err(LedgerError::Storage(StorageError::Gone { records: 2, .. }))
+            )
+        };
+        assert!(gone(home.open()));
+        assert!(gone(create(&home.ledger(), &home.anchor())));
+        fs::remove_file(home.anchor()).unwrap();
+        let missing = home.open().map(drop).unwrap_err();
+        assert!(matches!(missing, LedgerError::Storage(StorageError::Missing { .. })));
+        assert_eq!(missing.exit(), Exit::Refused);
+    }
+
+    #[test]
+    fn a_restored_copy_is_a_rollback() {
+        let home = Home::new();
+        let copy = home.folder.path().join("backup.sqlite");
+        fs::copy(home.ledger(), &copy).unwrap();
+        home.reserve(&mut home.open().unwrap(), "run", 0.1).unwrap();
+        fs::copy(&copy, home.ledger()).unwrap();
+        let refused = home.open().map(drop);
+        assert_eq!(refused, Err(LedgerError::RolledBack { expected: 3, found: 2 }));
+        fs::remove_file(home.anchor()).unwrap();
+        assert!(home.open().is_err(), "without its anchor a rollback could not be seen");
+    }
+
+    #[test]
+    fn an_edited_record_breaks_the_chain() {
+        let home = Home::new();
+        home.reserve(&mut home.open().unwrap(), "run", 0.1).unwrap();
+        let tool = Connection::open(home.ledger()).unwrap();
+        tool.execute_batch(
+            "DROP TRIGGER records_are_final_1;
+             UPDATE records SET body = json_set(body, '$.charge', 1e-9) WHERE sequence = 3;",
+        )
+        .unwrap();
+        assert_eq!(home.open().map(drop), Err(LedgerError::Broken { sequence: 3 }));
+    }
+
+    #[test]
+    fn a_full_disk_releases_nothing_and_says_so() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        let persons = PersonDigests::new(&ledger.key().unwrap(), (0..50_000).map(|p| format!("p{p}")), 1).unwrap();
+        drop(ledger);
+        let place = Place {
+            ledger: home.ledger(),
+            anchor: home.anchor(),
+        };
+        let file = LedgerFile::connect(place, false).unwrap();
+        file.connection.pragma_update(None, "max_page_count", 40).unwrap();
+        let mut small = Ledger::open(file).unwrap();
+        let budget = Budget::new(1.0, 1e-6, Accountant::Zcdp, 50_000, false).unwrap();
+        let refused = small
+            .register(&Registration {
+                data_set: "large".to_owned(),
+                persons,
+                budget,
+                policy: String::new(),
+            })
+            .unwrap_err();
+        assert!(
+            matches!(refused, LedgerError::Storage(StorageError::Full { .. })),
+            "{refused}"
+        );
+        assert_eq!(refused.exit(), Exit::CannotWrite);
+        assert!(small.account("large").is_err());
+        home.reserve(&mut small, "run", 0.1).unwrap();
+        assert_eq!(home.open().unwrap().verify().unwrap().0, 3);
+    }
+
+    #[test]
+    fn files_that_are_no_ledger_are_refused_with_a_sentence() {
+        let home = Home::new();
+        fs::write(home.ledger(), b"id,age\n1,30\n").unwrap();
+        let refused = home.open().map(drop).unwrap_err();
+        assert!(
+            refused.to_string().contains("not a readable privacy ledger"),
+            "{refused}"
+        );
+        fs::remove_file(home.ledger()).unwrap();
+        Connection::open(home.ledger())
+            .unwrap()
+            .execute_batch("CREATE TABLE other (x)")
+            .unwrap();
+        assert!(
+            home.open()
+                .map(drop)
+                .unwrap_err()
+                .to_string()
+                .contains("another kind of database")
+        );
+        fs::write(home.anchor(), b"{}").unwrap();
+        assert!(home.open().is_err());
+    }
+
+    #[test]
+    fn failures_of_the_disk_become_sentences() {
+        let place = Place {
+            ledger: "ledger.sqlite".into(),
+            anchor: "x.anchor".into(),
+        };
+        let sqlite = |code: i32| {
+            place
+                .sqlite_error(&rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None))
+                .to_string()
+        };
+        assert_eq!(
+            sqlite(8),
+            "the privacy ledger ledger.sqlite cannot be written: it or its folder is read-only"
+        );
+        assert_eq!(
+            sqlite(13),
+            "the disk with the privacy ledger ledger.sqlite is full: nothing was released"
+        );
+        assert_eq!(
+            sqlite(5),
+            "the privacy ledger ledger.sqlite is in use by another process"
+        );
+        let full = place.file_error(&io::ErrorKind::StorageFull.into());
+        assert_eq!(full.exit(), Exit::CannotWrite);
+        assert!(matches!(
+            place.file_error(&io::ErrorKind::ReadOnlyFilesystem.into()),
+            StorageError::ReadOnly { .. }
+        ));
+    }
+
+    #[test]
+    fn ledgers_have_different_anchors() {
+        let home = Path::new("/home/ana/.local/state");
+        let first = default_anchor(Path::new("/data/a/privacy.sqlite"), home);
+        assert_eq!(first, home.join("fedreg/anchors/data_a_privacy.sqlite.anchor"));
+        assert_ne!(first, default_anchor(Path::new("/data/b/privacy.sqlite"), home));
+    }
+}
