@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         }
         .into();
     }
-    let program = match Program::try_parse_from(arguments) {
+    let program = match Program::try_parse_from(&arguments) {
         Ok(program) => program,
         Err(error) => {
             // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match program.command {
-        Command::Vertical(arguments) => vertical::run(&arguments),
+        Command::Vertical(flags) => vertical::run(&flags, fedreg_party::cli::call("demo", &arguments)),
         Command::Robust { .. } => Err(not_yet("robust")),
         Command::Em { .. } => Err(not_yet("em")),
         Command::Features { .. } => Err(not_yet("features")),

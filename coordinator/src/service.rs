@@ -1,6 +1,6 @@
 //! Serves the register: lines in, decisions out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::config::{Config, ConfigError};
 use crate::register::{Register, Say};
 use crate::store::{Store, StoreError};
 
-/// How long parties are given to leave after the end of a run.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// How long parties are given to come and learn that the run has ended, and to leave.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Why the coordinator failed.
 #[derive(Debug, Error)]
@@ -132,6 +132,7 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit
         job,
         register,
         lines: BTreeMap::new(),
+        told: BTreeSet::new(),
         lost: BTreeMap::new(),
         store: &mut store,
         status,
@@ -161,6 +162,8 @@ struct Desk<'a> {
     register: Register,
     /// The line of each party that is there, by its number.
     lines: BTreeMap<Role, (u64, mpsc::Sender<CoordinatorEvent>)>,
+    /// Who knows that the run has ended.
+    told: BTreeSet<Role>,
     /// Since when a party's line is lost.
     lost: BTreeMap<Role, Instant>,
     store: &'a mut Store,
@@ -188,13 +191,15 @@ impl Desk<'_> {
                     tracing::info!("the run has ended with code {}", exit.code());
                     Instant::now() + FAREWELL
                 });
-                if self.lines.is_empty() || Instant::now() >= *over {
+                let told = self.job.study.parties.keys().all(|role| self.told.contains(role));
+                if (self.lines.is_empty() && told) || Instant::now() >= *over {
                     if !self.job.keep || interrupted {
                         return Ok(exit);
                     }
                     self.register = Register::new(&self.job.study, fresh()?);
                     self.lines.clear();
                     self.lost.clear();
+                    self.told.clear();
                     until = None;
                     self.publish();
                 }
@@ -285,6 +290,9 @@ impl Desk<'_> {
                     }
                     other => tracing::info!("{role}: {}", describe(other)),
                 }
+                if matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)) {
+                    self.told.insert(role);
+                }
                 self.register.take(role, event)
             }
             None => {
@@ -309,6 +317,14 @@ impl Desk<'_> {
                 continue;
             };
             self.store.told(role, &event);
+            let last = match &event {
+                CoordinatorEvent::Abort { .. } | CoordinatorEvent::Ended => true,
+                CoordinatorEvent::Welcome { differing } => !differing.is_empty(),
+                _ => false,
+            };
+            if last {
+                self.told.insert(role);
+            }
             // A party that reads nothing for so long that its queue is full is as good as lost; its own line will show.
             if line.try_send(event).is_err() {
                 tracing::warn!("{role} does not take what it is told");

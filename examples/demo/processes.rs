@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,7 +23,7 @@ pub(crate) struct Process {
     pub(crate) role: Role,
     child: Child,
     /// The process ends as by an interrupt when this closes: no role outlives the demo, however the demo ends.
-    _leash: Option<ChildStdin>,
+    leash: Option<ChildStdin>,
     log: PathBuf,
     exit: Option<Exit>,
 }
@@ -44,7 +45,7 @@ impl Process {
                 .with_context(|| format!("cannot start {role}"))?;
             Ok(Process {
                 role,
-                _leash: child.stdin.take(),
+                leash: child.stdin.take(),
                 child,
                 log: log.to_path_buf(),
                 exit: None,
@@ -83,14 +84,9 @@ impl Process {
         Ok(self.exit)
     }
 
-    /// Waits for the end of the process.
-    pub(crate) fn wait(&mut self) -> Result<Exit, Failure> {
-        loop {
-            if let Some(exit) = self.ended()? {
-                return Ok(exit);
-            }
-            std::thread::sleep(LOOK);
-        }
+    /// Ends the process as by an interrupt.
+    pub(crate) fn let_go(&mut self) {
+        self.leash = None;
     }
 
     /// Why the process ended, as it said itself.
@@ -104,6 +100,42 @@ impl Process {
             (None, None) => format!("{own}see {}", self.log.display()),
         }
     }
+}
+
+/// Waits for the end of all processes; an interrupt of the demo ends them, each in its own good order.
+pub(crate) fn wait<const N: usize>(mut processes: [&mut Process; N]) -> Result<[Exit; N], Failure> {
+    let mut let_go = false;
+    loop {
+        let mut ends = [None; N];
+        for (end, process) in ends.iter_mut().zip(&mut processes) {
+            *end = process.ended()?;
+        }
+        if ends.iter().all(Option::is_some) {
+            return Ok(ends.map(|end| end.unwrap_or(Exit::Internal)));
+        }
+        if INTERRUPTED.load(Ordering::Relaxed) && !let_go {
+            let_go = true;
+            processes.iter_mut().for_each(|process| process.let_go());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether the user has interrupted the demo.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Watches for interrupts from now on. Without it the demo would go first and leave the roles to themselves.
+pub(crate) fn watch_for_interrupts() -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Internal, error))?;
+    std::thread::spawn(move || {
+        while runtime.block_on(fedreg_party::cli::interrupted()) {
+            INTERRUPTED.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok(())
 }
 
 impl Drop for Process {

@@ -23,15 +23,15 @@ use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validit
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
 use crate::columns::{Split, split};
-use crate::processes::Process;
+use crate::processes::{self, Process};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
 
 /// Days that the certificates of a rehearsal are valid.
-const DAYS: u32 = 7;
+const DAYS: u32 = 30;
 
-pub(crate) fn run(arguments: &Vertical) -> Result<Exit, Failure> {
+pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     match arguments.mode {
         ModeName::Plain => {}
         ModeName::Sealed => return Err(Failure::usage("mode `sealed` is not in this version")),
@@ -40,8 +40,10 @@ pub(crate) fn run(arguments: &Vertical) -> Result<Exit, Failure> {
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
     let stage = Stage::set(arguments, &folder)?;
+    processes::watch_for_interrupts()?;
     let [alice, bob] = stage.play()?;
-    let merged = merge(&alice, &bob).map_err(|error| Failure::new(Exit::Internal, error))?;
+    let mut merged = merge(&alice, &bob).map_err(|error| Failure::new(Exit::Internal, error))?;
+    merged.call = call;
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
         Format::Text => programme(&merged, &alice, &bob, &out),
@@ -161,14 +163,10 @@ impl<'a> Stage<'a> {
         let mut coordinator = self.coordinator(&address(Role::Coordinator))?;
         let convened = coordinator.address(&address(Role::Coordinator))?;
         let mut alice = self.party(Role::Alice, &convened, None, &address(Role::Alice))?;
-        let listening = alice.address(&address(Role::Alice));
-        let listening = match listening {
-            Ok(address) => address,
-            Err(failure) => return Err(failure),
-        };
+        let listening = alice.address(&address(Role::Alice))?;
         let mut bob = self.party(Role::Bob, &convened, Some(listening), &address(Role::Bob))?;
-        let ends = [alice.wait()?, bob.wait()?];
-        coordinator.wait()?;
+        let ends = processes::wait([&mut alice, &mut bob])?;
+        processes::wait([&mut coordinator])?;
         for role in [Role::Coordinator, Role::Alice] {
             let _ = fs::remove_file(address(role));
         }

@@ -95,8 +95,8 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
     }
     drop(Store::open(&config.state)?);
     let table = service::read_table(role, config, &study)?;
-    let rows = table.prepared.rows() as u64;
-    let mut terms = table.prepared.term_names();
+    let rows = table.rows() as u64;
+    let mut terms = table.term_names();
     let intercept = study.model.intercept && role == Role::Alice;
     if intercept {
         terms.insert(0, fedreg_common::report::INTERCEPT.to_string());

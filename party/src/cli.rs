@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::session::Abort;
+use fedreg_common::study::Study;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::telemetry::{self, LogFormat};
 use std::io::IsTerminal;
@@ -20,7 +21,7 @@ use crate::check;
 use crate::config::{Config, Overrides, read_study};
 use crate::drive::Patience;
 use crate::output::{self, Format};
-use crate::service::{self, Failure, Job};
+use crate::service::{self, Failure, Job, Scale};
 
 /// Federated regression: this party's part.
 #[derive(Debug, Parser)]
@@ -102,16 +103,6 @@ struct PredictArguments {
     process: ProcessArguments,
 }
 
-/// On which scale scores are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Scale {
-    /// That of the outcome: a mean, a probability or a rate
-    #[default]
-    Response,
-    /// That of the linear predictor
-    Link,
-}
-
 #[derive(Debug, Args)]
 struct CheckArguments {
     #[command(flatten)]
@@ -158,7 +149,7 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let call = call(name, &arguments);
     let result = match program.command {
         Command::Fit(arguments) => fit(role, arguments, call),
-        Command::Predict(arguments) => predict(role, &arguments),
+        Command::Predict(arguments) => predict(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
         Command::Certs(command) => certs_cli::run(&command, &mut std::io::stdout())
             .map(|()| Exit::Done)
@@ -177,7 +168,33 @@ fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failur
         return Ok(Exit::Done);
     }
     let study = Arc::new(read_study(&config.study)?);
-    let job = Job {
+    let leash = arguments.process.leash;
+    let job = job(
+        role,
+        config,
+        study,
+        arguments.out,
+        arguments.process,
+        call,
+        arguments.seed,
+    );
+    let (report, exit) = with_interrupts(role, leash, |stop, stopped| async move {
+        service::fit(&job, stop, stopped).await
+    })?;
+    output::print(&arguments.format.render(&report))?;
+    Ok(exit)
+}
+
+fn job(
+    role: Role,
+    config: Config,
+    study: Arc<Study>,
+    out: Option<PathBuf>,
+    process: ProcessArguments,
+    call: String,
+    seed: Option<u64>,
+) -> Job {
+    Job {
         role,
         patience: Patience {
             wait: config.patience(),
@@ -185,30 +202,31 @@ fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failur
         },
         config,
         study,
-        out: arguments.out,
-        announce: arguments.process.announce,
+        out,
+        announce: process.announce,
         call,
-        seed: arguments.seed,
+        seed,
         progress: std::io::stderr().is_terminal(),
-    };
-    let fitted = with_interrupts(role, arguments.process.leash, |stop, stopped| async move {
-        service::fit(&job, stop, stopped).await
-    })?;
-    output::print(&arguments.format.render(&fitted.report))?;
-    Ok(fitted.exit)
+    }
 }
 
-fn predict(role: Role, arguments: &PredictArguments) -> Result<Exit, Failure> {
+fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit, Failure> {
     let config = Config::load(role, &arguments.overrides)?;
     if arguments.overrides.print_config {
         output::print(&config.print())?;
         return Ok(Exit::Done);
     }
-    Err(Failure::Usage(format!(
-        "predicting with {} on the {:?} scale is not in this version",
-        arguments.model.display(),
-        arguments.scale
-    )))
+    let study = Arc::new(read_study(&config.study)?);
+    let leash = arguments.process.leash;
+    let (model, scale) = (arguments.model, arguments.scale);
+    let job = job(role, config, study, arguments.out, arguments.process, call, None);
+    let (scores, exit) = with_interrupts(role, leash, |stop, stopped| async move {
+        service::predict(&job, &model, scale, stop, stopped).await
+    })?;
+    if let Some(scores) = scores {
+        output::print(&scores)?;
+    }
+    Ok(exit)
 }
 
 fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
@@ -261,7 +279,7 @@ where
 }
 
 /// Waits for SIGINT or SIGTERM; false where signals cannot be had.
-async fn interrupted() -> bool {
+pub async fn interrupted() -> bool {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -289,11 +307,20 @@ fn hold(role: Role, stop: mpsc::Sender<Abort>) {
     });
 }
 
-/// The command line as R prints a call.
-fn call(name: &str, arguments: &[OsString]) -> String {
+/// The command line as R prints a call, without what only matters to whoever started the process.
+pub fn call(name: &str, arguments: &[OsString]) -> String {
     let mut call = name.to_string();
-    for argument in arguments.iter().skip(1) {
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
         let argument = argument.to_string_lossy();
+        match argument.as_ref() {
+            "--leash" => continue,
+            "--announce" | "--log" => {
+                rest.next();
+                continue;
+            }
+            _ => {}
+        }
         let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
         call.push(' ');
         match !argument.is_empty() && argument.chars().all(plain) {

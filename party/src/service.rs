@@ -1,48 +1,40 @@
-//! A party's part in a fit, from its files to its report.
+//! What a party does, from its files to its results.
 
-use std::future::Future;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
+use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
-use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::privacy::release::Released;
-use fedreg_common::report::{PerParty, Report, Seconds};
+use fedreg_common::id::Role;
+use fedreg_common::report::{PerParty, Report};
 use fedreg_common::session::Abort;
 use fedreg_common::study::Study;
-use fedreg_common::vertical::message::Message;
-use fedreg_common::vertical::outcome::VerticalFit;
+use fedreg_common::vertical::outcome::{Model, VerticalFit};
+use fedreg_common::vertical::predict::{self, NewRows, PredictSession, Scores};
 use fedreg_common::vertical::prepare::{Prepared, needed_columns};
-use fedreg_common::vertical::session::{Opening, VerticalSession};
+use fedreg_common::vertical::session::{Opening, Progress, VerticalSession};
 use fedreg_proto::certs::CertsError;
-use fedreg_proto::coordinator;
-use fedreg_proto::limits::Limits;
-use fedreg_proto::line::{GrpcLink, PeerName};
-use fedreg_proto::link::{Event, Notice, OpenError};
-use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress};
-use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rand::TryRngCore;
-use rand::rngs::OsRng;
+use fedreg_proto::link::Notice;
+use fedreg_proto::tls::{Identity, IdentityError, LinkError};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError};
-use crate::convene::{Convener, Joining};
-use crate::drive::{self, Driven, Ends, Link, Patience};
+use crate::drive::{self, Patience};
+use crate::meet::{Met, Work, meet};
 use crate::output::{self, Folder, OutputError};
 use crate::read::{self, ReadError, Request};
-use crate::store::{Entry, Store};
 
 /// The model file in a folder of results.
 pub const MODEL: &str = "model.json";
 
-/// Least time between two lines of progress to the coordinator.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// The file of scores there.
+pub const SCORES: &str = "scores.csv";
 
-/// A fit that a party takes part in.
+/// A joint run that a party takes part in.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// As whom.
@@ -51,7 +43,7 @@ pub struct Job {
     pub config: Config,
     /// The shared study.
     pub study: Arc<Study>,
-    /// Folder for report and model.
+    /// Folder for results.
     pub out: Option<PathBuf>,
     /// File that is given the address at which we listen, once we do.
     pub announce: Option<PathBuf>,
@@ -110,7 +102,7 @@ impl Failure {
     }
 
     /// What the others are told; nothing when it was they who ended the run. Never quotes data, paths or addresses.
-    fn notice(&self, own: Role) -> Option<Notice> {
+    pub(crate) fn notice(&self, own: Role) -> Option<Notice> {
         let sentence = match self {
             Failure::Abort(Abort::Remote { .. } | Abort::Study { .. }) => return None,
             Failure::Abort(abort) => return Some(drive::notice(abort, own)),
@@ -125,49 +117,37 @@ impl Failure {
     }
 }
 
-/// What a fit leaves at a party.
-#[derive(Debug)]
-pub struct Fitted {
-    /// The party's own report.
-    pub report: Report,
-    /// The code for the shell: done, or not converged.
-    pub exit: Exit,
-}
-
-/// The table, read and encoded, with the time that it took.
-pub struct Table {
-    /// The party's block, ready for a session.
-    pub prepared: Prepared,
-    /// How long it took.
-    pub seconds: Duration,
-}
-
 /// Reads and encodes what the study asks of this party.
 ///
 /// # Errors
 /// The file or its contents are refused.
-pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Table, Failure> {
-    let begun = Instant::now();
+pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Prepared, Failure> {
+    let levels = study
+        .columns
+        .iter()
+        .filter(|(_, terms)| !terms.levels.is_empty())
+        .map(|(name, terms)| (name.clone(), terms.levels.clone()))
+        .collect();
+    let frame = read_frame(config, study, levels, |header| needed_columns(study, role, header))?;
+    Ok(Prepared::new(Arc::clone(study), role, config.policy(), frame)?)
+}
+
+fn read_frame(
+    config: &Config,
+    study: &Study,
+    levels: BTreeMap<String, Vec<String>>,
+    needed: impl FnOnce(&[&str]) -> Result<Vec<String>, Abort>,
+) -> Result<Frame, Failure> {
     let file = &config.data.file;
     let header = read::header(file, config.separator())?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
     let request = Request {
-        columns: Some(needed_columns(study, role, &names)?),
+        columns: Some(needed(&names)?),
         id: study.rows.id.clone(),
-        levels: study
-            .columns
-            .iter()
-            .filter(|(_, terms)| !terms.levels.is_empty())
-            .map(|(name, terms)| (name.clone(), terms.levels.clone()))
-            .collect(),
+        levels,
         separator: config.separator(),
     };
-    let frame = read::read(file, &request)?;
-    let prepared = Prepared::new(Arc::clone(study), role, config.policy(), frame)?;
-    Ok(Table {
-        prepared,
-        seconds: begun.elapsed(),
-    })
+    Ok(read::read(file, &request)?)
 }
 
 /// Loads the party's certificate and checks that it carries the study's name for it.
@@ -183,74 +163,12 @@ pub fn identity(role: Role, config: &Config, study: &Study) -> Result<Identity, 
     Ok(identity)
 }
 
-fn certificate(study: &Study, role: Role) -> Result<&str, Failure> {
+/// The name in a party's certificate.
+pub(crate) fn certificate(study: &Study, role: Role) -> Result<&str, Failure> {
     match study.parties.get(&role) {
         Some(terms) => Ok(&terms.certificate),
         None => Err(Failure::Usage(format!("the study has no party {role}"))),
     }
-}
-
-/// Takes part in a fit to its end, and writes its results.
-///
-/// Reasons to stop go into `stop` from anywhere and come out of `stopped`.
-///
-/// # Errors
-/// Why there is no result; the others have been told.
-pub async fn fit(job: &Job, stop: mpsc::Sender<Abort>, mut stopped: mpsc::Receiver<Abort>) -> Result<Fitted, Failure> {
-    let Job {
-        role, config, study, ..
-    } = job;
-    let identity = identity(*role, config, study)?;
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
-    let store = Store::open(&config.state)?;
-    let mut link = Line::open(job, &identity).await?;
-    let joining = Joining {
-        role: *role,
-        keys: study.key_digests(),
-        address: config.coordinator.clone(),
-        patience: job.patience,
-    };
-    let dial = {
-        let (address, identity, name) = (
-            config.coordinator.clone(),
-            identity.clone(),
-            study.coordinator.certificate.clone(),
-        );
-        move || {
-            let (address, identity, name) = (address.clone(), identity.clone(), name.clone());
-            async move { coordinator::join(&address, &identity, &name).await }
-        }
-    };
-    let mut run = Run {
-        job,
-        convener: Convener::start(joining, dial, stop),
-        run: None,
-        peer: PeerState::Absent,
-    };
-    let fitted = run.fit(&mut link, &mut stopped, folder.as_ref()).await;
-    let (exit, reason) = match &fitted {
-        Ok(fitted) => {
-            run.convener.say(PartyEvent::Done(fitted.exit));
-            (fitted.exit, None)
-        }
-        Err(failure) => {
-            if let Some(notice) = failure.notice(*role) {
-                run.convener.say(PartyEvent::Abort(notice));
-            }
-            (failure.exit(), Some(chain(failure)))
-        }
-    };
-    run.convener.leave().await;
-    let entry = Entry {
-        reason,
-        bytes_sent: link.bytes_sent(),
-        ..Entry::now("fit", *role, study, exit).of(run.run)
-    };
-    // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
-    if let Err(error) = store.record(&entry) {
-        tracing::warn!("{}", chain(&error));
-    }
-    fitted
 }
 
 /// An error with its causes, as it is shown.
@@ -267,175 +185,106 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-struct Run<'a> {
-    job: &'a Job,
-    convener: Convener,
-    run: Option<RunId>,
-    peer: PeerState,
+/// Fits the study's model with the other party, and writes the results.
+///
+/// Reasons to stop go into `stop` from anywhere and come out of `stopped`.
+///
+/// # Errors
+/// Why there is no result; the others have been told.
+pub async fn fit(
+    job: &Job,
+    stop: mpsc::Sender<Abort>,
+    stopped: mpsc::Receiver<Abort>,
+) -> Result<(Report, Exit), Failure> {
+    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    meet(&Fit { folder }, job, stop, stopped).await
 }
 
-impl Run<'_> {
-    async fn fit(
-        &mut self,
-        link: &mut Line,
-        stopped: &mut mpsc::Receiver<Abort>,
-        folder: Option<&Folder>,
-    ) -> Result<Fitted, Failure> {
-        let Job {
-            role, config, study, ..
-        } = self.job;
-        let role = *role;
-        // Before any data are touched: the coordinator compares the studies.
-        unless(stopped, self.welcome()).await?;
-        tracing::info!("reading {}", config.data.file.display());
-        let reading = {
-            let (config, study) = (config.clone(), Arc::clone(study));
-            tokio::task::spawn_blocking(move || read_table(role, &config, &study))
-        };
-        let table = match unless(stopped, async { Ok(reading.await) }).await? {
-            Ok(table) => table?,
-            Err(panic) => return Err(Abort::Bug(format!("reading failed: {panic}")).into()),
-        };
-        tracing::info!(
-            "read {} rows in {:.2} s",
-            table.prepared.rows(),
-            table.seconds.as_secs_f64()
-        );
-        self.convener.say(PartyEvent::Ready);
-        let run = unless(stopped, self.start()).await?;
-        self.run = Some(run);
-        let begun = Instant::now();
-        link.set_limits(Limits::for_rows(table.prepared.rows() as u64));
-        let opening = Opening {
-            first: config.connect.is_some(),
-            run,
-            seed: seed(self.job.seed, role)?,
-        };
-        let session = VerticalSession::new(table.prepared, opening);
-        let driven = {
-            let ends = Ends {
-                own: role,
-                peer: role.partner(),
-                dials: config.connect.clone(),
-                listens: link.listens.clone(),
-            };
-            let mut pace = Pace::new(self.job.progress, role);
-            let convener = &self.convener;
-            let watch = |session: &VerticalSession, bytes| pace.show(session, bytes, convener);
-            let driven = drive::drive(session, link, &ends, &self.job.patience, stopped, watch).await;
-            pace.clear();
-            driven?
-        };
-        let seconds = Seconds {
-            read: table.seconds.as_secs_f64(),
-            solve: driven.solve.as_secs_f64(),
-            exchange: driven.exchange.as_secs_f64(),
-            total: (table.seconds + begun.elapsed()).as_secs_f64(),
-        };
-        let report = self.report(&driven, run, seconds, link.bytes_sent());
+struct Fit {
+    folder: Option<Folder>,
+}
+
+impl Work for Fit {
+    type Table = Prepared;
+    type Session = VerticalSession;
+    type Yield = Report;
+
+    const COMMAND: &'static str = "fit";
+
+    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Prepared, Failure> + Send + 'static {
+        let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
+        move || read_table(role, &config, &study)
+    }
+
+    fn rows(table: &Prepared) -> u64 {
+        table.rows() as u64
+    }
+
+    fn session(table: Prepared, opening: Opening) -> VerticalSession {
+        VerticalSession::new(table, opening)
+    }
+
+    fn progress(session: &VerticalSession) -> Option<Progress> {
+        Some(session.progress())
+    }
+
+    fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
+        let report = report(job, &met);
         let exit = exit_of(report.termination);
-        if let Some(folder) = folder {
+        if let Some(folder) = &self.folder {
             folder.report(&report)?;
-            let model = serde_json::to_string_pretty(&driven.output.model).unwrap_or_default();
+            let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
             folder.write(MODEL, format!("{model}\n").as_bytes())?;
         }
-        Ok(Fitted { report, exit })
+        Ok((report, exit))
     }
+}
 
-    async fn welcome(&mut self) -> Result<(), Failure> {
-        loop {
-            match self.convener.hear().await {
-                Some(CoordinatorEvent::Welcome { .. }) => return Ok(()),
-                Some(other) => self.notice_peer(&other),
-                // The keeper left a reason in `stop`, which wins this race.
-                None => std::future::pending().await,
-            }
-        }
+fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
+    let Job { role, study, .. } = job;
+    let driven = &met.driven;
+    let fit: &VerticalFit = &driven.output;
+    let mut notes = fit.notes.clone();
+    if driven.reopened > 0 {
+        let times = match driven.reopened {
+            1 => "once".to_string(),
+            count => format!("{count} times"),
+        };
+        notes.push(format!(
+            "the line to {} was lost and opened again {times}",
+            role.partner()
+        ));
     }
-
-    /// Waits for the run to start; without end while the other party is there, as it may have much to read.
-    async fn start(&mut self) -> Result<RunId, Failure> {
-        let wait = self.job.patience.wait;
-        let mut absent = Instant::now();
-        loop {
-            let there = matches!(self.peer, PeerState::Joined | PeerState::Ready);
-            let heard = tokio::select! {
-                heard = self.convener.hear() => heard,
-                () = tokio::time::sleep(wait.saturating_sub(absent.elapsed())), if !there => {
-                    let (role, peer) = (self.job.role, self.job.role.partner());
-                    let seconds = wait.as_secs_f64().round();
-                    let address = &self.job.config.coordinator;
-                    return Err(Abort::Unreachable(format!(
-                        "{role} waited {seconds} s for {peer}, who did not join at the coordinator at {address}"
-                    ))
-                    .into());
-                }
-            };
-            match heard {
-                Some(CoordinatorEvent::Start { run }) => return Ok(run),
-                Some(other) => {
-                    self.notice_peer(&other);
-                    if there {
-                        absent = Instant::now();
-                    }
-                }
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    fn notice_peer(&mut self, event: &CoordinatorEvent) {
-        if let CoordinatorEvent::Peer { role, state } = event {
-            self.peer = *state;
-            tracing::info!("{role} is {}", state.name());
-        }
-    }
-
-    fn report(&self, driven: &Driven<VerticalSession>, run: RunId, seconds: Seconds, bytes_sent: u64) -> Report {
-        let Job { role, study, .. } = self.job;
-        let fit: &VerticalFit = &driven.output;
-        let mut notes = fit.notes.clone();
-        if driven.reopened > 0 {
-            let times = match driven.reopened {
-                1 => "once".to_string(),
-                count => format!("{count} times"),
-            };
-            notes.push(format!(
-                "the line to {} was lost and opened again {times}",
-                role.partner()
-            ));
-        }
-        Report {
-            protocol: "vertical".to_string(),
-            mode: "plain".to_string(),
-            study: study.id.clone(),
-            study_digest: study.digest().to_string(),
-            run: run.to_string(),
-            role: Some(*role),
-            call: self.job.call.clone(),
-            family: study.model.family,
-            link: study.model.family.link().to_string(),
-            outcome: study.outcome.column.clone(),
-            coefficients: fit.coefficients.clone(),
-            statistics: fit.statistics.clone(),
-            rounds: fit.rounds,
-            converged: Some(fit.termination.converged()),
-            termination: fit.termination,
-            tol: study.fit.tol,
-            trace: fit.trace.clone(),
-            notes,
-            missing: fit.missing,
-            path: fit.path.clone(),
-            cv: fit.cv.clone(),
-            lambda_min: fit.lambda.map(|(best, _)| best),
-            lambda_1se: fit.lambda.map(|(_, within)| within),
-            certificate: PerParty::Own(Some(fit.certificate).filter(|certificate| certificate.is_finite())),
-            bytes_sent: PerParty::Own(bytes_sent),
-            peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
-            seconds: PerParty::Own(seconds),
-            disclosure: PerParty::Own(fit.disclosure.clone()),
-            privacy: PerParty::Own(None),
-        }
+    Report {
+        protocol: "vertical".to_string(),
+        mode: "plain".to_string(),
+        study: study.id.clone(),
+        study_digest: study.digest().to_string(),
+        run: met.run.to_string(),
+        role: Some(*role),
+        call: job.call.clone(),
+        family: study.model.family,
+        link: study.model.family.link().to_string(),
+        outcome: study.outcome.column.clone(),
+        coefficients: fit.coefficients.clone(),
+        statistics: fit.statistics.clone(),
+        rounds: fit.rounds,
+        converged: Some(fit.termination.converged()),
+        termination: fit.termination,
+        tol: study.fit.tol,
+        trace: fit.trace.clone(),
+        notes,
+        missing: fit.missing,
+        path: fit.path.clone(),
+        cv: fit.cv.clone(),
+        lambda_min: fit.lambda.map(|(best, _)| best),
+        lambda_1se: fit.lambda.map(|(_, within)| within),
+        certificate: PerParty::Own(Some(fit.certificate).filter(|certificate| certificate.is_finite())),
+        bytes_sent: PerParty::Own(met.bytes_sent),
+        peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
+        seconds: PerParty::Own(met.seconds),
+        disclosure: PerParty::Own(fit.disclosure.clone()),
+        privacy: PerParty::Own(None),
     }
 }
 
@@ -448,185 +297,119 @@ pub fn exit_of(termination: Termination) -> Exit {
     }
 }
 
-/// Runs a step, unless somebody stops the run first.
-async fn unless<T>(
-    stopped: &mut mpsc::Receiver<Abort>,
-    step: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let reason = async {
-        match stopped.recv().await {
-            Some(abort) => abort,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        biased;
-        abort = reason => Err(abort.into()),
-        result = step => result,
-    }
+/// On which scale scores are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Scale {
+    /// That of the outcome: a mean, a probability or a rate
+    #[default]
+    Response,
+    /// That of the linear predictor
+    Link,
 }
 
-fn seed(seed: Option<u64>, role: Role) -> Result<[u8; 32], Abort> {
-    let mut secret = [0; 32];
-    match seed {
-        Some(seed) => secret = Digest::of(format!("fedreg seed {seed} {role}").as_bytes()).0,
-        None => OsRng
-            .try_fill_bytes(&mut secret)
-            .map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?,
-    }
-    Ok(secret)
-}
-
-/// The line to the other party over gRPC.
-pub struct Line {
-    link: GrpcLink,
-    /// The address that was bound, with the port that was given.
-    listens: Option<String>,
-}
-
-impl Line {
-    async fn open(job: &Job, identity: &Identity) -> Result<Line, Failure> {
-        let peer = PeerName {
-            role: job.role.partner(),
-            certificate: certificate(&job.study, job.role.partner())?.to_string(),
-        };
-        if let Some(address) = &job.config.connect {
-            return Ok(Line {
-                link: GrpcLink::dial(address.clone(), identity, peer),
-                listens: None,
-            });
-        }
-        let Some(address) = &job.config.listen else {
-            return Err(Failure::Usage("neither `listen` nor `connect` is set".to_string()));
-        };
-        let expected = [peer.certificate.clone()];
-        let listener = Listener::bind(address, identity, &expected).await?;
-        let bound = listener.address().to_string();
-        tracing::info!("listening at {bound} for {}", peer.role);
-        announce(job.announce.as_deref(), &bound)?;
-        Ok(Line {
-            link: GrpcLink::listen(listener, peer),
-            listens: Some(bound),
-        })
-    }
-
-    fn set_limits(&mut self, limits: Limits) {
-        self.link.set_limits(limits);
-    }
-}
-
-/// Writes the address at which a process listens, for whoever started it at port 0.
+/// Scores new rows with the other party.
+///
+/// The scores come as CSV at the party that the study names, and as `None` at the other.
 ///
 /// # Errors
-/// The file cannot be written.
-pub fn announce(file: Option<&Path>, address: &str) -> Result<(), OutputError> {
-    match file {
-        Some(file) => output::write_whole(file, address.as_bytes()),
-        None => Ok(()),
+/// Why there is no result; the others have been told.
+pub async fn predict(
+    job: &Job,
+    model: &Path,
+    scale: Scale,
+    stop: mpsc::Sender<Abort>,
+    stopped: mpsc::Receiver<Abort>,
+) -> Result<(Option<String>, Exit), Failure> {
+    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let model = read_model(model)?;
+    meet(&Predict { folder, model, scale }, job, stop, stopped).await
+}
+
+fn read_model(file: &Path) -> Result<Model, ConfigError> {
+    let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
+        file: file.to_path_buf(),
+        source,
+    })?;
+    serde_json::from_str(&text).map_err(|error| ConfigError::Parse {
+        file: file.to_path_buf(),
+        problem: format!("not a model file: {error}"),
+    })
+}
+
+struct Predict {
+    folder: Option<Folder>,
+    model: Model,
+    scale: Scale,
+}
+
+/// New rows, counted: a session does not tell.
+struct Counted {
+    rows: u64,
+    table: NewRows,
+}
+
+impl Work for Predict {
+    type Table = Counted;
+    type Session = PredictSession;
+    type Yield = Option<String>;
+
+    const COMMAND: &'static str = "predict";
+
+    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Counted, Failure> + Send + 'static {
+        let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
+        let model = self.model.clone();
+        move || {
+            let frame = read_frame(&config, &study, model.levels.clone(), |header| {
+                predict::needed_columns(&study, role, header)
+            })?;
+            let rows = frame.rows() as u64;
+            let table = NewRows::new(study, role, model, frame)?;
+            Ok(Counted { rows, table })
+        }
+    }
+
+    fn rows(table: &Counted) -> u64 {
+        table.rows
+    }
+
+    fn session(table: Counted, opening: Opening) -> PredictSession {
+        PredictSession::new(table.table, opening)
+    }
+
+    fn progress(_session: &PredictSession) -> Option<Progress> {
+        None
+    }
+
+    fn finish(&self, job: &Job, met: Met<PredictSession>) -> Result<(Option<String>, Exit), Failure> {
+        let Some(scores) = met.driven.output else {
+            tracing::info!("the scores are at {}", job.study.prediction.result_to);
+            return Ok((None, Exit::Done));
+        };
+        let id = job.study.rows.id.as_deref().unwrap_or("row");
+        let text = scores_csv(id, &scores, self.scale).map_err(|problem| Abort::Bug(problem.to_string()))?;
+        if let Some(folder) = &self.folder {
+            folder.write(SCORES, text.as_bytes())?;
+        }
+        Ok((Some(text), Exit::Done))
     }
 }
 
-impl Link for Line {
-    type Outbound = Released<Message>;
-    type Inbound = Message;
-
-    async fn open(&mut self) -> Result<(), OpenError> {
-        self.link.open().await
+fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> Result<String, csv::Error> {
+    let (name, values) = match scale {
+        Scale::Response => ("response", &scores.response),
+        Scale::Link => ("link", &scores.link),
+    };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record([id, name])?;
+    for (row, value) in values.iter().enumerate() {
+        let number = (row + 1).to_string();
+        let id = match &scores.ids {
+            Some(ids) => ids.get(row).map_or(&[][..], Vec::as_slice),
+            None => number.as_bytes(),
+        };
+        // The shortest digits that read back as the same bits.
+        writer.write_record([id, format!("{value:?}").as_bytes()])?;
     }
-
-    fn send(&mut self, message: Released<Message>) {
-        self.link.send(message);
-    }
-
-    async fn recv(&mut self) -> Event<Message> {
-        self.link.recv().await
-    }
-
-    fn abort(&mut self, notice: Notice) {
-        self.link.abort(notice);
-    }
-
-    fn bye(&mut self) {
-        self.link.bye();
-    }
-
-    async fn close(&mut self) {
-        self.link.close().await;
-    }
-
-    fn bytes_sent(&self) -> u64 {
-        self.link.bytes_sent()
-    }
-}
-
-/// Progress to the terminal and to the coordinator, neither of them flooded.
-struct Pace {
-    bar: Option<ProgressBar>,
-    told: Option<Instant>,
-    phase: &'static str,
-    role: Role,
-}
-
-impl Pace {
-    fn new(draw: bool, role: Role) -> Pace {
-        let bar = draw.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
-                bar.set_style(style);
-            }
-            bar.set_prefix(role.name());
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        Pace {
-            bar,
-            told: None,
-            phase: "",
-            role,
-        }
-    }
-
-    fn show(&mut self, session: &VerticalSession, bytes_sent: u64, convener: &Convener) {
-        let progress = session.progress();
-        tracing::debug!(
-            role = self.role.name(),
-            phase = progress.phase,
-            fit = progress.fit.0,
-            round = progress.round,
-            certificate = progress.certificate,
-            bytes_sent,
-        );
-        if let Some(bar) = &self.bar {
-            let (fit, fits) = progress.fit;
-            let mut line = progress.phase.to_string();
-            if fits > 1 {
-                line.push_str(&format!(", fit {fit} of {fits}"));
-            }
-            if progress.round > 0 {
-                line.push_str(&format!(", round {}", progress.round));
-            }
-            if let Some(certificate) = progress.certificate {
-                line.push_str(&format!(", gradient {certificate:.1e}"));
-            }
-            line.push_str(&format!(", {:.1} MB sent", bytes_sent as f64 / 1e6));
-            bar.set_message(line);
-        }
-        let due = self.told.is_none_or(|told| told.elapsed() >= PROGRESS_INTERVAL);
-        if due || self.phase != progress.phase {
-            self.told = Some(Instant::now());
-            self.phase = progress.phase;
-            convener.say(PartyEvent::Progress(Progress {
-                phase: progress.phase.to_string(),
-                round: progress.round,
-                certificate: progress.certificate,
-                bytes_sent,
-            }));
-        }
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

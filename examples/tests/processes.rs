@@ -1,0 +1,715 @@
+//! Real processes over mutual TLS: what users see when a run goes well, and when it does not.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fedreg_proto::certs::{self, Authority, NewFile, Subject, Validity};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const DEMO: &str = env!("CARGO_BIN_EXE_demo");
+
+/// Longer than anything here takes; a test that reaches it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with a study, certificates, tables and private files.
+struct World {
+    folder: TempDir,
+}
+
+struct Running {
+    child: Child,
+    leash: Option<ChildStdin>,
+    log: PathBuf,
+}
+
+struct Ended {
+    code: i32,
+    log: String,
+    out: String,
+}
+
+const STUDY: &str = r#"
+    id = "world"
+    [outcome]
+    column = "y"
+    [rows]
+    id = "id"
+    [parties.alice]
+    certificate = "alice"
+    columns = ["a"]
+    [parties.bob]
+    certificate = "bob"
+    columns = ["b"]
+"#;
+
+impl World {
+    fn new() -> World {
+        let world = World {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        world.certificates("authority", &["alice", "bob", "coordinator"]);
+        world.write("study.toml", STUDY);
+        let rows = |value: fn(f64) -> f64| {
+            let mut text = String::from("id,x,y\n");
+            for row in 0..40 {
+                let t = f64::from(row);
+                text.push_str(&format!("r{row:02},{},{}\n", value(t), (0.3 * t).sin() + 0.1 * t));
+            }
+            text
+        };
+        world.write("alice.csv", &rows(|t| (0.7 * t).cos()).replace(",x,", ",a,"));
+        world.write("bob.csv", &rows(|t| 0.05 * t + (0.7 * t).cos()).replace(",x,", ",b,"));
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn certificates(&self, authority: &str, names: &[&str]) {
+        let now = time::OffsetDateTime::now_utc();
+        let validity = Validity::days(now, 30).unwrap();
+        let made = Authority::create(authority, validity).unwrap();
+        let place = self.path(&format!("{authority}.pem"));
+        let issuer = Authority::from_pem(&made.pem, &made.key, (&place, &place)).unwrap();
+        let write = |path: &Path, contents: &str| {
+            let file = NewFile {
+                path,
+                contents,
+                secret: false,
+            };
+            certs::write(&[file], true).unwrap();
+        };
+        write(&place, &made.pem);
+        for name in names {
+            let issued = issuer.issue(&Subject::new(name, &[]).unwrap(), validity).unwrap();
+            write(&self.path(&format!("{name}.pem")), &issued.pem);
+            write(&self.path(&format!("{name}.key")), &issued.key);
+        }
+    }
+
+    fn start(&self, role: &str, arguments: &[&str]) -> Running {
+        let log = self.path(&format!("{role}.log"));
+        let (authority, certificate, key) = (
+            self.path("authority.pem"),
+            self.path(&format!("{role}.pem")),
+            self.path(&format!("{role}.key")),
+        );
+        let mut command = Command::new(DEMO);
+        command
+            .args(["--role", role])
+            .args(arguments)
+            .args(["--leash", "--log", "text", "--study", "study.toml"])
+            .args(["--state", &format!("{role}-state")])
+            .arg("--authority")
+            .arg(authority)
+            .arg("--certificate")
+            .arg(certificate)
+            .arg("--key")
+            .arg(key)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(fs::File::create(self.path(&format!("{role}.out"))).unwrap())
+            .stderr(fs::File::create(&log).unwrap());
+        let mut child = command.spawn().unwrap();
+        Running {
+            leash: child.stdin.take(),
+            child,
+            log,
+        }
+    }
+
+    fn coordinator(&self) -> (Running, String) {
+        let running = self.start(
+            "coordinator",
+            &[
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--announce",
+                "coordinator.address",
+                "--wait",
+                "1",
+            ],
+        );
+        let address = self.address("coordinator.address");
+        (running, address)
+    }
+
+    fn address(&self, file: &str) -> String {
+        eventually(|| fs::read_to_string(self.path(file)).ok())
+    }
+
+    fn alice(&self, coordinator: &str, more: &[&str]) -> Running {
+        let mut arguments = vec!["fit", "--coordinator", coordinator];
+        if !more.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0", "--announce", "alice.address"]);
+        }
+        if !more.contains(&"--data") {
+            arguments.extend(["--data", "alice.csv"]);
+        }
+        arguments.extend(more);
+        self.start("alice", &arguments)
+    }
+
+    fn bob(&self, coordinator: &str, more: &[&str]) -> Running {
+        let alice = self.address("alice.address");
+        let mut arguments = vec!["fit", "--coordinator", coordinator, "--connect", &alice];
+        if !more.contains(&"--data") {
+            arguments.extend(["--data", "bob.csv"]);
+        }
+        arguments.extend(more);
+        self.start("bob", &arguments)
+    }
+
+    /// A whole run; the coordinator, alice, bob.
+    fn run(&self, alice: &[&str], bob: &[&str]) -> [Ended; 3] {
+        let (coordinator, address) = self.coordinator();
+        let alice = self.alice(&address, alice);
+        let bob = self.bob(&address, bob);
+        [coordinator.end(), alice.end(), bob.end()]
+    }
+
+    /// A fit that goes on for long: the plain method on columns that all but depend on each other.
+    fn make_long(&self) {
+        self.write(
+            "study.toml",
+            &format!("{STUDY}\n[fit]\nacceleration = \"none\"\ntol = 1e-15\nmax_rounds = 4000000\n"),
+        );
+        let alice = fs::read_to_string(self.path("alice.csv")).unwrap();
+        let mut text = String::from("id,b,y\n");
+        for (row, line) in alice.lines().skip(1).enumerate() {
+            let cells: Vec<&str> = line.split(',').collect();
+            let b: f64 = cells[1].parse::<f64>().unwrap() + 1e-4 * ((row % 7) as f64);
+            text.push_str(&format!("{},{b},{}\n", cells[0], cells[2]));
+        }
+        self.write("bob.csv", &text);
+    }
+
+    /// Waits until the coordinator has seen the fit under way.
+    fn under_way(&self) {
+        eventually(|| {
+            let events = fs::read_to_string(self.path("coordinator-state/events.jsonl")).unwrap_or_default();
+            events.contains("\"phase\":\"fitting\"").then_some(())
+        });
+    }
+}
+
+impl Running {
+    fn end(mut self) -> Ended {
+        let child = &mut self.child;
+        let status = eventually(|| child.try_wait().unwrap());
+        Ended {
+            code: status.code().unwrap_or(-1),
+            log: fs::read_to_string(&self.log).unwrap(),
+            out: fs::read_to_string(self.log.with_extension("out")).unwrap(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+fn assert_codes(ended: &[Ended; 3], code: i32) {
+    let [coordinator, alice, bob] = ended;
+    assert_eq!(
+        [coordinator.code, alice.code, bob.code],
+        [code; 3],
+        "\ncoordinator:\n{}\nalice:\n{}\nbob:\n{}",
+        coordinator.log,
+        alice.log,
+        bob.log
+    );
+}
+
+fn demo(arguments: &[&str]) -> std::process::Output {
+    Command::new(DEMO)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_demo_without_flags_fits_the_shipped_data_and_writes_every_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let output = demo(&["vertical", "--out", out.to_str().unwrap(), "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let written: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(printed, written);
+    assert_eq!(printed["nobs"], 442);
+    assert_eq!(printed["termination"], "converged");
+    // lm(progression ~ ., diabetes) in R 4.5.1.
+    let bmi = printed["coefficients"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["term"] == "bmi")
+        .unwrap();
+    assert!((bmi["estimate"].as_f64().unwrap() - 5.602_962_09).abs() < 1e-7);
+    for key in [
+        "certificate",
+        "bytes_sent",
+        "peak_rss_bytes",
+        "seconds",
+        "disclosure",
+        "privacy",
+    ] {
+        for role in ["alice", "bob"] {
+            assert!(printed[key].get(role).is_some(), "{key} of {role}");
+            let own: Value = serde_json::from_slice(&fs::read(out.join(role).join("report.json")).unwrap()).unwrap();
+            assert_eq!(own[key], printed[key][role], "{key} of {role}");
+        }
+    }
+    let seconds = &printed["seconds"]["alice"];
+    let of = |name: &str| seconds[name].as_f64().unwrap();
+    assert!(of("total") >= of("read") + of("solve"));
+    for role in [".", "alice", "bob"] {
+        for name in ["report.txt", "report.html", "report.csv"] {
+            assert!(
+                out.join(role).join(name).metadata().unwrap().len() > 100,
+                "{role}/{name}"
+            );
+        }
+    }
+    assert!(out.join("alice/model.json").is_file() && out.join("bob/model.json").is_file());
+}
+
+#[test]
+fn the_demo_ends_with_the_code_of_whoever_ended_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    let code = |more: &[&str]| {
+        let output = demo(&[&["vertical", "--out", out], more].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap(), stderr)
+    };
+    assert_eq!(code(&["--mode", "sealed"]).0, 2);
+    assert_eq!(code(&["--tol", "2"]).0, 2);
+    let (exit, said) = code(&["--alice", "age,sax", "--bob", "bmi"]);
+    assert_eq!(exit, 65, "{said}");
+    assert!(
+        said.contains("there is no column `sax`; the nearest name is `sex`"),
+        "{said}"
+    );
+    assert!(said.contains("bob: alice ended the run"), "{said}");
+    let (exit, said) = code(&["--max-rounds", "1"]);
+    assert_eq!(exit, 3, "{said}");
+    let report: Value = serde_json::from_slice(&fs::read(Path::new(out).join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["converged"], false);
+    assert_eq!(report["termination"], "max_rounds");
+}
+
+#[test]
+fn two_institutions_fit_and_then_score_new_rows() {
+    let world = World::new();
+    let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob", "--format", "csv"]);
+    assert_codes(&ended, 0);
+    assert!(ended[1].out.contains("Coefficients:"), "{}", ended[1].out);
+    assert!(ended[2].out.starts_with("term,party,estimate"), "{}", ended[2].out);
+    let runs = fs::read_to_string(world.path("alice-state/runs.jsonl")).unwrap();
+    assert!(runs.contains("\"exit\":0"), "{runs}");
+
+    world.write("alice_new.csv", "id,a\nq2,0.5\nq1,0.25\n");
+    world.write("bob_new.csv", "id,b\nq1,1.5\nq2,1\n");
+    fs::remove_file(world.path("coordinator.address")).unwrap();
+    fs::remove_file(world.path("alice.address")).unwrap();
+    let (coordinator, address) = world.coordinator();
+    let predict = ["predict", "--coordinator", &address];
+    let alice = world.start(
+        "alice",
+        &[
+            &predict[..],
+            &[
+                "--listen",
+                "127.0.0.1:0",
+                "--announce",
+                "alice.address",
+                "--data",
+                "alice_new.csv",
+            ],
+            &[
+                "--model",
+                "out/alice/model.json",
+                "--out",
+                "out/alice",
+                "--scale",
+                "link",
+            ],
+        ]
+        .concat(),
+    );
+    let listening = world.address("alice.address");
+    let bob = world.start(
+        "bob",
+        &[
+            &predict[..],
+            &[
+                "--connect",
+                &listening,
+                "--data",
+                "bob_new.csv",
+                "--model",
+                "out/bob/model.json",
+            ],
+        ]
+        .concat(),
+    );
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    assert_codes(&ended, 0);
+    let report: Value = serde_json::from_slice(&fs::read(world.path("out/alice/report.json")).unwrap()).unwrap();
+    let estimate = |row: usize| report["coefficients"][row]["estimate"].as_f64().unwrap();
+    let scores: Vec<f64> = ended[1]
+        .out
+        .lines()
+        .skip(1)
+        .map(|line| line.split_once(',').unwrap().1.parse().unwrap())
+        .collect();
+    assert!(ended[1].out.starts_with("id,link\nq1,"), "{}", ended[1].out);
+    assert_eq!(ended[2].out, "", "the study names alice");
+    let expected = [(0.25, 1.5), (0.5, 1.0)].map(|(a, b)| estimate(0) + estimate(1) * a + estimate(2) * b);
+    for (score, expected) in scores.iter().zip(expected) {
+        assert!((score - expected).abs() < 1e-12, "{score} {expected}");
+    }
+    assert_eq!(
+        fs::read_to_string(world.path("out/alice/scores.csv")).unwrap(),
+        ended[1].out
+    );
+}
+
+#[test]
+fn studies_that_differ_end_the_run_at_both_sides_with_the_keys() {
+    let world = World::new();
+    world.write("bob-study.toml", &format!("{STUDY}\n[fit]\ntol = 1e-6\n"));
+    // Bob's own copy; the flag given last would be refused as a repeat, so the file replaces it.
+    world.write("bob.toml", "study = \"bob-study.toml\"\n");
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &[]);
+    let listening = world.address("alice.address");
+    let mut command = Command::new(DEMO);
+    let bob = command
+        .args([
+            "--role",
+            "bob",
+            "fit",
+            "--study",
+            "bob-study.toml",
+            "--coordinator",
+            &address,
+        ])
+        .args([
+            "--connect",
+            &listening,
+            "--data",
+            "bob.csv",
+            "--authority",
+            "authority.pem",
+        ])
+        .args([
+            "--certificate",
+            "bob.pem",
+            "--key",
+            "bob.key",
+            "--state",
+            "bob-state",
+            "--config",
+            "bob.toml",
+        ])
+        .current_dir(world.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (coordinator, alice) = (coordinator.end(), alice.end());
+    assert_eq!([coordinator.code, alice.code], [77, 77], "{}", alice.log);
+    assert_eq!(bob.status.code(), Some(77));
+    let bob = String::from_utf8_lossy(&bob.stderr).into_owned();
+    assert!(bob.contains("the study files differ in: fit.tol"), "{bob}");
+    assert!(
+        alice.log.contains("differs from the coordinator's in: fit.tol"),
+        "{}",
+        alice.log
+    );
+}
+
+#[test]
+fn refused_data_end_both_sides_and_the_cell_is_shown_only_at_home() {
+    let world = World::new();
+    let text = fs::read_to_string(world.path("bob.csv")).unwrap();
+    let line = text.lines().nth(5).unwrap().to_string();
+    world.write("bob.csv", &text.replace(&line, "r04,secret-cell,1.0"));
+    let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    assert_codes(&ended, 65);
+    assert!(
+        ended[2].log.contains("secret-cell") && ended[2].log.contains("line 6"),
+        "{}",
+        ended[2].log
+    );
+    assert!(!ended[1].log.contains("secret-cell"));
+    assert!(
+        ended[1]
+            .log
+            .contains("the data of bob were refused; the reason is shown there only"),
+        "{}",
+        ended[1].log
+    );
+    assert!(!world.path("out/alice/report.json").exists(), "nothing half-written");
+}
+
+#[test]
+fn rows_that_do_not_line_up_are_refused_at_both_sides() {
+    let world = World::new();
+    let text = fs::read_to_string(world.path("bob.csv")).unwrap();
+    world.write("bob.csv", &text.replace("r07,", "r77,"));
+    let ended = world.run(&[], &[]);
+    assert_codes(&ended, 65);
+    for side in &ended[1..] {
+        assert!(side.log.contains("the parties hold different ids"), "{}", side.log);
+    }
+}
+
+#[test]
+fn a_peer_that_never_comes_is_named() {
+    let world = World::new();
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--wait", "0"]).end();
+    assert_eq!(alice.code, 69, "{}", alice.log);
+    assert!(
+        alice.log.contains("alice waited 0 s for bob, who did not join"),
+        "{}",
+        alice.log
+    );
+    drop(coordinator);
+
+    fs::remove_file(world.path("alice.address")).unwrap();
+    let alice = world.alice(&address, &["--wait", "0"]).end();
+    assert_eq!(alice.code, 69, "{}", alice.log);
+    assert!(
+        alice.log.contains("alice waited 0 s for the coordinator at"),
+        "{}",
+        alice.log
+    );
+}
+
+#[test]
+fn an_interrupt_ends_all_sides_with_its_reason() {
+    let world = World::new();
+    world.make_long();
+    let (coordinator, address) = world.coordinator();
+    let mut alice = world.alice(&address, &["--out", "out/alice"]);
+    let bob = world.bob(&address, &[]);
+    world.under_way();
+    drop(alice.leash.take());
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    assert_codes(&ended, 130);
+    assert!(
+        ended[1].log.contains("alice: interrupted by the user of alice"),
+        "{}",
+        ended[1].log
+    );
+    assert!(
+        ended[2]
+            .log
+            .contains("bob: alice ended the run: interrupted by the user of alice"),
+        "{}",
+        ended[2].log
+    );
+    assert!(!world.path("out/alice/report.json").exists(), "nothing half-written");
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_are_interrupts() {
+    for signal in ["-INT", "-TERM"] {
+        let world = World::new();
+        world.make_long();
+        let (coordinator, address) = world.coordinator();
+        let alice = world.alice(&address, &[]);
+        let bob = world.bob(&address, &[]);
+        world.under_way();
+        let id = bob.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        assert_codes(&[coordinator.end(), alice.end(), bob.end()], 130);
+    }
+}
+
+#[test]
+fn a_party_that_dies_is_waited_for_and_then_named() {
+    let world = World::new();
+    world.make_long();
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--wait", "1"]);
+    let mut bob = world.bob(&address, &[]);
+    world.under_way();
+    bob.child.kill().unwrap();
+    let (alice, coordinator) = (alice.end(), coordinator.end());
+    assert_eq!([alice.code, coordinator.code], [69, 69], "{}", alice.log);
+    assert!(alice.log.contains("for bob"), "{}", alice.log);
+}
+
+#[test]
+fn a_coordinator_that_dies_does_not_end_the_run() {
+    let world = World::new();
+    let (mut coordinator, address) = world.coordinator();
+    world.write(
+        "study.toml",
+        &format!("{STUDY}\n[fit]\nacceleration = \"none\"\ntol = 1e-15\nmax_rounds = 3000\n"),
+    );
+    coordinator.child.kill().unwrap();
+    drop(coordinator);
+    fs::remove_file(world.path("coordinator.address")).unwrap();
+    // The long data, with a round limit: about a second of rounds.
+    world.make_long();
+    let study = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &study.replace("4000000", "3000"));
+    let (mut coordinator, again) = world.coordinator();
+    assert_ne!(address, again);
+    let alice = world.alice(&again, &["--no-basis"]);
+    let bob = world.bob(&again, &["--no-basis"]);
+    world.under_way();
+    coordinator.child.kill().unwrap();
+    let (alice, bob) = (alice.end(), bob.end());
+    assert_eq!([alice.code, bob.code], [3, 3], "{}\n{}", alice.log, bob.log);
+    assert!(alice.log.contains("the run goes on"), "{}", alice.log);
+}
+
+#[test]
+fn a_foreign_certificate_is_refused() {
+    let world = World::new();
+    world.certificates("elsewhere", &["bob"]);
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--wait", "1"]);
+    let bob = world.bob(&address, &[]).end();
+    assert_eq!(bob.code, 77, "{}", bob.log);
+    assert!(bob.log.contains("elsewhere"), "{}", bob.log);
+    assert_eq!(alice.end().code, 69);
+    drop(coordinator);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_and_a_port_in_use_are_found_before_the_run() {
+    let world = World::new();
+    world.write("file", "");
+    let alice = world.alice("127.0.0.1:9", &["--out", "file/out"]).end();
+    assert_eq!(alice.code, 73, "{}", alice.log);
+    assert!(alice.log.contains("cannot write file/out"), "{}", alice.log);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let alice = world.alice("127.0.0.1:9", &["--listen", &address]).end();
+    assert_eq!(alice.code, 69, "{}", alice.log);
+    assert!(alice.log.contains(&address), "{}", alice.log);
+}
+
+#[test]
+fn a_check_shows_what_would_leave_and_opens_no_connection() {
+    let world = World::new();
+    let output = Command::new(DEMO)
+        .args([
+            "--role",
+            "alice",
+            "check",
+            "--study",
+            "study.toml",
+            "--coordinator",
+            "127.0.0.1:9",
+        ])
+        .args([
+            "--connect",
+            "127.0.0.1:9",
+            "--data",
+            "alice.csv",
+            "--authority",
+            "authority.pem",
+        ])
+        .args(["--certificate", "alice.pem", "--key", "alice.key", "--format", "json"])
+        .current_dir(world.folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(checked["rows"], 40);
+    assert_eq!(checked["terms"], serde_json::json!(["(Intercept)", "a"]));
+    let leaves: Vec<&str> = checked["leaves"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|leaving| leaving["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(leaves, ["partial predictions", "summaries", "basis", "coefficients"]);
+    // The forecast is near what a run sends.
+    let ended = world.run(&["--format", "json"], &[]);
+    assert_codes(&ended, 0);
+    let report: Value = serde_json::from_str(&ended[1].out).unwrap();
+    let (sent, predicted) = (
+        report["bytes_sent"].as_f64().unwrap(),
+        checked["predicted_bytes"].as_f64().unwrap(),
+    );
+    assert!((0.5..2.0).contains(&(predicted / sent)), "{predicted} {sent}");
+}
+
+#[test]
+fn status_says_who_is_awaited() {
+    let world = World::new();
+    let (coordinator, address) = world.coordinator();
+    let ask = || {
+        Command::new(DEMO)
+            .args([
+                "--role",
+                "coordinator",
+                "status",
+                "--study",
+                "study.toml",
+                "--listen",
+                &address,
+            ])
+            .args(["--authority", "authority.pem", "--certificate", "coordinator.pem"])
+            .args(["--key", "coordinator.key", "--format", "json"])
+            .current_dir(world.folder.path())
+            .output()
+            .unwrap()
+    };
+    let output = ask();
+    assert_eq!(
+        output.status.code(),
+        Some(75),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let alice = world.alice(&address, &[]);
+    let status = eventually(|| {
+        let status: Value = serde_json::from_slice(&ask().stdout).unwrap();
+        (status["parties"]["alice"]["state"] == "ready").then_some(status)
+    });
+    assert_eq!(status["parties"]["bob"]["state"], "absent");
+    drop(alice);
+    drop(coordinator);
+    let mut stderr = std::io::stderr();
+    stderr.flush().unwrap();
+    assert_eq!(ask().status.code(), Some(69));
+}

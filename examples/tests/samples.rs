@@ -1,0 +1,48 @@
+//! Every sample file in this folder is read by the program that it is for.
+
+use std::path::{Path, PathBuf};
+
+use fedreg_common::id::Role;
+use fedreg_common::study::Study;
+use fedreg_party::config::{Config, Overrides, read_study};
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals")
+}
+
+#[test]
+fn the_two_hospitals_agree_on_a_study_that_parses() {
+    let study: Study = read_study(&samples().join("study.toml")).unwrap();
+    assert_eq!(study.id, "two-hospitals");
+    assert_eq!(study.parties[&Role::Alice].certificate, "north.hospital.example");
+}
+
+#[test]
+fn each_private_file_parses_and_points_at_files_that_are_there() {
+    for role in [Role::Alice, Role::Bob] {
+        let flags = Overrides {
+            config: Some(samples().join(format!("{role}.toml"))),
+            ..Overrides::default()
+        };
+        let config = Config::load(role, &flags).unwrap();
+        assert!(config.study.is_file() && config.data.file.is_file());
+        assert_eq!(config.listen.is_some(), role == Role::Alice);
+    }
+    let flags = fedreg_coordinator::config::Overrides {
+        config: Some(samples().join("coordinator.toml")),
+        ..Default::default()
+    };
+    let config = fedreg_coordinator::config::Config::load(&flags).unwrap();
+    assert!(config.study.is_file());
+}
+
+#[test]
+fn both_hospitals_name_the_certificates_that_the_walkthrough_makes() {
+    let readme = std::fs::read_to_string(samples().join("README.md")).unwrap();
+    let study = read_study(&samples().join("study.toml")).unwrap();
+    let mut names: Vec<&str> = study.parties.values().map(|terms| terms.certificate.as_str()).collect();
+    names.push(&study.coordinator.certificate);
+    for name in names {
+        assert!(readme.contains(&format!("--name {name}")), "{name}");
+    }
+}
