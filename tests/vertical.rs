@@ -28,20 +28,33 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
                 let name = format!("{} {acceleration} {} rounds {}", case.name, fit.termination, fit.rounds);
                 assert!(fit.termination.converged(), "{name}");
                 assert_eq!(fit.coefficients.len(), glm.coefficients.len(), "{name}");
-                for (got, expected) in fit.coefficients.iter().zip(&glm.coefficients) {
-                    assert_eq!(got.term, expected.term, "{name}");
-                    assert_eq!(
-                        got.estimate.is_some(),
-                        expected.estimate.is_some(),
-                        "{name} {}",
-                        got.term
-                    );
-                    let (Some(estimate), Some(reference)) = (got.estimate, expected.estimate) else {
+                for (got, row) in fit.coefficients.iter().zip(&glm.coefficients) {
+                    assert_eq!(got.term, row.term, "{name}");
+                    assert_eq!(got.estimate.is_some(), row.estimate.is_some(), "{name} {}", got.term);
+                    let (Some(estimate), Some(reference)) = (got.estimate, row.estimate) else {
                         continue;
                     };
-                    let (Some(error), Some(reference_error)) = (got.std_error, expected.std_error) else {
+                    let (Some(error), Some(reference_error)) = (got.std_error, row.std_error) else {
                         panic!("{name}: no standard error of {}", got.term);
                     };
+                    // Everything else in the row follows from these two; a p-value magnifies what they are off by.
+                    for (what, got, expected, slack) in [
+                        ("statistic", got.statistic, row.statistic, 1e-7),
+                        ("p-value", got.p_value, row.p_value, 1e-5),
+                        ("lower end", got.conf_low, row.conf_low, 1e-7),
+                        ("upper end", got.conf_high, row.conf_high, 1e-7),
+                    ] {
+                        let (Some(got), Some(expected)) = (got, expected) else {
+                            panic!("{name}: no {what}")
+                        };
+                        let size = if what == "p-value" {
+                            expected
+                        } else {
+                            expected.abs().max(reference_error)
+                        };
+                        let off = (got - expected).abs() / (slack * size);
+                        worst.push((off, format!("{name} {what} of {}: {got} {expected}", row.term)));
+                    }
                     let off = close(estimate, reference, reference_error).max(close(error, reference_error, 0.0));
                     worst.push((
                         off,

@@ -46,10 +46,19 @@ pub(crate) fn split(
 
 /// A comma-separated list of names, quoted as in CSV.
 fn parse(list: &str, flag: &str) -> Result<Vec<String>, Failure> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .trim(csv::Trim::All)
-        .from_reader(list.as_bytes());
+    // A space before a quote would make the quote part of the name.
+    let mut quoted = false;
+    let mut after_comma = true;
+    let mut tight = String::new();
+    for letter in list.chars() {
+        if !(after_comma && letter == ' ') {
+            quoted ^= letter == '"';
+            after_comma = letter == ',' && !quoted;
+            tight.push(letter);
+        }
+    }
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(tight.as_bytes());
     let record = match reader.records().next() {
         Some(Ok(record)) => record,
         Some(Err(error)) => return Err(Failure::usage(format!("{flag}: {error}"))),

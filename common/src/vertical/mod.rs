@@ -13,3 +13,4 @@ pub mod prepare;
 pub mod session;
 pub mod std_err;
 pub mod subspace;
+mod turns;

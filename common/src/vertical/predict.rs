@@ -8,13 +8,14 @@ use crate::data::encode;
 use crate::data::{DataError, Frame};
 use crate::id::{Digest, Role};
 use crate::privacy::release::Released;
-use crate::session::{Abort, Header, PeerFault, Session, Turn};
+use crate::session::{Abort, PeerFault, Session, Turn};
 use crate::study::Study;
 
 use super::message::{self, Body, Hello, Message, Rows};
 use super::outcome::Model;
 use super::prepare;
 use super::session::Opening;
+use super::turns::{Came, Turns};
 
 /// One party's new rows with its own part of the linear predictor.
 pub struct NewRows {
@@ -114,13 +115,10 @@ enum Place {
 /// One side of a joint prediction.
 pub struct PredictSession {
     rows: NewRows,
-    opening: Opening,
-    digest: Digest,
+    first: bool,
+    turns: Turns,
     key: [u8; 32],
     place: Place,
-    sequence: u64,
-    last_sent: Option<Released<Message>>,
-    last_received: Option<Message>,
     theirs: Option<Vec<f64>>,
 }
 
@@ -128,27 +126,21 @@ impl PredictSession {
     /// A session over new rows.
     pub fn new(rows: NewRows, opening: Opening) -> PredictSession {
         PredictSession {
-            digest: rows.study.digest(),
+            turns: Turns::new(rows.role, &rows.study, opening.run),
+            first: opening.first,
             key: Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0,
             rows,
-            opening,
             place: Place::Hello { answered: false },
-            sequence: 0,
-            last_sent: None,
-            last_received: None,
             theirs: None,
         }
     }
 
     fn fault(&self, fault: PeerFault) -> Abort {
-        Abort::Peer {
-            peer: self.rows.role.partner(),
-            fault,
-        }
+        self.turns.fault(fault)
     }
 
     fn speaker(&self) -> Role {
-        let first = if self.opening.first {
+        let first = if self.first {
             self.rows.role
         } else {
             self.rows.role.partner()
@@ -200,18 +192,7 @@ impl PredictSession {
             };
             self.place = self.next();
         }
-        let header = Header {
-            study: self.digest,
-            run: self.opening.run,
-            sender: self.rows.role,
-            sequence: self.sequence,
-        };
-        self.sequence += 1;
-        let disclosures = self.rows.study.disclosures(self.rows.role);
-        let released = disclosures
-            .release(Message { header, body })
-            .map_err(|undeclared| Abort::Bug(undeclared.to_string()))?;
-        self.last_sent = Some(released.clone());
+        let released = self.turns.send(body)?;
         if self.place == Place::Over {
             return Ok(Turn::FinishAndSend {
                 output: self.output(),
@@ -315,38 +296,16 @@ impl Session for PredictSession {
     type Output = Option<Scores>;
 
     fn start(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        if self.opening.first {
-            self.speak()
-        } else {
-            Ok(Turn::Wait)
-        }
+        if self.first { self.speak() } else { Ok(Turn::Wait) }
     }
 
     fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        let peer = self.rows.role.partner();
-        super::session::check_header(&message, &self.rows.study, self.digest, self.opening.run, peer)?;
-        let came = message.header.sequence;
-        if came < self.sequence {
-            return match (&self.last_received, &self.last_sent) {
-                (Some(last), Some(sent)) if last.header.sequence == came => {
-                    if *last == message {
-                        Ok(Turn::Send(sent.clone()))
-                    } else {
-                        Err(self.fault(PeerFault::Changed { sequence: came }))
-                    }
-                }
-                _ => Ok(Turn::Wait),
-            };
-        }
-        if came > self.sequence || self.place == Place::Over {
-            return Err(self.fault(PeerFault::Ahead {
-                came,
-                expected: self.sequence,
-            }));
-        }
-        self.sequence += 1;
-        let body = message.body.clone();
-        self.last_received = Some(message);
+        let over = self.place == Place::Over;
+        let body = match self.turns.receive(message, &self.rows.study, over)? {
+            Came::Next(body) => body,
+            Came::Answered(answer) => return Ok(Turn::Send(answer)),
+            Came::Old => return Ok(Turn::Wait),
+        };
         if self.speaker() == self.rows.role {
             if body != Body::Go {
                 return Err(self.fault(PeerFault::Kind {
@@ -365,6 +324,6 @@ impl Session for PredictSession {
     }
 
     fn resend(&self) -> Option<Released<Message>> {
-        self.last_sent.clone()
+        self.turns.resend()
     }
 }

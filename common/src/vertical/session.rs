@@ -21,8 +21,8 @@ use rand_chacha::ChaCha20Rng;
 use crate::data::align::{self, Mask};
 use crate::fit::Termination;
 use crate::id::{Digest, Role, RunId};
-use crate::privacy::release::{Disclosures, Released};
-use crate::session::{Abort, Header, PeerFault, Session, Turn};
+use crate::privacy::release::Released;
+use crate::session::{Abort, PeerFault, Session, Turn};
 use crate::study::{HeldBy, Missing, Study};
 
 use super::exchange::{self, Receiving, Sending};
@@ -30,6 +30,7 @@ use super::fits::{Fits, Step as FitStep};
 use super::message::{self, Body, Held, HeldKind, Hello, Message, Results, Rows, Shared};
 use super::outcome::{self, VerticalFit};
 use super::prepare::{Encoded, Prepared};
+use super::turns::{Came, Turns};
 
 /// What a session needs beside the party's data.
 #[derive(Clone)]
@@ -100,21 +101,16 @@ enum Purpose {
 pub struct VerticalSession {
     role: Role,
     study: Arc<Study>,
-    digest: Digest,
-    disclosures: Disclosures,
+    turns: Turns,
     opening: Opening,
     prepared: Prepared,
     key: [u8; 32],
     rng: ChaCha20Rng,
     place: Place,
-    sequence: u64,
-    last_sent: Option<Released<Message>>,
-    last_received: Option<Message>,
     peer_columns: usize,
     /// Why no basis is exchanged, if none is.
     no_basis: Option<String>,
     work: Option<Work>,
-    finished: bool,
 }
 
 /// What exists once the rows are settled.
@@ -146,18 +142,13 @@ impl VerticalSession {
         let rotation = Digest::of(&[b"rotation".as_slice(), opening.seed.as_slice()].concat()).0;
         VerticalSession {
             role: prepared.role(),
-            digest: study.digest(),
-            disclosures: study.disclosures(prepared.role()),
+            turns: Turns::new(prepared.role(), &study, opening.run),
             key,
             rng: ChaCha20Rng::from_seed(rotation),
             place: Place::Hello { answered: false },
-            sequence: 0,
-            last_sent: None,
-            last_received: None,
             peer_columns: 0,
             no_basis: None,
             work: None,
-            finished: false,
             study,
             opening,
             prepared,
@@ -240,10 +231,7 @@ impl VerticalSession {
     }
 
     fn fault(&self, fault: PeerFault) -> Abort {
-        Abort::Peer {
-            peer: self.role.partner(),
-            fault,
-        }
+        self.turns.fault(fault)
     }
 
     /// Our turn: says what the script has for us, or that the other may go on.
@@ -253,20 +241,8 @@ impl VerticalSession {
         } else {
             Body::Go
         };
-        let header = Header {
-            study: self.digest,
-            run: self.opening.run,
-            sender: self.role,
-            sequence: self.sequence,
-        };
-        self.sequence += 1;
-        let released = self
-            .disclosures
-            .release(Message { header, body })
-            .map_err(|undeclared| Abort::Bug(undeclared.to_string()))?;
-        self.last_sent = Some(released.clone());
+        let released = self.turns.send(body)?;
         if self.place == Place::Over {
-            self.finished = true;
             return Ok(Turn::FinishAndSend {
                 output: self.finish()?,
                 last: released,
@@ -888,46 +864,9 @@ impl VerticalSession {
 
     fn finish(&mut self) -> Result<VerticalFit, Abort> {
         let (role, run, columns) = (self.role, self.opening.run, self.peer_columns);
-        let (study, disclosures) = (Arc::clone(&self.study), self.disclosures.clone());
+        let (study, disclosures) = (Arc::clone(&self.study), self.turns.disclosures().clone());
         outcome::finish(role, run, &study, columns, &disclosures, self.work_mut()?)
     }
-}
-
-/// Checks that a message is of this study, run and peer.
-pub(super) fn check_header(
-    message: &Message,
-    study: &Study,
-    digest: Digest,
-    run: RunId,
-    peer: Role,
-) -> Result<(), Abort> {
-    let fault = |fault| Err(Abort::Peer { peer, fault });
-    let header = &message.header;
-    if header.sender != peer {
-        return fault(PeerFault::Foreign { what: "sender" });
-    }
-    // A greeting with another study is answered by naming the keys, not as a foreign message.
-    if let Body::Hello(hello) = &message.body {
-        if hello.version != message::VERSION {
-            return fault(PeerFault::Value {
-                what: "the protocol version",
-                expected: "1",
-                round: 0,
-            });
-        }
-        if header.study != digest {
-            return Err(Abort::Study {
-                keys: Study::differing_keys(&study.key_digests(), &hello.keys),
-            });
-        }
-    }
-    if header.study != digest {
-        return fault(PeerFault::Foreign { what: "study" });
-    }
-    if header.run != run {
-        return fault(PeerFault::Foreign { what: "run" });
-    }
-    Ok(())
 }
 
 /// Far beyond what fits in memory beside a million rows; keeps a peer's number from deciding about allocations.
@@ -947,35 +886,12 @@ impl Session for VerticalSession {
     }
 
     fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, VerticalFit>, Abort> {
-        check_header(
-            &message,
-            &self.study,
-            self.digest,
-            self.opening.run,
-            self.role.partner(),
-        )?;
-        let came = message.header.sequence;
-        if came < self.sequence {
-            // A repeat: the same answer, byte for byte. Only the newest message can still lack its answer.
-            return match (&self.last_received, &self.last_sent) {
-                (Some(last), Some(sent)) if last.header.sequence == came => {
-                    if *last != message {
-                        return Err(self.fault(PeerFault::Changed { sequence: came }));
-                    }
-                    Ok(Turn::Send(sent.clone()))
-                }
-                _ => Ok(Turn::Wait),
-            };
-        }
-        if came > self.sequence || self.finished {
-            return Err(self.fault(PeerFault::Ahead {
-                came,
-                expected: self.sequence,
-            }));
-        }
-        self.sequence += 1;
-        let body = message.body.clone();
-        self.last_received = Some(message);
+        let over = self.place == Place::Over;
+        let body = match self.turns.receive(message, &self.study, over)? {
+            Came::Next(body) => body,
+            Came::Answered(answer) => return Ok(Turn::Send(answer)),
+            Came::Old => return Ok(Turn::Wait),
+        };
         if self.speaker()? == self.role {
             if body != Body::Go {
                 let came = body.kind();
@@ -988,13 +904,12 @@ impl Session for VerticalSession {
             self.absorb(body)?;
         }
         if self.place == Place::Over {
-            self.finished = true;
             return Ok(Turn::Finish(self.finish()?));
         }
         self.speak()
     }
 
     fn resend(&self) -> Option<Released<Message>> {
-        self.last_sent.clone()
+        self.turns.resend()
     }
 }
