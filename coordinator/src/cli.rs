@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::exit::Exit;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
+use fedreg_proto::files::read_study;
 use fedreg_proto::link::OpenError;
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::telemetry::{self, LogFormat};
@@ -142,7 +143,7 @@ fn serve(arguments: ServeArguments) -> Result<Exit, Failure> {
     if arguments.overrides.print_config {
         return Ok(print(&config.print()));
     }
-    let study = Arc::new(config.read_study()?);
+    let study = Arc::new(read_study(&config.study)?);
     let job = Job {
         config,
         study,
@@ -193,7 +194,7 @@ fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
     if arguments.overrides.print_config {
         return Ok(print(&config.print()));
     }
-    let study = config.read_study()?;
+    let study = read_study(&config.study)?;
     let identity = Identity::load(&config.tls.files())?;
     let address = match &arguments.address {
         Some(address) => address.clone(),

@@ -1,14 +1,10 @@
 //! The coordinator's file: the study, the address, the certificates, the state folder.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use fedreg_common::study::{self, Study, StudyError};
-use fedreg_proto::tls::TlsFiles;
+use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-use toml::{Table, Value};
 
 /// The coordinator's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,40 +15,12 @@ pub struct Config {
     /// Address at which parties are awaited.
     pub listen: String,
     /// Folder for the log of events; it must be writable.
-    #[serde(default = "default_state")]
     pub state: PathBuf,
     /// Seconds that a party whose line was lost in the middle of a run may stay away.
     #[serde(default = "default_wait")]
     pub wait: u64,
     /// Certificates.
     pub tls: TlsTerms,
-}
-
-/// Where the certificates are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsTerms {
-    /// Certificates of the authorities that are trusted.
-    pub authority: PathBuf,
-    /// The coordinator's certificate.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-}
-
-impl TlsTerms {
-    /// The same, as the edge takes it.
-    pub fn files(&self) -> TlsFiles {
-        TlsFiles {
-            authority: self.authority.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-        }
-    }
-}
-
-fn default_state() -> PathBuf {
-    PathBuf::from("state")
 }
 
 fn default_wait() -> u64 {
@@ -93,48 +61,6 @@ pub struct Overrides {
     pub print_config: bool,
 }
 
-/// A file that cannot be used. Everything here ends with exit code 2.
-#[derive(Debug, Error)]
-pub enum ConfigError {
-    /// A file that cannot be read.
-    #[error("cannot read {}", file.display())]
-    Read {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Not TOML, unknown keys, or values of the wrong kind.
-    #[error("{}: {problem}", file.display())]
-    Parse {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A key that neither the file nor a flag gives.
-    #[error("`{key}` is missing: set it in {file}, or give --{flag}")]
-    Missing {
-        /// Dotted name.
-        key: &'static str,
-        /// The flag.
-        flag: &'static str,
-        /// The file.
-        file: String,
-    },
-    /// An address of another form.
-    #[error("`listen` is `{0}`, expected HOST:PORT")]
-    Address(String),
-    /// The study.
-    #[error("{}: {source}", file.display())]
-    Study {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong.
-        source: StudyError,
-    },
-}
-
 const REQUIRED: [(&str, &str); 5] = [
     ("study", "study"),
     ("listen", "listen"),
@@ -148,128 +74,32 @@ impl Config {
     ///
     /// # Errors
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
-    pub fn load(flags: &Overrides) -> Result<Config, ConfigError> {
-        let default = PathBuf::from("coordinator.toml");
-        let file = flags
-            .config
-            .clone()
-            .or_else(|| default.is_file().then_some(default.clone()));
-        let (mut table, folder) = match &file {
-            Some(file) => {
-                let table: Table = read_text(file)?
-                    .parse()
-                    .map_err(|error: toml::de::Error| ConfigError::Parse {
-                        file: file.clone(),
-                        problem: error.to_string().trim_end().to_string(),
-                    })?;
-                let file = absolute(file)?;
-                (table, file.parent().map(Path::to_path_buf).unwrap_or(file))
-            }
-            None => (Table::new(), absolute(Path::new("."))?),
-        };
-        for path in ["study", "state", "tls.authority", "tls.certificate", "tls.key"] {
-            if let Some(Value::String(text)) = find(&mut table, path) {
-                *text = folder.join(&*text).display().to_string();
-            }
-        }
-        let path = |path: &Option<PathBuf>| -> Result<Option<Value>, ConfigError> {
-            path.as_deref()
-                .map(|path| absolute(path).map(|path| Value::String(path.display().to_string())))
-                .transpose()
-        };
-        for (key, value) in [
-            ("study", path(&flags.study)?),
-            ("listen", flags.listen.clone().map(Value::String)),
-            ("state", path(&flags.state)?),
-            (
-                "wait",
-                flags
-                    .wait
-                    .map(|wait| Value::Integer(i64::try_from(wait).unwrap_or(i64::MAX))),
-            ),
-            ("tls.authority", path(&flags.authority)?),
-            ("tls.certificate", path(&flags.certificate)?),
-            ("tls.key", path(&flags.key)?),
-        ] {
-            let Some(value) = value else { continue };
-            let (section, key) = key.split_once('.').unwrap_or(("", key));
-            let target = match section {
-                "" => Some(&mut table),
-                section => table
-                    .entry(section)
-                    .or_insert_with(|| Value::Table(Table::new()))
-                    .as_table_mut(),
-            };
-            if let Some(target) = target {
-                target.insert(key.to_string(), value);
-            }
-        }
-        let named = file.unwrap_or(default);
-        for (key, flag) in REQUIRED {
-            if find(&mut table, key).is_none() {
-                let file = named.display().to_string();
-                return Err(ConfigError::Missing { key, flag, file });
-            }
-        }
-        let state_given = table.contains_key("state");
-        let mut config: Config = table.try_into().map_err(|error| ConfigError::Parse {
-            file: named,
-            problem: study::explain(&error),
-        })?;
-        if !state_given {
-            config.state = folder.join(default_state());
-        }
-        let sound = config
-            .listen
-            .rsplit_once(':')
-            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-        match sound {
-            true => Ok(config),
-            false => Err(ConfigError::Address(config.listen)),
-        }
+    pub fn load(flags: &Overrides) -> Result<Config, FileError> {
+        let mut layers = Layers::read(flags.config.as_deref(), "coordinator.toml")?;
+        layers.set_path("study", flags.study.as_deref(), None)?;
+        layers.set_path("state", flags.state.as_deref(), Some("state"))?;
+        layers.set_tls(
+            flags.authority.as_deref(),
+            flags.certificate.as_deref(),
+            flags.key.as_deref(),
+        )?;
+        layers.set("listen", flags.listen.as_deref());
+        layers.set_number("wait", flags.wait);
+        let config: Config = layers.finish(&REQUIRED)?;
+        check_address("listen", &config.listen)?;
+        Ok(config)
     }
 
     /// The configuration as it would stand in a file.
     pub fn print(&self) -> String {
-        toml::to_string_pretty(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
-    }
-
-    /// Reads and checks the shared study file.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or is no study.
-    pub fn read_study(&self) -> Result<Study, ConfigError> {
-        let text = read_text(&self.study)?;
-        Study::parse(&text).map_err(|source| ConfigError::Study {
-            file: self.study.clone(),
-            source,
-        })
-    }
-}
-
-fn read_text(file: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
-        file: file.to_path_buf(),
-        source,
-    })
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, ConfigError> {
-    std::path::absolute(path).map_err(|source| ConfigError::Read {
-        file: path.to_path_buf(),
-        source,
-    })
-}
-
-fn find<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
-    match key.split_once('.') {
-        None => table.get_mut(key),
-        Some((section, key)) => table.get_mut(section)?.as_table_mut()?.get_mut(key),
+        files::print(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn load(text: &str, flags: Overrides) -> Result<Config, String> {

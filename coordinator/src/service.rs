@@ -10,6 +10,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::study::Study;
 use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
+use fedreg_proto::files::FileError;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
 use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
 use rand::TryRngCore;
@@ -17,19 +18,19 @@ use rand::rngs::OsRng;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::register::{Register, Say};
 use crate::store::{Store, StoreError};
 
 /// How long parties are given to come and learn that the run has ended, and to leave.
-const FAREWELL: Duration = Duration::from_secs(10);
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Why the coordinator failed.
 #[derive(Debug, Error)]
 pub enum Failure {
     /// Its file, or the study.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] FileError),
     /// Its certificates.
     #[error(transparent)]
     Identity(#[from] IdentityError),

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn odd_names_are_quoted_as_in_csv() {
-        let list = parse("age, \"weight, kg\",\"say \"\"x\"\"\"", "--alice")
+        let list = parse("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice")
             .map_err(|failure| failure.error)
             .unwrap();
         assert_eq!(list, ["age", "weight, kg", "say \"x\""]);

@@ -15,10 +15,11 @@ use fedreg_common::study::{
 };
 use fedreg_coordinator::config as coordinator_config;
 use fedreg_party::check::size;
-use fedreg_party::config::{Config, DataTerms, PolicyTerms, TlsTerms};
+use fedreg_party::config::{Config, DataTerms, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::read;
 use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
+use fedreg_proto::files::TlsTerms;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
@@ -188,7 +189,7 @@ impl<'a> Stage<'a> {
             listen: "127.0.0.1:0".to_string(),
             state: "coordinator".into(),
             wait: 60,
-            tls: coordinator_config::TlsTerms {
+            tls: TlsTerms {
                 authority: "certificates/authority.pem".into(),
                 certificate: "certificates/coordinator.pem".into(),
                 key: "certificates/coordinator.key".into(),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use fedreg_common::id::Role;
 use fedreg_common::study::Study;
-use fedreg_party::config::{Config, Overrides, read_study};
+use fedreg_party::config::{Config, Overrides};
+use fedreg_proto::files::read_study;
 
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals")

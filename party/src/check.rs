@@ -8,9 +8,10 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::study::{Acceleration, Lambda, Study};
+use fedreg_proto::files::read_study;
 use serde::Serialize;
 
-use crate::config::{Config, read_study};
+use crate::config::Config;
 use crate::output::Folder;
 use crate::service::{self, Failure};
 use crate::store::Store;

@@ -13,12 +13,13 @@ use fedreg_common::id::Role;
 use fedreg_common::session::Abort;
 use fedreg_common::study::Study;
 use fedreg_proto::certs_cli::{self, CertsCommand};
+use fedreg_proto::files::read_study;
 use fedreg_proto::telemetry::{self, LogFormat};
 use std::io::IsTerminal;
 use tokio::sync::mpsc;
 
 use crate::check;
-use crate::config::{Config, Overrides, read_study};
+use crate::config::{Config, Overrides};
 use crate::drive::Patience;
 use crate::output::{self, Format};
 use crate::service::{self, Failure, Job, Scale};

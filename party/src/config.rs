@@ -3,19 +3,14 @@
 //! It is never shared. Flags override it, relative paths in it are relative to its own folder, and its policy can only be
 //! stricter than the study.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::study::{self, Study, StudyError};
 use fedreg_common::vertical::prepare::Policy;
-use fedreg_proto::tls::TlsFiles;
+use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-use toml::{Table, Value};
 
 /// A party's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +27,6 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<String>,
     /// Folder for the log of runs; it must be writable.
-    #[serde(default = "default_state")]
     pub state: PathBuf,
     /// Seconds to wait for a peer without any sign of life.
     #[serde(default = "default_wait")]
@@ -55,29 +49,6 @@ pub struct DataTerms {
     /// The separator of a CSV file; found in the header if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
-}
-
-/// Where the certificates are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsTerms {
-    /// Certificates of the authorities that are trusted.
-    pub authority: PathBuf,
-    /// This party's certificate.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-}
-
-impl TlsTerms {
-    /// The same, as the edge takes it.
-    pub fn files(&self) -> TlsFiles {
-        TlsFiles {
-            authority: self.authority.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-        }
-    }
 }
 
 /// What this party allows; it may only be stricter than the study.
@@ -111,10 +82,6 @@ impl Default for PolicyTerms {
 
 fn yes() -> bool {
     true
-}
-
-fn default_state() -> PathBuf {
-    PathBuf::from("state")
 }
 
 fn default_wait() -> u64 {
@@ -179,60 +146,6 @@ pub struct Overrides {
     pub print_config: bool,
 }
 
-/// A configuration or study file that cannot be used. Everything here ends with exit code 2.
-#[derive(Debug, Error)]
-pub enum ConfigError {
-    /// A file that cannot be read.
-    #[error("cannot read {}", file.display())]
-    Read {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Not TOML, unknown keys, or values of the wrong kind.
-    #[error("{}: {problem}", file.display())]
-    Parse {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A key that neither the file nor a flag gives.
-    #[error("`{key}` is missing: set it in {file}, or give --{flag}")]
-    Missing {
-        /// Dotted name.
-        key: &'static str,
-        /// The flag.
-        flag: &'static str,
-        /// The file, as far as there is one.
-        file: String,
-    },
-    /// A value that cannot be used.
-    #[error("`{key}` {problem}")]
-    Value {
-        /// Dotted name.
-        key: &'static str,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// The study.
-    #[error("{}: {source}", file.display())]
-    Study {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong.
-        source: StudyError,
-    },
-}
-
-impl ConfigError {
-    /// Always [`Exit::Usage`].
-    pub fn exit(&self) -> Exit {
-        Exit::Usage
-    }
-}
-
 const REQUIRED: [(&str, &str); 6] = [
     ("study", "study"),
     ("coordinator", "coordinator"),
@@ -242,58 +155,43 @@ const REQUIRED: [(&str, &str); 6] = [
     ("tls.key", "key"),
 ];
 
-const PATHS: [&str; 6] = [
-    "study",
-    "state",
-    "data.file",
-    "tls.authority",
-    "tls.certificate",
-    "tls.key",
-];
-
 impl Config {
     /// Reads a role's private file and lets flags override it.
     ///
     /// # Errors
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
-    pub fn load(role: Role, flags: &Overrides) -> Result<Config, ConfigError> {
-        let default = PathBuf::from(format!("{role}.toml"));
-        let file = match &flags.config {
-            Some(file) => Some(file.clone()),
-            None => default.is_file().then_some(default.clone()),
-        };
-        let (mut table, folder) = match &file {
-            Some(file) => (parse_table(file)?, folder_of(file)?),
-            None => (Table::new(), absolute(Path::new("."))?),
-        };
-        // Before any path is joined: the error must speak of what stands in the file.
-        for path in PATHS {
-            if let Some(Value::String(text)) = find(&mut table, path) {
-                *text = folder.join(&*text).display().to_string();
-            }
+    pub fn load(role: Role, flags: &Overrides) -> Result<Config, FileError> {
+        let mut layers = Layers::read(flags.config.as_deref(), &format!("{role}.toml"))?;
+        layers.set_path("study", flags.study.as_deref(), None)?;
+        layers.set_path("state", flags.state.as_deref(), Some("state"))?;
+        layers.set_path("data.file", flags.data.as_deref(), None)?;
+        layers.set_tls(
+            flags.authority.as_deref(),
+            flags.certificate.as_deref(),
+            flags.key.as_deref(),
+        )?;
+        if flags.listen.is_some() {
+            layers.remove("connect");
         }
-        override_with(&mut table, flags)?;
-        let named = file.as_deref().unwrap_or(&default);
-        for (key, flag) in REQUIRED {
-            if find(&mut table, key).is_none() {
-                let file = named.display().to_string();
-                return Err(ConfigError::Missing { key, flag, file });
-            }
+        if flags.connect.is_some() {
+            layers.remove("listen");
         }
-        let state_given = find(&mut table, "state").is_some();
-        let mut config: Config = table.try_into().map_err(|error| ConfigError::Parse {
-            file: named.to_path_buf(),
-            problem: study::explain(&error),
-        })?;
-        if !state_given {
-            config.state = folder.join(default_state());
-        }
+        layers.set("coordinator", flags.coordinator.as_deref());
+        layers.set("listen", flags.listen.as_deref());
+        layers.set("connect", flags.connect.as_deref());
+        layers.set_number("wait", flags.wait);
+        layers.set("data.separator", flags.separator.as_deref());
+        layers.set("policy.max_disclosure", flags.max_disclosure);
+        layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
+        layers.set_number("policy.min_rows", flags.min_rows);
+        layers.set("policy.allow_basis", flags.no_basis.then_some(false));
+        let config: Config = layers.finish(&REQUIRED)?;
         config.check()?;
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |key, problem: String| Err(ConfigError::Value { key, problem });
+    fn check(&self) -> Result<(), FileError> {
+        let wrong = |key, problem: String| Err(FileError::Value { key, problem });
         match (&self.listen, &self.connect) {
             (None, None) => {
                 return wrong(
@@ -362,131 +260,14 @@ impl Config {
 
     /// The configuration as it would stand in a file.
     pub fn print(&self) -> String {
-        toml::to_string_pretty(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
+        files::print(self)
     }
-}
-
-/// Reads and checks the shared study file.
-///
-/// # Errors
-/// A file that cannot be read, or is no study.
-pub fn read_study(file: &Path) -> Result<Study, ConfigError> {
-    let text = read_text(file)?;
-    Study::parse(&text).map_err(|source| ConfigError::Study {
-        file: file.to_path_buf(),
-        source,
-    })
-}
-
-/// Whether an address has the form `host:port`.
-///
-/// # Errors
-/// It has not.
-pub fn check_address(key: &'static str, address: &str) -> Result<(), ConfigError> {
-    let sound = address
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-    match sound {
-        true => Ok(()),
-        false => Err(ConfigError::Value {
-            key,
-            problem: format!("is `{address}`, expected HOST:PORT"),
-        }),
-    }
-}
-
-/// A TOML file as a table.
-///
-/// # Errors
-/// It cannot be read, or is not TOML.
-pub fn parse_table(file: &Path) -> Result<Table, ConfigError> {
-    read_text(file)?
-        .parse()
-        .map_err(|error: toml::de::Error| ConfigError::Parse {
-            file: file.to_path_buf(),
-            problem: error.to_string().trim_end().to_string(),
-        })
-}
-
-fn read_text(file: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
-        file: file.to_path_buf(),
-        source,
-    })
-}
-
-fn folder_of(file: &Path) -> Result<PathBuf, ConfigError> {
-    let file = absolute(file)?;
-    Ok(file.parent().map(Path::to_path_buf).unwrap_or(file))
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, ConfigError> {
-    std::path::absolute(path).map_err(|source| ConfigError::Read {
-        file: path.to_path_buf(),
-        source,
-    })
-}
-
-fn find<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
-    match key.split_once('.') {
-        None => table.get_mut(key),
-        Some((section, key)) => table.get_mut(section)?.as_table_mut()?.get_mut(key),
-    }
-}
-
-fn override_with(table: &mut Table, flags: &Overrides) -> Result<(), ConfigError> {
-    let text = |text: &Option<String>| text.clone().map(Value::String);
-    let path = |path: &Option<PathBuf>| -> Result<Option<Value>, ConfigError> {
-        path.as_deref()
-            .map(|path| absolute(path).map(|path| Value::String(path.display().to_string())))
-            .transpose()
-    };
-    // Numbers too large for TOML are too large for any purpose here.
-    let number = |number: Option<u64>| number.map(|number| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX)));
-    if flags.listen.is_some() {
-        table.remove("connect");
-    }
-    if flags.connect.is_some() {
-        table.remove("listen");
-    }
-    let given = [
-        ("study", path(&flags.study)?),
-        ("coordinator", text(&flags.coordinator)),
-        ("listen", text(&flags.listen)),
-        ("connect", text(&flags.connect)),
-        ("state", path(&flags.state)?),
-        ("wait", number(flags.wait)),
-        ("data.file", path(&flags.data)?),
-        ("data.separator", text(&flags.separator)),
-        ("tls.authority", path(&flags.authority)?),
-        ("tls.certificate", path(&flags.certificate)?),
-        ("tls.key", path(&flags.key)?),
-        ("policy.max_disclosure", flags.max_disclosure.map(Value::Float)),
-        ("policy.max_rounds", number(flags.max_rounds.map(u64::from))),
-        ("policy.min_rows", number(flags.min_rows)),
-        ("policy.allow_basis", flags.no_basis.then_some(Value::Boolean(false))),
-    ];
-    for (key, value) in given {
-        let Some(value) = value else { continue };
-        match key.split_once('.') {
-            None => {
-                table.insert(key.to_string(), value);
-            }
-            Some((section, key)) => {
-                let section = table
-                    .entry(section.to_string())
-                    .or_insert_with(|| Value::Table(Table::new()));
-                if let Some(section) = section.as_table_mut() {
-                    section.insert(key.to_string(), value);
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     const SAMPLE: &str = r#"

@@ -106,9 +106,10 @@ pub(crate) async fn meet<W: Work>(
             (*exit, None)
         }
         Err(failure) => {
-            if let Some(notice) = failure.notice(*role) {
-                meeting.convener.say(PartyEvent::Abort(notice));
-            }
+            meeting.convener.say(match failure.notice(*role) {
+                Some(notice) => PartyEvent::Abort(notice),
+                None => PartyEvent::Done(failure.exit()),
+            });
             (failure.exit(), Some(service::chain(failure)))
         }
     };

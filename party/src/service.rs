@@ -17,12 +17,13 @@ use fedreg_common::vertical::predict::{self, NewRows, PredictSession, Scores};
 use fedreg_common::vertical::prepare::{Prepared, needed_columns};
 use fedreg_common::vertical::session::{Opening, Progress, VerticalSession};
 use fedreg_proto::certs::CertsError;
+use fedreg_proto::files::FileError;
 use fedreg_proto::link::Notice;
 use fedreg_proto::tls::{Identity, IdentityError, LinkError};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::drive::{self, Patience};
 use crate::meet::{Met, Work, meet};
 use crate::output::{self, Folder, OutputError};
@@ -62,7 +63,7 @@ pub struct Job {
 pub enum Failure {
     /// A configuration or study file.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] FileError),
     /// Own certificates.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -325,12 +326,12 @@ pub async fn predict(
     meet(&Predict { folder, model, scale }, job, stop, stopped).await
 }
 
-fn read_model(file: &Path) -> Result<Model, ConfigError> {
-    let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
+fn read_model(file: &Path) -> Result<Model, FileError> {
+    let text = std::fs::read_to_string(file).map_err(|source| FileError::Read {
         file: file.to_path_buf(),
         source,
     })?;
-    serde_json::from_str(&text).map_err(|error| ConfigError::Parse {
+    serde_json::from_str(&text).map_err(|error| FileError::Parse {
         file: file.to_path_buf(),
         problem: format!("not a model file: {error}"),
     })

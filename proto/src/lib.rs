@@ -7,6 +7,7 @@ pub mod certs_cli;
 pub mod codec;
 pub mod convert;
 pub mod coordinator;
+pub mod files;
 pub mod health;
 pub mod limits;
 pub mod line;

@@ -1,0 +1,263 @@
+//! Private files of parties and coordinator, with flags laid over them; and the study file.
+//!
+//! Relative paths in a private file are relative to its own folder, those in flags to the working folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fedreg_common::exit::Exit;
+use fedreg_common::study::{self, Study, StudyError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use toml::{Table, Value};
+
+use crate::tls::TlsFiles;
+
+/// A file that cannot be used. Everything here ends with exit code 2.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("cannot read {}", file.display())]
+    Read {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not in its format, unknown keys, or values of the wrong kind.
+    #[error("{}: {problem}", file.display())]
+    Parse {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A key that neither the file nor a flag gives.
+    #[error("`{key}` is missing: set it in {}, or give --{flag}", file.display())]
+    Missing {
+        /// Dotted name.
+        key: &'static str,
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        file: PathBuf,
+    },
+    /// A value that cannot be used.
+    #[error("`{key}` {problem}")]
+    Value {
+        /// Dotted name.
+        key: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// The study.
+    #[error("{}: {source}", file.display())]
+    Study {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong.
+        source: StudyError,
+    },
+}
+
+impl FileError {
+    /// Always [`Exit::Usage`].
+    pub fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+}
+
+/// Where the certificates are: the section `[tls]` of every private file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsTerms {
+    /// Certificates of the authorities that are trusted.
+    pub authority: PathBuf,
+    /// Own certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl TlsTerms {
+    /// The same, as connections take it.
+    pub fn files(&self) -> TlsFiles {
+        TlsFiles {
+            authority: self.authority.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+/// A private file, and what flags lay over it.
+#[derive(Debug, Clone)]
+pub struct Layers {
+    table: Table,
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+impl Layers {
+    /// The file that was named, or the one of the default name in this folder if it is there, or nothing.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not TOML.
+    pub fn read(named: Option<&Path>, default: &str) -> Result<Layers, FileError> {
+        let default = PathBuf::from(default);
+        let file = match named {
+            Some(file) => Some(file.to_path_buf()),
+            None => default.is_file().then_some(default.clone()),
+        };
+        let Some(file) = file else {
+            return Ok(Layers {
+                table: Table::new(),
+                folder: absolute(Path::new("."))?,
+                file: default,
+            });
+        };
+        let table = read_text(&file)?
+            .parse()
+            .map_err(|error: toml::de::Error| FileError::Parse {
+                file: file.clone(),
+                problem: error.to_string().trim_end().to_string(),
+            })?;
+        let place = absolute(&file)?;
+        Ok(Layers {
+            table,
+            folder: place.parent().map(Path::to_path_buf).unwrap_or(place),
+            file,
+        })
+    }
+
+    /// Lays a flag over a key, dotted where it stands in a section.
+    pub fn set(&mut self, key: &str, value: Option<impl Into<Value>>) {
+        let Some(value) = value else { return };
+        let (section, key) = key.split_once('.').unwrap_or(("", key));
+        let target = match section {
+            "" => Some(&mut self.table),
+            section => self
+                .table
+                .entry(section)
+                .or_insert_with(|| Value::Table(Table::new()))
+                .as_table_mut(),
+        };
+        // A section that is no table is complained of when the whole is read.
+        if let Some(target) = target {
+            target.insert(key.to_string(), value.into());
+        }
+    }
+
+    /// As [`Layers::set`], for whole numbers; those too large for TOML are too large for any purpose here.
+    pub fn set_number(&mut self, key: &str, value: Option<u64>) {
+        self.set(key, value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)));
+    }
+
+    /// A path: the flag's where there is one, else the file's, else the default; absolute either way.
+    ///
+    /// # Errors
+    /// The working folder is gone.
+    pub fn set_path(&mut self, key: &str, flag: Option<&Path>, default: Option<&str>) -> Result<(), FileError> {
+        let path = match (flag, self.get(key), default) {
+            (Some(flag), _, _) => absolute(flag)?,
+            (None, Some(Value::String(text)), _) => self.folder.join(text),
+            (None, None, Some(default)) => self.folder.join(default),
+            (None, _, _) => return Ok(()),
+        };
+        self.set(key, Some(path.display().to_string()));
+        Ok(())
+    }
+
+    /// The three paths of the section `[tls]`.
+    ///
+    /// # Errors
+    /// The working folder is gone.
+    pub fn set_tls(
+        &mut self,
+        authority: Option<&Path>,
+        certificate: Option<&Path>,
+        key: Option<&Path>,
+    ) -> Result<(), FileError> {
+        self.set_path("tls.authority", authority, None)?;
+        self.set_path("tls.certificate", certificate, None)?;
+        self.set_path("tls.key", key, None)
+    }
+
+    /// Takes a key of the first level away.
+    pub fn remove(&mut self, key: &str) {
+        self.table.remove(key);
+    }
+
+    fn get(&self, key: &str) -> Option<&Value> {
+        match key.split_once('.') {
+            None => self.table.get(key),
+            Some((section, key)) => self.table.get(section)?.as_table()?.get(key),
+        }
+    }
+
+    /// The configuration that results. `required` are keys with the flags that can stand for them.
+    ///
+    /// # Errors
+    /// A required key that is missing, an unknown key, a value of the wrong kind.
+    pub fn finish<T: DeserializeOwned>(self, required: &[(&'static str, &'static str)]) -> Result<T, FileError> {
+        if let Some((key, flag)) = required.iter().find(|(key, _)| self.get(key).is_none()) {
+            return Err(FileError::Missing {
+                key,
+                flag,
+                file: self.file,
+            });
+        }
+        self.table.try_into().map_err(|error| FileError::Parse {
+            file: self.file,
+            problem: study::explain(&error),
+        })
+    }
+}
+
+/// Reads and checks the shared study file.
+///
+/// # Errors
+/// A file that cannot be read, or is no study.
+pub fn read_study(file: &Path) -> Result<Study, FileError> {
+    Study::parse(&read_text(file)?).map_err(|source| FileError::Study {
+        file: file.to_path_buf(),
+        source,
+    })
+}
+
+/// Whether an address has the form `host:port`.
+///
+/// # Errors
+/// It has not.
+pub fn check_address(key: &'static str, address: &str) -> Result<(), FileError> {
+    let sound = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    match sound {
+        true => Ok(()),
+        false => Err(FileError::Value {
+            key,
+            problem: format!("is `{address}`, expected HOST:PORT"),
+        }),
+    }
+}
+
+/// A configuration as it would stand in a file.
+pub fn print(config: &impl Serialize) -> String {
+    toml::to_string_pretty(config).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
+}
+
+fn read_text(file: &Path) -> Result<String, FileError> {
+    std::fs::read_to_string(file).map_err(|source| FileError::Read {
+        file: file.to_path_buf(),
+        source,
+    })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, FileError> {
+    std::path::absolute(path).map_err(|source| FileError::Read {
+        file: path.to_path_buf(),
+        source,
+    })
+}
