@@ -145,6 +145,8 @@ pub struct Stated {
     pub estimator: Estimator,
     /// How a round changes the coefficients.
     pub update: Update,
+    /// The estimate is the mean of the coefficients after so many last rounds: 1 without noise.
+    pub averaged: u32,
 }
 
 /// Settings, records or messages that do not fit.
@@ -248,6 +250,12 @@ impl TryFrom<Stated> for Settings {
             f64::from(stated.rounds),
             (1..=10_000).contains(&stated.rounds),
         )?;
+        range(
+            "the number of averaged rounds",
+            "from 1 to the number of rounds",
+            f64::from(stated.averaged),
+            (1..=stated.rounds).contains(&stated.averaged),
+        )?;
         match stated.estimator {
             Estimator::Clip { bound } => range("the clipping bound", "positive", bound, is_radius(bound))?,
             Estimator::Catoni { scale, smoothing } => {
@@ -278,6 +286,11 @@ impl From<Settings> for Stated {
     fn from(settings: Settings) -> Stated {
         settings.0
     }
+}
+
+/// Rounds whose coefficients are averaged under noise unless another number is asked for: the last half.
+pub fn averaged_rounds(rounds: u32) -> u32 {
+    rounds.div_ceil(2)
 }
 
 /// Half the root of `columns * tau`: where clipping costs least over the three models.
@@ -424,6 +437,14 @@ impl Settings {
         };
         self.check("next coefficients", next.as_slice())?;
         Ok(next)
+    }
+
+    /// The estimate from the coefficients after every round, the last one last: the mean of the last
+    /// [`averaged`](Stated::averaged). Every round has noise of its own, so that averaging costs nothing and takes most of it away
+    /// once the rounds have converged.
+    pub fn estimate(&self, path: &[DVector<f64>]) -> DVector<f64> {
+        let last = &path[path.len() - path.len().min(self.0.averaged as usize)..];
+        last.iter().fold(DVector::zeros(self.0.columns), |sum, beta| sum + beta) / last.len().max(1) as f64
     }
 
     fn summand(&self, records: &Records, index: usize, beta: &[f64], out: &mut Vec<f64>) {

@@ -17,8 +17,6 @@
 
 use std::f64::consts::{PI, SQRT_2};
 
-use statrs::function::erf::erfc;
-
 /// Largest absolute value of the truncation before smoothing.
 pub const TRUNCATION_BOUND: f64 = 2.0 * SQRT_2 / 3.0;
 
@@ -72,6 +70,10 @@ impl SmoothTruncation {
         if !(a < 1e100) {
             return self.bound;
         }
+        if a + 40.0 * b < SQRT_2 {
+            // Nothing is beyond the ends, and distances to them may overflow.
+            return a - a * (a * a + 3.0 * b * b) / 6.0;
+        }
         // Distances to the two ends, in standard deviations.
         let (right, left) = ((SQRT_2 - a) / b, (SQRT_2 + a) / b);
         let tails = TRUNCATION_BOUND * (upper_tail(right) - upper_tail(left));
@@ -104,9 +106,23 @@ pub fn truncation(u: f64) -> f64 {
     }
 }
 
-/// `P(Z > t)` of a standard normal `Z`.
+/// `P(Z > t)` of a standard normal `Z`, to 1e-15 absolutely. The usual crates are off by 1e-12, and a tail that is relatively accurate
+/// takes a hundred times as long; this one is evaluated for every coordinate of every record.
 pub(crate) fn upper_tail(t: f64) -> f64 {
-    0.5 * erfc(t / SQRT_2)
+    if t.abs() < 4.0 {
+        // 1/2 - phi(t) (t + t^3/3 + t^5/15 + ...)
+        let (mut term, mut sum, mut odd) = (t, t, 1.0);
+        while term.abs() > 1e-17 * sum.abs() {
+            odd += 2.0;
+            term *= t * t / odd;
+            sum += term;
+        }
+        return 0.5 - density(t) * sum;
+    }
+    // phi(t) / (t + 1/(t + 2/(t + ...)))
+    let fraction = (1..=30).rev().fold(0.0, |tail, k| f64::from(k) / (t.abs() + tail));
+    let tail = density(t) / (t.abs() + fraction);
+    if t > 0.0 { tail } else { 1.0 - tail }
 }
 
 /// The standard normal density.
@@ -175,6 +191,22 @@ mod tests {
                 (value - expected).abs() <= 1e-12,
                 "smoothing {smoothing}, a {a}: {value}, expected {expected}"
             );
+        }
+    }
+
+    #[test]
+    fn tails_of_the_normal_law_have_fifteen_digits_after_the_point() {
+        // 0.5 erfc(t / sqrt 2), mpmath.
+        for (t, expected) in [
+            (0.0, 0.5),
+            (0.3, 0.38208857781104733),
+            (1.7, 0.044565462758543006),
+            (3.9999, 3.16846275326355e-5),
+            (4.0, 3.167124183311992e-5),
+            (9.0, 1.1285884059538403e-19),
+            (-5.0, 0.9999997133484281),
+        ] {
+            assert!((upper_tail(t) - expected).abs() < 1e-15, "{t}: {}", upper_tail(t));
         }
     }
 

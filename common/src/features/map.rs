@@ -166,7 +166,7 @@ impl FeatureMap {
                 if square <= limit {
                     break;
                 }
-                scale *= 1.0 - 1e-6;
+                scale *= (1.0 - 1e-6) * (limit as f64 / square as f64).sqrt();
             }
             rows.row_mut(index)
                 .iter_mut()

@@ -10,7 +10,7 @@
 //! # What leaves
 //!
 //! - [`Statistics`]: the features' cross-products `A'A` and `A'(y - y0)/Y` with noise, once. The coordinator adds the tables of
-//!   the sites and solves with a ridge that it takes from the noisy spectrum ([`Statistics::solve`]).
+//!   the sites and solves, with a ridge where the noisy spectrum is mostly noise ([`Statistics::solve`]).
 //! - [`output_perturbation`]: one site's ridge solution with noise. Where sites may be corrupted these are
 //!   consolidated; elsewhere the statistics are better.
 //! - Plain: [`ridge`], [`minimum_norm`], [`kaczmarz`] on rows that are all in one place.

@@ -28,43 +28,38 @@ pub struct MinimumNorm {
     pub singular: bool,
 }
 
-/// The shortest `c` with `A c = y`, directly: by the triangular factor of `A'` and one step of refinement. Rows that depend on
-/// others to rounding are left out.
+/// The shortest `c` with `A c = y`, directly: by the triangular factor of `A'` and one step of refinement. Where rows depend on
+/// others to rounding it is the shortest least-squares solution of [`pseudo_inverse`], singular values below 1e-10 of the
+/// largest counting as zero.
 ///
 /// # Errors
 /// Other than one outcome per row.
 pub fn minimum_norm(a: &DMatrix<f64>, y: &DVector<f64>) -> Result<MinimumNorm, FeatureError> {
     size("outcomes", a.nrows(), y.len())?;
     let factor = linalg::upper_factor(&a.transpose());
-    let kept = linalg::independent_columns(&factor, None, 0, linalg::DEPENDENCE);
-    let singular = kept.len() < a.nrows();
-    let (rows, targets, factor) = if singular {
-        let rows = a.select_rows(&kept);
-        let factor = linalg::upper_factor(&rows.transpose());
-        (rows, y.select_rows(&kept), factor)
-    } else {
-        (a.clone(), y.clone(), factor)
-    };
+    if linalg::independent_columns(&factor, None, 0, linalg::DEPENDENCE).len() < a.nrows() {
+        return pseudo_inverse(a, y, linalg::DEPENDENCE);
+    }
     let table = Definite::from_factor(factor).ok_or(FeatureError::Singular)?;
-    let mut coefficients = rows.tr_mul(&table.solve(&targets));
-    let residual = &targets - &rows * &coefficients;
-    coefficients += rows.tr_mul(&table.solve(&residual));
+    let mut coefficients = a.tr_mul(&table.solve(y));
+    let residual = y - a * &coefficients;
+    coefficients += a.tr_mul(&table.solve(&residual));
     Ok(MinimumNorm {
         coefficients,
-        rank: kept.len(),
-        singular,
+        rank: a.nrows(),
+        singular: false,
     })
 }
 
-/// The shortest least-squares solution by the pseudo-inverse of `A`, singular values below `1e-15` times the largest counting as zero,
-/// as NumPy's `pinv` has it. The yardstick for the faster ways.
+/// The shortest least-squares solution by the pseudo-inverse of `A`, singular values below `cutoff` times the largest counting
+/// as zero; NumPy's `pinv` has 1e-15. The yardstick for the faster ways.
 ///
 /// # Errors
 /// Other than one outcome per row; a decomposition that does not converge.
-pub fn pseudo_inverse(a: &DMatrix<f64>, y: &DVector<f64>) -> Result<MinimumNorm, FeatureError> {
+pub fn pseudo_inverse(a: &DMatrix<f64>, y: &DVector<f64>, cutoff: f64) -> Result<MinimumNorm, FeatureError> {
     size("outcomes", a.nrows(), y.len())?;
     let (left, values, right) = linalg::thin_svd(a).ok_or(FeatureError::Singular)?;
-    let cutoff = 1e-15 * values.amax();
+    let cutoff = cutoff * values.amax();
     let rank = values.iter().filter(|&&s| s > cutoff).count();
     let mut along = left.tr_mul(y);
     for (value, &s) in along.iter_mut().zip(values.iter()) {
@@ -74,7 +69,7 @@ pub fn pseudo_inverse(a: &DMatrix<f64>, y: &DVector<f64>) -> Result<MinimumNorm,
     Ok(MinimumNorm {
         coefficients: right * along,
         rank,
-        singular: smallest <= 1e-10 * values.amax(),
+        singular: smallest <= linalg::DEPENDENCE * values.amax(),
     })
 }
 

@@ -156,7 +156,7 @@ impl Grid {
             points as f64,
             points >= 2,
         )?;
-        let total = (points as u128).pow(covariates as u32);
+        let total = (points as u128).saturating_pow(covariates as u32);
         if total > LARGEST_GRID as u128 {
             return Err(StreamError::GridTooLarge {
                 points,

@@ -37,6 +37,16 @@ pub enum Step {
     },
 }
 
+/// Which records' weights are averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Average {
+    /// The last half, up to an eighth more: forgets how the stream began. The default.
+    LastHalf,
+    /// All, for steps that are long enough to leave the beginning behind at once.
+    All,
+}
+
 /// `.25 min(1, mu) / sqrt n`, `mu` the budget of a record, infinite without noise.
 pub fn default_step(mu: f64) -> Step {
     Step::Root {
@@ -121,15 +131,10 @@ impl Settings {
         let (Loss::Huber { tau }, Some(sensitivity)) = (self.0.loss, self.sensitivity()) else {
             return Err(StreamError::NoBound);
         };
-        let gradient = self.gradient(weights, record)?;
-        let ball = Ball::new(tau * self.0.basis.bound());
-        let mut clipped = Vec::with_capacity(gradient.len());
-        ball.clip(&gradient, &mut clipped);
-        Ok(Bounded::new(
-            clipped.into_iter().map(i128::from).collect(),
-            ball.exponent(),
+        Ok(bounded(
+            &self.gradient(weights, record)?,
+            tau * self.0.basis.bound(),
             sensitivity,
-            "2 tau B: a vector of norm at most tau B is replaced",
         ))
     }
 
@@ -202,6 +207,19 @@ impl Settings {
     }
 }
 
+/// The vector cut to norm `radius`: what makes the sensitivity true whatever the coordinates of the basis came out as.
+pub(super) fn bounded(gradient: &[f64], radius: f64, sensitivity: f64) -> Bounded {
+    let ball = Ball::new(radius);
+    let mut clipped = Vec::with_capacity(gradient.len());
+    ball.clip(gradient, &mut clipped);
+    Bounded::new(
+        clipped.into_iter().map(i128::from).collect(),
+        ball.exponent(),
+        sensitivity,
+        "2 tau B: a vector of norm at most tau B is replaced",
+    )
+}
+
 /// The coordinator's state: its size depends on the basis, not on how long the stream is, and it can be written down and read
 /// back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -269,9 +287,13 @@ impl Learner {
         self.records
     }
 
-    /// The weights averaged over the last half of the records, up to a sixteenth more: the function to publish.
-    pub fn average(&self) -> Vec<f64> {
-        self.tail.average(self.weights.len(), self.records)
+    /// The weights averaged over `part` of the records so far: the function to publish.
+    pub fn average(&self, part: Average) -> Vec<f64> {
+        let wanted = match part {
+            Average::LastHalf => self.records - self.records / 2,
+            Average::All => self.records,
+        };
+        self.tail.average(self.weights.len(), wanted)
     }
 
     /// Takes one record's message, in constant time and memory.
@@ -336,11 +358,11 @@ impl Tail {
         });
     }
 
-    fn average(&self, width: usize, records: u64) -> Vec<f64> {
+    /// Over the last `wanted` records and what else is in the block that the first of them is in.
+    fn average(&self, width: usize, wanted: u64) -> Vec<f64> {
         let (mut sum, mut counted) = (vec![0.0; width], 0u64);
         for block in self.blocks.iter().rev() {
-            // Half of the records, rounded up.
-            if counted >= records - records / 2 {
+            if counted >= wanted {
                 break;
             }
             add(&mut sum, &block.sum);

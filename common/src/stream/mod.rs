@@ -47,7 +47,7 @@ mod basis;
 mod learner;
 
 pub use basis::{Basis, Grid, Kernel, LARGEST_GRID};
-pub use learner::{Learner, Loss, Settings, Stated, Step, default_step};
+pub use learner::{Average, Learner, Loss, Settings, Stated, Step, default_step};
 
 use crate::features::FeatureError;
 

@@ -4,8 +4,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StudentT};
 
-use super::{Basis, Learner, Settings, StreamError};
+use super::{Average, Learner, Settings, StreamError};
 use crate::bounded::Noise;
+
+/// Points of the quadrature.
+const POINTS: u32 = 200;
 
 /// `y = sin(2 pi x) + scale * t`, `x` uniform, `t` of Student's law.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,23 +66,16 @@ pub fn run(
     Ok(learner)
 }
 
-/// Mean squared distance of the averaged function from the sine over the grid, or over 101 even points for random features.
+/// Integrated squared distance of the averaged function from the sine, by the midpoint rule.
 ///
 /// # Errors
 /// Settings for another number of covariates.
-pub fn squared_error(settings: &Settings, learner: &Learner) -> Result<f64, StreamError> {
-    let average = learner.average();
-    let even: Vec<f64>;
-    let points = match settings.basis() {
-        Basis::Grid(grid) => grid.points(),
-        Basis::Features(_) => {
-            even = (0..=100).map(|i| f64::from(i) / 100.0).collect();
-            &even
-        }
-    };
+pub fn squared_error(settings: &Settings, learner: &Learner, part: Average) -> Result<f64, StreamError> {
+    let average = learner.average(part);
     let mut sum = 0.0;
-    for &x in points {
+    for index in 0..POINTS {
+        let x = (f64::from(index) + 0.5) / f64::from(POINTS);
         sum += (settings.predict(&average, &[x])? - Sine::function(x)).powi(2);
     }
-    Ok(sum / points.len() as f64)
+    Ok(sum / f64::from(POINTS))
 }

@@ -112,10 +112,11 @@ def solutions():
     table = np.diag([9.0, 7, 3, 1, 0.2, 0.1]) + (noise + noise.T) / 2
     cross, sigma, sites = rng.normal(size=6) * 3, 0.8, 3
     floor = sigma * math.sqrt(6 * sites)
-    ridge = max(0.0, floor - np.linalg.eigvalsh(table)[0])
+    values, vectors = np.linalg.eigh(table)
+    lifted = vectors @ np.diag(np.maximum(values, floor)) @ vectors.T
     pooled = dict(
-        gram=table.tolist(), cross=cross.tolist(), sigma=sigma, sites=sites, ridge=ridge,
-        coefficients=np.linalg.solve(table + ridge * np.eye(6), cross).tolist(),
+        gram=table.tolist(), cross=cross.tolist(), sigma=sigma, sites=sites, lift=max(0.0, floor - values[0]),
+        coefficients=np.linalg.solve(lifted, cross).tolist(),
     )
     write("features.json", dict(solutions=cases, pooled=pooled))
 
