@@ -135,7 +135,8 @@ pub struct Iterations {
 
 /// Randomised Kaczmarz: goes through the rows in an order that is shuffled anew for every pass and projects onto each equation. From zero
 /// it stays in the span of the rows, so it ends at the minimum-norm solution. With `lambda > 0` every equation has a slack of its own,
-/// `a'c + sqrt(m lambda) z = y`, and the shortest `(c, z)` is the ridge solution.
+/// `a'c + sqrt(m lambda) z = y`, and the shortest `(c, z)` is the ridge solution. Passes grow with the condition of the rows; where equal rows
+/// have different outcomes there is nothing to converge to, and the result says [`Termination::Passes`].
 ///
 /// `rows` is `A'`, `N x m`: a record is a column, contiguous.
 ///

@@ -549,7 +549,7 @@ fn insurance() -> (DMatrix<f64>, Vec<f64>) {
     let y = rows
         .iter()
         .map(|row| {
-            Range::new(1121.8739, 63_770.42801)
+            Range::new(1121.8739, 63770.42801)
                 .unwrap()
                 .scale(row[6].parse().unwrap())
         })

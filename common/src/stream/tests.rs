@@ -125,7 +125,11 @@ fn no_two_messages_are_farther_apart_than_the_sensitivity_and_some_are_as_far() 
                     [0.0, 1e9, -1e9, f64::MAX, f64::INFINITY][generator.random_range(0..5)],
                 )
             };
-            let (one, mut other) = (record(), record());
+            let (mut one, mut other) = (record(), record());
+            if generator.random_bool(0.3) {
+                // Where the kernel is largest.
+                one.0.fill(1.0);
+            }
             if generator.random_bool(0.5) {
                 // Farthest apart are opposite residuals at one place.
                 other.0.clone_from(&one.0);
