@@ -228,6 +228,16 @@ pub fn independent_columns(a: &DMatrix<f64>, lengths: Option<&[f64]>, protected:
     kept
 }
 
+/// The thin singular value decomposition `a = U diag(s) V'`, `(U, s, V)`; none where it does not converge.
+pub fn thin_svd(a: &DMatrix<f64>) -> Option<(DMatrix<f64>, DVector<f64>, DMatrix<f64>)> {
+    let view = MatRef::from_column_major_slice(a.as_slice(), a.nrows(), a.ncols());
+    let svd = view.thin_svd().ok()?;
+    let own = |m: MatRef<'_, f64>| DMatrix::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]);
+    let values = svd.S().column_vector();
+    let values = DVector::from_fn(values.nrows(), |i, _| values[i]);
+    Some((own(svd.U()), values, own(svd.V())))
+}
+
 /// A positive definite matrix `R' R`, for solving with it.
 #[derive(Clone)]
 pub struct Definite {

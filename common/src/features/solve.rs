@@ -1,0 +1,240 @@
+//! Solvers on rows that are all in one place, and ridge regression by output perturbation.
+
+use nalgebra::{DMatrix, DVector};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::{FeatureError, setting, size};
+use crate::bounded::Bounded;
+use crate::linalg::{self, Definite};
+
+/// What the solver inside [`output_perturbation`] may leave of the gradient: backward error times `|c| <= 500` comes to less for
+/// every table that fits in memory.
+const SOLVER_GRADIENT: f64 = 1e-8;
+
+/// Bits after the point of perturbed coefficients.
+const OUTPUT_BITS: i32 = 40;
+
+/// A solution by factorisation, with what the spectrum says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MinimumNorm {
+    /// One coefficient per feature.
+    pub coefficients: DVector<f64>,
+    /// Directions of the rows that are there to working precision.
+    pub rank: usize,
+    /// Whether rows depend on each other to rounding. The coefficients are then those of the kept directions, and
+    /// interpolation may be missed.
+    pub singular: bool,
+}
+
+/// The shortest `c` with `A c = y`, directly: by the triangular factor of `A'` and one step of refinement. Where rows depend on
+/// others to rounding it is the shortest least-squares solution of [`pseudo_inverse`], singular values below 1e-10 of the
+/// largest counting as zero.
+///
+/// # Errors
+/// Other than one outcome per row.
+pub fn minimum_norm(a: &DMatrix<f64>, y: &DVector<f64>) -> Result<MinimumNorm, FeatureError> {
+    size("outcomes", a.nrows(), y.len())?;
+    let factor = linalg::upper_factor(&a.transpose());
+    if linalg::independent_columns(&factor, None, 0, linalg::DEPENDENCE).len() < a.nrows() {
+        return pseudo_inverse(a, y, linalg::DEPENDENCE);
+    }
+    let table = Definite::from_factor(factor).ok_or(FeatureError::Singular)?;
+    let mut coefficients = a.tr_mul(&table.solve(y));
+    let residual = y - a * &coefficients;
+    coefficients += a.tr_mul(&table.solve(&residual));
+    Ok(MinimumNorm {
+        coefficients,
+        rank: a.nrows(),
+        singular: false,
+    })
+}
+
+/// The shortest least-squares solution by the pseudo-inverse of `A`, singular values below `cutoff` times the largest counting
+/// as zero; NumPy's `pinv` has 1e-15. The yardstick for the faster ways.
+///
+/// # Errors
+/// Other than one outcome per row; a decomposition that does not converge.
+pub fn pseudo_inverse(a: &DMatrix<f64>, y: &DVector<f64>, cutoff: f64) -> Result<MinimumNorm, FeatureError> {
+    size("outcomes", a.nrows(), y.len())?;
+    let (left, values, right) = linalg::thin_svd(a).ok_or(FeatureError::Singular)?;
+    let cutoff = cutoff * values.amax();
+    let rank = values.iter().filter(|&&s| s > cutoff).count();
+    let mut along = left.tr_mul(y);
+    for (value, &s) in along.iter_mut().zip(values.iter()) {
+        *value = if s > cutoff { *value / s } else { 0.0 };
+    }
+    let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    Ok(MinimumNorm {
+        coefficients: right * along,
+        rank,
+        singular: smallest <= linalg::DEPENDENCE * values.amax(),
+    })
+}
+
+/// `c` that minimises `|A c - y|^2 / 2m + lambda |c|^2 / 2`, directly, on the smaller of the two sides.
+///
+/// # Errors
+/// Other than one outcome per row, no row, `lambda` not positive.
+pub fn ridge(a: &DMatrix<f64>, y: &DVector<f64>, lambda: f64) -> Result<DVector<f64>, FeatureError> {
+    size("outcomes", a.nrows(), y.len())?;
+    setting("the number of rows", "positive", a.nrows() as f64, a.nrows() > 0)?;
+    setting("lambda", "positive", lambda, lambda > 0.0 && lambda.is_finite())?;
+    let shift = lambda * a.nrows() as f64;
+    let wide = a.ncols() > a.nrows();
+    let mut table = if wide {
+        linalg::gram(&a.transpose(), None)
+    } else {
+        linalg::gram(a, None)
+    };
+    (0..table.ncols()).for_each(|j| table[(j, j)] += shift);
+    let definite = Definite::from_gram(&table).ok_or(FeatureError::Singular)?;
+    Ok(if wide {
+        a.tr_mul(&definite.solve(y))
+    } else {
+        definite.solve(&a.tr_mul(y))
+    })
+}
+
+/// How long the row iteration may run and when it is done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kaczmarz {
+    /// Most passes over the rows.
+    pub passes: usize,
+    /// Done when the norm of the residual is at most this times the norm of the outcomes.
+    pub tol: f64,
+    /// Of the order of the rows, public.
+    pub seed: u64,
+    /// Ridge parameter of [`ridge`]; zero for the minimum-norm solution.
+    pub lambda: f64,
+}
+
+/// Why an iteration ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Termination {
+    /// The residual fell to the tolerance.
+    Converged,
+    /// The passes were used up first.
+    Passes,
+}
+
+/// A solution by iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Iterations {
+    /// One coefficient per feature.
+    pub coefficients: DVector<f64>,
+    /// Passes over the rows.
+    pub passes: usize,
+    /// Norm of the residual over that of the outcomes; the distance to the solution is at most this times the norm of the
+    /// outcomes over the smallest singular value.
+    pub residual: f64,
+    /// Why it ended.
+    pub termination: Termination,
+}
+
+/// Randomised Kaczmarz: goes through the rows in an order that is shuffled anew for every pass and projects onto each equation. From zero
+/// it stays in the span of the rows, so it ends at the minimum-norm solution. With `lambda > 0` every equation has a slack of its own,
+/// `a'c + sqrt(m lambda) z = y`, and the shortest `(c, z)` is the ridge solution. Passes grow with the condition of the rows; where equal rows
+/// have different outcomes there is nothing to converge to, and the result says [`Termination::Passes`].
+///
+/// `rows` is `A'`, `N x m`: a record is a column, contiguous.
+///
+/// # Errors
+/// Other than one outcome per record; negative `lambda`; tolerance not positive.
+///
+/// # Reference
+/// T. Strohmer and R. Vershynin, J. Fourier Anal. Appl. 15 (2009).
+pub fn kaczmarz(rows: &DMatrix<f64>, y: &DVector<f64>, how: &Kaczmarz) -> Result<Iterations, FeatureError> {
+    size("outcomes", rows.ncols(), y.len())?;
+    setting(
+        "lambda",
+        "zero or positive",
+        how.lambda,
+        how.lambda >= 0.0 && how.lambda.is_finite(),
+    )?;
+    setting("the tolerance", "positive", how.tol, how.tol > 0.0)?;
+    let mut generator = ChaCha8Rng::seed_from_u64(how.seed);
+    let mut order: Vec<usize> = (0..y.len()).collect();
+    let weight = (how.lambda * y.len() as f64).sqrt();
+    let squares: Vec<f64> = rows
+        .column_iter()
+        .map(|row| row.norm_squared() + weight * weight)
+        .collect();
+    let mut coefficients = DVector::zeros(rows.nrows());
+    let mut slack = vec![0.0; y.len()];
+    let scale = y.norm();
+    let mut done = Iterations {
+        coefficients: DVector::zeros(rows.nrows()),
+        passes: 0,
+        residual: if scale > 0.0 { 1.0 } else { 0.0 },
+        termination: if scale > 0.0 {
+            Termination::Passes
+        } else {
+            Termination::Converged
+        },
+    };
+    while done.termination == Termination::Passes && done.passes < how.passes {
+        order.shuffle(&mut generator);
+        let mut seen = 0.0;
+        for &i in &order {
+            let row = rows.column(i);
+            let residual = y[i] - row.dot(&coefficients) - weight * slack[i];
+            seen += residual * residual;
+            if squares[i] > 0.0 {
+                let step = residual / squares[i];
+                coefficients.axpy(step, &row, 1.0);
+                slack[i] += weight * step;
+            }
+        }
+        done.passes += 1;
+        // What was seen along the way is nearly the residual and costs nothing; the exact one decides.
+        if seen.sqrt() <= 2.0 * how.tol * scale || done.passes == how.passes {
+            let mut residual = y - rows.tr_mul(&coefficients);
+            residual.iter_mut().zip(&slack).for_each(|(r, z)| *r -= weight * z);
+            done.residual = residual.norm() / scale;
+            if done.residual <= how.tol {
+                done.termination = Termination::Converged;
+            }
+        }
+    }
+    done.coefficients = coefficients;
+    Ok(done)
+}
+
+/// One site's ridge coefficients before noise: `a` are rows of features with norm at most 1, `y` outcomes in units of the half range, cut to
+/// `[-1, 1]`; a row with a value that is not finite counts as zero.
+///
+/// # Errors
+/// Other than one outcome per row, no row, `lambda` below 1e-6 or above 1e6.
+///
+/// # Privacy
+/// Sensitivity `2 (1 + 1/(2 sqrt lambda)) / (m lambda)`, proved in the parent module, plus what the solver and rounding may add.
+pub fn output_perturbation(a: &DMatrix<f64>, y: &[f64], lambda: f64) -> Result<Bounded, FeatureError> {
+    size("outcomes", a.nrows(), y.len())?;
+    setting("lambda", "from 1e-6 to 1e6", lambda, (1e-6..=1e6).contains(&lambda))?;
+    let mut rows = a.clone();
+    let mut outcome = DVector::from_iterator(y.len(), y.iter().map(|y| y.clamp(-1.0, 1.0)));
+    for i in 0..rows.nrows() {
+        let norm = rows.row(i).norm();
+        if !(norm.is_finite() && outcome[i].is_finite()) {
+            rows.row_mut(i).fill(0.0);
+            outcome[i] = 0.0;
+        } else if norm > 1.0 {
+            rows.row_mut(i).unscale_mut(norm);
+        }
+    }
+    let coefficients = ridge(&rows, &outcome, lambda)?;
+    let unit = f64::from(OUTPUT_BITS).exp2();
+    // |c| <= 1/(2 sqrt lambda) <= 500, so every entry fits.
+    let integers = coefficients.iter().map(|c| (c * unit).round() as i128).collect();
+    let (m, count) = (a.nrows() as f64, a.ncols() as f64);
+    let exact = 2.0 * (1.0 + 0.5 / lambda.sqrt()) / (m * lambda);
+    let solver = 2.0 * SOLVER_GRADIENT / lambda;
+    Ok(Bounded::new(
+        integers,
+        -OUTPUT_BITS,
+        exact + solver + count.sqrt() / unit,
+        "2 (1 + 1/(2 sqrt(lambda))) / (m lambda): strong convexity, |c| <= 1/(2 sqrt(lambda))",
+    ))
+}
