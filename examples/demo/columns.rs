@@ -57,8 +57,10 @@ fn parse(list: &str, flag: &str) -> Result<Vec<String>, Failure> {
             tight.push(letter);
         }
     }
-    let mut reader =
-        csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(tight.as_bytes());
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .trim(csv::Trim::All)
+        .from_reader(tight.as_bytes());
     let record = match reader.records().next() {
         Some(Ok(record)) => record,
         Some(Err(error)) => return Err(Failure::usage(format!("{flag}: {error}"))),

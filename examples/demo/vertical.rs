@@ -71,7 +71,6 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 /// The study's files in the demo's folder, ready to be looked at and run.
 struct Stage<'a> {
     folder: &'a Folder,
-    study: Study,
     data: PathBuf,
     seed: String,
 }
@@ -108,10 +107,9 @@ impl<'a> Stage<'a> {
         let text = toml::to_string_pretty(&study)
             .context("the study cannot be written")
             .map_err(|error| Failure::new(Exit::Internal, error))?;
-        let study = Study::parse(&text).map_err(Failure::usage)?;
+        Study::parse(&text).map_err(Failure::usage)?;
         let stage = Stage {
             folder,
-            study,
             data,
             seed: arguments.seed.to_string(),
         };

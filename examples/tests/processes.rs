@@ -1,5 +1,8 @@
 //! Real processes over mutual TLS: what users see when a run goes well, and when it does not.
 
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};

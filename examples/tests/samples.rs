@@ -1,5 +1,8 @@
 //! Every sample file in this folder is read by the program that it is for.
 
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::Role;

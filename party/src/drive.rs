@@ -344,10 +344,11 @@ impl<L: Link> Driver<'_, L> {
             match heard {
                 Ok(Heard::Opened) => {
                     said = !pending || self.may_speak;
-                    if pending && self.may_speak {
-                        if let Some(last) = session.resend() {
-                            self.link.send(last);
-                        }
+                    if pending
+                        && self.may_speak
+                        && let Some(last) = session.resend()
+                    {
+                        self.link.send(last);
                     }
                     if said {
                         self.link.bye();

@@ -748,8 +748,9 @@ fn hidden_at_alice(study: &Study) -> bool {
     (alone(&study.outcome) && study.model.family == Family::Gaussian) || study.offset.as_ref().is_some_and(alone)
 }
 
+/// A first point has changed from nothing, which is a relative change of 1.
 fn finite(change: f64) -> f64 {
-    if change.is_finite() { change } else { 1e300 }
+    if change.is_finite() { change } else { 1.0 }
 }
 
 fn positive(spread: f64) -> f64 {
