@@ -7,6 +7,10 @@
 //! Rejecting a row at 2.5 standard deviations shortens the tails of what is kept. [`BatchFit::scale`] and
 //! [`BatchFit::variance`] undo that for normal noise; see [`kept_share_of_variance`].
 
+use std::collections::HashSet;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erf;
@@ -22,15 +26,15 @@ const LARGEST_VALUE: f64 = 1e100;
 const RESIDUAL_TOL: f64 = 1e-7;
 /// Below this share of the size of y the residuals are rounding, and the fit is exact.
 const EXACT_FIT: f64 = 1e-12;
-/// Mean square of the kept residuals over their squared cut: 0.145 for a normal core, one third for a flat one.
-const FLAT_SHAPE: f64 = 0.22;
+/// Share of the kept residuals in the outer half below the cut: 0.2 for a normal core, one half for flat residuals.
+const FLAT_SHARE: f64 = 0.3;
 
 /// Where the first coefficients come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// `ols` and `score`, and `lts` where these two disagree or reject many rows; the fit with the smallest
-    /// half-sample residual scale wins.
+    /// `ols` and `score`, and `lts` where these two disagree, reject many rows, or fit half of the rows much worse than
+    /// half of the rows can be fitted; the smallest half-sample residual scale wins. About ten times the work of `ols`.
     #[default]
     Auto,
     /// Least squares on all rows, as in the source. Corrupted features break it.
@@ -111,7 +115,7 @@ pub struct BatchFit {
     pub scale: f64,
     /// Factor `v` with `cov(coefficients) = v gram^-1`: the rejection costs about nine percent of the information.
     pub variance: f64,
-    /// Root mean square of the smaller half of the absolute residuals; what [`Start::Auto`] compares.
+    /// Root mean square of the smaller half of the absolute residuals.
     pub half_scale: f64,
     /// Whether the kept rows look like a clean core.
     pub cleaning: Cleaning,
@@ -225,33 +229,91 @@ pub fn fit(x: &DMatrix<f64>, y: &DVector<f64>, settings: &FitSettings) -> Result
     let rows = Rows::new(x, y, settings.intercept);
     let all = Cross::of_all(&rows);
     all.factor().map_err(|dependent| dependence(&rows, dependent, false))?;
-    let one = |start| from_start(&rows, &all, start, settings);
-    if settings.start != Start::Auto {
-        return one(settings.start);
-    }
-    // A start may fail on rows from which others recover, such as a column that is only alive in corrupted rows.
-    let ols = one(Start::Ols);
-    let score = one(Start::Score);
-    let settled = matches!((&ols, &score), (Ok(a), Ok(b)) if agree(a, b));
-    let lts = if settled { None } else { Some(one(Start::Lts)) };
-    let mut fits = [Some(ols), Some(score), lts].into_iter().flatten();
-    let mut best = fits.next().unwrap_or_else(|| one(Start::Ols));
-    for next in fits {
-        best = match (best, next) {
-            (Ok(a), Ok(b)) => Ok(if b.half_scale < a.half_scale { b } else { a }),
-            (Ok(a), Err(_)) => Ok(a),
-            (Err(_), Ok(b)) => Ok(b),
-            (Err(e), Err(_)) => Err(e),
-        };
-    }
-    best
+    let ordinary = || threshold(&rows, Some(&all), None, Start::Ols, settings);
+    let trimmed = || {
+        let beta = start::least_trimmed_squares(&rows, settings.seed).map_err(|d| dependence(&rows, d, true))?;
+        threshold(&rows, Some(&all), Some(beta), Start::Lts, settings)
+    };
+    let fitted = match settings.start {
+        Start::Ols => ordinary(),
+        Start::Lts => trimmed(),
+        Start::Score => score(&rows.weighted(start::leverage_weights(&rows)), settings),
+        Start::Auto => return automatic(&rows, ordinary, trimmed, settings),
+    };
+    fitted.map(|fitted| fitted.fit)
 }
 
-/// Two starts that end in the same place, with most rows kept, leave nothing for a third to find.
+/// Fits from every start that may matter and keeps the fit whose smaller half of residuals is smallest. The half is
+/// counted in bounded leverage: a minority of rows with huge features could otherwise be fitted so closely that it
+/// passes for a half.
+fn automatic(
+    rows: &Rows<'_>,
+    ordinary: impl FnOnce() -> Result<Fitted, BatchError>,
+    trimmed: impl FnOnce() -> Result<Fitted, BatchError>,
+    settings: &FitSettings,
+) -> Result<BatchFit, BatchError> {
+    let weights = start::leverage_weights(rows);
+    let ols = ordinary();
+    let score = score(&rows.weighted(weights.clone()), settings);
+    // Colluding rows of nearly half can draw both to the same compromise, which keeps nearly every row; half of the rows
+    // alone then fits far better than half of the compromise.
+    let settled = match (&ols, &score) {
+        (Ok(a), Ok(b)) => agree(&a.fit, &b.fit) && !start::half_fits_better(rows, &a.beta, a.fit.half_scale),
+        _ => false,
+    };
+    let lts = if settled { None } else { Some(trimmed()) };
+    // A start may fail on rows from which others recover, such as a column that is only alive in rejected rows.
+    let mut best: Option<(f64, BatchFit)> = None;
+    let mut refused = None;
+    for candidate in [Some(ols), Some(score), lts].into_iter().flatten() {
+        match candidate {
+            Ok(Fitted { fit, residuals, .. }) => {
+                let scale = weighted_half_scale(&residuals, &weights);
+                // A fit from subsets still lets some rows with huge features in; near ties are not worth that.
+                let handicap = if fit.start == Start::Lts { 1.03 } else { 1.0 };
+                if best.as_ref().is_none_or(|(smallest, _)| handicap * scale < *smallest) {
+                    best = Some((scale, fit));
+                }
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    best.map(|(_, fit)| fit).ok_or(refused.unwrap_or(BatchError::NoColumns))
+}
+
+/// Two starts that end in the same place, with most rows kept, leave little for a third to find.
 fn agree(a: &BatchFit, b: &BatchFit) -> bool {
     let clean = |fit: &BatchFit| fit.cleaning == Cleaning::Cleaned && 4 * fit.kept.len() >= 3 * fit.nobs;
     let (low, high) = (a.half_scale.min(b.half_scale), a.half_scale.max(b.half_scale));
     clean(a) && clean(b) && high <= 1.05 * low
+}
+
+/// A fit with what comparing it to others needs; coefficients as the solver has them.
+struct Fitted {
+    fit: BatchFit,
+    beta: Vec<f64>,
+    residuals: Vec<f64>,
+}
+
+/// Root mean square of the smallest residuals that make up half of the weight.
+fn weighted_half_scale(residuals: &[f64], weights: &[f64]) -> f64 {
+    let mut order: Vec<usize> = (0..residuals.len()).collect();
+    order.sort_unstable_by(|&a, &b| residuals[a].abs().total_cmp(&residuals[b].abs()));
+    let half = 0.5 * weights.iter().sum::<f64>();
+    let (mut square, mut weight) = (0.0, 0.0);
+    for i in order {
+        square += weights[i] * residuals[i] * residuals[i];
+        weight += weights[i];
+        if weight >= half {
+            break;
+        }
+    }
+    (square / weight).sqrt()
+}
+
+fn score(bounded: &Rows<'_>, settings: &FitSettings) -> Result<Fitted, BatchError> {
+    let beta = start::score_steps(bounded, settings.rule).map_err(|d| dependence(bounded, d, true))?;
+    threshold(bounded, None, Some(beta), Start::Score, settings)
 }
 
 fn check(x: &DMatrix<f64>, y: &DVector<f64>, settings: &FitSettings) -> Result<(), BatchError> {
@@ -296,22 +358,6 @@ fn dependence(rows: &Rows<'_>, Dependent(column): Dependent, kept_only: bool) ->
     }
 }
 
-fn from_start(rows: &Rows<'_>, all: &Cross, start: Start, settings: &FitSettings) -> Result<BatchFit, BatchError> {
-    let kept_only = |dependent| dependence(rows, dependent, true);
-    match start {
-        Start::Auto | Start::Ols => threshold(rows, Some(all), None, Start::Ols, settings),
-        Start::Lts => {
-            let beta = start::least_trimmed_squares(rows, settings.seed).map_err(kept_only)?;
-            threshold(rows, Some(all), Some(beta), Start::Lts, settings)
-        }
-        Start::Score => {
-            let rows = rows.weighted(start::leverage_weights(rows));
-            let beta = start::score_steps(&rows, settings.rule).map_err(kept_only)?;
-            threshold(&rows, None, Some(beta), Start::Score, settings)
-        }
-    }
-}
-
 /// Alternates least squares and thresholding from all rows, or from given coefficients.
 fn threshold(
     rows: &Rows<'_>,
@@ -319,9 +365,12 @@ fn threshold(
     initial: Option<Vec<f64>>,
     start: Start,
     settings: &FitSettings,
-) -> Result<BatchFit, BatchError> {
+) -> Result<Fitted, BatchError> {
     let n = rows.len();
+    let program = settings.rule == Rule::Program;
     let floor = minimum_rows(rows.width());
+    // The printed rule is silent where no threshold qualifies; a clean majority, its only premise, still exists then.
+    let floor = if program { floor } else { floor.max(n / 2 + 1) };
     let kept_only = |dependent| dependence(rows, dependent, true);
     let mut member = vec![true; n];
     let mut kept = n;
@@ -336,6 +385,10 @@ fn threshold(
     let (mut residuals, mut before) = (Vec::new(), Vec::<f64>::new());
     let mut sorted = Vec::with_capacity(n);
     let mut next = vec![false; n];
+    // The program never lets the count grow. The printed rule may, and only if it returns to rows that it had left does
+    // it have to stop growing too, since it would go round for ever.
+    let mut seen = HashSet::new();
+    let mut shrinking = program;
     let mut iterations = 0;
     let termination = loop {
         iterations += 1;
@@ -354,12 +407,14 @@ fn threshold(
         sorted.extend(residuals.iter().map(|r| r.abs().to_bits()));
         sorted.sort_unstable();
         let ascending: Vec<f64> = sorted.iter().map(|b| f64::from_bits(*b)).collect();
-        let tau = rows_to_keep(&ascending, kept, floor, settings.rule);
+        let at_most = if shrinking { kept } else { n };
+        let tau = rows_to_keep(&ascending, at_most, floor, settings.rule);
         let kept_next = mark(&residuals, ascending[tau - 1], &mut next);
         let first_of_given = iterations == 1 && start != Start::Ols;
         if next == member && !first_of_given {
             break Termination::RowsRepeat;
         }
+        shrinking |= !seen.insert(fingerprint(&next));
         let settled = !before.is_empty() && change_is_small(&next, &residuals, &before);
         cross = cross.moved(rows, &member, &next);
         std::mem::swap(&mut member, &mut next);
@@ -398,7 +453,16 @@ fn threshold(
             break;
         }
     }
-    report(rows, cross, beta, residuals, member, (start, iterations, termination)).map_err(kept_only)
+    let fit = report(
+        rows,
+        cross,
+        &beta,
+        &residuals,
+        &member,
+        (start, iterations, termination),
+    )
+    .map_err(kept_only)?;
+    Ok(Fitted { fit, beta, residuals })
 }
 
 /// Sum of squares and largest absolute value of the residuals, and sum of squares of the outcome, over the kept rows.
@@ -420,6 +484,12 @@ fn mark(residuals: &[f64], cut: f64, next: &mut [bool]) -> usize {
     next.iter().filter(|keep| **keep).count()
 }
 
+fn fingerprint(member: &[bool]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    member.hash(&mut hasher);
+    hasher.finish()
+}
+
 fn change_is_small(next: &[bool], residuals: &[f64], before: &[f64]) -> bool {
     let (mut change, mut size) = (0.0, 0.0);
     for ((m, r), old) in next.iter().zip(residuals).zip(before) {
@@ -434,18 +504,20 @@ fn change_is_small(next: &[bool], residuals: &[f64], before: &[f64]) -> bool {
 fn report(
     rows: &Rows<'_>,
     cross: Cross,
-    beta: Vec<f64>,
-    residuals: Vec<f64>,
-    member: Vec<bool>,
+    beta: &[f64],
+    residuals: &[f64],
+    member: &[bool],
     (start, iterations, termination): (Start, usize, Termination),
 ) -> Result<BatchFit, Dependent> {
     let (n, q) = (rows.len(), rows.width());
     let kept: Vec<usize> = (0..n).filter(|&i| member[i]).collect();
-    let (square, cut, _) = over(&member, &residuals, rows.outcome());
+    let (square, cut, _) = over(member, residuals, rows.outcome());
     let shape = square / kept.len() as f64 / (cut * cut);
+    // Two standard deviations of such a share, so that small batches are not accused by chance.
+    let flat = FLAT_SHARE + 2.0 * (0.2 / kept.len() as f64).sqrt();
     let cleaning = if 2 * kept.len() < n {
         Cleaning::TooFewKept
-    } else if termination != Termination::ExactFit && shape > FLAT_SHAPE {
+    } else if termination != Termination::ExactFit && outer_share(&kept, residuals, cut) > flat {
         Cleaning::NoCore
     } else {
         Cleaning::Cleaned
@@ -462,7 +534,7 @@ fn report(
         Some(weights) => weighted_information(rows, &cross, weights, &kept)?,
     };
     Ok(BatchFit {
-        coefficients: rows.unshift_coefficients(beta),
+        coefficients: rows.unshift_coefficients(beta.to_vec()),
         gram: rows.unshift_gram(gram),
         nobs: n,
         scale,
@@ -474,6 +546,10 @@ fn report(
         termination,
         kept,
     })
+}
+
+fn outer_share(kept: &[usize], residuals: &[f64], cut: f64) -> f64 {
+    kept.iter().filter(|&&i| residuals[i].abs() > 0.5 * cut).count() as f64 / kept.len() as f64
 }
 
 /// `A B^-1 A` with `A = sum w z z'` and `B = sum w^2 z z'`: the inverse of the sandwich variance of weighted least

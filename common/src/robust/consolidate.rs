@@ -13,7 +13,7 @@ use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, StudentsT};
 use thiserror::Error;
 
 use super::batch::kept_share_of_variance;
-use super::distance::{MajorityMetric, between, coordinate_median, median, reach};
+use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, median, reach};
 use super::estimate::{Estimate, Estimates};
 use super::normal::Factor;
 
@@ -261,6 +261,7 @@ pub fn consolidate(estimates: &Estimates, settings: &ConsolidationSettings) -> R
 /// Estimates as points in coordinates where their metric is the ordinary distance.
 pub(super) struct Frame {
     metric: Option<MajorityMetric>,
+    noise: Option<NoiseShape>,
     centre: DVector<f64>,
 }
 
@@ -271,13 +272,15 @@ impl Frame {
             Metric::Majority => true,
             Metric::Automatic => settings.method != Method::Pivot,
         };
-        let metric = if wants { MajorityMetric::new(all) } else { None };
+        let metric = MajorityMetric::new(all);
         if settings.metric == Metric::Majority && metric.is_none() {
             return Err(ConsolidateError::MetricNeedsGram);
         }
         // Honest estimates are then small numbers, whose distances keep their digits beside any lie.
+        let noise = metric.as_ref().map(|metric| metric.noise_shape(wants));
         Ok(Frame {
-            metric,
+            metric: metric.filter(|_| wants),
+            noise,
             centre: coordinate_median(&as_columns(all)),
         })
     }
@@ -393,7 +396,11 @@ pub(super) fn consolidate_in_order(
     let distances = distances_to(&points, point.as_slice());
     let entered: Vec<bool> = match (&pooled, settings.method) {
         (Some(pooled), _) => pooled.gate.clone(),
-        (None, Method::Pivot) => (0..m).map(|i| dominating.contains(&i)).collect(),
+        (None, Method::Pivot) => {
+            let mut entered = vec![false; m];
+            dominating.iter().for_each(|&i| entered[i] = true);
+            entered
+        }
         (None, _) => {
             let gate = plain_gate(&distances, majority, points.nrows());
             distances.iter().map(|d| *d <= gate).collect()
@@ -468,8 +475,8 @@ impl Agreement {
             return Agreement::of_few(all, frame, from_pivot, majority);
         }
         let order = by_distance(from_pivot);
-        let degrees = match frame.metric {
-            Some(_) => points.nrows() as f64,
+        let degrees = match &frame.noise {
+            Some(shape) => shape.degrees,
             None => effective_columns(points, &order[..core.min(200)]),
         };
         let mut kept: Vec<f64> = all.iter().map(|e| e.kept as f64).collect();
@@ -492,7 +499,7 @@ impl Agreement {
             / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
         let limit = factor
             * sorted[core - 1]
-                .max(noise_floor(all, frame, points))
+                .max(noise_floor(all, frame))
                 .max(rounding_floor(frame));
         Agreement {
             majority: sorted[majority - 1] <= limit,
@@ -504,13 +511,13 @@ impl Agreement {
     /// majority's last member, with room for a fivefold standard error.
     fn of_few(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usize) -> Self {
         let order = by_distance(from_pivot);
-        let q = all[0].coefficients.len() as f64;
-        let noise = frame.metric.as_ref().map(|_| {
+        let noise = frame.noise.as_ref().map(|shape| {
             let worst = order[..majority]
                 .iter()
                 .map(|&i| variance_per_row(all[i]))
                 .fold(0.0, f64::max);
-            2.0 * 25.0 * worst * chi_squared(q, 1.0 - FALSE_ALARM)
+            let quantile = chi_squared(shape.degrees, 1.0 - FALSE_ALARM) / shape.degrees;
+            2.0 * 25.0 * worst * shape.size * quantile
         });
         let limit = noise.map_or(f64::INFINITY, |noise| noise.max(rounding_floor(frame)));
         let with_core: Vec<bool> = from_pivot.iter().map(|d| d * d <= limit).collect();
@@ -521,20 +528,17 @@ impl Agreement {
     }
 }
 
-/// Variance of one whitened coordinate that an estimate claims: `scale^2` over its kept rows, rejection included.
+/// Variance of one whitened coefficient that an estimate claims: `scale^2` over its kept rows, rejection included.
 fn variance_per_row(e: &Estimate) -> f64 {
     e.scale * e.scale / kept_share_of_variance() / e.kept as f64
 }
 
 /// Squared distance that noise alone puts between an estimate and the truth, by the median claim.
-fn noise_floor(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>) -> f64 {
-    match frame.metric {
-        None => 0.0,
-        Some(_) => {
-            let mut claims: Vec<f64> = all.iter().map(|e| variance_per_row(e)).collect();
-            points.nrows() as f64 * median(&mut claims)
-        }
-    }
+fn noise_floor(all: &[&Estimate], frame: &Frame) -> f64 {
+    frame.noise.as_ref().map_or(0.0, |shape| {
+        let mut claims: Vec<f64> = all.iter().map(|e| variance_per_row(e)).collect();
+        shape.size * median(&mut claims)
+    })
 }
 
 /// Squared distance below which estimates differ by rounding.
@@ -745,6 +749,8 @@ fn spectral_filter(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>
     let mut weights = vec![1.0; m];
     let mut best = (f64::INFINITY, coordinate_median(points));
     let mut scaled = points.clone();
+    // Thousands of estimates would take thousands of decompositions; each direction then serves several rounds.
+    let repeats = m.div_ceil(500) as i32;
     loop {
         let total: f64 = weights.iter().sum();
         if total <= (m - 2 * discard) as f64 && best.0.is_finite() {
@@ -780,7 +786,7 @@ fn spectral_filter(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>
             return Ok(best.1);
         }
         for (w, s) in weights.iter_mut().zip(&scores) {
-            *w *= (1.0 - s / largest).max(0.0);
+            *w *= (1.0 - s / largest).max(0.0).powi(repeats);
         }
     }
 }

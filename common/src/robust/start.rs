@@ -217,6 +217,12 @@ fn concentrate(rows: &Rows<'_>, mut beta: Vec<f64>, steps: usize) -> Result<(f64
     Ok((r[..half].iter().map(|r| r * r).sum(), beta))
 }
 
+/// Whether concentrating on half of the rows from `beta` leaves residuals far smaller than their root mean square there.
+pub(super) fn half_fits_better(rows: &Rows<'_>, beta: &[f64], half_scale: f64) -> bool {
+    let half = (rows.len() + rows.width()).div_ceil(2).min(rows.len());
+    concentrate(rows, beta.to_vec(), 30).is_ok_and(|(square, _)| (square / half as f64).sqrt() < 0.85 * half_scale)
+}
+
 fn smallest(residuals: &[f64]) -> Vec<f64> {
     residuals.iter().map(|r| r.abs()).collect()
 }
