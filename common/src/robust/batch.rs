@@ -2,7 +2,8 @@
 //!
 //! Least squares on the kept rows alternates with [`rows_to_keep`](super::threshold::rows_to_keep) on the residuals,
 //! until the kept rows repeat. The fit is a fixed point: the coefficients are exactly least squares on the rows kept,
-//! and those are exactly the rows whose residuals the rule accepts.
+//! and those are exactly the rows whose residuals the rule accepts (should the rounds return to rows that they had left,
+//! the rule may from then on no longer accept more rows than the round before).
 //!
 //! Rejecting a row at 2.5 standard deviations shortens the tails of what is kept. [`BatchFit::scale`] and
 //! [`BatchFit::variance`] undo that for normal noise; see [`kept_share_of_variance`].

@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::batch::kept_share_of_variance;
 use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, median, reach};
 use super::estimate::{Estimate, Estimates};
-use super::normal::Factor;
+use super::normal::{Factor, outer_square, transposed_product};
 
 /// Share of honest estimates that the gate of `refine` lets in.
 const GATE: f64 = 0.999;
@@ -497,10 +497,7 @@ impl Agreement {
         };
         let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
             / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
-        let limit = factor
-            * sorted[core - 1]
-                .max(noise_floor(all, frame))
-                .max(rounding_floor(frame));
+        let limit = factor * sorted[core - 1].max(noise_floor(all, frame)).max(rounding_floor(frame));
         Agreement {
             majority: sorted[majority - 1] <= limit,
             with_core: squares.iter().map(|d| *d <= limit).collect(),
@@ -795,22 +792,14 @@ fn spectral_filter(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>
 fn largest_spread(z: &DMatrix<f64>) -> (f64, DVector<f64>) {
     let (q, m) = z.shape();
     let wide = m > q;
-    let size = if wide { q } else { m };
-    let mut product = DMatrix::zeros(size, size);
-    let view = faer::MatRef::from_column_major_slice(z.as_slice(), q, m);
-    let (left, right) = if wide {
-        (view, view.transpose())
+    let size = q.min(m);
+    let product = if wide {
+        outer_square(z)
     } else {
-        (view.transpose(), view)
+        let mut product = DMatrix::zeros(m, m);
+        transposed_product(z.as_slice(), z.as_slice(), q, product.as_mut_slice());
+        product
     };
-    faer::linalg::matmul::matmul(
-        faer::MatMut::from_column_major_slice_mut(product.as_mut_slice(), size, size),
-        faer::Accum::Replace,
-        left,
-        right,
-        1.0,
-        faer::Par::Seq,
-    );
     let eigen = product.symmetric_eigen();
     let top = (0..size)
         .max_by(|&a, &b| eigen.eigenvalues[a].total_cmp(&eigen.eigenvalues[b]))

@@ -1,11 +1,10 @@
 //! Distances between many estimates in bounded memory, and the metric in which they are taken.
 
-use faer::{Accum, MatMut, MatRef, Par};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::estimate::{Estimate, Gram};
-use super::normal::Factor;
+use super::normal::{Factor, transposed_product};
 
 /// Up to this many estimates every distance is taken directly; beyond it one product serves a block of rows.
 const DIRECT: usize = 512;
@@ -50,21 +49,14 @@ pub(super) fn reach(points: &DMatrix<f64>, count: usize) -> Vec<f64> {
         .chunks_exact(q)
         .map(|a| a.iter().map(|v| v * v).sum())
         .collect();
-    let all = MatRef::from_column_major_slice(points.as_slice(), q, m);
+    let all = points.as_slice();
     let starts: Vec<usize> = (0..m).step_by(BLOCK).collect();
     starts
         .into_par_iter()
         .flat_map_iter(|start| {
             let width = BLOCK.min(m - start);
             let mut products = vec![0.0; width * m];
-            faer::linalg::matmul::matmul(
-                MatMut::from_column_major_slice_mut(&mut products, m, width),
-                Accum::Replace,
-                all.transpose(),
-                all.subcols(start, width),
-                1.0,
-                Par::Seq,
-            );
+            transposed_product(all, &all[start * q..(start + width) * q], q, &mut products);
             let squares = &squares;
             let found: Vec<f64> = products
                 .chunks_exact_mut(m)
@@ -105,6 +97,12 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     }
     let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     0.5 * lower + 0.5 * *upper
+}
+
+/// The law of squared distances by noise: about `size` times the variance per row, chi-squared with `degrees`.
+pub(super) struct NoiseShape {
+    pub(super) size: f64,
+    pub(super) degrees: f64,
 }
 
 /// The metric of a majority: the median over the estimates of each cross product per kept row, so that a distance is
@@ -150,6 +148,19 @@ impl MajorityMetric {
                 inverse,
             })
         })
+    }
+
+    /// How squared distances from the truth vary by noise alone, in this metric or between plain coefficients.
+    pub(super) fn noise_shape(&self, in_this_metric: bool) -> NoiseShape {
+        let q = self.root.nrows() as f64;
+        if in_this_metric {
+            return NoiseShape { size: q, degrees: q };
+        }
+        let size = self.inverse.trace();
+        NoiseShape {
+            size,
+            degrees: (size * size / self.inverse.norm_squared()).clamp(1.0, q),
+        }
     }
 
     /// Columns in coordinates where the metric is the ordinary distance.

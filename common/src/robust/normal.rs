@@ -160,14 +160,7 @@ impl<'a> Rows<'a> {
             out.push(v.iter().sum());
         }
         let mut product = vec![0.0; self.x.ncols()];
-        faer::linalg::matmul::matmul(
-            MatMut::from_column_major_slice_mut(&mut product, self.x.ncols(), 1),
-            Accum::Replace,
-            MatRef::from_column_major_slice(self.x.as_slice(), n, self.x.ncols()).transpose(),
-            MatRef::from_column_major_slice(v, n, 1),
-            1.0,
-            Par::Seq,
-        );
+        transposed_product(self.x.as_slice(), v, n, &mut product);
         out.extend(product);
         out
     }
@@ -198,6 +191,35 @@ impl<'a> Rows<'a> {
         }
         gram
     }
+}
+
+/// `left' right` for column-major `left` (n x k) and `right` (n x m), written column by column.
+pub(super) fn transposed_product(left: &[f64], right: &[f64], n: usize, out: &mut [f64]) {
+    let (k, m) = (left.len() / n.max(1), right.len() / n.max(1));
+    faer::linalg::matmul::matmul(
+        MatMut::from_column_major_slice_mut(out, k, m),
+        Accum::Replace,
+        MatRef::from_column_major_slice(left, n, k).transpose(),
+        MatRef::from_column_major_slice(right, n, m),
+        1.0,
+        Par::Seq,
+    );
+}
+
+/// `Z Z'`.
+pub(super) fn outer_square(z: &DMatrix<f64>) -> DMatrix<f64> {
+    let (q, m) = z.shape();
+    let mut out = DMatrix::zeros(q, q);
+    let view = MatRef::from_column_major_slice(z.as_slice(), q, m);
+    faer::linalg::matmul::matmul(
+        MatMut::from_column_major_slice_mut(out.as_mut_slice(), q, q),
+        Accum::Replace,
+        view,
+        view.transpose(),
+        1.0,
+        Par::Seq,
+    );
+    out
 }
 
 /// Lower triangle of the weighted cross products of `[1 | X | y]` over some rows.

@@ -3,8 +3,9 @@
 //!
 //! The majority of a full window protects itself for ever: newcomers share the places outside it and can never outvote
 //! it. That withstands bursts of lies, and it also means that the source's rule never follows a change of the truth.
-//! With `switch = Some(L)`, L arrivals in a row that lie outside twice the trusted radius and agree among themselves as
-//! tightly become the window. An attacker then needs L colluding arrivals in a row.
+//! With `switch = Some(L)`, L arrivals that agree with each other and lie outside twice the trusted radius, with none
+//! inside it between them, become the window. All L have to agree, not only most: six colluders and one honest arrival
+//! that strayed by chance must not make seven. Garbage between them does no harm to either side.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,14 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::consolidate::{
-    Consensus, ConsolidateError, ConsolidationSettings, Frame, Method, argmin, consolidate_in_order, majority,
+    Consensus, ConsolidateError, ConsolidationSettings, Frame, Method, argmin, consolidate_in_order,
 };
 use super::distance::{between, reach};
 use super::estimate::{Estimate, EstimateError};
+
+/// Arrivals agree when they lie within this many trusted radii of the tightest of them; honest noise alone spreads
+/// seven arrivals of few coefficients over more than two.
+const AGREEMENT: f64 = 3.0;
 
 /// How a stream is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +28,7 @@ use super::estimate::{Estimate, EstimateError};
 pub struct OnlineSettings {
     /// Estimates in the window, at least three.
     pub window: usize,
-    /// Agreeing arrivals in a row that replace the window; at least two. Without it the window never follows a change.
+    /// Agreeing arrivals that replace the window; at least two. Without it the window never follows a change.
     pub switch: Option<usize>,
     /// How the window becomes one set of coefficients.
     pub consolidation: ConsolidationSettings,
@@ -204,27 +209,24 @@ impl Online {
         let trusted = now.radius.max(warm);
         let outside = away > 2.0 * trusted;
         if let Some(switch) = self.settings.switch {
-            if outside {
-                self.run.push(estimate.clone());
-                let excess = self.run.len().saturating_sub(switch);
-                self.run.drain(..excess);
-            } else {
+            if !outside {
                 self.run.clear();
+            } else {
+                self.run.push(estimate.clone());
+                let excess = self.run.len().saturating_sub(2 * switch);
+                self.run.drain(..excess);
             }
-            if self.run.len() == switch {
-                let run = frame.points(&self.run.iter().collect::<Vec<_>>());
-                let radii = reach(&run, majority(switch));
-                if radii[argmin(&radii)] <= 2.0 * trusted {
-                    self.window = std::mem::take(&mut self.run);
-                    let excess = self.window.len().saturating_sub(self.settings.window);
-                    self.window.drain(..excess);
-                    self.switches += 1;
-                    return Ok(Update {
-                        placement: Placement::Switched,
-                        outside,
-                        consensus: self.consensus()?,
-                    });
-                }
+            if let Some(agreeing) = self.agreeing(&frame, switch, AGREEMENT * trusted) {
+                self.window = agreeing;
+                self.run.clear();
+                let excess = self.window.len().saturating_sub(self.settings.window);
+                self.window.drain(..excess);
+                self.switches += 1;
+                return Ok(Update {
+                    placement: Placement::Switched,
+                    outside,
+                    consensus: self.consensus()?,
+                });
             }
         }
         let placement = if self.window.len() < self.settings.window {
@@ -246,6 +248,24 @@ impl Online {
             placement,
             outside,
             consensus: self.consensus()?,
+        })
+    }
+
+    /// The arrivals of the run that lie within `tolerance` of its tightest member, if they are enough for a switch.
+    fn agreeing(&self, frame: &Frame, switch: usize, tolerance: f64) -> Option<Vec<Estimate>> {
+        if self.run.len() < switch {
+            return None;
+        }
+        let points = frame.points(&self.run.iter().collect::<Vec<_>>());
+        let radii = reach(&points, switch);
+        let tightest = argmin(&radii);
+        let centre = points.column(tightest);
+        let agrees = |i: usize| between(points.column(i).as_slice(), centre.as_slice()) <= tolerance;
+        (radii[tightest] <= tolerance).then(|| {
+            (0..self.run.len())
+                .filter(|&i| agrees(i))
+                .map(|i| self.run[i].clone())
+                .collect()
         })
     }
 }

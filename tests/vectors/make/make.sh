@@ -13,3 +13,4 @@ Rscript penalised.R "$work/cases.json" .. "$work/penalised.json"
 rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validation/*.json
 "$python" glm.py "$work/cases.json" "$work/glm.json"
 "$python" penalised.py "$work/cases.json" "$work/penalised.json"
+"$python" robust.py

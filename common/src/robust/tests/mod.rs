@@ -1,6 +1,10 @@
 //! Facts of the methods, on simulated data and on vectors from another implementation.
 
+mod consensus;
+mod fits;
+mod following;
 mod measure;
+mod vectors;
 
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
@@ -87,4 +91,18 @@ fn coverage(n: usize, p: usize, m: usize, share: f64, start: Start, runs: u64) -
         }
     }
     (held as f64 / count as f64, square / count as f64)
+}
+
+/// An estimate without its Gram.
+fn bare(worker: &str, batch: u64, coefficients: &[f64]) -> Estimate {
+    Estimate {
+        worker: worker.to_owned(),
+        batch,
+        coefficients: coefficients.to_vec(),
+        gram: None,
+        nobs: 100,
+        kept: 90,
+        scale: 0.3,
+        cleaned: true,
+    }
 }
