@@ -123,14 +123,15 @@ pub(super) fn score_steps(rows: &Rows<'_>, rule: Rule) -> Result<Vec<f64>, Depen
             *r = if r.abs() <= cut { *r * w } else { 0.0 };
         }
         let share = (tau as f64 / n as f64).clamp(0.5, 1.0);
-        let step = factor.solve(rows.project(&residuals));
-        let mut change = 0.0_f64;
+        let gradient = rows.project(&residuals);
+        let step = factor.solve(gradient.clone());
+        // How far predictions move: in whatever units the columns are.
+        let change: f64 = step.iter().zip(&gradient).map(|(s, g)| s * g).sum();
         for (b, s) in beta.iter_mut().zip(&step) {
             *b += s / share;
-            change = change.max(s.abs());
         }
         // The rounds that follow finish the work; here the neighbourhood is enough.
-        if change <= 1e-4 * beta.iter().fold(0.0_f64, |a, b| a.max(b.abs())) {
+        if change <= (1e-3 * cut).powi(2) * n as f64 {
             break;
         }
     }

@@ -92,9 +92,10 @@ def score_start(z, y, weights, intercept, rule):
         r = y - z @ beta
         tau = count_kept(np.abs(r), n, ceil(n / 2), rule)
         cut = np.sort(np.abs(r))[tau - 1]
-        step = np.linalg.solve(gram, z.T @ np.where(np.abs(r) <= cut, weights * r, 0))
+        gradient = z.T @ np.where(np.abs(r) <= cut, weights * r, 0)
+        step = np.linalg.solve(gram, gradient)
         beta = beta + step / min(max(tau / n, 0.5), 1)
-        if np.max(np.abs(step)) <= 1e-4 * np.max(np.abs(beta)):
+        if step @ gradient <= (1e-3 * cut) ** 2 * n:
             break
     return beta
 

@@ -1,6 +1,6 @@
 //! Properties of single-batch fits.
 
-use proptest::prelude::*;
+use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use rand::seq::SliceRandom;
 
 use super::super::synthetic::{Design, unit_direction};
@@ -344,7 +344,7 @@ fn an_outcome_far_from_zero_and_huge_offsets_keep_their_digits() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(seeded(12))]
 
     #[test]
     fn the_order_of_rows_does_not_matter(seed in 0_u64..1000, share in 0.0..0.4_f64, repeats in 0_usize..40) {

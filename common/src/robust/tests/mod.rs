@@ -7,11 +7,22 @@ mod measure;
 mod vectors;
 
 use nalgebra::{DMatrix, DVector};
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::synthetic::{BatchLaw, Corruption, SyntheticBatch, batch, unit_coefficients};
 use super::*;
+
+/// The same cases on every run.
+fn seeded(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
