@@ -14,6 +14,7 @@ pub mod id;
 pub mod linalg;
 pub mod privacy;
 pub mod report;
+pub mod robust;
 pub mod session;
 pub mod sim;
 pub mod stream;

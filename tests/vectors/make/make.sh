@@ -14,3 +14,4 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 "$python" glm.py "$work/cases.json" "$work/glm.json"
 "$python" penalised.py "$work/cases.json" "$work/penalised.json"
 "$python" methods.py
+"$python" robust.py

@@ -1,0 +1,814 @@
+//! One set of coefficients from many estimates, as long as more than half of them are accurate.
+//!
+//! Every method first finds the pivot, the estimate whose majority of nearest neighbours is tightest, because its
+//! radius tells how far the majority agrees. What a liar claims about itself (its Gram, its counts, its scale) can
+//! shrink its own influence, never grow it: Grams are capped at twice the majority's median, and noise levels are
+//! medians.
+
+use std::str::FromStr;
+
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, StudentsT};
+use thiserror::Error;
+
+use super::batch::kept_share_of_variance;
+use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, median, reach};
+use super::estimate::{Estimate, Estimates};
+use super::normal::{Factor, outer_square, transposed_product};
+
+/// Share of honest estimates that the gate of `refine` lets in.
+const GATE: f64 = 0.999;
+/// A Gram counts for at most this many times the majority's median.
+const CLAIM_CAP: f64 = 2.0;
+/// Chance with which honest estimates alone may look like a broken majority, per tail.
+const FALSE_ALARM: f64 = 1e-4;
+/// Room for the pivot not being the centre, in squared distance.
+const OFF_CENTRE: f64 = 2.0;
+/// Claimed row counts may explain at most this factor in squared distance.
+const COUNT_RANGE: f64 = 25.0;
+
+/// How estimates become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// `pivot`: mean of the majority nearest to the pivot, as in the source. Averages hardly more than half.
+    Pivot,
+    /// `refine`: from the pivot's mean, all estimates that pass a chi-square gate, pooled by their Grams. The default.
+    #[default]
+    Refine,
+    /// `geomed`: geometric median.
+    GeometricMedian,
+    /// `trimmed`: mean of each coordinate without the `discard` smallest and largest; by default a quarter each.
+    Trimmed {
+        /// Estimates discarded at either end.
+        discard: Option<usize>,
+    },
+    /// `cmedian`: median of each coordinate.
+    CoordinateMedian,
+    /// `filter`: weights fall along the direction of largest spread. Best against lies that hide inside the noise.
+    Filter {
+        /// Bad estimates to withstand; by default all but a majority.
+        discard: Option<usize>,
+    },
+    /// `mean`: plain mean, which a single lie moves anywhere.
+    Mean,
+}
+
+impl Method {
+    /// The name on the command line and in studies.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Pivot => "pivot",
+            Method::Refine => "refine",
+            Method::GeometricMedian => "geomed",
+            Method::Trimmed { .. } => "trimmed",
+            Method::CoordinateMedian => "cmedian",
+            Method::Filter { .. } => "filter",
+            Method::Mean => "mean",
+        }
+    }
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = ConsolidateError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Ok(match name {
+            "pivot" => Method::Pivot,
+            "refine" => Method::Refine,
+            "geomed" => Method::GeometricMedian,
+            "trimmed" => Method::Trimmed { discard: None },
+            "cmedian" => Method::CoordinateMedian,
+            "filter" => Method::Filter { discard: None },
+            "mean" => Method::Mean,
+            _ => return Err(ConsolidateError::UnknownMethod(name.to_owned())),
+        })
+    }
+}
+
+/// What a distance between two estimates means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// `Euclidean` for [`Method::Pivot`], as in the source; otherwise `Majority` where every estimate has its Gram.
+    #[default]
+    Automatic,
+    /// Between coefficients as they are: large where columns are small.
+    Euclidean,
+    /// Between predictions: root mean square difference over the majority's rows, in units of the outcome. Correlated
+    /// columns and columns in different units are whitened by it.
+    Majority,
+}
+
+/// What consolidation is asked to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConsolidationSettings {
+    /// How estimates become one.
+    pub method: Method,
+    /// What a distance means.
+    pub metric: Metric,
+}
+
+impl From<Method> for ConsolidationSettings {
+    fn from(method: Method) -> Self {
+        ConsolidationSettings {
+            method,
+            metric: Metric::Automatic,
+        }
+    }
+}
+
+/// How one estimate stands to the consensus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Name of the worker.
+    pub worker: String,
+    /// Number of the batch.
+    pub batch: u64,
+    /// Rows in the batch, as claimed.
+    pub nobs: u64,
+    /// Rows kept, as claimed.
+    pub kept: u64,
+    /// Whether the worker says that the batch could be cleaned.
+    pub cleaned: bool,
+    /// Distance to the consensus in the metric used.
+    pub distance: f64,
+    /// Whether it agrees with the majority (and, for `pivot` and `refine`, entered the consensus).
+    pub trusted: bool,
+}
+
+/// Whether the method's guarantee covers the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A majority agrees.
+    MajorityAgrees,
+    /// Half or more of the estimates disagree with the tightest group: any of several groups may be the honest one.
+    NoMajority,
+    /// Half or more of the workers say that their batch could not be cleaned.
+    MostNotCleaned,
+}
+
+/// The consolidated coefficients, and what was trusted on the way.
+#[derive(Clone, PartialEq)]
+pub struct Consensus {
+    /// `q` coefficients, an intercept first.
+    pub coefficients: DVector<f64>,
+    /// The method that made them.
+    pub method: Method,
+    /// Every estimate, in the order of worker and batch (for a stream, of arrival).
+    pub members: Vec<Member>,
+    /// Position of the pivot among the members.
+    pub pivot: usize,
+    /// Size of a majority, `floor(m / 2) + 1`: the dominating set of the pivot.
+    pub majority: usize,
+    /// Distance from the pivot to the farthest of its dominating set.
+    pub radius: f64,
+    /// Whether the guarantee covers the result.
+    pub verdict: Verdict,
+    /// `q x q` covariance of the coefficients, for `refine` with Grams.
+    pub covariance: Option<DMatrix<f64>>,
+    /// Degrees of freedom of that covariance.
+    pub degrees_of_freedom: f64,
+    /// Spread between the pooled estimates over what their noise explains, for `refine` with at least two Grams. Where it
+    /// is significantly above one, the covariance has been widened by it.
+    pub overdispersion: Option<f64>,
+    /// Positions of the dominating set, nearest first.
+    pub(super) dominating: Vec<usize>,
+}
+
+impl std::fmt::Debug for Consensus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consensus")
+            .field("coefficients", &self.coefficients.len())
+            .field("method", &self.method)
+            .field("members", &self.members.len())
+            .field("trusted", &self.trusted())
+            .field("verdict", &self.verdict)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Consensus {
+    /// Number of trusted estimates.
+    pub fn trusted(&self) -> usize {
+        self.members.iter().filter(|m| m.trusted).count()
+    }
+
+    /// How many bad estimates the pivot withstands: `m - majority`.
+    pub fn withstands(&self) -> usize {
+        self.members.len() - self.majority
+    }
+
+    /// Standard errors of the coefficients, for `refine` with Grams.
+    pub fn std_errors(&self) -> Option<DVector<f64>> {
+        self.covariance.as_ref().map(|c| c.diagonal().map(f64::sqrt))
+    }
+
+    /// Half width of the interval of each coefficient at this level, such as 0.95.
+    pub fn half_widths(&self, level: f64) -> Option<DVector<f64>> {
+        let t = StudentsT::new(0.0, 1.0, self.degrees_of_freedom)
+            .ok()?
+            .inverse_cdf(0.5 + 0.5 * level);
+        self.std_errors().map(|s| s * t)
+    }
+}
+
+/// Why estimates could not be consolidated.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ConsolidateError {
+    /// There is nothing to consolidate.
+    #[error("expected at least one estimate")]
+    Empty,
+    /// Trimming or filtering would leave nothing.
+    #[error("expected to discard fewer than half of {estimates} estimates, got {discard}")]
+    Discard {
+        /// Estimates there are.
+        estimates: usize,
+        /// Estimates to be discarded.
+        discard: usize,
+    },
+    /// The majority metric needs every Gram.
+    #[error("expected the cross products of every estimate for distances between predictions")]
+    MetricNeedsGram,
+    /// Not a name of a method.
+    #[error("expected pivot, refine, geomed, trimmed, cmedian, filter or mean, got {0:?}")]
+    UnknownMethod(String),
+}
+
+/// Consolidates a set of estimates. Their order of arrival does not matter: ties go to the earlier worker and batch.
+///
+/// Memory beyond the estimates is O(q m) and never m x m.
+///
+/// # Errors
+/// When there is no estimate, `discard` is too large, or a metric is asked for that the estimates do not support.
+///
+/// # Reference
+/// Equations (6) to (9) and algorithm 2 for `pivot`; Vardi and Zhang, "The multivariate L1-median", PNAS 2000, for
+/// `geomed`.
+pub fn consolidate(estimates: &Estimates, settings: &ConsolidationSettings) -> Result<Consensus, ConsolidateError> {
+    consolidate_in_order(&estimates.iter().collect::<Vec<_>>(), settings)
+}
+
+/// Estimates as points in coordinates where their metric is the ordinary distance.
+pub(super) struct Frame {
+    metric: Option<MajorityMetric>,
+    noise: Option<NoiseShape>,
+    centre: DVector<f64>,
+}
+
+impl Frame {
+    pub(super) fn new(all: &[&Estimate], settings: &ConsolidationSettings) -> Result<Self, ConsolidateError> {
+        let wants = match settings.metric {
+            Metric::Euclidean => false,
+            Metric::Majority => true,
+            Metric::Automatic => settings.method != Method::Pivot,
+        };
+        let metric = MajorityMetric::new(all);
+        if settings.metric == Metric::Majority && metric.is_none() {
+            return Err(ConsolidateError::MetricNeedsGram);
+        }
+        // Honest estimates are then small numbers, whose distances keep their digits beside any lie.
+        let noise = metric.as_ref().map(|metric| metric.noise_shape(wants));
+        Ok(Frame {
+            metric: metric.filter(|_| wants),
+            noise,
+            centre: coordinate_median(&as_columns(all)),
+        })
+    }
+
+    pub(super) fn points(&self, all: &[&Estimate]) -> DMatrix<f64> {
+        let mut points = as_columns(all);
+        for mut column in points.column_iter_mut() {
+            column -= &self.centre;
+        }
+        match &self.metric {
+            Some(metric) => metric.whiten(&points),
+            None => points,
+        }
+    }
+
+    /// Where these coefficients lie.
+    fn locate(&self, coefficients: &DVector<f64>) -> DVector<f64> {
+        let moved = coefficients - &self.centre;
+        self.metric
+            .as_ref()
+            .map_or_else(|| moved.clone(), |metric| metric.whiten_one(&moved))
+    }
+
+    fn restore(&self, point: &DVector<f64>) -> DVector<f64> {
+        &self.centre
+            + self
+                .metric
+                .as_ref()
+                .map_or_else(|| point.clone(), |metric| metric.restore(point))
+    }
+}
+
+fn as_columns(all: &[&Estimate]) -> DMatrix<f64> {
+    let q = all.first().map_or(0, |e| e.coefficients.len());
+    DMatrix::from_iterator(q, all.len(), all.iter().flat_map(|e| e.coefficients.iter().copied()))
+}
+
+/// Size of a majority.
+pub(super) fn majority(estimates: usize) -> usize {
+    estimates / 2 + 1
+}
+
+/// Position of the smallest value, the first of equals.
+pub(super) fn argmin(values: &[f64]) -> usize {
+    (0..values.len())
+        .min_by(|&a, &b| values[a].total_cmp(&values[b]))
+        .unwrap_or(0)
+}
+
+/// Distances of every column of `points` to one point.
+fn distances_to(points: &DMatrix<f64>, point: &[f64]) -> Vec<f64> {
+    points.column_iter().map(|c| between(c.as_slice(), point)).collect()
+}
+
+/// Positions from nearest to farthest, the earlier of equals first.
+fn by_distance(distances: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..distances.len()).collect();
+    order.sort_by(|&a, &b| distances[a].total_cmp(&distances[b]).then(a.cmp(&b)));
+    order
+}
+
+fn mean_of(points: &DMatrix<f64>, chosen: &[usize]) -> DVector<f64> {
+    let mut sum = DVector::zeros(points.nrows());
+    for &i in chosen {
+        sum += points.column(i);
+    }
+    sum / chosen.len().max(1) as f64
+}
+
+/// As [`consolidate`], in the order given.
+pub(super) fn consolidate_in_order(
+    all: &[&Estimate],
+    settings: &ConsolidationSettings,
+) -> Result<Consensus, ConsolidateError> {
+    let m = all.len();
+    if m == 0 {
+        return Err(ConsolidateError::Empty);
+    }
+    let frame = Frame::new(all, settings)?;
+    let points = frame.points(all);
+    let majority = majority(m);
+    let radii = reach(&points, majority);
+    let pivot = argmin(&radii);
+    let from_pivot = distances_to(&points, points.column(pivot).as_slice());
+    let mut dominating = by_distance(&from_pivot);
+    dominating.truncate(majority);
+    let centre = mean_of(&points, &dominating);
+
+    let mut pooled = None;
+    let point = match settings.method {
+        Method::Pivot => centre,
+        Method::Mean => points.column_mean(),
+        Method::GeometricMedian => geometric_median(&points),
+        Method::CoordinateMedian | Method::Trimmed { .. } => {
+            let discard = match settings.method {
+                Method::Trimmed { discard } => discard.unwrap_or(m / 4),
+                _ => (m - 1) / 2,
+            };
+            // These two work on the coefficients as they are: another basis would make another method.
+            let plain = as_columns(all);
+            frame.locate(&trimmed_mean(&plain, discard)?)
+        }
+        Method::Filter { discard } => spectral_filter(&points, discard.unwrap_or((m - 1) / 2))?,
+        Method::Refine => {
+            let found = refine(all, &frame, &points, &centre, majority);
+            let point = found.point.clone();
+            pooled = Some(found);
+            point
+        }
+    };
+
+    let agreement = Agreement::judge(all, &frame, &points, &from_pivot, majority);
+    let distances = distances_to(&points, point.as_slice());
+    let entered: Vec<bool> = match (&pooled, settings.method) {
+        (Some(pooled), _) => pooled.gate.clone(),
+        (None, Method::Pivot) => {
+            let mut entered = vec![false; m];
+            dominating.iter().for_each(|&i| entered[i] = true);
+            entered
+        }
+        (None, _) => {
+            let gate = plain_gate(&distances, majority, points.nrows());
+            distances.iter().map(|d| *d <= gate).collect()
+        }
+    };
+    let not_cleaned = all.iter().filter(|e| !e.cleaned).count();
+    let members = all
+        .iter()
+        .enumerate()
+        .map(|(i, e)| Member {
+            worker: e.worker.clone(),
+            batch: e.batch,
+            nobs: e.nobs,
+            kept: e.kept,
+            cleaned: e.cleaned,
+            distance: distances[i],
+            trusted: entered[i] && (agreement.majority || agreement.with_core[i]),
+        })
+        .collect();
+    let verdict = if !agreement.majority {
+        Verdict::NoMajority
+    } else if 2 * not_cleaned >= m {
+        Verdict::MostNotCleaned
+    } else {
+        Verdict::MajorityAgrees
+    };
+    let coefficients = pooled
+        .as_ref()
+        .map_or_else(|| frame.restore(&point), |pooled| pooled.coefficients.clone());
+    Ok(Consensus {
+        coefficients,
+        method: settings.method,
+        members,
+        pivot,
+        majority,
+        radius: radii[pivot],
+        verdict,
+        overdispersion: pooled.as_ref().and_then(|p| p.overdispersion),
+        degrees_of_freedom: pooled.as_ref().map_or(0.0, |p| p.degrees_of_freedom),
+        covariance: pooled.and_then(|p| p.covariance),
+        dominating,
+    })
+}
+
+fn chi_squared(degrees: f64, share: f64) -> f64 {
+    // A positive number of degrees of freedom is always accepted.
+    ChiSquared::new(degrees.max(1.0)).map_or(degrees, |law| law.inverse_cdf(share))
+}
+
+/// Distance within which honest estimates lie when the majority's median distance is honest.
+fn plain_gate(distances: &[f64], majority: usize, q: usize) -> f64 {
+    let mut sorted = distances.to_vec();
+    let middle = *sorted.select_nth_unstable_by(majority - 1, f64::total_cmp).1;
+    middle * (chi_squared(q as f64, GATE) / chi_squared(q as f64, 0.5)).sqrt()
+}
+
+/// Whether the tightest quarter around the pivot is part of a majority, or a group of its own.
+struct Agreement {
+    majority: bool,
+    with_core: Vec<bool>,
+}
+
+impl Agreement {
+    /// Squared distances from the pivot of honest estimates follow one law, so that the distance to the majority's last
+    /// member is tied to the distance to the last of the nearest quarter by quantiles of order statistics. Where it is
+    /// farther, the majority does not exist. A quarter of copies that are closer to each other than the majority's noise
+    /// allows counts as being as far apart as that noise, so that copying cannot raise the alarm.
+    fn judge(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, from_pivot: &[f64], majority: usize) -> Self {
+        let m = all.len();
+        let core = (m / 4 + 1).max(2);
+        if core >= majority {
+            return Agreement::of_few(all, frame, from_pivot, majority);
+        }
+        let order = by_distance(from_pivot);
+        let degrees = match &frame.noise {
+            Some(shape) => shape.degrees,
+            None => effective_columns(points, &order[..core.min(200)]),
+        };
+        let mut kept: Vec<f64> = all.iter().map(|e| e.kept as f64).collect();
+        let typical = median(&mut kept);
+        let share = |e: &Estimate| (typical / e.kept as f64).clamp(1.0 / COUNT_RANGE, COUNT_RANGE);
+        let own = share(all[order[0]]);
+        let squares: Vec<f64> = all
+            .iter()
+            .zip(from_pivot)
+            .map(|(e, d)| 2.0 * d * d / (own + share(e)))
+            .collect();
+        let mut sorted = squares.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        // Order statistics of the m - 1 others; the pivot itself is the first of the sorted list.
+        let tail = |rank: usize, at: f64| {
+            let (a, b) = ((rank - 1) as f64, (m - rank + 1) as f64);
+            Beta::new(a, b).map_or(0.5, |law| law.inverse_cdf(at))
+        };
+        let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
+            / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
+        let limit = factor * sorted[core - 1].max(noise_floor(all, frame)).max(rounding_floor(frame));
+        Agreement {
+            majority: sorted[majority - 1] <= limit,
+            with_core: squares.iter().map(|d| *d <= limit).collect(),
+        }
+    }
+
+    /// Two or three estimates have no quarter to compare with: there the claimed noise must explain the distance to the
+    /// majority's last member, with room for a fivefold standard error.
+    fn of_few(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usize) -> Self {
+        let order = by_distance(from_pivot);
+        let noise = frame.noise.as_ref().map(|shape| {
+            let worst = order[..majority]
+                .iter()
+                .map(|&i| variance_per_row(all[i]))
+                .fold(0.0, f64::max);
+            let quantile = chi_squared(shape.degrees, 1.0 - FALSE_ALARM) / shape.degrees;
+            2.0 * 25.0 * worst * shape.size * quantile
+        });
+        let limit = noise.map_or(f64::INFINITY, |noise| noise.max(rounding_floor(frame)));
+        let with_core: Vec<bool> = from_pivot.iter().map(|d| d * d <= limit).collect();
+        Agreement {
+            majority: from_pivot[order[majority - 1]].powi(2) <= limit,
+            with_core,
+        }
+    }
+}
+
+/// Variance of one whitened coefficient that an estimate claims: `scale^2` over its kept rows, rejection included.
+fn variance_per_row(e: &Estimate) -> f64 {
+    e.scale * e.scale / kept_share_of_variance() / e.kept as f64
+}
+
+/// Squared distance that noise alone puts between an estimate and the truth, by the median claim.
+fn noise_floor(all: &[&Estimate], frame: &Frame) -> f64 {
+    frame.noise.as_ref().map_or(0.0, |shape| {
+        let mut claims: Vec<f64> = all.iter().map(|e| variance_per_row(e)).collect();
+        shape.size * median(&mut claims)
+    })
+}
+
+/// Squared distance below which estimates differ by rounding.
+fn rounding_floor(frame: &Frame) -> f64 {
+    let size = frame
+        .metric
+        .as_ref()
+        .map_or(frame.centre.norm(), |metric| metric.whiten_one(&frame.centre).norm());
+    // Fits without noise agree to about the digits that their Grams keep.
+    (1e-9 * size).powi(2)
+}
+
+/// How many coordinates carry the spread of a few points: `(tr S)^2 / tr S^2`.
+fn effective_columns(points: &DMatrix<f64>, chosen: &[usize]) -> f64 {
+    let centre = mean_of(points, chosen);
+    let spread = DMatrix::from_fn(points.nrows(), chosen.len(), |j, k| points[(j, chosen[k])] - centre[j]);
+    let small = if spread.nrows() < spread.ncols() {
+        &spread * spread.transpose()
+    } else {
+        spread.transpose() * &spread
+    };
+    let square = small.norm_squared();
+    if square > 0.0 {
+        (small.trace().powi(2) / square).clamp(1.0, points.nrows() as f64)
+    } else {
+        1.0
+    }
+}
+
+/// What `refine` found.
+struct Refined {
+    point: DVector<f64>,
+    coefficients: DVector<f64>,
+    gate: Vec<bool>,
+    covariance: Option<DMatrix<f64>>,
+    degrees_of_freedom: f64,
+    overdispersion: Option<f64>,
+}
+
+/// One re-weighting from the pivot's mean: everything that passes the gate, pooled by Grams of bounded size. A worker's
+/// own Gram stands in its test and in its weight, so that a small claimed precision widens the gate but shrinks the
+/// pull. The noise level is the majority's, never a worker's claim.
+fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVector<f64>, majority: usize) -> Refined {
+    let (q, m) = points.shape();
+    let start = frame.restore(centre);
+    let distances = distances_to(points, centre.as_slice());
+    let with_gram: Option<Vec<_>> = all.iter().map(|e| e.gram.as_ref()).collect();
+    let Some(grams) = with_gram else {
+        let gate = plain_gate(&distances, majority, q);
+        let gate: Vec<bool> = distances.iter().map(|d| *d <= gate).collect();
+        let point = mean_of(points, &(0..m).filter(|&i| gate[i]).collect::<Vec<_>>());
+        return Refined {
+            coefficients: frame.restore(&point),
+            point,
+            gate,
+            covariance: None,
+            degrees_of_freedom: 0.0,
+            overdispersion: None,
+        };
+    };
+    let claims: Vec<f64> = grams
+        .iter()
+        .map(|g| match &frame.metric {
+            Some(metric) => metric.claim(g),
+            None => (0..q).map(|j| g.at(j, j)).sum(),
+        })
+        .collect();
+    let near = &by_distance(&distances)[..majority];
+    let cap = CLAIM_CAP * median(&mut near.iter().map(|&i| claims[i]).collect::<Vec<_>>());
+    let shares: Vec<f64> = claims.iter().map(|c| (cap / c).min(1.0)).collect();
+    let apart = |i: usize, from: &DVector<f64>| -> (Vec<f64>, Vec<f64>) {
+        let d: Vec<f64> = all[i]
+            .coefficients
+            .iter()
+            .zip(from.iter())
+            .map(|(b, z)| b - z)
+            .collect();
+        let g = grams[i].times(&d);
+        (d, g)
+    };
+    let form = |i: usize, from: &DVector<f64>| -> f64 {
+        let (d, g) = apart(i, from);
+        let square = shares[i] * d.iter().zip(&g).map(|(d, g)| d * g).sum::<f64>();
+        if square.is_nan() { f64::INFINITY } else { square }
+    };
+    let tests: Vec<f64> = (0..m).map(|i| form(i, &start)).collect();
+    let middle = *tests.clone().select_nth_unstable_by(majority - 1, f64::total_cmp).1;
+    let limit = middle * chi_squared(q as f64, GATE) / chi_squared(q as f64, 0.5);
+    let gate: Vec<bool> = tests.iter().map(|t| *t <= limit && t.is_finite()).collect();
+
+    let size = q * (q + 1) / 2;
+    let (mut sum, mut squared, mut pull) = (vec![0.0; size], vec![0.0; size], vec![0.0; q]);
+    for i in (0..m).filter(|&i| gate[i]) {
+        let share = shares[i];
+        for ((s, t), g) in sum.iter_mut().zip(&mut squared).zip(grams[i].packed()) {
+            *s += share * g;
+            *t += share * share * g;
+        }
+        // Only the correction to the start is solved for: it stays small and keeps the digits.
+        pull.iter_mut()
+            .zip(apart(i, &start).1)
+            .for_each(|(p, g)| *p += share * g);
+    }
+    let at = |packed: &[f64], i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
+    let Ok(factor) = Factor::new(q, |i, j| at(&sum, i, j)) else {
+        // Positive definite Grams add up to one; only rounding at extreme scales ends here.
+        return Refined {
+            point: centre.clone(),
+            coefficients: start,
+            gate,
+            covariance: None,
+            degrees_of_freedom: 0.0,
+            overdispersion: None,
+        };
+    };
+    let coefficients = &start + DVector::from_vec(factor.solve(pull));
+    let pooled: Vec<usize> = (0..m).filter(|&i| gate[i]).collect();
+
+    let mut levels: Vec<f64> = pooled
+        .iter()
+        .map(|&i| all[i].scale.powi(2) / kept_share_of_variance())
+        .collect();
+    let level = median(&mut levels);
+    let weight: f64 = pooled.iter().map(|&i| shares[i]).sum();
+    let spread: f64 = pooled.iter().map(|&i| form(i, &coefficients)).sum();
+    let degrees = q as f64 * (pooled.len() as f64 - 1.0);
+    let overdispersion =
+        (pooled.len() > 1 && level > 0.0 && weight > 1.0).then(|| spread / (level * q as f64 * (weight - 1.0)));
+    // Only what chance does not explain widens: taking the larger of the two always would make intervals too wide.
+    let widen = overdispersion
+        .filter(|ratio| ratio * degrees > chi_squared(degrees, GATE))
+        .unwrap_or(1.0);
+    let inverse = {
+        let mut inverse = DMatrix::zeros(q, q);
+        for j in 0..q {
+            let mut unit = vec![0.0; q];
+            unit[j] = 1.0;
+            inverse.set_column(j, &DVector::from_vec(factor.solve(unit)));
+        }
+        inverse
+    };
+    let middle = DMatrix::from_fn(q, q, |i, j| at(&squared, i, j));
+    let covariance = (&inverse * middle * inverse.transpose()) * (level * widen);
+    let rows: f64 = pooled.iter().map(|&i| all[i].kept as f64).sum();
+    Refined {
+        point: frame.locate(&coefficients),
+        coefficients,
+        gate,
+        covariance: Some(covariance),
+        degrees_of_freedom: if widen > 1.0 {
+            degrees
+        } else {
+            (rows - q as f64).max(1.0)
+        },
+        overdispersion,
+    }
+}
+
+/// Weiszfeld's iteration with the step of Vardi and Zhang where the point falls on an estimate.
+fn geometric_median(points: &DMatrix<f64>) -> DVector<f64> {
+    let mut z = coordinate_median(points);
+    let mut scale = distances_to(points, z.as_slice());
+    let scale = median(&mut scale);
+    for _ in 0..1000 {
+        let distances = distances_to(points, z.as_slice());
+        let touching = distances.iter().filter(|d| **d <= 1e-14 * scale).count();
+        let (mut pull, mut total) = (DVector::zeros(z.len()), 0.0);
+        for (column, d) in points.column_iter().zip(&distances) {
+            if *d > 1e-14 * scale {
+                pull += (column - &z) / *d;
+                total += d.recip();
+            }
+        }
+        let strength = pull.norm();
+        if total == 0.0 || strength <= touching as f64 {
+            return z;
+        }
+        let step = pull * ((1.0 - touching as f64 / strength) / total);
+        z += &step;
+        if step.norm() <= 1e-12 * scale {
+            return z;
+        }
+    }
+    z
+}
+
+fn trimmed_mean(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>, ConsolidateError> {
+    let m = points.ncols();
+    if 2 * discard >= m {
+        return Err(ConsolidateError::Discard { estimates: m, discard });
+    }
+    let mut copy = vec![0.0; m];
+    Ok(DVector::from_fn(points.nrows(), |j, _| {
+        copy.iter_mut().zip(points.row(j).iter()).for_each(|(c, v)| *c = *v);
+        copy.sort_unstable_by(f64::total_cmp);
+        copy[discard..m - discard].iter().sum::<f64>() / (m - 2 * discard) as f64
+    }))
+}
+
+/// Down-weights along the direction of largest spread until the total weight is that of the surely good estimates, and
+/// keeps the mean whose largest spread was smallest. The largest score is taken over estimates that still have weight:
+/// with dead ones it might never end.
+fn spectral_filter(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>, ConsolidateError> {
+    let (q, m) = points.shape();
+    if 2 * discard >= m {
+        return Err(ConsolidateError::Discard { estimates: m, discard });
+    }
+    let mut weights = vec![1.0; m];
+    let mut best = (f64::INFINITY, coordinate_median(points));
+    let mut scaled = points.clone();
+    // Thousands of estimates would take thousands of decompositions; each direction then serves several rounds.
+    let repeats = m.div_ceil(500) as i32;
+    loop {
+        let total: f64 = weights.iter().sum();
+        if total <= (m - 2 * discard) as f64 && best.0.is_finite() {
+            return Ok(best.1);
+        }
+        let mut mean = DVector::zeros(q);
+        for (column, w) in points.column_iter().zip(&weights) {
+            mean.axpy(w / total, &column, 1.0);
+        }
+        for (k, mut column) in scaled.column_iter_mut().enumerate() {
+            column.copy_from(&points.column(k));
+            column -= &mean;
+            column *= (weights[k] / total).sqrt();
+        }
+        let (value, direction) = largest_spread(&scaled);
+        if value < best.0 {
+            best = (value, mean.clone());
+        }
+        let scores: Vec<f64> = points
+            .column_iter()
+            .zip(&weights)
+            .map(|(c, w)| {
+                if *w > 0.0 {
+                    (c - &mean).dot(&direction).powi(2)
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        let largest = scores.iter().copied().fold(0.0, f64::max);
+        // Nothing is left to tell apart, or the numbers are too large to be told apart.
+        if !(largest > f64::MIN_POSITIVE && largest.is_finite()) || total <= 0.0 {
+            return Ok(best.1);
+        }
+        for (w, s) in weights.iter_mut().zip(&scores) {
+            *w *= (1.0 - s / largest).max(0.0).powi(repeats);
+        }
+    }
+}
+
+/// Largest eigenvalue of `Z Z'` and its eigenvector, by the smaller of the two products.
+fn largest_spread(z: &DMatrix<f64>) -> (f64, DVector<f64>) {
+    let (q, m) = z.shape();
+    let wide = m > q;
+    let size = q.min(m);
+    let product = if wide {
+        outer_square(z)
+    } else {
+        let mut product = DMatrix::zeros(m, m);
+        transposed_product(z.as_slice(), z.as_slice(), q, product.as_mut_slice());
+        product
+    };
+    let eigen = product.symmetric_eigen();
+    let top = (0..size)
+        .max_by(|&a, &b| eigen.eigenvalues[a].total_cmp(&eigen.eigenvalues[b]))
+        .unwrap_or(0);
+    let vector = eigen.eigenvectors.column(top).into_owned();
+    let direction = if wide { vector } else { z * vector };
+    let length = direction.norm();
+    (
+        eigen.eigenvalues[top],
+        if length > 0.0 { direction / length } else { direction },
+    )
+}
