@@ -258,14 +258,7 @@ fn a_boast_inside_the_noise_counts_for_two_at_most() {
         all[0].coefficients = close.iter().copied().collect();
         plain += (of(&all, "refine").coefficients - &close).norm();
         all[0].gram = Some(Gram::from_packed(
-            all[0]
-                .gram
-                .as_ref()
-                .unwrap()
-                .packed()
-                .iter()
-                .map(|g| g * 8.0)
-                .collect(),
+            all[0].gram.as_ref().unwrap().packed().iter().map(|g| g * 8.0).collect(),
         ));
         boast += (of(&all, "refine").coefficients - &close).norm();
     }
