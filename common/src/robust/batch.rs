@@ -1,6 +1,6 @@
 //! One mini-batch: regression by heuristic hard thresholding, which needs no guess of the share of corrupted rows.
 //!
-//! Least squares on the kept rows alternates with [`rows_to_keep`](super::threshold::rows_to_keep) on the residuals,
+//! Least squares on the kept rows alternates with `rows_to_keep` on the residuals,
 //! until the kept rows repeat. The fit is a fixed point: the coefficients are exactly least squares on the rows kept,
 //! and those are exactly the rows whose residuals the rule accepts (should the rounds return to rows that they had left,
 //! the rule may from then on no longer accept more rows than the round before).

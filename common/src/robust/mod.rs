@@ -1,7 +1,7 @@
 //! Robust regression over many mini-batches, some of which are corrupted and some of which come from sites that lie.
 //!
 //! Data flows through the files in this order: [`batch`] fits one mini-batch where its rows lie, [`estimate`] is the
-//! small table that leaves, [`consolidate`] finds the coefficients that a majority of estimates stand behind, and
+//! small table that leaves, [`mod@consolidate`] finds the coefficients that a majority of estimates stand behind, and
 //! [`online`] does so again after each arrival. [`synthetic`] and [`baselines`] hold the simulated data and the other
 //! methods that the published comparison needs.
 //!

@@ -355,6 +355,7 @@ impl Cross {
     }
 
     /// Sum of squares of the outcome.
+    #[cfg(test)]
     pub(super) fn outcome_square(&self) -> f64 {
         self.moments[(self.width(), self.width())]
     }

@@ -593,10 +593,7 @@ fn infinities_and_nans_are_refused_wherever_they_hide() {
         for (field, what) in scalars {
             let mut partial = predictions();
             *field(&mut partial) = Some(bad);
-            assert_eq!(
-                fault([begin(0, 0, start::Body::Partial(partial.clone()))]),
-                not_finite(what, 4)
-            );
+            assert_eq!(fault([begin(0, 0, start::Body::Partial(partial))]), not_finite(what, 4));
             *field(&mut partial) = None;
             says(&fault([begin(0, 0, start::Body::Partial(partial))]), "is missing");
         }

@@ -2,6 +2,8 @@
 
 // Test code may unwrap: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+// Tables of a setter and a name read better in place than behind an alias.
+#![allow(clippy::type_complexity)]
 
 mod coordinator;
 mod frames;
