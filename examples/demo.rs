@@ -69,17 +69,11 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Failure {
-        Failure {
-            exit,
-            error: error.into(),
-        }
+        Failure { exit, error: error.into() }
     }
 
     pub(crate) fn usage(sentence: impl std::fmt::Display) -> Failure {
-        Failure {
-            exit: Exit::Usage,
-            error: anyhow::anyhow!("{sentence}"),
-        }
+        Failure { exit: Exit::Usage, error: anyhow::anyhow!("{sentence}") }
     }
 }
 

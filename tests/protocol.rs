@@ -45,10 +45,7 @@ impl Simulated {
             })
             .collect();
         let names: Vec<String> = (0..p).map(|j| format!("x{j}")).chain(["y".to_string()]).collect();
-        let columns: Vec<&[f64]> = (0..p)
-            .map(|j| &x.as_slice()[j * n..(j + 1) * n])
-            .chain([y.as_slice()])
-            .collect();
+        let columns: Vec<&[f64]> = (0..p).map(|j| &x.as_slice()[j * n..(j + 1) * n]).chain([y.as_slice()]).collect();
         let of = |range: std::ops::Range<usize>| {
             let keep: Vec<usize> = range.chain([p]).collect();
             let names: Vec<String> = keep.iter().map(|j| names[*j].clone()).collect();
@@ -66,11 +63,7 @@ impl Simulated {
             weights: None,
             intercept: true,
         };
-        Simulated {
-            study: study(&case, ""),
-            alice: of(0..split.0),
-            bob: of(split.0..p),
-        }
+        Simulated { study: study(&case, ""), alice: of(0..split.0), bob: of(split.0..p) }
     }
 
     fn run(self) -> [VerticalFit; 2] {
@@ -82,10 +75,7 @@ impl Simulated {
 }
 
 fn autoregressive(p: usize, correlation: f64) -> DMatrix<f64> {
-    DMatrix::from_fn(p, p, |i, j| correlation.powi((i as i32 - j as i32).abs()))
-        .cholesky()
-        .unwrap()
-        .l()
+    DMatrix::from_fn(p, p, |i, j| correlation.powi((i as i32 - j as i32).abs())).cholesky().unwrap().l()
 }
 
 /// `cov2cor(A A')` for a square Gaussian `A`, as a root.
@@ -129,45 +119,27 @@ fn blocks_with_a_random_correlation_take_about_as_many_rounds_as_columns() {
 }
 
 fn diabetes() -> Case {
-    vectors::all::<Glm>("glm")
-        .into_iter()
-        .map(|glm| glm.case)
-        .find(|case| case.name == "gaussian_diabetes")
-        .unwrap()
+    vectors::all::<Glm>("glm").into_iter().map(|glm| glm.case).find(|case| case.name == "gaussian_diabetes").unwrap()
 }
 
 fn admissions() -> Case {
-    vectors::all::<Glm>("glm")
-        .into_iter()
-        .map(|glm| glm.case)
-        .find(|case| case.name == "binomial_admissions")
-        .unwrap()
+    vectors::all::<Glm>("glm").into_iter().map(|glm| glm.case).find(|case| case.name == "binomial_admissions").unwrap()
 }
 
 fn bits(fit: &VerticalFit) -> Vec<Option<u64>> {
-    fit.coefficients
-        .iter()
-        .flat_map(|row| [row.estimate, row.std_error])
-        .map(|value| value.map(f64::to_bits))
-        .collect()
+    fit.coefficients.iter().flat_map(|row| [row.estimate, row.std_error]).map(|value| value.map(f64::to_bits)).collect()
 }
 
 #[test]
 fn small_cases_take_exactly_these_messages() {
     let mut kinds: Vec<&'static str> = Vec::new();
     let mut values = 0;
-    let ended = run_with(
-        &study(&diabetes(), ""),
-        &diabetes().file(),
-        Faults::NONE,
-        Policy::default(),
-        |_, message| {
-            kinds.push(message.body.kind());
-            if let Body::Partial(partial) = &message.body {
-                values += partial.values.len();
-            }
-        },
-    );
+    let ended = run_with(&study(&diabetes(), ""), &diabetes().file(), Faults::NONE, Policy::default(), |_, message| {
+        kinds.push(message.body.kind());
+        if let Body::Partial(partial) = &message.body {
+            values += partial.values.len();
+        }
+    });
     let sent = ended.sent;
     let [alice, bob] = fitted(ended);
     let partials = kinds.iter().filter(|kind| **kind == "partial predictions").count();
@@ -226,24 +198,15 @@ fn an_outcome_that_alice_alone_holds_gives_the_same_fit() {
 
 #[test]
 fn either_party_may_send_the_basis_and_either_may_dial() {
-    for case in vectors::all::<Glm>("glm")
-        .iter()
-        .map(|glm| &glm.case)
-        .filter(|case| !case.is("fewer_rows_than_columns"))
+    for case in
+        vectors::all::<Glm>("glm").iter().map(|glm| &glm.case).filter(|case| !case.is("fewer_rows_than_columns"))
     {
         let from_alice = fitted(run(&study(case, ""), &case.file(), Faults::NONE));
         let from_bob = Arc::new(study(case, "[inference]\nsender = \"bob\"\n"));
         let open = |role: Role| {
             let frame = frame(&from_bob, role, &case.file());
             let prepared = Prepared::new(Arc::clone(&from_bob), role, Policy::default(), frame).unwrap();
-            VerticalSession::new(
-                prepared,
-                Opening {
-                    first: role == Role::Bob,
-                    run: RunId([7; 16]),
-                    seed: [3; 32],
-                },
-            )
+            VerticalSession::new(prepared, Opening { first: role == Role::Bob, run: RunId([7; 16]), seed: [3; 32] })
         };
         let ended = pair::run(&mut open(Role::Bob), &mut open(Role::Alice), Faults::NONE, |_, _| {});
         let [bob, alice] = fitted(ended);
@@ -266,31 +229,12 @@ fn studies_that_differ_end_before_any_data_are_touched_and_name_the_keys() {
     let case = diabetes();
     let ours = Arc::new(study(&case, ""));
     let theirs = Arc::new(study(&case, "[fit]\ntol = 1e-6\n"));
-    let mut alice = session(
-        &ours,
-        Role::Alice,
-        Policy::default(),
-        frame(&ours, Role::Alice, &case.file()),
-    )
-    .unwrap();
-    let mut bob = session(
-        &theirs,
-        Role::Bob,
-        Policy::default(),
-        frame(&theirs, Role::Bob, &case.file()),
-    )
-    .unwrap();
-    let Ok(Turn::Send(hello)) = alice.start() else {
-        panic!("alice speaks first")
-    };
+    let mut alice = session(&ours, Role::Alice, Policy::default(), frame(&ours, Role::Alice, &case.file())).unwrap();
+    let mut bob = session(&theirs, Role::Bob, Policy::default(), frame(&theirs, Role::Bob, &case.file())).unwrap();
+    let Ok(Turn::Send(hello)) = alice.start() else { panic!("alice speaks first") };
     assert!(matches!(hello.value().body, Body::Hello(_)));
     let abort = bob.receive(hello.into()).unwrap_err();
-    assert_eq!(
-        abort,
-        Abort::Study {
-            keys: vec!["fit.tol".to_string()]
-        }
-    );
+    assert_eq!(abort, Abort::Study { keys: vec!["fit.tol".to_string()] });
     assert_eq!(abort.exit(), Exit::Refused);
 }
 
@@ -302,9 +246,7 @@ fn tampered(more: &str, mut tamper: impl FnMut(&mut Message)) -> Abort {
     let (mut alice, mut bob) = (open(Role::Alice), open(Role::Bob));
     let mut turn = alice.start();
     loop {
-        let Ok(Turn::Send(sent)) = turn else {
-            panic!("alice ended without an abort")
-        };
+        let Ok(Turn::Send(sent)) = turn else { panic!("alice ended without an abort") };
         let answer = match bob.receive(sent.into()) {
             Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => answer,
             Ok(_) => panic!("bob ended without an abort"),
@@ -333,39 +275,16 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
         other => panic!("{other}"),
     };
     let too_many = fault(tampered("", partial(|partial| partial.values.push(0.0))));
-    assert_eq!(
-        too_many,
-        PeerFault::Length {
-            what: "partial predictions",
-            came: 443,
-            expected: 442
-        }
-    );
+    assert_eq!(too_many, PeerFault::Length { what: "partial predictions", came: 443, expected: 442 });
     let too_few = fault(tampered("", partial(|partial| partial.values.truncate(1))));
-    assert_eq!(
-        too_few,
-        PeerFault::Length {
-            what: "partial predictions",
-            came: 1,
-            expected: 442
-        }
-    );
+    assert_eq!(too_few, PeerFault::Length { what: "partial predictions", came: 1, expected: 442 });
     for bad in [f64::NAN, f64::INFINITY, 1e300] {
         let refused = fault(tampered("", move |message| {
             if let Body::Partial(partial) = &mut message.body {
                 partial.values[3] = bad;
             }
         }));
-        assert!(
-            matches!(
-                refused,
-                PeerFault::Value {
-                    what: "partial predictions",
-                    ..
-                }
-            ),
-            "{refused}"
-        );
+        assert!(matches!(refused, PeerFault::Value { what: "partial predictions", .. }), "{refused}");
     }
     let round = fault(tampered("", partial(|partial| partial.round += 1)));
     assert_eq!(round, PeerFault::Round { came: 2, expected: 1 });
@@ -380,28 +299,13 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
             message.body = Body::Go;
         }
     }));
-    assert_eq!(
-        kind,
-        PeerFault::Kind {
-            came: "a go-ahead",
-            expected: "a proof of rows"
-        }
-    );
+    assert_eq!(kind, PeerFault::Kind { came: "a go-ahead", expected: "a proof of rows" });
     let table = fault(tampered("", |message| {
         if let Body::Table(table) = &mut message.body {
             table.score.pop();
         }
     }));
-    assert!(
-        matches!(
-            table,
-            PeerFault::Length {
-                what: "a projection table",
-                ..
-            }
-        ),
-        "{table}"
-    );
+    assert!(matches!(table, PeerFault::Length { what: "a projection table", .. }), "{table}");
     let basis = fault(tampered("[inference]\nsender = \"bob\"\n", |message| {
         if let Body::Basis(basis) = &mut message.body {
             basis.values[0] = 17.0;
@@ -416,29 +320,17 @@ fn a_repeat_with_other_content_is_refused_and_an_honest_one_gets_the_same_bytes(
     let study = Arc::new(study(&case, ""));
     let open = |role| session(&study, role, Policy::default(), frame(&study, role, &case.file())).unwrap();
     let (mut alice, mut bob) = (open(Role::Alice), open(Role::Bob));
-    let Ok(Turn::Send(first)) = alice.start() else {
-        panic!("alice speaks first")
-    };
+    let Ok(Turn::Send(first)) = alice.start() else { panic!("alice speaks first") };
     let first: Message = first.into();
-    let Ok(Turn::Send(answer)) = bob.receive(first.clone()) else {
-        panic!("bob answers")
-    };
-    let Ok(Turn::Send(again)) = bob.receive(first.clone()) else {
-        panic!("bob answers again")
-    };
+    let Ok(Turn::Send(answer)) = bob.receive(first.clone()) else { panic!("bob answers") };
+    let Ok(Turn::Send(again)) = bob.receive(first.clone()) else { panic!("bob answers again") };
     assert!(answer == again);
     let mut changed = first;
     if let Body::Hello(hello) = &mut changed.body {
         hello.keys.pop();
     }
     let abort = bob.receive(changed).unwrap_err();
-    assert_eq!(
-        abort,
-        Abort::Peer {
-            peer: Role::Alice,
-            fault: PeerFault::Changed { sequence: 0 }
-        }
-    );
+    assert_eq!(abort, Abort::Peer { peer: Role::Alice, fault: PeerFault::Changed { sequence: 0 } });
 }
 
 #[test]
@@ -469,13 +361,8 @@ fn rows_and_shared_columns_that_differ_end_the_run_before_anything_leaves() {
         (other_id, "different ids"),
         (other_outcome, "the outcome `progression` differs"),
     ] {
-        let mut alice = session(
-            &study,
-            Role::Alice,
-            Policy::default(),
-            frame(&study, Role::Alice, &case.file()),
-        )
-        .unwrap();
+        let mut alice =
+            session(&study, Role::Alice, Policy::default(), frame(&study, Role::Alice, &case.file())).unwrap();
         let mut bob = session(&study, Role::Bob, Policy::default(), frame(&study, Role::Bob, &file)).unwrap();
         let mut predictions = 0;
         let ended = pair::run(&mut alice, &mut bob, Faults::NONE, |_, message: &Message| {
@@ -504,20 +391,8 @@ fn row_order_does_not_matter_where_there_are_ids() {
     std::fs::write(&file, format!("{header}\n{}\n", shuffled.join("\n"))).unwrap();
     let study = Arc::new(study(&case, "[rows]\nid = \"id\"\n"));
     let straight = fitted(run(&study, &case.file(), Faults::NONE));
-    let mut alice = session(
-        &study,
-        Role::Alice,
-        Policy::default(),
-        frame(&study, Role::Alice, &file),
-    )
-    .unwrap();
-    let mut bob = session(
-        &study,
-        Role::Bob,
-        Policy::default(),
-        frame(&study, Role::Bob, &case.file()),
-    )
-    .unwrap();
+    let mut alice = session(&study, Role::Alice, Policy::default(), frame(&study, Role::Alice, &file)).unwrap();
+    let mut bob = session(&study, Role::Bob, Policy::default(), frame(&study, Role::Bob, &case.file())).unwrap();
     let mixed = fitted(pair::run(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}));
     assert_eq!(bits(&straight[0]), bits(&mixed[0]));
 }
@@ -525,59 +400,31 @@ fn row_order_does_not_matter_where_there_are_ids() {
 #[test]
 fn the_policy_stops_the_run_before_the_message_that_would_show_too_much() {
     let case = diabetes();
-    let policy = Policy {
-        max_disclosure: Some(0.9),
-        ..Policy::default()
-    };
+    let policy = Policy { max_disclosure: Some(0.9), ..Policy::default() };
     let mut shown = 0;
     let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, message| {
         shown += usize::from(matches!(message.body, Body::Partial(_)));
     });
     let aborts: Vec<Abort> = ended.results.into_iter().flatten().filter_map(Result::err).collect();
-    assert!(
-        aborts.iter().any(|abort| abort.to_string().contains("reconstruct")),
-        "{aborts:?}"
-    );
+    assert!(aborts.iter().any(|abort| abort.to_string().contains("reconstruct")), "{aborts:?}");
     assert!(aborts.iter().any(|abort| abort.exit() == Exit::Refused));
     assert!(shown > 0);
-    let policy = Policy {
-        max_rounds: Some(3),
-        ..Policy::default()
-    };
+    let policy = Policy { max_rounds: Some(3), ..Policy::default() };
     let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, _| {});
-    assert!(
-        ended
-            .results
-            .iter()
-            .flatten()
-            .any(|result| matches!(result, Err(Abort::Policy { .. })))
-    );
+    assert!(ended.results.iter().flatten().any(|result| matches!(result, Err(Abort::Policy { .. }))));
 }
 
 #[test]
 fn a_policy_against_the_basis_leaves_standard_errors_undefined_and_says_why() {
     let case = diabetes();
-    let policy = Policy {
-        allow_basis: false,
-        ..Policy::default()
-    };
+    let policy = Policy { allow_basis: false, ..Policy::default() };
     let mut bases = 0;
     let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, message| {
         bases += usize::from(matches!(message.body, Body::Basis(_)));
     });
     for fit in fitted(ended) {
-        assert!(
-            fit.coefficients
-                .iter()
-                .all(|row| row.estimate.is_some() && row.std_error.is_none())
-        );
-        assert!(
-            fit.notes
-                .iter()
-                .any(|note| note.contains("does not allow the basis exchange")),
-            "{:?}",
-            fit.notes
-        );
+        assert!(fit.coefficients.iter().all(|row| row.estimate.is_some() && row.std_error.is_none()));
+        assert!(fit.notes.iter().any(|note| note.contains("does not allow the basis exchange")), "{:?}", fit.notes);
         assert!(fit.disclosure.rank < 6, "{:?}", fit.disclosure);
     }
     assert_eq!(bases, 0);
@@ -598,11 +445,7 @@ fn own_coefficients_stay_with_their_owner_when_the_study_says_so() {
         },
     );
     for (fit, role) in fitted(ended).iter().zip([Role::Alice, Role::Bob]) {
-        assert!(
-            fit.coefficients
-                .iter()
-                .all(|row| row.party == role && row.std_error.is_some())
-        );
+        assert!(fit.coefficients.iter().all(|row| row.party == role && row.std_error.is_some()));
     }
 }
 
@@ -618,10 +461,8 @@ fn the_round_limit_is_named_and_the_fit_is_not_called_converged() {
 
 #[test]
 fn more_coefficients_than_rows_are_refused_without_a_penalty() {
-    let case = vectors::all::<Glm>("glm")
-        .into_iter()
-        .map(|glm| glm.case)
-        .find(|case| case.is("fewer_rows_than_columns"));
+    let case =
+        vectors::all::<Glm>("glm").into_iter().map(|glm| glm.case).find(|case| case.is("fewer_rows_than_columns"));
     let case = case.unwrap();
     let ended = run(&study(&case, ""), &case.file(), Faults::NONE);
     let abort = ended.results.into_iter().flatten().find_map(Result::err).unwrap();
@@ -643,21 +484,11 @@ fn new_rows_are_scored_jointly_for_the_named_party_only() {
                 let header = read::header(&file, None).unwrap();
                 let header: Vec<&str> = header.iter().map(String::as_str).collect();
                 let columns = needed_columns(&study, role, &header).unwrap();
-                let request = read::Request {
-                    columns: Some(columns),
-                    levels: model.levels.clone(),
-                    ..Default::default()
-                };
+                let request =
+                    read::Request { columns: Some(columns), levels: model.levels.clone(), ..Default::default() };
                 let frame = read::read(&file, &request).unwrap();
                 let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame).unwrap();
-                PredictSession::new(
-                    rows,
-                    Opening {
-                        first: role == Role::Alice,
-                        run: RunId([1; 16]),
-                        seed: [5; 32],
-                    },
-                )
+                PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
             };
             let mut alice = open(Role::Alice, &fits[0].model);
             let mut bob = open(Role::Bob, &fits[1].model);
@@ -666,17 +497,10 @@ fn new_rows_are_scored_jointly_for_the_named_party_only() {
             let (scores, other) = if to == "alice" { (alice, bob) } else { (bob, alice) };
             assert!(other.is_none());
             let scores = scores.unwrap();
-            for (got, expected) in scores
-                .link
-                .iter()
-                .zip(&expected.link)
-                .chain(scores.response.iter().zip(&expected.response))
+            for (got, expected) in
+                scores.link.iter().zip(&expected.link).chain(scores.response.iter().zip(&expected.response))
             {
-                assert!(
-                    (got - expected).abs() <= 1e-8 * expected.abs().max(1.0),
-                    "{}: {got} {expected}",
-                    case.name
-                );
+                assert!((got - expected).abs() <= 1e-8 * expected.abs().max(1.0), "{}: {got} {expected}", case.name);
             }
             assert_eq!(scores.link.len(), expected.link.len());
             scored += 1;
@@ -687,10 +511,7 @@ fn new_rows_are_scored_jointly_for_the_named_party_only() {
 
 #[test]
 fn models_of_different_runs_do_not_score_together() {
-    let glm = vectors::all::<Glm>("glm")
-        .into_iter()
-        .find(|glm| glm.predictions.is_some())
-        .unwrap();
+    let glm = vectors::all::<Glm>("glm").into_iter().find(|glm| glm.predictions.is_some()).unwrap();
     let study = Arc::new(study(&glm.case, ""));
     let fits = fitted(run(&study, &glm.case.file(), Faults::NONE));
     let mut other = fits[1].model.clone();
@@ -698,14 +519,7 @@ fn models_of_different_runs_do_not_score_together() {
     let file = glm.case.file();
     let open = |role: Role, model: &fedreg_common::vertical::outcome::Model| {
         let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame(&study, role, &file)).unwrap();
-        PredictSession::new(
-            rows,
-            Opening {
-                first: role == Role::Alice,
-                run: RunId([1; 16]),
-                seed: [5; 32],
-            },
-        )
+        PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
     };
     let ended = pair::run(
         &mut open(Role::Alice, &fits[0].model),

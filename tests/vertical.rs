@@ -44,24 +44,15 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
                         ("lower end", got.conf_low, row.conf_low, 1e-7),
                         ("upper end", got.conf_high, row.conf_high, 1e-7),
                     ] {
-                        let (Some(got), Some(expected)) = (got, expected) else {
-                            panic!("{name}: no {what}")
-                        };
-                        let size = if what == "p-value" {
-                            expected
-                        } else {
-                            expected.abs().max(reference_error)
-                        };
+                        let (Some(got), Some(expected)) = (got, expected) else { panic!("{name}: no {what}") };
+                        let size = if what == "p-value" { expected } else { expected.abs().max(reference_error) };
                         let off = (got - expected).abs() / (slack * size);
                         worst.push((off, format!("{name} {what} of {}: {got} {expected}", row.term)));
                     }
                     let off = close(estimate, reference, reference_error).max(close(error, reference_error, 0.0));
                     worst.push((
                         off,
-                        format!(
-                            "{name} {}: {estimate} {reference} se {error} {reference_error}",
-                            got.term
-                        ),
+                        format!("{name} {}: {estimate} {reference} se {error} {reference_error}", got.term),
                     ));
                 }
                 let statistics = &fit.statistics;
@@ -89,13 +80,7 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);
-    assert!(
-        bad.is_empty(),
-        "{} of {} are off: {:#?}",
-        bad.len(),
-        worst.len(),
-        &bad[..bad.len().min(12)]
-    );
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
 }
 
 #[test]
@@ -103,13 +88,7 @@ fn separation_is_named() {
     for unbounded in vectors::all::<Unbounded>("termination") {
         let case = &unbounded.case;
         for fit in fitted(run(&study(case, ""), &case.file(), Faults::NONE)) {
-            assert_eq!(
-                fit.termination,
-                Termination::Separation,
-                "{} after {} rounds",
-                case.name,
-                fit.rounds
-            );
+            assert_eq!(fit.termination, Termination::Separation, "{} after {} rounds", case.name, fit.rounds);
         }
     }
 }
@@ -120,15 +99,8 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
     for reference in vectors::all::<Penalised>("penalised") {
         let case = &reference.case;
         let lambdas: Vec<f64> = reference.path.iter().map(|point| point.lambda).collect();
-        let lambda = if reference.lambda_source == "path" {
-            "\"path\"".to_string()
-        } else {
-            format!("{lambdas:?}")
-        };
-        let study = study(
-            case,
-            &format!("[penalty]\nlambda = {lambda}\nalpha = {:?}\n", reference.alpha),
-        );
+        let lambda = if reference.lambda_source == "path" { "\"path\"".to_string() } else { format!("{lambdas:?}") };
+        let study = study(case, &format!("[penalty]\nlambda = {lambda}\nalpha = {:?}\n", reference.alpha));
         let fits = fitted(run(&study, &case.file(), Faults::NONE));
         let paths = fits.each_ref().map(|fit| fit.path.as_ref().unwrap());
         for (index, point) in reference.path.iter().enumerate() {
@@ -141,10 +113,7 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
                 );
                 worst.push((path[index].kkt / 1e-8, format!("{name}: kkt {}", path[index].kkt)));
                 let off = (path[index].deviance - point.deviance).abs() / (1e-6 * point.deviance);
-                worst.push((
-                    off,
-                    format!("{name}: deviance {} {}", path[index].deviance, point.deviance),
-                ));
+                worst.push((off, format!("{name}: deviance {} {}", path[index].deviance, point.deviance)));
             }
             let got: Vec<_> = paths.iter().flat_map(|path| &path[index].coefficients).collect();
             let size = point.coefficients.iter().fold(0.0_f64, |size, b| size.max(b.abs()));
@@ -163,13 +132,7 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);
-    assert!(
-        bad.is_empty(),
-        "{} of {} are off: {:#?}",
-        bad.len(),
-        worst.len(),
-        &bad[..bad.len().min(12)]
-    );
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
 }
 
 #[test]
@@ -177,21 +140,14 @@ fn cross_validation_gives_the_means_and_errors_of_cv_glmnet() {
     for reference in vectors::all::<CrossValidation>("cross_validation") {
         let case = &reference.case;
         let lambdas: Vec<f64> = reference.cv.iter().map(|point| point.lambda).collect();
-        let penalty = format!(
-            "[penalty]\nlambda = {lambdas:?}\nalpha = {:?}\ncv = {}\n",
-            reference.alpha, reference.folds
-        );
+        let penalty =
+            format!("[penalty]\nlambda = {lambdas:?}\nalpha = {:?}\ncv = {}\n", reference.alpha, reference.folds);
         for fit in fitted(run(&study(case, &penalty), &case.file(), Faults::NONE)) {
             for (got, expected) in fit.cv.as_ref().unwrap().iter().zip(&reference.cv) {
                 let off = (got.mean - expected.mean).abs().max((got.se - expected.se).abs()) / expected.mean;
                 assert!(off < 1e-7, "{} {got:?} {expected:?}", case.name);
             }
-            assert_eq!(
-                fit.lambda,
-                Some((reference.lambda_min, reference.lambda_1se)),
-                "{}",
-                case.name
-            );
+            assert_eq!(fit.lambda, Some((reference.lambda_min, reference.lambda_1se)), "{}", case.name);
         }
     }
 }

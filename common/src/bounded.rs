@@ -29,12 +29,7 @@ pub struct Bounded {
 
 impl Bounded {
     pub(crate) fn new(integers: Vec<i128>, exponent: i32, sensitivity: f64, formula: &'static str) -> Bounded {
-        Bounded {
-            integers,
-            exponent,
-            sensitivity,
-            formula,
-        }
+        Bounded { integers, exponent, sensitivity, formula }
     }
 
     /// Number of entries.
@@ -85,12 +80,7 @@ impl Bounded {
 // Sizes only: the value is what the noise is there to hide.
 impl std::fmt::Debug for Bounded {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "Bounded({} entries, sensitivity {})",
-            self.len(),
-            self.sensitivity
-        )
+        write!(formatter, "Bounded({} entries, sensitivity {})", self.len(), self.sensitivity)
     }
 }
 
@@ -145,11 +135,7 @@ impl Ball {
     /// Of a radius that [`is_radius`] accepts.
     pub(crate) fn new(radius: f64) -> Ball {
         let exponent = exponent_of(radius) - RADIUS_BITS;
-        Ball {
-            radius,
-            exponent,
-            limit: (radius / power_of_two(exponent)).floor() as i128,
-        }
+        Ball { radius, exponent, limit: (radius / power_of_two(exponent)).floor() as i128 }
     }
 
     pub(crate) fn exponent(&self) -> i32 {
@@ -278,9 +264,7 @@ mod tests {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let ball = Ball::new(1.0);
-                sum_of(3 * PART + 5, 2, |i, _, out| {
-                    ball.clip(&[(i as f64).sin(), (i as f64).cos()], out)
-                })
+                sum_of(3 * PART + 5, 2, |i, _, out| ball.clip(&[(i as f64).sin(), (i as f64).cos()], out))
             })
         };
         assert_eq!(on(1), on(3));

@@ -62,10 +62,7 @@ impl Exit {
 
     /// The exit for a code that came from a peer; an unknown code is the peer's fault.
     pub fn from_code(code: u8) -> Exit {
-        Exit::ALL
-            .into_iter()
-            .find(|exit| exit.code() == code)
-            .unwrap_or(Exit::Peer)
+        Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Peer)
     }
 
     /// What happened, and what to do about it: one line of the table in the README.

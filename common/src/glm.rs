@@ -66,25 +66,16 @@ impl Family {
     #[inline]
     pub fn at(self, y: f64, eta: f64) -> Point {
         match self {
-            Family::Gaussian => Point {
-                mean: eta,
-                loss: 0.5 * (y - eta) * (y - eta),
-            },
+            Family::Gaussian => Point { mean: eta, loss: 0.5 * (y - eta) * (y - eta) },
             Family::Binomial => {
                 // One exponential of a negative number serves both, without overflow at either end.
                 let e = (-eta.abs()).exp();
                 let mean = if eta >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) };
-                Point {
-                    mean,
-                    loss: eta.max(0.0) + e.ln_1p() - y * eta,
-                }
+                Point { mean, loss: eta.max(0.0) + e.ln_1p() - y * eta }
             }
             Family::Poisson => {
                 let mean = eta.exp();
-                Point {
-                    mean,
-                    loss: mean - y * eta,
-                }
+                Point { mean, loss: mean - y * eta }
             }
         }
     }
@@ -162,9 +153,7 @@ impl Family {
                 saturated - 0.5 * deviance
             }
             Family::Poisson => {
-                let saturated: f64 = used()
-                    .map(|i| weight(i) * (-self.saturated(y[i]) - ln_gamma(y[i] + 1.0)))
-                    .sum();
+                let saturated: f64 = used().map(|i| weight(i) * (-self.saturated(y[i]) - ln_gamma(y[i] + 1.0))).sum();
                 saturated - 0.5 * deviance
             }
         }

@@ -64,9 +64,7 @@ pub fn packed_gram(rows: usize, columns: usize, fill: impl Fn(Range<usize>, &mut
             sum
         })
         .collect();
-    let mut sum = parts
-        .into_iter()
-        .fold(DMatrix::zeros(columns, columns), |sum, part| sum + part);
+    let mut sum = parts.into_iter().fold(DMatrix::zeros(columns, columns), |sum, part| sum + part);
     sum.fill_upper_triangle_with_lower_triangle();
     sum
 }
@@ -119,12 +117,7 @@ pub struct Triangle {
 impl Triangle {
     /// For a matrix of so many columns.
     pub fn new(columns: usize) -> Triangle {
-        Triangle {
-            columns,
-            pending: Vec::new(),
-            pending_rows: 0,
-            r: DMatrix::zeros(0, columns),
-        }
+        Triangle { columns, pending: Vec::new(), pending_rows: 0, r: DMatrix::zeros(0, columns) }
     }
 
     /// Takes some rows in.
@@ -260,9 +253,7 @@ impl Definite {
     /// From the matrix, with just enough added to its diagonal to be positive definite: for directions in which the
     /// data say nothing, such as those of separated classes.
     pub fn from_gram_lifted(gram: &DMatrix<f64>) -> Definite {
-        let top = (0..gram.ncols())
-            .map(|j| gram[(j, j)].abs())
-            .fold(f64::MIN_POSITIVE, f64::max);
+        let top = (0..gram.ncols()).map(|j| gram[(j, j)].abs()).fold(f64::MIN_POSITIVE, f64::max);
         let mut lift = 0.0;
         loop {
             let mut lifted = gram.clone();
@@ -271,9 +262,7 @@ impl Definite {
                 return definite;
             }
             if !(lift < top) {
-                return Definite {
-                    r: DMatrix::identity(gram.ncols(), gram.ncols()) * top.max(1e-300).sqrt(),
-                };
+                return Definite { r: DMatrix::identity(gram.ncols(), gram.ncols()) * top.max(1e-300).sqrt() };
             }
             lift = if lift == 0.0 { top * 1e-14 } else { lift * 100.0 };
         }
@@ -379,14 +368,8 @@ mod tests {
         let mut x = random(50, 4, 5);
         let sum = x.column(0) * 2.0 - x.column(1);
         x.set_column(2, &sum);
-        assert_eq!(
-            independent_columns(&weighted_factor(&x, None), None, 0, DEPENDENCE),
-            [0, 1, 3]
-        );
-        assert_eq!(
-            independent_columns(&DMatrix::zeros(3, 2), None, 0, DEPENDENCE),
-            Vec::<usize>::new()
-        );
+        assert_eq!(independent_columns(&weighted_factor(&x, None), None, 0, DEPENDENCE), [0, 1, 3]);
+        assert_eq!(independent_columns(&DMatrix::zeros(3, 2), None, 0, DEPENDENCE), Vec::<usize>::new());
     }
 
     #[test]
@@ -395,10 +378,7 @@ mod tests {
         let near = x.column(0) + x.column(1) * 1e-8;
         x.set_column(2, &near);
         x.set_column(1, &DVector::from_element(50, 1.0));
-        assert_eq!(
-            independent_columns(&weighted_factor(&x, None), None, 0, DEPENDENCE),
-            [0, 1, 2]
-        );
+        assert_eq!(independent_columns(&weighted_factor(&x, None), None, 0, DEPENDENCE), [0, 1, 2]);
     }
 
     #[test]
@@ -406,11 +386,6 @@ mod tests {
         let solved =
             Definite::from_gram_lifted(&DMatrix::from_element(3, 3, 1.0)).solve(&DVector::from_element(3, 3.0));
         assert!((solved.sum() - 3.0).abs() < 1e-6, "{solved}");
-        assert!(
-            Definite::from_gram_lifted(&DMatrix::zeros(2, 2))
-                .solve(&DVector::zeros(2))
-                .amax()
-                == 0.0
-        );
+        assert!(Definite::from_gram_lifted(&DMatrix::zeros(2, 2)).solve(&DVector::zeros(2)).amax() == 0.0);
     }
 }

@@ -103,9 +103,7 @@ pub struct CoordinatorTerms {
 
 impl Default for CoordinatorTerms {
     fn default() -> Self {
-        CoordinatorTerms {
-            certificate: "coordinator".to_string(),
-        }
+        CoordinatorTerms { certificate: "coordinator".to_string() }
     }
 }
 
@@ -123,10 +121,7 @@ pub struct Model {
 
 impl Default for Model {
     fn default() -> Self {
-        Model {
-            family: Family::Gaussian,
-            intercept: true,
-        }
+        Model { family: Family::Gaussian, intercept: true }
     }
 }
 
@@ -300,10 +295,7 @@ pub struct InferenceTerms {
 
 impl Default for InferenceTerms {
     fn default() -> Self {
-        InferenceTerms {
-            allowed: true,
-            sender: Role::Alice,
-        }
+        InferenceTerms { allowed: true, sender: Role::Alice }
     }
 }
 
@@ -366,12 +358,8 @@ impl Study {
     }
 
     fn check(&self) -> Result<(), StudyError> {
-        let wrong = |key: &str, problem: &str| {
-            Err(StudyError::Value {
-                key: key.to_string(),
-                problem: problem.to_string(),
-            })
-        };
+        let wrong =
+            |key: &str, problem: &str| Err(StudyError::Value { key: key.to_string(), problem: problem.to_string() });
         if self.id.is_empty() || self.id.len() > 200 || self.id.chars().any(char::is_control) {
             return wrong("id", "must have 1 to 200 printable characters");
         }
@@ -389,10 +377,7 @@ impl Study {
         }
         names.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return wrong(
-                "parties",
-                "must have different certificate names for alice, bob and the coordinator",
-            );
+            return wrong("parties", "must have different certificate names for alice, bob and the coordinator");
         }
         let mut seen = BTreeMap::new();
         for (role, terms) in &self.parties {
@@ -453,14 +438,8 @@ impl Study {
             if levels.len() != terms.levels.len() {
                 return wrong(&format!("columns.{name}.levels"), "must not repeat a level");
             }
-            if terms
-                .range
-                .is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high))
-            {
-                return wrong(
-                    &format!("columns.{name}.range"),
-                    "must be two finite numbers in ascending order",
-                );
+            if terms.range.is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high)) {
+                return wrong(&format!("columns.{name}.range"), "must be two finite numbers in ascending order");
             }
         }
         Ok(())
@@ -472,10 +451,7 @@ impl Study {
         // Unwrap safety: a `Study` consists of strings, numbers, lists and string-keyed maps, which JSON can hold;
         // should that ever change, the null below makes every digest of the changed build differ from an older one.
         flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut leaves);
-        leaves
-            .into_iter()
-            .map(|(key, value)| (key, Digest::of(value.as_bytes())))
-            .collect()
+        leaves.into_iter().map(|(key, value)| (key, Digest::of(value.as_bytes()))).collect()
     }
 
     /// The digest that every message carries.
@@ -511,10 +487,7 @@ impl Study {
         if role == Role::Alice && self.outcome.held_by == HeldBy::Alice && self.model.family != Family::Gaussian {
             declared.push(Declaration::Outcome);
         }
-        let weights_leave = self
-            .weights
-            .as_ref()
-            .is_some_and(|weights| weights.held_by == HeldBy::Alice);
+        let weights_leave = self.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice);
         if role == Role::Alice && weights_leave {
             declared.push(Declaration::Weights);
         }
@@ -542,9 +515,7 @@ impl Study {
 
     /// Whether the lambdas are to be found from the data.
     pub fn needs_path(&self) -> bool {
-        self.penalty
-            .as_ref()
-            .is_some_and(|penalty| matches!(penalty.lambda, Lambda::Path(_)))
+        self.penalty.as_ref().is_some_and(|penalty| matches!(penalty.lambda, Lambda::Path(_)))
     }
 
     /// Whether the fits exchange a few numbers after a basis was sent, instead of a value a row: worth it where there are
@@ -565,11 +536,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, leaves: &mut BTreeMap<String
     match value {
         serde_json::Value::Object(map) => {
             for (key, value) in map {
-                let name = if prefix.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{prefix}.{key}")
-                };
+                let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
                 flatten(&name, value, leaves);
             }
         }
@@ -585,10 +552,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, leaves: &mut BTreeMap<String
 pub fn explain(error: &toml::de::Error) -> String {
     let message = error.message().to_string();
     let mut quoted = message.split('`').skip(1).step_by(2);
-    let kind = match (
-        message.starts_with("unknown field"),
-        message.starts_with("unknown variant"),
-    ) {
+    let kind = match (message.starts_with("unknown field"), message.starts_with("unknown variant")) {
         (true, _) => "key",
         (_, true) => "value",
         _ => return message,
@@ -635,10 +599,7 @@ mod tests {
         assert_eq!(study.digest(), commented.digest());
         let other = Study::parse(&MINIMAL.replace("\"sex\"", "\"sax\"")).unwrap();
         assert_ne!(study.digest(), other.digest());
-        assert_eq!(
-            Study::differing_keys(&study.key_digests(), &other.key_digests()),
-            ["parties.alice.columns"]
-        );
+        assert_eq!(Study::differing_keys(&study.key_digests(), &other.key_digests()), ["parties.alice.columns"]);
     }
 
     #[test]
@@ -660,10 +621,7 @@ mod tests {
             ("[columns.age]\nrange = [70.0, 18.0]", "columns.age.range"),
         ] {
             let error = Study::parse(&format!("{MINIMAL}\n{text}")).unwrap_err();
-            assert!(
-                matches!(&error, StudyError::Value { key: named, .. } if named == key),
-                "{text}: {error}"
-            );
+            assert!(matches!(&error, StudyError::Value { key: named, .. } if named == key), "{text}: {error}");
         }
     }
 
@@ -675,10 +633,7 @@ mod tests {
 
     #[test]
     fn gaussian_outcome_at_alice_never_declares_the_outcome_itself() {
-        let text = MINIMAL.replace(
-            "column = \"progression\"",
-            "column = \"progression\"\nheld_by = \"alice\"",
-        );
+        let text = MINIMAL.replace("column = \"progression\"", "column = \"progression\"\nheld_by = \"alice\"");
         let study = Study::parse(&text).unwrap();
         assert!(!study.disclosures(Role::Alice).allows(Declaration::Outcome));
         let study = Study::parse(&format!("{text}\n[model]\nfamily = \"binomial\"")).unwrap();

@@ -114,9 +114,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let result = match program.command {
         Command::Serve(arguments) => serve(arguments),
         Command::Status(arguments) => status(&arguments),
-        Command::Certs(command) => certs_cli::run(&command, &mut std::io::stdout())
-            .map(|()| Exit::Done)
-            .map_err(Failure::from),
+        Command::Certs(command) => {
+            certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
+        }
     };
     result.unwrap_or_else(|failure| {
         let mut text = failure.to_string();
@@ -144,12 +144,7 @@ fn serve(arguments: ServeArguments) -> Result<Exit, Failure> {
         return Ok(print(&config.print()));
     }
     let study = Arc::new(read_study(&config.study)?);
-    let job = Job {
-        config,
-        study,
-        keep: arguments.keep,
-        announce: arguments.announce,
-    };
+    let job = Job { config, study, keep: arguments.keep, announce: arguments.announce };
     let (cut, leash) = oneshot::channel::<()>();
     if arguments.leash {
         // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
@@ -295,11 +290,7 @@ mod tests {
 
     #[test]
     fn usage_errors_have_code_2_and_help_has_code_0() {
-        let exit = |line: &str| {
-            run(std::iter::once("coordinator")
-                .chain(line.split(' '))
-                .map(OsString::from))
-        };
+        let exit = |line: &str| run(std::iter::once("coordinator").chain(line.split(' ')).map(OsString::from));
         assert_eq!(exit("serve --liste x"), Exit::Usage);
         assert_eq!(exit("serve --config /nowhere/coordinator.toml"), Exit::Usage);
         assert_eq!(exit("status --help"), Exit::Done);

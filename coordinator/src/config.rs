@@ -78,11 +78,7 @@ impl Config {
         let mut layers = Layers::read(flags.config.as_deref(), "coordinator.toml")?;
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
-        layers.set_tls(
-            flags.authority.as_deref(),
-            flags.certificate.as_deref(),
-            flags.key.as_deref(),
-        )?;
+        layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
         layers.set("listen", flags.listen.as_deref());
         layers.set_number("wait", flags.wait);
         let config: Config = layers.finish(&REQUIRED)?;
@@ -106,10 +102,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("coordinator.toml");
         std::fs::write(&file, text).unwrap();
-        let flags = Overrides {
-            config: Some(file),
-            ..flags
-        };
+        let flags = Overrides { config: Some(file), ..flags };
         Config::load(&flags).map_err(|error| error.to_string().replace(&folder.path().display().to_string(), "@"))
     }
 
@@ -141,9 +134,6 @@ mod tests {
             complaint(&format!("statte = 1\n{SAMPLE}")),
             "@/coordinator.toml: unknown key `statte`; did you mean `state`?"
         );
-        assert_eq!(
-            complaint(&SAMPLE.replace("0.0.0.0:7100", "7100")),
-            "`listen` is `7100`, expected HOST:PORT"
-        );
+        assert_eq!(complaint(&SAMPLE.replace("0.0.0.0:7100", "7100")), "`listen` is `7100`, expected HOST:PORT");
     }
 }

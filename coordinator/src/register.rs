@@ -36,10 +36,7 @@ struct Party {
 impl Register {
     /// An empty register for a study; `fresh` becomes the identifier of its run.
     pub fn new(study: &Study, fresh: RunId) -> Register {
-        let party = Party {
-            state: PeerState::Absent,
-            progress: Progress::default(),
-        };
+        let party = Party { state: PeerState::Absent, progress: Progress::default() };
         Register {
             study: study.id.clone(),
             digest: study.digest(),
@@ -61,12 +58,7 @@ impl Register {
             };
         }
         match event {
-            PartyEvent::Join {
-                role,
-                version,
-                keys,
-                run,
-            } => self.join(from, role, version, &keys, run),
+            PartyEvent::Join { role, version, keys, run } => self.join(from, role, version, &keys, run),
             PartyEvent::Ready => {
                 self.set(from, PeerState::Ready);
                 let mut say = self.tell_others(from);
@@ -126,10 +118,7 @@ impl Register {
         }
         self.end(
             Role::Coordinator,
-            Notice {
-                exit: Exit::Interrupted,
-                sentence: "interrupted by the user of coordinator".to_string(),
-            },
+            Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of coordinator".to_string() },
         )
     }
 
@@ -151,18 +140,10 @@ impl Register {
         }
         let differing = Study::differing_keys(&self.keys, keys);
         if !differing.is_empty() {
-            let sentence = format!(
-                "the study file of {from} differs from the coordinator's in: {}",
-                differing.join(", ")
-            );
+            let sentence =
+                format!("the study file of {from} differs from the coordinator's in: {}", differing.join(", "));
             let mut say = vec![(from, CoordinatorEvent::Welcome { differing })];
-            say.extend(self.end(
-                from,
-                Notice {
-                    exit: Exit::Refused,
-                    sentence,
-                },
-            ));
+            say.extend(self.end(from, Notice { exit: Exit::Refused, sentence }));
             return say;
         }
         match (self.run, run) {
@@ -190,13 +171,7 @@ impl Register {
         let mut say = vec![(from, CoordinatorEvent::Welcome { differing: Vec::new() })];
         for (role, party) in &self.parties {
             if *role != from && party.state != PeerState::Absent {
-                say.push((
-                    from,
-                    CoordinatorEvent::Peer {
-                        role: *role,
-                        state: party.state,
-                    },
-                ));
+                say.push((from, CoordinatorEvent::Peer { role: *role, state: party.state }));
             }
         }
         say.extend(self.tell_others(from));
@@ -204,16 +179,9 @@ impl Register {
     }
 
     fn refuse(&mut self, from: Role, sentence: String) -> Vec<Say> {
-        let notice = Notice {
-            exit: Exit::Refused,
-            sentence,
-        };
+        let notice = Notice { exit: Exit::Refused, sentence };
         let mut say = vec![(from, abort(Role::Coordinator, notice.clone()))];
-        say.extend(
-            self.end(Role::Coordinator, notice)
-                .into_iter()
-                .filter(|(role, _)| *role != from),
-        );
+        say.extend(self.end(Role::Coordinator, notice).into_iter().filter(|(role, _)| *role != from));
         say
     }
 
@@ -270,11 +238,7 @@ impl Register {
             study: self.study.clone(),
             digest: self.digest,
             run: self.run,
-            parties: self
-                .parties
-                .iter()
-                .map(|(role, party)| (*role, party.state, party.progress.clone()))
-                .collect(),
+            parties: self.parties.iter().map(|(role, party)| (*role, party.state, party.progress.clone())).collect(),
             exit: self.verdict(),
         }
     }
@@ -304,12 +268,7 @@ mod tests {
     }
 
     fn join_with(role: Role, study: &Study, run: Option<RunId>) -> PartyEvent {
-        PartyEvent::Join {
-            role,
-            version: VERSION,
-            keys: study.key_digests(),
-            run,
-        }
+        PartyEvent::Join { role, version: VERSION, keys: study.key_digests(), run }
     }
 
     fn register() -> Register {
@@ -340,16 +299,9 @@ mod tests {
         );
         assert_eq!(
             register.take(Bob, join(Bob)),
-            [
-                (Bob, welcome),
-                (Bob, peer(Alice, PeerState::Joined)),
-                (Alice, peer(Bob, PeerState::Joined))
-            ]
+            [(Bob, welcome), (Bob, peer(Alice, PeerState::Joined)), (Alice, peer(Bob, PeerState::Joined))]
         );
-        assert_eq!(
-            register.take(Bob, PartyEvent::Ready),
-            [(Alice, peer(Bob, PeerState::Ready))]
-        );
+        assert_eq!(register.take(Bob, PartyEvent::Ready), [(Alice, peer(Bob, PeerState::Ready))]);
         assert_eq!(
             register.take(Alice, PartyEvent::Ready),
             [
@@ -375,10 +327,7 @@ mod tests {
             panic!("{say:?}");
         };
         assert_eq!((*to, *from, notice.exit), (Alice, Bob, Exit::Refused));
-        assert_eq!(
-            notice.sentence,
-            "the study file of bob differs from the coordinator's in: fit.tol"
-        );
+        assert_eq!(notice.sentence, "the study file of bob differs from the coordinator's in: fit.tol");
         assert_eq!(register.verdict(), Some(Exit::Refused));
     }
 
@@ -393,10 +342,7 @@ mod tests {
     #[test]
     fn an_abort_is_relayed_once_and_not_to_whoever_is_done() {
         let mut register = started();
-        let notice = Notice {
-            exit: Exit::Data,
-            sentence: "no".to_string(),
-        };
+        let notice = Notice { exit: Exit::Data, sentence: "no".to_string() };
         let say = register.take(Alice, PartyEvent::Abort(notice.clone()));
         assert_eq!(say, [(Bob, abort(Alice, notice.clone()))]);
         assert_eq!(register.take(Bob, PartyEvent::Abort(notice.clone())), []);
@@ -443,10 +389,7 @@ mod tests {
     fn a_certificate_of_another_role_is_refused() {
         let mut register = register();
         let say = register.take(Bob, join(Alice));
-        assert!(matches!(
-            &say[0],
-            (Bob, CoordinatorEvent::Abort { from: Coordinator, .. })
-        ));
+        assert!(matches!(&say[0], (Bob, CoordinatorEvent::Abort { from: Coordinator, .. })));
         assert_eq!(register.verdict(), Some(Exit::Refused));
     }
 }

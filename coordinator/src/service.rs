@@ -117,10 +117,7 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit
         let draft = path.with_extension("draft");
         std::fs::write(&draft, address.to_string())
             .and_then(|()| std::fs::rename(&draft, path))
-            .map_err(|source| Failure::Announce {
-                path: path.clone(),
-                source,
-            })?;
+            .map_err(|source| Failure::Announce { path: path.clone(), source })?;
     }
     let register = Register::new(study, fresh()?);
     let (status, watched) = watch::channel(register.status());
@@ -205,13 +202,8 @@ impl Desk<'_> {
                     self.publish();
                 }
             }
-            let deadline = self
-                .lost
-                .values()
-                .map(|since| *since + wait)
-                .chain(until)
-                .min()
-                .map(tokio::time::Instant::from_std);
+            let deadline =
+                self.lost.values().map(|since| *since + wait).chain(until).min().map(tokio::time::Instant::from_std);
             tokio::select! {
                 Some(caller) = calls.recv() => self.open(caller, &heard),
                 Some((role, number, event)) = hear.recv() => self.heard(role, number, event),
@@ -242,13 +234,7 @@ impl Desk<'_> {
 
     fn open(&mut self, caller: Caller, heard: &mpsc::Sender<Heard>) {
         let Caller { name, mut hear, say } = caller;
-        let role = self
-            .job
-            .study
-            .parties
-            .iter()
-            .find(|(_, terms)| terms.certificate == name)
-            .map(|(role, _)| *role);
+        let role = self.job.study.parties.iter().find(|(_, terms)| terms.certificate == name).map(|(role, _)| *role);
         let Some(role) = role else {
             tracing::warn!("`{name}` joined, but has no part in the study");
             return;

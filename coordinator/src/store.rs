@@ -47,11 +47,7 @@ impl Store {
         };
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let path = folder.join("events.jsonl");
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(failed(&path))?;
+        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed(&path))?;
         Ok(Store { path, file })
     }
 
@@ -128,10 +124,7 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("state/events.jsonl")).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 2);
-        assert_eq!(
-            (&lines[0]["from"], &lines[0]["event"]),
-            (&json!("alice"), &json!("ready"))
-        );
+        assert_eq!((&lines[0]["from"], &lines[0]["event"]), (&json!("alice"), &json!("ready")));
         assert!(lines[1]["time"].as_f64().unwrap() > 1.7e9);
     }
 

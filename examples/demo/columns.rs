@@ -19,28 +19,20 @@ pub(crate) fn split(
     let alice = alice.map(|list| parse(list, "--alice")).transpose()?;
     let bob = bob.map(|list| parse(list, "--bob")).transpose()?;
     let named: Vec<&String> = alice.iter().chain(&bob).flatten().collect();
-    let free: Vec<String> = header
-        .iter()
-        .filter(|name| !taken.contains(&name.as_str()) && !named.contains(name))
-        .cloned()
-        .collect();
+    let free: Vec<String> =
+        header.iter().filter(|name| !taken.contains(&name.as_str()) && !named.contains(name)).cloned().collect();
     let split = match (alice, bob) {
         (Some(alice), Some(bob)) => Split { alice, bob },
         (Some(alice), None) => Split { alice, bob: free },
         (None, Some(bob)) => Split { alice: free, bob },
         (None, None) => {
             let (alice, bob) = free.split_at(free.len().div_ceil(2));
-            Split {
-                alice: alice.to_vec(),
-                bob: bob.to_vec(),
-            }
+            Split { alice: alice.to_vec(), bob: bob.to_vec() }
         }
     };
     match (split.alice.is_empty(), split.bob.is_empty()) {
         (false, false) => Ok(split),
-        _ => Err(Failure::usage(
-            "each party needs at least one column: give them with --alice and --bob",
-        )),
+        _ => Err(Failure::usage("each party needs at least one column: give them with --alice and --bob")),
     }
 }
 
@@ -57,10 +49,7 @@ fn parse(list: &str, flag: &str) -> Result<Vec<String>, Failure> {
             tight.push(letter);
         }
     }
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .trim(csv::Trim::All)
-        .from_reader(tight.as_bytes());
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(tight.as_bytes());
     let record = match reader.records().next() {
         Some(Ok(record)) => record,
         Some(Err(error)) => return Err(Failure::usage(format!("{flag}: {error}"))),
@@ -81,9 +70,7 @@ mod tests {
     }
 
     fn names(alice: Option<&str>, bob: Option<&str>) -> (String, String) {
-        let split = split(&header(), &["id", "y"], alice, bob)
-            .map_err(|failure| failure.error)
-            .unwrap();
+        let split = split(&header(), &["id", "y"], alice, bob).map_err(|failure| failure.error).unwrap();
         (split.alice.join(" "), split.bob.join(" "))
     }
 
@@ -97,9 +84,7 @@ mod tests {
 
     #[test]
     fn odd_names_are_quoted_as_in_csv() {
-        let list = parse("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice")
-            .map_err(|failure| failure.error)
-            .unwrap();
+        let list = parse("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice").map_err(|failure| failure.error).unwrap();
         assert_eq!(list, ["age", "weight, kg", "say \"x\""]);
     }
 

@@ -43,13 +43,7 @@ impl Process {
                 .stderr(file)
                 .spawn()
                 .with_context(|| format!("cannot start {role}"))?;
-            Ok(Process {
-                role,
-                leash: child.stdin.take(),
-                child,
-                log: log.to_path_buf(),
-                exit: None,
-            })
+            Ok(Process { role, leash: child.stdin.take(), child, log: log.to_path_buf(), exit: None })
         };
         start().map_err(|error| Failure::new(Exit::Internal, error))
     }

@@ -81,17 +81,13 @@ impl<'a> Stage<'a> {
         let data = match &arguments.data {
             Some(file) => absolute(file)?,
             None => {
-                folder
-                    .write("diabetes.csv", DIABETES.as_bytes())
-                    .map_err(cannot_write)?;
+                folder.write("diabetes.csv", DIABETES.as_bytes()).map_err(cannot_write)?;
                 folder.path().join("diabetes.csv")
             }
         };
         let default = |given: &Option<String>, default: &str| given.clone().or(shipped.then(|| default.to_string()));
         let Some(outcome) = default(&arguments.outcome, "progression") else {
-            return Err(Failure::usage(
-                "--data needs --outcome: which column is to be explained?",
-            ));
+            return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
         };
         let id = default(&arguments.id, "id");
         let header = read::header(&data, None).map_err(|error| Failure::new(Exit::Data, error))?;
@@ -108,19 +104,9 @@ impl<'a> Stage<'a> {
             .context("the study cannot be written")
             .map_err(|error| Failure::new(Exit::Internal, error))?;
         Study::parse(&text).map_err(Failure::usage)?;
-        let stage = Stage {
-            folder,
-            data,
-            seed: arguments.seed.to_string(),
-        };
-        stage.write(
-            "study.toml",
-            "What all parties agree on; each has the same file.",
-            &text,
-        )?;
-        stage
-            .certificates()
-            .map_err(|error| Failure::new(error.exit(), error))?;
+        let stage = Stage { folder, data, seed: arguments.seed.to_string() };
+        stage.write("study.toml", "What all parties agree on; each has the same file.", &text)?;
+        stage.certificates().map_err(|error| Failure::new(error.exit(), error))?;
         Ok(stage)
     }
 
@@ -193,11 +179,7 @@ impl<'a> Stage<'a> {
                 key: "certificates/coordinator.key".into(),
             },
         };
-        self.write(
-            "coordinator.toml",
-            "The coordinator's own file; port 0 takes any free port.",
-            &config.print(),
-        )?;
+        self.write("coordinator.toml", "The coordinator's own file; port 0 takes any free port.", &config.print())?;
         let (config, announce) = (shown(&self.path("coordinator.toml")), shown(announce));
         Process::start(
             Role::Coordinator,
@@ -235,24 +217,10 @@ impl<'a> Stage<'a> {
         };
         let file = format!("{role}.toml");
         self.write(&file, "A private file: no other party ever sees it.", &config.print())?;
-        let (config, out, announce) = (
-            shown(&self.path(&file)),
-            shown(&self.path(role.name())),
-            shown(announce),
-        );
+        let (config, out, announce) = (shown(&self.path(&file)), shown(&self.path(role.name())), shown(announce));
         Process::start(
             role,
-            &[
-                "fit",
-                "--config",
-                &config,
-                "--out",
-                &out,
-                "--seed",
-                &self.seed,
-                "--announce",
-                &announce,
-            ],
+            &["fit", "--config", &config, "--out", &out, "--seed", &self.seed, "--announce", &announce],
             &self.path(&format!("{role}/log.txt")),
         )
     }
@@ -272,40 +240,23 @@ fn shown(path: &Path) -> String {
 
 fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> Study {
     let party = |role: Role, columns: Vec<String>| {
-        let terms = PartyTerms {
-            certificate: role.name().to_string(),
-            columns,
-            formula: None,
-        };
+        let terms = PartyTerms { certificate: role.name().to_string(), columns, formula: None };
         (role, terms)
     };
-    let shared = |column: &Option<String>| {
-        column.clone().map(|column| HeldColumn {
-            column,
-            held_by: Default::default(),
-        })
-    };
+    let shared =
+        |column: &Option<String>| column.clone().map(|column| HeldColumn { column, held_by: Default::default() });
     Study {
         id: "demo".to_string(),
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
-        model: Model {
-            family: arguments.family.into(),
-            intercept: true,
-        },
-        outcome: HeldColumn {
-            column: outcome,
-            held_by: arguments.outcome_at.into(),
-        },
+        model: Model { family: arguments.family.into(), intercept: true },
+        outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at.into() },
         offset: shared(&arguments.offset),
         weights: shared(&arguments.weights),
         columns: BTreeMap::new(),
-        rows: RowTerms {
-            id,
-            missing: arguments.missing.into(),
-        },
+        rows: RowTerms { id, missing: arguments.missing.into() },
         penalty: arguments.lambda.clone().map(|lambda| PenaltyTerms {
             lambda,
             alpha: arguments.alpha,
@@ -318,10 +269,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
             max_rounds: arguments.max_rounds,
             ..FitTerms::default()
         },
-        inference: InferenceTerms {
-            allowed: !arguments.no_inference,
-            ..InferenceTerms::default()
-        },
+        inference: InferenceTerms { allowed: !arguments.no_inference, ..InferenceTerms::default() },
         prediction: PredictionTerms::default(),
     }
 }
@@ -342,13 +290,7 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             .columns
             .iter()
             .max_by(|a, b| a.share.total_cmp(&b.share))
-            .map(|column| {
-                format!(
-                    "; of `{}` {role} could reconstruct {:.1} %",
-                    column.term,
-                    100.0 * column.share
-                )
-            })
+            .map(|column| format!("; of `{}` {role} could reconstruct {:.1} %", column.term, 100.0 * column.share))
             .unwrap_or_default();
         text.push_str(&format!(
             "{role} saw from {}: {} vectors with a value a row, of rank {}, in {}{most}\n  kinds: {}\n",

@@ -50,9 +50,7 @@ const STUDY: &str = r#"
 
 impl World {
     fn new() -> World {
-        let world = World {
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let world = World { folder: tempfile::tempdir().unwrap() };
         world.certificates("authority", &["alice", "bob", "coordinator"]);
         world.write("study.toml", STUDY);
         let rows = |value: fn(f64) -> f64| {
@@ -83,11 +81,7 @@ impl World {
         let place = self.path(&format!("{authority}.pem"));
         let issuer = Authority::from_pem(&made.pem, &made.key, (&place, &place)).unwrap();
         let write = |path: &Path, contents: &str| {
-            let file = NewFile {
-                path,
-                contents,
-                secret: false,
-            };
+            let file = NewFile { path, contents, secret: false };
             certs::write(&[file], true).unwrap();
         };
         write(&place, &made.pem);
@@ -100,11 +94,8 @@ impl World {
 
     fn start(&self, role: &str, arguments: &[&str]) -> Running {
         let log = self.path(&format!("{role}.log"));
-        let (authority, certificate, key) = (
-            self.path("authority.pem"),
-            self.path(&format!("{role}.pem")),
-            self.path(&format!("{role}.key")),
-        );
+        let (authority, certificate, key) =
+            (self.path("authority.pem"), self.path(&format!("{role}.pem")), self.path(&format!("{role}.key")));
         let mut command = Command::new(DEMO);
         command
             .args(["--role", role])
@@ -122,25 +113,13 @@ impl World {
             .stdout(fs::File::create(self.path(&format!("{role}.out"))).unwrap())
             .stderr(fs::File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
-        Running {
-            leash: child.stdin.take(),
-            child,
-            log,
-        }
+        Running { leash: child.stdin.take(), child, log }
     }
 
     fn coordinator(&self) -> (Running, String) {
         let running = self.start(
             "coordinator",
-            &[
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--announce",
-                "coordinator.address",
-                "--wait",
-                "1",
-            ],
+            &["serve", "--listen", "127.0.0.1:0", "--announce", "coordinator.address", "--wait", "1"],
         );
         let address = self.address("coordinator.address");
         (running, address)
@@ -249,11 +228,7 @@ fn assert_codes(ended: &[Ended; 3], code: i32) {
 }
 
 fn demo(arguments: &[&str]) -> std::process::Output {
-    Command::new(DEMO)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    Command::new(DEMO).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 #[test]
@@ -268,21 +243,9 @@ fn the_demo_without_flags_fits_the_shipped_data_and_writes_every_report() {
     assert_eq!(printed["nobs"], 442);
     assert_eq!(printed["termination"], "converged");
     // lm(progression ~ ., diabetes) in R 4.5.1.
-    let bmi = printed["coefficients"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["term"] == "bmi")
-        .unwrap();
+    let bmi = printed["coefficients"].as_array().unwrap().iter().find(|row| row["term"] == "bmi").unwrap();
     assert!((bmi["estimate"].as_f64().unwrap() - 5.602_962_09).abs() < 1e-7);
-    for key in [
-        "certificate",
-        "bytes_sent",
-        "peak_rss_bytes",
-        "seconds",
-        "disclosure",
-        "privacy",
-    ] {
+    for key in ["certificate", "bytes_sent", "peak_rss_bytes", "seconds", "disclosure", "privacy"] {
         for role in ["alice", "bob"] {
             assert!(printed[key].get(role).is_some(), "{key} of {role}");
             let own: Value = serde_json::from_slice(&fs::read(out.join(role).join("report.json")).unwrap()).unwrap();
@@ -294,10 +257,7 @@ fn the_demo_without_flags_fits_the_shipped_data_and_writes_every_report() {
     assert!(of("total") >= of("read") + of("solve"));
     for role in [".", "alice", "bob"] {
         for name in ["report.txt", "report.html", "report.csv"] {
-            assert!(
-                out.join(role).join(name).metadata().unwrap().len() > 100,
-                "{role}/{name}"
-            );
+            assert!(out.join(role).join(name).metadata().unwrap().len() > 100, "{role}/{name}");
         }
     }
     assert!(out.join("alice/model.json").is_file() && out.join("bob/model.json").is_file());
@@ -317,10 +277,7 @@ fn the_demo_ends_with_the_code_of_whoever_ended_the_run() {
     assert_eq!(code(&["--tol", "2"]).0, 2);
     let (exit, said) = code(&["--alice", "age,sax", "--bob", "bmi"]);
     assert_eq!(exit, 65, "{said}");
-    assert!(
-        said.contains("there is no column `sax`; the nearest name is `sex`"),
-        "{said}"
-    );
+    assert!(said.contains("there is no column `sax`; the nearest name is `sex`"), "{said}");
     assert!(said.contains("bob: alice ended the run"), "{said}");
     let (exit, said) = code(&["--max-rounds", "1"]);
     assert_eq!(exit, 3, "{said}");
@@ -349,61 +306,29 @@ fn two_institutions_fit_and_then_score_new_rows() {
         "alice",
         &[
             &predict[..],
-            &[
-                "--listen",
-                "127.0.0.1:0",
-                "--announce",
-                "alice.address",
-                "--data",
-                "alice_new.csv",
-            ],
-            &[
-                "--model",
-                "out/alice/model.json",
-                "--out",
-                "out/alice",
-                "--scale",
-                "link",
-            ],
+            &["--listen", "127.0.0.1:0", "--announce", "alice.address", "--data", "alice_new.csv"],
+            &["--model", "out/alice/model.json", "--out", "out/alice", "--scale", "link"],
         ]
         .concat(),
     );
     let listening = world.address("alice.address");
     let bob = world.start(
         "bob",
-        &[
-            &predict[..],
-            &[
-                "--connect",
-                &listening,
-                "--data",
-                "bob_new.csv",
-                "--model",
-                "out/bob/model.json",
-            ],
-        ]
-        .concat(),
+        &[&predict[..], &["--connect", &listening, "--data", "bob_new.csv", "--model", "out/bob/model.json"]].concat(),
     );
     let ended = [coordinator.end(), alice.end(), bob.end()];
     assert_codes(&ended, 0);
     let report: Value = serde_json::from_slice(&fs::read(world.path("out/alice/report.json")).unwrap()).unwrap();
     let estimate = |row: usize| report["coefficients"][row]["estimate"].as_f64().unwrap();
-    let scores: Vec<f64> = ended[1]
-        .out
-        .lines()
-        .skip(1)
-        .map(|line| line.split_once(',').unwrap().1.parse().unwrap())
-        .collect();
+    let scores: Vec<f64> =
+        ended[1].out.lines().skip(1).map(|line| line.split_once(',').unwrap().1.parse().unwrap()).collect();
     assert!(ended[1].out.starts_with("id,link\nq1,"), "{}", ended[1].out);
     assert_eq!(ended[2].out, "", "the study names alice");
     let expected = [(0.25, 1.5), (0.5, 1.0)].map(|(a, b)| estimate(0) + estimate(1) * a + estimate(2) * b);
     for (score, expected) in scores.iter().zip(expected) {
         assert!((score - expected).abs() < 1e-12, "{score} {expected}");
     }
-    assert_eq!(
-        fs::read_to_string(world.path("out/alice/scores.csv")).unwrap(),
-        ended[1].out
-    );
+    assert_eq!(fs::read_to_string(world.path("out/alice/scores.csv")).unwrap(), ended[1].out);
 }
 
 #[test]
@@ -415,23 +340,8 @@ fn studies_that_differ_end_the_run_at_both_sides_with_the_keys() {
     let listening = world.address("alice.address");
     let mut command = Command::new(DEMO);
     let bob = command
-        .args([
-            "--role",
-            "bob",
-            "fit",
-            "--study",
-            "bob-study.toml",
-            "--coordinator",
-            &address,
-        ])
-        .args([
-            "--connect",
-            &listening,
-            "--data",
-            "bob.csv",
-            "--authority",
-            "authority.pem",
-        ])
+        .args(["--role", "bob", "fit", "--study", "bob-study.toml", "--coordinator", &address])
+        .args(["--connect", &listening, "--data", "bob.csv", "--authority", "authority.pem"])
         .args(["--certificate", "bob.pem", "--key", "bob.key", "--state", "bob-state"])
         .current_dir(world.folder.path())
         .stdin(Stdio::null())
@@ -442,11 +352,7 @@ fn studies_that_differ_end_the_run_at_both_sides_with_the_keys() {
     assert_eq!(bob.status.code(), Some(77));
     let bob = String::from_utf8_lossy(&bob.stderr).into_owned();
     assert!(bob.contains("the study files differ in: fit.tol"), "{bob}");
-    assert!(
-        alice.log.contains("differs from the coordinator's in: fit.tol"),
-        "{}",
-        alice.log
-    );
+    assert!(alice.log.contains("differs from the coordinator's in: fit.tol"), "{}", alice.log);
 }
 
 #[test]
@@ -457,19 +363,9 @@ fn refused_data_end_both_sides_and_the_cell_is_shown_only_at_home() {
     world.write("bob.csv", &text.replace(&line, "r04,secret-cell,1.0"));
     let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
     assert_codes(&ended, 65);
-    assert!(
-        ended[2].log.contains("secret-cell") && ended[2].log.contains("line 6"),
-        "{}",
-        ended[2].log
-    );
+    assert!(ended[2].log.contains("secret-cell") && ended[2].log.contains("line 6"), "{}", ended[2].log);
     assert!(!ended[1].log.contains("secret-cell"));
-    assert!(
-        ended[1]
-            .log
-            .contains("the data of bob were refused; the reason is shown there only"),
-        "{}",
-        ended[1].log
-    );
+    assert!(ended[1].log.contains("the data of bob were refused; the reason is shown there only"), "{}", ended[1].log);
     assert!(!world.path("out/alice/report.json").exists(), "nothing half-written");
 }
 
@@ -491,21 +387,13 @@ fn a_peer_that_never_comes_is_named() {
     let (coordinator, address) = world.coordinator();
     let alice = world.alice(&address, &["--wait", "0"]).end();
     assert_eq!(alice.code, 69, "{}", alice.log);
-    assert!(
-        alice.log.contains("alice waited 0 s for bob, who did not join"),
-        "{}",
-        alice.log
-    );
+    assert!(alice.log.contains("alice waited 0 s for bob, who did not join"), "{}", alice.log);
     drop(coordinator);
 
     fs::remove_file(world.path("alice.address")).unwrap();
     let alice = world.alice(&address, &["--wait", "0"]).end();
     assert_eq!(alice.code, 69, "{}", alice.log);
-    assert!(
-        alice.log.contains("alice waited 0 s for the coordinator at"),
-        "{}",
-        alice.log
-    );
+    assert!(alice.log.contains("alice waited 0 s for the coordinator at"), "{}", alice.log);
 }
 
 #[test]
@@ -519,18 +407,8 @@ fn an_interrupt_ends_all_sides_with_its_reason() {
     drop(alice.leash.take());
     let ended = [coordinator.end(), alice.end(), bob.end()];
     assert_codes(&ended, 130);
-    assert!(
-        ended[1].log.contains("alice: interrupted by the user of alice"),
-        "{}",
-        ended[1].log
-    );
-    assert!(
-        ended[2]
-            .log
-            .contains("bob: alice ended the run: interrupted by the user of alice"),
-        "{}",
-        ended[2].log
-    );
+    assert!(ended[1].log.contains("alice: interrupted by the user of alice"), "{}", ended[1].log);
+    assert!(ended[2].log.contains("bob: alice ended the run: interrupted by the user of alice"), "{}", ended[2].log);
     assert!(!world.path("out/alice/report.json").exists(), "nothing half-written");
 }
 
@@ -612,23 +490,8 @@ fn a_folder_that_cannot_be_written_and_a_port_in_use_are_found_before_the_run() 
 fn a_check_shows_what_would_leave_and_opens_no_connection() {
     let world = World::new();
     let output = Command::new(DEMO)
-        .args([
-            "--role",
-            "alice",
-            "check",
-            "--study",
-            "study.toml",
-            "--coordinator",
-            "127.0.0.1:9",
-        ])
-        .args([
-            "--connect",
-            "127.0.0.1:9",
-            "--data",
-            "alice.csv",
-            "--authority",
-            "authority.pem",
-        ])
+        .args(["--role", "alice", "check", "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(["--connect", "127.0.0.1:9", "--data", "alice.csv", "--authority", "authority.pem"])
         .args(["--certificate", "alice.pem", "--key", "alice.key", "--format", "json"])
         .current_dir(world.folder.path())
         .output()
@@ -637,21 +500,14 @@ fn a_check_shows_what_would_leave_and_opens_no_connection() {
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(checked["rows"], 40);
     assert_eq!(checked["terms"], serde_json::json!(["(Intercept)", "a"]));
-    let leaves: Vec<&str> = checked["leaves"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|leaving| leaving["what"].as_str().unwrap())
-        .collect();
+    let leaves: Vec<&str> =
+        checked["leaves"].as_array().unwrap().iter().map(|leaving| leaving["what"].as_str().unwrap()).collect();
     assert_eq!(leaves, ["partial predictions", "summaries", "basis", "coefficients"]);
     // The forecast is near what a run sends.
     let ended = world.run(&["--format", "json"], &[]);
     assert_codes(&ended, 0);
     let report: Value = serde_json::from_str(&ended[1].out).unwrap();
-    let (sent, predicted) = (
-        report["bytes_sent"].as_f64().unwrap(),
-        checked["predicted_bytes"].as_f64().unwrap(),
-    );
+    let (sent, predicted) = (report["bytes_sent"].as_f64().unwrap(), checked["predicted_bytes"].as_f64().unwrap());
     assert!((0.5..2.0).contains(&(predicted / sent)), "{predicted} {sent}");
 }
 
@@ -661,15 +517,7 @@ fn status_says_who_is_awaited() {
     let (coordinator, address) = world.coordinator();
     let ask = || {
         Command::new(DEMO)
-            .args([
-                "--role",
-                "coordinator",
-                "status",
-                "--study",
-                "study.toml",
-                "--listen",
-                &address,
-            ])
+            .args(["--role", "coordinator", "status", "--study", "study.toml", "--listen", &address])
             .args(["--authority", "authority.pem", "--certificate", "coordinator.pem"])
             .args(["--key", "coordinator.key", "--format", "json"])
             .current_dir(world.folder.path())
@@ -677,12 +525,7 @@ fn status_says_who_is_awaited() {
             .unwrap()
     };
     let output = ask();
-    assert_eq!(
-        output.status.code(),
-        Some(75),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(75), "{}", String::from_utf8_lossy(&output.stderr));
     let alice = world.alice(&address, &[]);
     let status = eventually(|| {
         let status: Value = serde_json::from_slice(&ask().stdout).unwrap();

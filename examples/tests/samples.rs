@@ -24,10 +24,7 @@ fn the_two_hospitals_agree_on_a_study_that_parses() {
 #[test]
 fn each_private_file_parses_and_points_at_files_that_are_there() {
     for role in [Role::Alice, Role::Bob] {
-        let flags = Overrides {
-            config: Some(samples().join(format!("{role}.toml"))),
-            ..Overrides::default()
-        };
+        let flags = Overrides { config: Some(samples().join(format!("{role}.toml"))), ..Overrides::default() };
         let config = Config::load(role, &flags).unwrap();
         assert!(config.study.is_file() && config.data.file.is_file());
         assert_eq!(config.listen.is_some(), role == Role::Alice);

@@ -192,10 +192,7 @@ struct Forecast<'a> {
 impl<'a> Forecast<'a> {
     fn new(role: Role, config: &'a Config, study: &'a Study, rows: u64, own: u64) -> Self {
         // Of the peer's block only the study is known: its columns, which categorical ones make more of.
-        let peer = study
-            .parties
-            .get(&role.partner())
-            .map_or(0, |terms| terms.columns.len() as u64);
+        let peer = study.parties.get(&role.partner()).map_or(0, |terms| terms.columns.len() as u64);
         let peer = peer.max(1) + u64::from(study.model.intercept && role == Role::Bob);
         let limit = study.fit.round_limit();
         let lambdas = match study.penalty.as_ref().map(|penalty| &penalty.lambda) {
@@ -289,36 +286,27 @@ impl<'a> Forecast<'a> {
                 format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
                 "after as many rounds as there are columns, their span; columns of zeros and ones outright",
             ),
-            Declaration::Summary => (
-                "a few numbers a message".to_string(),
-                "gradients, changes, penalty, the fit's statistics",
-            ),
+            Declaration::Summary => {
+                ("a few numbers a message".to_string(), "gradients, changes, penalty, the fit's statistics")
+            }
             Declaration::Outcome => (format!("one vector of {rows} values"), "the outcome of every row"),
             Declaration::Weights => (format!("one vector of {rows} values"), "the weight of every row"),
-            Declaration::Basis => (
-                format!("{rows} x {own} values, {}", size(8 * rows * own)),
-                "the span of the columns, in full",
-            ),
-            Declaration::ProjectionTable => (
-                format!("a table of about {peer} x {peer}"),
-                "how the columns relate to the other party's",
-            ),
+            Declaration::Basis => {
+                (format!("{rows} x {own} values, {}", size(8 * rows * own)), "the span of the columns, in full")
+            }
+            Declaration::ProjectionTable => {
+                (format!("a table of about {peer} x {peer}"), "how the columns relate to the other party's")
+            }
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
-            Declaration::Coefficients => (
-                format!("{own} rows of the coefficient table"),
-                "the estimates with their standard errors",
-            ),
-            Declaration::Prediction => (
-                format!("only when predicting: one value a new row, to {name}"),
-                "this party's part of each score",
-            ),
+            Declaration::Coefficients => {
+                (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
+            }
+            Declaration::Prediction => {
+                (format!("only when predicting: one value a new row, to {name}"), "this party's part of each score")
+            }
             Declaration::BatchEstimate => (String::new(), "estimates of batches"),
         };
-        Leaving {
-            what: declaration.name(),
-            amount,
-            reveals,
-        }
+        Leaving { what: declaration.name(), amount, reveals }
     }
 
     fn policy(&self) -> Vec<String> {
@@ -337,14 +325,8 @@ impl<'a> Forecast<'a> {
                 100.0 * most
             ));
         }
-        if policy
-            .max_rounds
-            .is_some_and(|most| most < self.study.fit.round_limit())
-        {
-            lines.push(format!(
-                "at most {} rounds a fit, fewer than the study allows",
-                self.limit
-            ));
+        if policy.max_rounds.is_some_and(|most| most < self.study.fit.round_limit()) {
+            lines.push(format!("at most {} rounds a fit, fewer than the study allows", self.limit));
         }
         if let Some(least) = policy.min_rows {
             lines.push(format!("at least {least} rows must take part"));

@@ -152,9 +152,9 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
-        Command::Certs(command) => certs_cli::run(&command, &mut std::io::stdout())
-            .map(|()| Exit::Done)
-            .map_err(Failure::from),
+        Command::Certs(command) => {
+            certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
+        }
     };
     result.unwrap_or_else(|failure| {
         eprintln!("{name}: {}", service::chain(&failure));
@@ -170,18 +170,9 @@ fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failur
     }
     let study = Arc::new(read_study(&config.study)?);
     let leash = arguments.process.leash;
-    let job = job(
-        role,
-        config,
-        study,
-        arguments.out,
-        arguments.process,
-        call,
-        arguments.seed,
-    );
-    let (report, exit) = with_interrupts(role, leash, |stop, stopped| async move {
-        service::fit(&job, stop, stopped).await
-    })?;
+    let job = job(role, config, study, arguments.out, arguments.process, call, arguments.seed);
+    let (report, exit) =
+        with_interrupts(role, leash, |stop, stopped| async move { service::fit(&job, stop, stopped).await })?;
     output::print(&arguments.format.render(&report))?;
     Ok(exit)
 }
@@ -197,10 +188,7 @@ fn job(
 ) -> Job {
     Job {
         role,
-        patience: Patience {
-            wait: config.patience(),
-            ..Patience::default()
-        },
+        patience: Patience { wait: config.patience(), ..Patience::default() },
         config,
         study,
         out,
@@ -337,10 +325,7 @@ mod tests {
     use super::*;
 
     fn exit(line: &str) -> Exit {
-        run(
-            Role::Alice,
-            std::iter::once("alice").chain(line.split(' ')).map(OsString::from),
-        )
+        run(Role::Alice, std::iter::once("alice").chain(line.split(' ')).map(OsString::from))
     }
 
     #[test]
@@ -359,10 +344,7 @@ mod tests {
 
     #[test]
     fn a_call_is_quoted_where_a_shell_would_need_it() {
-        let call = call(
-            "alice",
-            &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()],
-        );
+        let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
         assert_eq!(call, "alice fit --data 'my file.csv'");
     }
 }

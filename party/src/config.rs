@@ -71,12 +71,7 @@ pub struct PolicyTerms {
 
 impl Default for PolicyTerms {
     fn default() -> Self {
-        PolicyTerms {
-            max_disclosure: None,
-            max_rounds: None,
-            min_rows: None,
-            allow_basis: true,
-        }
+        PolicyTerms { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true }
     }
 }
 
@@ -165,11 +160,7 @@ impl Config {
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         layers.set_path("data.file", flags.data.as_deref(), None)?;
-        layers.set_tls(
-            flags.authority.as_deref(),
-            flags.certificate.as_deref(),
-            flags.key.as_deref(),
-        )?;
+        layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
         if flags.listen.is_some() {
             layers.remove("connect");
         }
@@ -194,16 +185,10 @@ impl Config {
         let wrong = |key, problem: String| Err(FileError::Value { key, problem });
         match (&self.listen, &self.connect) {
             (None, None) => {
-                return wrong(
-                    "listen, connect",
-                    "are both missing: one party listens, the other connects".to_string(),
-                );
+                return wrong("listen, connect", "are both missing: one party listens, the other connects".to_string());
             }
             (Some(_), Some(_)) => {
-                return wrong(
-                    "listen, connect",
-                    "are both set: one party listens, the other connects".to_string(),
-                );
+                return wrong("listen, connect", "are both set: one party listens, the other connects".to_string());
             }
             _ => {}
         }
@@ -219,11 +204,7 @@ impl Config {
         if self.data.separator.is_some() && self.separator().is_none() {
             return wrong("data.separator", "must be a single character of one byte".to_string());
         }
-        if self
-            .policy
-            .max_disclosure
-            .is_some_and(|share| !(0.0..=1.0).contains(&share))
-        {
+        if self.policy.max_disclosure.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return wrong("policy.max_disclosure", "must lie between 0 and 1".to_string());
         }
         if self.policy.max_rounds == Some(0) {
@@ -288,10 +269,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("alice.toml");
         std::fs::write(&file, text).unwrap();
-        let flags = Overrides {
-            config: Some(file),
-            ..flags
-        };
+        let flags = Overrides { config: Some(file), ..flags };
         let shown = |text: String| text.replace(&folder.path().display().to_string(), "@");
         Config::load(Role::Alice, &flags)
             .map(|mut config| {
@@ -354,19 +332,13 @@ mod tests {
             complaint(&SAMPLE.replace("max_disclosure = 1", "max_disclosure = 1.5")),
             "`policy.max_disclosure` must lie between 0 and 1"
         );
-        assert_eq!(
-            complaint(&SAMPLE.replace("0.0.0.0:7101", "0.0.0.0")),
-            "`listen` is `0.0.0.0`, expected HOST:PORT"
-        );
+        assert_eq!(complaint(&SAMPLE.replace("0.0.0.0:7101", "0.0.0.0")), "`listen` is `0.0.0.0`, expected HOST:PORT");
         assert_eq!(
             complaint(&SAMPLE.replace("listen = \"0.0.0.0:7101\"", "")),
             "`listen, connect` are both missing: one party listens, the other connects"
         );
         assert!(complaint("study = ").starts_with("@/alice.toml: TOML parse error at line 1"));
-        let nowhere = Overrides {
-            config: Some("/nowhere/alice.toml".into()),
-            ..Overrides::default()
-        };
+        let nowhere = Overrides { config: Some("/nowhere/alice.toml".into()), ..Overrides::default() };
         let error = Config::load(Role::Alice, &nowhere).unwrap_err();
         assert_eq!(error.to_string(), "cannot read /nowhere/alice.toml");
     }

@@ -51,21 +51,9 @@ impl Convener {
     {
         let (say, said) = mpsc::unbounded_channel();
         let (heard, hear) = mpsc::unbounded_channel();
-        let keeper = Keeper {
-            joining,
-            said,
-            heard,
-            stop,
-            queue: VecDeque::new(),
-            run: None,
-            ready: false,
-            leaving: false,
-        };
-        Convener {
-            say,
-            hear,
-            task: tokio::spawn(keeper.keep(dial)),
-        }
+        let keeper =
+            Keeper { joining, said, heard, stop, queue: VecDeque::new(), run: None, ready: false, leaving: false };
+        Convener { say, hear, task: tokio::spawn(keeper.keep(dial)) }
     }
 
     /// Tells the coordinator, now or when it can be reached again.
@@ -190,9 +178,7 @@ impl Keeper {
     }
 
     fn has_last_words(&self) -> bool {
-        self.queue
-            .iter()
-            .any(|event| matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)))
+        self.queue.iter().any(|event| matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)))
     }
 
     /// Talks until the line is lost (`false`), or until we leave or are refused (`true`).
@@ -251,12 +237,7 @@ impl Keeper {
                 false
             }
             CoordinatorEvent::Abort { from, notice } => {
-                self.end(Abort::Remote {
-                    from,
-                    exit: notice.exit,
-                    sentence: notice.sentence,
-                })
-                .await;
+                self.end(Abort::Remote { from, exit: notice.exit, sentence: notice.sentence }).await;
                 // The line stays: our own last words may still have to go out.
                 true
             }
@@ -318,17 +299,11 @@ mod tests {
             let next = lines.lock().unwrap().pop_front();
             async move { next.unwrap_or_else(|| Err(OpenError::Unreachable("nobody listens".to_string()))) }
         };
-        (
-            Convener::start(joining(Duration::from_millis(wait)), dial, stop),
-            stopped,
-        )
+        (Convener::start(joining(Duration::from_millis(wait)), dial, stop), stopped)
     }
 
     fn run(future: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(future);
     }
 
@@ -338,10 +313,7 @@ mod tests {
             let (first, mut desk) = line();
             let (second, mut again) = line();
             let (mut convener, _stopped) = start(vec![Ok(first), Ok(second)], 1000);
-            assert!(matches!(
-                desk.hear.recv().await,
-                Some(PartyEvent::Join { run: None, .. })
-            ));
+            assert!(matches!(desk.hear.recv().await, Some(PartyEvent::Join { run: None, .. })));
             convener.say(PartyEvent::Ready);
             assert_eq!(desk.hear.recv().await, Some(PartyEvent::Ready));
             let id = RunId([7; 16]);
@@ -386,10 +358,7 @@ mod tests {
 
             let (first, desk) = line();
             let (_convener, mut stopped) = start(vec![Ok(first)], 1000);
-            let notice = Notice {
-                exit: Exit::Interrupted,
-                sentence: "interrupted by the user of bob".to_string(),
-            };
+            let notice = Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_string() };
             let from = Role::Bob;
             desk.say.send(CoordinatorEvent::Abort { from, notice }).await.unwrap();
             assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Interrupted);

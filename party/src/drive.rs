@@ -174,10 +174,7 @@ where
 
 /// The notice that tells the others of an abort.
 pub fn notice(abort: &Abort, own: Role) -> Notice {
-    Notice {
-        exit: abort.exit(),
-        sentence: abort.sentence_for_peer(own),
-    }
+    Notice { exit: abort.exit(), sentence: abort.sentence_for_peer(own) }
 }
 
 struct Driver<'a, L> {
@@ -262,10 +259,7 @@ impl<L: Link> Driver<'_, L> {
                 Heard::Bye => {
                     return Err(Abort::Peer {
                         peer: self.ends.peer,
-                        fault: PeerFault::Kind {
-                            came: "a goodbye",
-                            expected: "a message",
-                        },
+                        fault: PeerFault::Kind { came: "a goodbye", expected: "a message" },
                     });
                 }
             }
@@ -398,10 +392,7 @@ impl<L: Link> Driver<'_, L> {
         if !self.open {
             return self.reopen().await;
         }
-        let quiet = self
-            .patience
-            .silence
-            .saturating_sub(self.heard.max(self.since).elapsed());
+        let quiet = self.patience.silence.saturating_sub(self.heard.max(self.since).elapsed());
         let event = tokio::select! {
             biased;
             abort = stopped(self.stop) => return Err(abort),
@@ -422,17 +413,10 @@ impl<L: Link> Driver<'_, L> {
                 return Ok(Heard::Bye);
             }
             Ok(Event::Abort(notice)) => {
-                return Err(Abort::Remote {
-                    from: self.ends.peer,
-                    exit: notice.exit,
-                    sentence: notice.sentence,
-                });
+                return Err(Abort::Remote { from: self.ends.peer, exit: notice.exit, sentence: notice.sentence });
             }
             Ok(Event::Fault(fault)) => {
-                return Err(Abort::Peer {
-                    peer: self.ends.peer,
-                    fault,
-                });
+                return Err(Abort::Peer { peer: self.ends.peer, fault });
             }
             Ok(Event::Lost(reason)) => reason,
             Err(_) => format!("nothing heard for {} s", self.patience.silence.as_secs_f64().round()),

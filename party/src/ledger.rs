@@ -52,33 +52,20 @@ CREATE VIEW releases AS SELECT sequence, datetime(at, 'unixepoch') AS at, json_e
 ///
 /// There is a ledger already, or there was one and its anchor is still there; files that cannot be written.
 pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerError> {
-    let place = Place {
-        ledger: ledger.to_owned(),
-        anchor: anchor.to_owned(),
-    };
+    let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
     if !ledger.exists()
         && let Some(known) = place.read_anchor()?
         && known.sequence > 0
     {
-        return Err(StorageError::Gone {
-            place: place.name(),
-            records: known.sequence,
-        }
-        .into());
+        return Err(StorageError::Gone { place: place.name(), records: known.sequence }.into());
     }
     for folder in [ledger.parent(), anchor.parent()].into_iter().flatten() {
         fs::create_dir_all(folder).map_err(|error| place.file_error(&error))?;
     }
     if !anchor.exists() {
-        let key = fresh_key().map_err(|error| StorageError::Unreadable {
-            place: place.name(),
-            reason: error.to_string(),
-        })?;
-        place.write_anchor(&AnchorFile {
-            sequence: 0,
-            hash: hexadecimal(&[0; 32]),
-            key: hexadecimal(&key),
-        })?;
+        let key =
+            fresh_key().map_err(|error| StorageError::Unreadable { place: place.name(), reason: error.to_string() })?;
+        place.write_anchor(&AnchorFile { sequence: 0, hash: hexadecimal(&[0; 32]), key: hexadecimal(&key) })?;
     }
     Ledger::create(LedgerFile::connect(place, true)?)
 }
@@ -89,17 +76,12 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
 ///
 /// No ledger, one that is gone, damaged, changed or rolled back.
 pub fn open(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerError> {
-    let place = Place {
-        ledger: ledger.to_owned(),
-        anchor: anchor.to_owned(),
-    };
+    let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
     if !ledger.exists() {
         return Err(match place.read_anchor()? {
-            Some(known) if known.sequence > 0 => StorageError::Gone {
-                place: place.name(),
-                records: known.sequence,
+            Some(known) if known.sequence > 0 => {
+                StorageError::Gone { place: place.name(), records: known.sequence }.into()
             }
-            .into(),
             _ => StorageError::Missing { place: place.name() }.into(),
         });
     }
@@ -115,18 +97,9 @@ pub fn default_anchor(ledger: &Path, state_home: &Path) -> PathBuf {
     let name: String = full
         .to_string_lossy()
         .chars()
-        .map(|letter| {
-            if letter.is_alphanumeric() || letter == '.' || letter == '-' {
-                letter
-            } else {
-                '_'
-            }
-        })
+        .map(|letter| if letter.is_alphanumeric() || letter == '.' || letter == '-' { letter } else { '_' })
         .collect();
-    state_home
-        .join("fedreg")
-        .join("anchors")
-        .join(format!("{}.anchor", name.trim_start_matches('_')))
+    state_home.join("fedreg").join("anchors").join(format!("{}.anchor", name.trim_start_matches('_')))
 }
 
 /// A ledger in an SQLite file.
@@ -160,16 +133,12 @@ impl LedgerFile {
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         // One file at rest, and EXTRA syncs the folder too: without it a power cut may bring a committed journal back
         // and undo a charge whose noise was already sent.
-        connection
-            .pragma_update(None, "journal_mode", "DELETE")
-            .map_err(failed)?;
+        connection.pragma_update(None, "journal_mode", "DELETE").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "EXTRA").map_err(failed)?;
-        let application: i32 = connection
-            .pragma_query_value(None, "application_id", |row| row.get(0))
-            .map_err(failed)?;
-        let tables: i64 = connection
-            .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
-            .map_err(failed)?;
+        let application: i32 =
+            connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
+        let tables: i64 =
+            connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(failed)?;
         if make && tables == 0 {
             let script = format!("BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION}; {SCHEMA} COMMIT;");
             connection.execute_batch(&script).map_err(failed)?;
@@ -193,10 +162,7 @@ impl Storage for LedgerFile {
             place: self.place.anchor.display().to_string(),
             reason: "it holds no key of 32 bytes".to_owned(),
         };
-        self.place
-            .read_anchor()?
-            .and_then(|anchor| bytes_of(&anchor.key))
-            .ok_or_else(missing)
+        self.place.read_anchor()?.and_then(|anchor| bytes_of(&anchor.key)).ok_or_else(missing)
     }
 
     fn begin(&mut self) -> Result<(), StorageError> {
@@ -239,10 +205,7 @@ impl Storage for LedgerFile {
 
     fn put_blob(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
         self.connection
-            .execute(
-                "INSERT INTO bytes (name, content) VALUES (?1, ?2)",
-                params![name, bytes],
-            )
+            .execute("INSERT INTO bytes (name, content) VALUES (?1, ?2)", params![name, bytes])
             .map(drop)
             .map_err(self.failed())
     }
@@ -277,22 +240,14 @@ impl Storage for LedgerFile {
             place: self.place.anchor.display().to_string(),
             reason: "its hash is no hash".to_owned(),
         };
-        Ok(Some(Anchor {
-            sequence: file.sequence,
-            hash: bytes_of(&file.hash).ok_or_else(damaged)?,
-        }))
+        Ok(Some(Anchor { sequence: file.sequence, hash: bytes_of(&file.hash).ok_or_else(damaged)? }))
     }
 
     fn advance_anchor(&mut self, anchor: &Anchor) -> Result<(), StorageError> {
         // Two processes may arrive here in either order after their commits.
         let lock_path = self.place.anchor.with_extension("lock");
         let failed = |error: io::Error| self.place.file_error(&error);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(lock_path)
-            .map_err(failed)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path).map_err(failed)?;
         lock.lock().map_err(failed)?;
         if let Some(mut file) = self.place.read_anchor()?
             && file.sequence < anchor.sequence
@@ -305,9 +260,7 @@ impl Storage for LedgerFile {
     }
 
     fn now(&self) -> u64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs())
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }
 }
 
@@ -322,12 +275,10 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.file_error(&error)),
         };
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|error| StorageError::Unreadable {
-                place: self.anchor.display().to_string(),
-                reason: error.to_string(),
-            })
+        serde_json::from_str(&text).map(Some).map_err(|error| StorageError::Unreadable {
+            place: self.anchor.display().to_string(),
+            reason: error.to_string(),
+        })
     }
 
     /// Replaces the anchor so that a crash leaves the old one or the new one, whole.
@@ -344,9 +295,7 @@ impl Place {
         out.sync_all().map_err(failed)?;
         fs::rename(&fresh, &self.anchor).map_err(failed)?;
         if let Some(folder) = self.anchor.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(failed)?;
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         }
         Ok(())
     }
@@ -356,10 +305,7 @@ impl Place {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StorageError::Full { place },
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StorageError::ReadOnly { place },
-            _ => StorageError::Unreadable {
-                place,
-                reason: error.to_string(),
-            },
+            _ => StorageError::Unreadable { place, reason: error.to_string() },
         }
     }
 
@@ -369,10 +315,7 @@ impl Place {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageError::Locked { place },
             Some(ErrorCode::DiskFull) => StorageError::Full { place },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageError::ReadOnly { place },
-            _ => StorageError::Unreadable {
-                place,
-                reason: error.to_string(),
-            },
+            _ => StorageError::Unreadable { place, reason: error.to_string() },
         }
     }
 }
@@ -410,21 +353,12 @@ mod tests {
 
     impl Home {
         fn new() -> Home {
-            let home = Home {
-                folder: tempfile::tempdir().unwrap(),
-            };
+            let home = Home { folder: tempfile::tempdir().unwrap() };
             let mut ledger = create(&home.ledger(), &home.anchor()).unwrap();
             let persons = home.persons(&mut ledger);
             let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 100, false).unwrap();
             let policy = "policy".to_owned();
-            ledger
-                .register(&Registration {
-                    data_set: "cohort".to_owned(),
-                    persons,
-                    budget,
-                    policy,
-                })
-                .unwrap();
+            ledger.register(&Registration { data_set: "cohort".to_owned(), persons, budget, policy }).unwrap();
             home
         }
 
@@ -446,10 +380,7 @@ mod tests {
 
         fn reserve(&self, ledger: &mut Ledger<LedgerFile>, run: &str, mu: f64) -> Result<(), LedgerError> {
             let persons = self.persons(ledger);
-            let plan = ReleasePlan::new(vec![PlannedRelease {
-                label: "counts".to_owned(),
-                mu,
-            }]);
+            let plan = ReleasePlan::new(vec![PlannedRelease { label: "counts".to_owned(), mu }]);
             ledger.reserve(run, "cohort", &persons, &["bob".to_owned()], "digest", &plan)
         }
     }
@@ -463,19 +394,12 @@ mod tests {
         let home = Home::new();
         let mut ledger = home.open().unwrap();
         home.reserve(&mut ledger, "run", 0.1).unwrap();
-        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else {
-            panic!("nothing is stored")
-        };
-        let bytes = ledger
-            .store(release(&counts(), permit, &mut NoisePool::new()).unwrap())
-            .unwrap()
-            .bytes();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        let bytes = ledger.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap().bytes();
         let sum = ledger.account("cohort").unwrap().sum;
         drop(ledger);
         let mut restarted = home.open().unwrap();
-        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else {
-            panic!("it is stored")
-        };
+        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
         assert_eq!(again.bytes(), bytes);
         assert_eq!(restarted.account("cohort").unwrap().sum, sum);
         assert_eq!(restarted.verify().unwrap().0, 5);
@@ -527,29 +451,15 @@ mod tests {
         let home = Home::new();
         let mut ledger = home.open().unwrap();
         home.reserve(&mut ledger, "run", 0.1).unwrap();
-        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else {
-            panic!("nothing is stored")
-        };
-        ledger
-            .store(release(&counts(), permit, &mut NoisePool::new()).unwrap())
-            .unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        ledger.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap();
         let tool = Connection::open(home.ledger()).unwrap();
-        let charge: f64 = tool
-            .query_row("SELECT sum(charge) FROM charges", [], |row| row.get(0))
-            .unwrap();
+        let charge: f64 = tool.query_row("SELECT sum(charge) FROM charges", [], |row| row.get(0)).unwrap();
         assert!((charge - 0.01).abs() < 1e-12);
-        let label: String = tool
-            .query_row("SELECT label FROM releases", [], |row| row.get(0))
-            .unwrap();
+        let label: String = tool.query_row("SELECT label FROM releases", [], |row| row.get(0)).unwrap();
         assert_eq!(label, "counts");
-        assert!(
-            tool.execute("DELETE FROM records", []).is_err(),
-            "the ledger is append-only"
-        );
-        assert!(
-            tool.execute("UPDATE bytes SET content = x''", []).is_err(),
-            "the ledger is append-only"
-        );
+        assert!(tool.execute("DELETE FROM records", []).is_err(), "the ledger is append-only");
+        assert!(tool.execute("UPDATE bytes SET content = x''", []).is_err(), "the ledger is append-only");
     }
 
     #[test]
@@ -557,10 +467,7 @@ mod tests {
         let home = Home::new();
         fs::remove_file(home.ledger()).unwrap();
         let gone = |outcome: Result<Ledger<LedgerFile>, LedgerError>| {
-            matches!(
-                outcome,
-                Err(LedgerError::Storage(StorageError::Gone { records: 2, .. }))
-            )
+            matches!(outcome, Err(LedgerError::Storage(StorageError::Gone { records: 2, .. })))
         };
         assert!(gone(home.open()));
         assert!(gone(create(&home.ledger(), &home.anchor())));
@@ -602,26 +509,15 @@ mod tests {
         let mut ledger = home.open().unwrap();
         let persons = PersonDigests::new(&ledger.key().unwrap(), (0..50_000).map(|p| format!("p{p}")), 1).unwrap();
         drop(ledger);
-        let place = Place {
-            ledger: home.ledger(),
-            anchor: home.anchor(),
-        };
+        let place = Place { ledger: home.ledger(), anchor: home.anchor() };
         let file = LedgerFile::connect(place, false).unwrap();
         file.connection.pragma_update(None, "max_page_count", 40).unwrap();
         let mut small = Ledger::open(file).unwrap();
         let budget = Budget::new(1.0, 1e-6, Accountant::Zcdp, 50_000, false).unwrap();
         let refused = small
-            .register(&Registration {
-                data_set: "large".to_owned(),
-                persons,
-                budget,
-                policy: String::new(),
-            })
+            .register(&Registration { data_set: "large".to_owned(), persons, budget, policy: String::new() })
             .unwrap_err();
-        assert!(
-            matches!(refused, LedgerError::Storage(StorageError::Full { .. })),
-            "{refused}"
-        );
+        assert!(matches!(refused, LedgerError::Storage(StorageError::Full { .. })), "{refused}");
         assert_eq!(refused.exit(), Exit::CannotWrite);
         assert!(small.account("large").is_err());
         home.reserve(&mut small, "run", 0.1).unwrap();
@@ -633,55 +529,26 @@ mod tests {
         let home = Home::new();
         fs::write(home.ledger(), b"id,age\n1,30\n").unwrap();
         let refused = home.open().map(drop).unwrap_err();
-        assert!(
-            refused.to_string().contains("not a readable privacy ledger"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("not a readable privacy ledger"), "{refused}");
         fs::remove_file(home.ledger()).unwrap();
-        Connection::open(home.ledger())
-            .unwrap()
-            .execute_batch("CREATE TABLE other (x)")
-            .unwrap();
-        assert!(
-            home.open()
-                .map(drop)
-                .unwrap_err()
-                .to_string()
-                .contains("another kind of database")
-        );
+        Connection::open(home.ledger()).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
+        assert!(home.open().map(drop).unwrap_err().to_string().contains("another kind of database"));
         fs::write(home.anchor(), b"{}").unwrap();
         assert!(home.open().is_err());
     }
 
     #[test]
     fn failures_of_the_disk_become_sentences() {
-        let place = Place {
-            ledger: "ledger.sqlite".into(),
-            anchor: "x.anchor".into(),
-        };
+        let place = Place { ledger: "ledger.sqlite".into(), anchor: "x.anchor".into() };
         let sqlite = |code: i32| {
-            place
-                .sqlite_error(&rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None))
-                .to_string()
+            place.sqlite_error(&rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)).to_string()
         };
-        assert_eq!(
-            sqlite(8),
-            "the privacy ledger ledger.sqlite cannot be written: it or its folder is read-only"
-        );
-        assert_eq!(
-            sqlite(13),
-            "the disk with the privacy ledger ledger.sqlite is full: nothing was released"
-        );
-        assert_eq!(
-            sqlite(5),
-            "the privacy ledger ledger.sqlite is in use by another process"
-        );
+        assert_eq!(sqlite(8), "the privacy ledger ledger.sqlite cannot be written: it or its folder is read-only");
+        assert_eq!(sqlite(13), "the disk with the privacy ledger ledger.sqlite is full: nothing was released");
+        assert_eq!(sqlite(5), "the privacy ledger ledger.sqlite is in use by another process");
         let full = place.file_error(&io::ErrorKind::StorageFull.into());
         assert_eq!(full.exit(), Exit::CannotWrite);
-        assert!(matches!(
-            place.file_error(&io::ErrorKind::ReadOnlyFilesystem.into()),
-            StorageError::ReadOnly { .. }
-        ));
+        assert!(matches!(place.file_error(&io::ErrorKind::ReadOnlyFilesystem.into()), StorageError::ReadOnly { .. }));
     }
 
     #[test]

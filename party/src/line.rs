@@ -27,10 +27,7 @@ impl Line {
             certificate: certificate(&job.study, job.role.partner())?.to_string(),
         };
         if let Some(address) = &job.config.connect {
-            return Ok(Line {
-                link: GrpcLink::dial(address.clone(), identity, peer),
-                listens: None,
-            });
+            return Ok(Line { link: GrpcLink::dial(address.clone(), identity, peer), listens: None });
         }
         let Some(address) = &job.config.listen else {
             return Err(Failure::Usage("neither `listen` nor `connect` is set".to_string()));
@@ -40,10 +37,7 @@ impl Line {
         let bound = listener.address().to_string();
         tracing::info!("listening at {bound} for {}", peer.role);
         announce(job.announce.as_deref(), &bound)?;
-        Ok(Line {
-            link: GrpcLink::listen(listener, peer),
-            listens: Some(bound),
-        })
+        Ok(Line { link: GrpcLink::listen(listener, peer), listens: Some(bound) })
     }
 
     /// The address that was bound, if this side listens.

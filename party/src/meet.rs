@@ -74,18 +74,12 @@ pub(crate) async fn meet<W: Work>(
     stop: mpsc::Sender<Abort>,
     mut stopped: mpsc::Receiver<Abort>,
 ) -> Result<(W::Yield, Exit), Failure> {
-    let Job {
-        role, config, study, ..
-    } = job;
+    let Job { role, config, study, .. } = job;
     let identity = service::identity(*role, config, study)?;
     let store = Store::open(&config.state)?;
     let mut link = Line::open(job, &identity).await?;
-    let joining = Joining {
-        role: *role,
-        keys: study.key_digests(),
-        address: config.coordinator.clone(),
-        patience: job.patience,
-    };
+    let joining =
+        Joining { role: *role, keys: study.key_digests(), address: config.coordinator.clone(), patience: job.patience };
     let dial = {
         let (address, name) = (config.coordinator.clone(), study.coordinator.certificate.clone());
         move || {
@@ -93,12 +87,8 @@ pub(crate) async fn meet<W: Work>(
             async move { coordinator::join(&address, &identity, &name).await }
         }
     };
-    let mut meeting = Meeting {
-        job,
-        convener: Convener::start(joining, dial, stop),
-        run: None,
-        peer: PeerState::Absent,
-    };
+    let mut meeting =
+        Meeting { job, convener: Convener::start(joining, dial, stop), run: None, peer: PeerState::Absent };
     let result = meeting.hold(work, &mut link, &mut stopped).await;
     let (exit, reason) = match &result {
         Ok((_, exit)) => {
@@ -114,11 +104,8 @@ pub(crate) async fn meet<W: Work>(
         }
     };
     meeting.convener.leave().await;
-    let entry = Entry {
-        reason,
-        bytes_sent: link.bytes_sent(),
-        ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run)
-    };
+    let entry =
+        Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) };
     // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
     if let Err(error) = store.record(&entry) {
         tracing::warn!("{}", service::chain(&error));
@@ -161,18 +148,9 @@ impl Meeting<'_> {
         self.run = Some(run);
         let begun = Instant::now();
         link.set_limits(Limits::for_rows(rows));
-        let opening = Opening {
-            first: config.connect.is_some(),
-            run,
-            seed: seed(self.job.seed, role)?,
-        };
+        let opening = Opening { first: config.connect.is_some(), run, seed: seed(self.job.seed, role)? };
         let session = W::session(table, opening);
-        let ends = Ends {
-            own: role,
-            peer: role.partner(),
-            dials: config.connect.clone(),
-            listens: link.listens(),
-        };
+        let ends = Ends { own: role, peer: role.partner(), dials: config.connect.clone(), listens: link.listens() };
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {
@@ -191,12 +169,7 @@ impl Meeting<'_> {
             total: (read + begun.elapsed()).as_secs_f64(),
         };
         let bytes_sent = link.bytes_sent();
-        let met = Met {
-            driven,
-            run,
-            seconds,
-            bytes_sent,
-        };
+        let met = Met { driven, run, seconds, bytes_sent };
         work.finish(self.job, met)
     }
 

@@ -69,9 +69,7 @@ impl Folder {
         let trial = path.join(format!(".trial-{}", std::process::id()));
         File::create(&trial).map_err(failed(path))?;
         fs::remove_file(&trial).map_err(failed(&trial))?;
-        Ok(Folder {
-            path: path.to_path_buf(),
-        })
+        Ok(Folder { path: path.to_path_buf() })
     }
 
     /// Where it is.
@@ -121,10 +119,7 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
     written.map_err(|source| {
         // What is left of a draft is of no use to anybody; if it cannot be removed either, the error says enough.
         let _ = fs::remove_file(&draft);
-        OutputError {
-            path: path.to_path_buf(),
-            source,
-        }
+        OutputError { path: path.to_path_buf(), source }
     })
 }
 
@@ -136,10 +131,7 @@ pub fn print(text: &str) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(source) => Err(OutputError {
-            path: "standard output".into(),
-            source,
-        }),
+        Err(source) => Err(OutputError { path: "standard output".into(), source }),
         Ok(()) => Ok(()),
     }
 }
@@ -173,10 +165,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = Folder::prepare(&file.join("out")).unwrap_err();
         assert_eq!(error.exit(), Exit::CannotWrite);
-        assert_eq!(
-            error.to_string(),
-            format!("cannot write {}", file.join("out").display())
-        );
+        assert_eq!(error.to_string(), format!("cannot write {}", file.join("out").display()));
     }
 
     #[test]

@@ -31,12 +31,7 @@ impl Pace {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Pace {
-            bar,
-            told: None,
-            phase: "",
-            role,
-        }
+        Pace { bar, told: None, phase: "", role }
     }
 
     pub(crate) fn show(&mut self, progress: &session::Progress, bytes_sent: u64, convener: &Convener) {

@@ -111,10 +111,7 @@ impl Failure {
             Failure::Output(_) => format!("{own} cannot write its results"),
             _ => format!("{own} cannot take part"),
         };
-        Some(Notice {
-            exit: self.exit(),
-            sentence,
-        })
+        Some(Notice { exit: self.exit(), sentence })
     }
 }
 
@@ -142,12 +139,8 @@ fn read_frame(
     let file = &config.data.file;
     let header = read::header(file, config.separator())?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let request = Request {
-        columns: Some(needed(&names)?),
-        id: study.rows.id.clone(),
-        levels,
-        separator: config.separator(),
-    };
+    let request =
+        Request { columns: Some(needed(&names)?), id: study.rows.id.clone(), levels, separator: config.separator() };
     Ok(read::read(file, &request)?)
 }
 
@@ -251,10 +244,7 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
             1 => "once".to_string(),
             count => format!("{count} times"),
         };
-        notes.push(format!(
-            "the line to {} was lost and opened again {times}",
-            role.partner()
-        ));
+        notes.push(format!("the line to {} was lost and opened again {times}", role.partner()));
     }
     Report {
         protocol: "vertical".to_string(),
@@ -327,14 +317,9 @@ pub async fn predict(
 }
 
 fn read_model(file: &Path) -> Result<Model, FileError> {
-    let text = std::fs::read_to_string(file).map_err(|source| FileError::Read {
-        file: file.to_path_buf(),
-        source,
-    })?;
-    serde_json::from_str(&text).map_err(|error| FileError::Parse {
-        file: file.to_path_buf(),
-        problem: format!("not a model file: {error}"),
-    })
+    let text = std::fs::read_to_string(file).map_err(|source| FileError::Read { file: file.to_path_buf(), source })?;
+    serde_json::from_str(&text)
+        .map_err(|error| FileError::Parse { file: file.to_path_buf(), problem: format!("not a model file: {error}") })
 }
 
 struct Predict {

@@ -49,21 +49,13 @@ impl Store {
     pub fn open(path: &Path) -> Result<Store, OutputError> {
         let folder = Folder::prepare(path)?;
         let place = path.join("lock");
-        let failed = |source| OutputError {
-            path: place.clone(),
-            source,
-        };
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&place)
-            .map_err(failed)?;
+        let failed = |source| OutputError { path: place.clone(), source };
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&place).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(Store { folder, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(failed(io::Error::other(
-                "another process uses this state folder; give each its own",
-            ))),
+            Err(TryLockError::WouldBlock) => {
+                Err(failed(io::Error::other("another process uses this state folder; give each its own")))
+            }
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }

@@ -107,10 +107,7 @@ impl Validity {
     pub fn days(now: OffsetDateTime, days: u32) -> Result<Validity, CertsError> {
         let until = now.checked_add(Duration::days(i64::from(days)));
         match (days, until) {
-            (1..=36500, Some(until)) => Ok(Validity {
-                from: now.saturating_sub(BACKDATED),
-                until,
-            }),
+            (1..=36500, Some(until)) => Ok(Validity { from: now.saturating_sub(BACKDATED), until }),
             _ => Err(CertsError::InvalidDays(days)),
         }
     }
@@ -140,10 +137,7 @@ impl Subject {
                 others.push(other.clone());
             }
         }
-        Ok(Subject {
-            name: name.to_owned(),
-            also: others,
-        })
+        Ok(Subject { name: name.to_owned(), also: others })
     }
 
     /// The party's name in the study.
@@ -171,9 +165,7 @@ pub struct KeyAndPem {
 // Never prints the key.
 impl fmt::Debug for KeyAndPem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyAndPem")
-            .field("pem", &self.pem)
-            .finish_non_exhaustive()
+        f.debug_struct("KeyAndPem").field("pem", &self.pem).finish_non_exhaustive()
     }
 }
 
@@ -198,10 +190,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         limit(&mut params, validity, &key.subject_public_key_info());
         let certificate = params.self_signed(&key)?;
-        Ok(KeyAndPem {
-            key: key.serialize_pem(),
-            pem: certificate.pem(),
-        })
+        Ok(KeyAndPem { key: key.serialize_pem(), pem: certificate.pem() })
     }
 
     /// An authority from its two PEM texts; `files` are named in messages.
@@ -210,11 +199,8 @@ impl Authority {
     ///
     /// [`CertsError::Unexpected`] where one is not what it should be, or the two do not belong together.
     pub fn from_pem(certificate: &str, key: &str, files: (&Path, &Path)) -> Result<Authority, CertsError> {
-        let unexpected = |file: &Path, expected, detail: String| CertsError::Unexpected {
-            file: file.to_owned(),
-            expected,
-            detail,
-        };
+        let unexpected =
+            |file: &Path, expected, detail: String| CertsError::Unexpected { file: file.to_owned(), expected, detail };
         let key = KeyPair::from_pem(key)
             .map_err(|_| unexpected(files.1, "an authority's key", "no private key found in it".to_owned()))?;
         let der = decode(certificate, files.0, "CERTIFICATE", "an authority's certificate")?;
@@ -225,11 +211,7 @@ impl Authority {
         }
         let (_, parsed) = x509_parser::parse_x509_certificate(&der).map_err(|error| bad(error.to_string()))?;
         if parsed.public_key().raw != key.subject_public_key_info() {
-            return Err(unexpected(
-                files.1,
-                "the key of this authority",
-                "key and certificate differ".to_owned(),
-            ));
+            return Err(unexpected(files.1, "the key of this authority", "key and certificate differ".to_owned()));
         }
         let issuer = Issuer::from_ca_cert_pem(certificate, key)?;
         Ok(Authority { issuer, facts })
@@ -259,10 +241,7 @@ impl Authority {
         let mut params = subject.params()?;
         self.finish(&mut params, validity, &key.subject_public_key_info())?;
         let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(KeyAndPem {
-            key: key.serialize_pem(),
-            pem: certificate.pem(),
-        })
+        Ok(KeyAndPem { key: key.serialize_pem(), pem: certificate.pem() })
     }
 
     /// Signs a request, whose key stays where it was made, and returns the certificate as PEM.
@@ -305,15 +284,10 @@ impl Authority {
                 other => return Err(unexpected(format!("it asks for a name of an unknown kind: {other:?}"))),
             });
         }
-        let (own, others): (Vec<_>, Vec<_>) = asked
-            .iter()
-            .cloned()
-            .partition(|name| name.eq_ignore_ascii_case(&subject.name));
+        let (own, others): (Vec<_>, Vec<_>) =
+            asked.iter().cloned().partition(|name| name.eq_ignore_ascii_case(&subject.name));
         if own.is_empty() {
-            return Err(CertsError::RequestForOther {
-                expected: subject.name.clone(),
-                found: asked,
-            });
+            return Err(CertsError::RequestForOther { expected: subject.name.clone(), found: asked });
         }
         let not_granted = others
             .into_iter()
@@ -332,9 +306,7 @@ impl Authority {
     /// What every party's certificate has in common.
     fn finish(&self, params: &mut CertificateParams, validity: Validity, key: &[u8]) -> Result<(), CertsError> {
         if validity.from >= self.facts.not_after {
-            return Err(CertsError::AuthorityOutOfDate {
-                subject: self.facts.subject.clone(),
-            });
+            return Err(CertsError::AuthorityOutOfDate { subject: self.facts.subject.clone() });
         }
         // Nothing outlives its authority.
         let until = validity.until.min(self.facts.not_after);
@@ -355,10 +327,7 @@ impl Authority {
 pub fn request(subject: &Subject) -> Result<KeyAndPem, CertsError> {
     let key = KeyPair::generate()?;
     let request = subject.params()?.serialize_request(&key)?;
-    Ok(KeyAndPem {
-        key: key.serialize_pem(),
-        pem: request.pem()?,
-    })
+    Ok(KeyAndPem { key: key.serialize_pem(), pem: request.pem()? })
 }
 
 /// What every certificate in a PEM file says.
@@ -367,11 +336,8 @@ pub fn request(subject: &Subject) -> Result<KeyAndPem, CertsError> {
 ///
 /// [`CertsError::Read`], or [`CertsError::Unexpected`] where there is no certificate in it.
 pub fn show(file: &Path) -> Result<Vec<CertificateFacts>, CertsError> {
-    let unexpected = |detail: String| CertsError::Unexpected {
-        file: file.to_owned(),
-        expected: "a certificate file",
-        detail,
-    };
+    let unexpected =
+        |detail: String| CertsError::Unexpected { file: file.to_owned(), expected: "a certificate file", detail };
     let text = read(file)?;
     let mut all = Vec::new();
     let mut other = None;
@@ -408,10 +374,7 @@ pub struct NewFile<'a> {
 ///
 /// [`CertsError::Exists`] or [`CertsError::Write`].
 pub fn write(files: &[NewFile<'_>], overwrite: bool) -> Result<(), CertsError> {
-    let fail = |path: &Path, source| CertsError::Write {
-        file: path.to_owned(),
-        source,
-    };
+    let fail = |path: &Path, source| CertsError::Write { file: path.to_owned(), source };
     if !overwrite && let Some(file) = files.iter().find(|file| file.path.symlink_metadata().is_ok()) {
         return Err(CertsError::Exists(file.path.to_owned()));
     }
@@ -452,10 +415,7 @@ fn create(path: &Path, secret: bool) -> std::io::Result<std::fs::File> {
 }
 
 pub(crate) fn read(file: &Path) -> Result<String, CertsError> {
-    std::fs::read_to_string(file).map_err(|source| CertsError::Read {
-        file: file.to_owned(),
-        source,
-    })
+    std::fs::read_to_string(file).map_err(|source| CertsError::Read { file: file.to_owned(), source })
 }
 
 /// The first PEM block with this label.
@@ -471,11 +431,7 @@ fn decode(text: &str, file: &Path, label: &str, expected: &'static str) -> Resul
         Some(label) => format!("it holds a block '{}'", crate::tls::printable(&label)),
         None => "no PEM block found".to_owned(),
     };
-    Err(CertsError::Unexpected {
-        file: file.to_owned(),
-        expected,
-        detail,
-    })
+    Err(CertsError::Unexpected { file: file.to_owned(), expected, detail })
 }
 
 fn common_name(name: &str) -> DistinguishedName {
@@ -529,31 +485,19 @@ mod tests {
 
     #[test]
     fn a_certificate_carries_every_name_and_address() {
-        let issued = authority()
-            .issue(
-                &subject("alice", &["alice.hospital.example", "10.1.2.3", "::1"]),
-                year(),
-            )
-            .unwrap();
+        let issued =
+            authority().issue(&subject("alice", &["alice.hospital.example", "10.1.2.3", "::1"]), year()).unwrap();
         let facts = facts(&issued.pem);
         assert_eq!(facts.names, ["alice", "alice.hospital.example"]);
-        assert_eq!(
-            facts.addresses,
-            ["10.1.2.3".parse::<IpAddr>().unwrap(), "::1".parse().unwrap()]
-        );
-        assert_eq!(
-            (facts.subject.as_str(), facts.issuer.as_str()),
-            ("alice", "test authority")
-        );
+        assert_eq!(facts.addresses, ["10.1.2.3".parse::<IpAddr>().unwrap(), "::1".parse().unwrap()]);
+        assert_eq!((facts.subject.as_str(), facts.issuer.as_str()), ("alice", "test authority"));
         assert!(!facts.authority);
     }
 
     #[test]
     fn nothing_outlives_its_authority() {
         let authority = authority();
-        let issued = authority
-            .issue(&subject("alice", &[]), Validity::days(now(), 36_500).unwrap())
-            .unwrap();
+        let issued = authority.issue(&subject("alice", &[]), Validity::days(now(), 36_500).unwrap()).unwrap();
         assert_eq!(facts(&issued.pem).not_after, authority.facts().not_after);
     }
 
@@ -561,9 +505,7 @@ mod tests {
     fn a_request_is_signed_without_its_key() {
         let authority = authority();
         let request = request(&subject("alice", &["10.1.2.3"])).unwrap();
-        let pem = authority
-            .sign(&request.pem, Path::new("r"), &subject("alice", &["10.1.2.3"]), year())
-            .unwrap();
+        let pem = authority.sign(&request.pem, Path::new("r"), &subject("alice", &["10.1.2.3"]), year()).unwrap();
         let facts = facts(&pem);
         assert_eq!(facts.names, ["alice"]);
         assert_eq!(facts.addresses.len(), 1);
@@ -589,9 +531,7 @@ mod tests {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
         let request = params.serialize_request(&key).unwrap().pem().unwrap();
-        let pem = authority()
-            .sign(&request, Path::new("r"), &subject("alice", &[]), year())
-            .unwrap();
+        let pem = authority().sign(&request, Path::new("r"), &subject("alice", &[]), year()).unwrap();
         let der = decode(&pem, Path::new("x"), "CERTIFICATE", "a certificate").unwrap();
         let (_, certificate) = x509_parser::parse_x509_certificate(&der).unwrap();
         assert!(!certificate.is_ca());
@@ -608,9 +548,7 @@ mod tests {
         let at = der.windows(5).position(|window| window == b"alice").unwrap();
         der[at..at + 5].copy_from_slice(b"mabel");
         let altered = request_pem(&der);
-        let refused = authority()
-            .sign(&altered, Path::new("r"), &subject("alice", &[]), year())
-            .unwrap_err();
+        let refused = authority().sign(&altered, Path::new("r"), &subject("alice", &[]), year()).unwrap_err();
         assert!(refused.to_string().contains("its signature is wrong"), "{refused}");
     }
 
@@ -624,11 +562,7 @@ mod tests {
                     three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
                 for digit in 0..4 {
                     let index = (bits >> (18 - 6 * digit)) as usize & 63;
-                    text.push(if digit <= three.len() {
-                        DIGITS[index] as char
-                    } else {
-                        '='
-                    });
+                    text.push(if digit <= three.len() { DIGITS[index] as char } else { '=' });
                 }
             }
         }
@@ -641,38 +575,23 @@ mod tests {
         let request = request(&subject("alice", &[])).unwrap();
         let serial = |days| {
             let validity = Validity::days(now(), days).unwrap();
-            let pem = authority
-                .sign(&request.pem, Path::new("r"), &subject("alice", &[]), validity)
-                .unwrap();
+            let pem = authority.sign(&request.pem, Path::new("r"), &subject("alice", &[]), validity).unwrap();
             let der = decode(&pem, Path::new("x"), "CERTIFICATE", "a certificate").unwrap();
-            x509_parser::parse_x509_certificate(&der)
-                .unwrap()
-                .1
-                .raw_serial()
-                .to_vec()
+            x509_parser::parse_x509_certificate(&der).unwrap().1.raw_serial().to_vec()
         };
         assert_ne!(serial(10), serial(20));
     }
 
     #[test]
     fn an_authority_needs_its_own_key() {
-        let (one, other) = (
-            Authority::create("a", year()).unwrap(),
-            Authority::create("a", year()).unwrap(),
-        );
+        let (one, other) = (Authority::create("a", year()).unwrap(), Authority::create("a", year()).unwrap());
         let refused = Authority::from_pem(&one.pem, &other.key, files()).unwrap_err();
         assert!(refused.to_string().contains("key and certificate differ"), "{refused}");
         let party = authority().issue(&subject("alice", &[]), year()).unwrap();
         let refused = Authority::from_pem(&party.pem, &party.key, files()).unwrap_err();
-        assert!(
-            refused.to_string().contains("the certificate of the party 'alice'"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("the certificate of the party 'alice'"), "{refused}");
         let swapped = Authority::from_pem(&one.key, &one.key, files()).unwrap_err();
-        assert!(
-            swapped.to_string().contains("it holds a block 'PRIVATE KEY'"),
-            "{swapped}"
-        );
+        assert!(swapped.to_string().contains("it holds a block 'PRIVATE KEY'"), "{swapped}");
     }
 
     #[test]
@@ -688,18 +607,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (key, pem) = (folder.path().join("new/alice.key"), folder.path().join("new/alice.pem"));
         let files = |contents| {
-            [
-                NewFile {
-                    path: &pem,
-                    contents,
-                    secret: false,
-                },
-                NewFile {
-                    path: &key,
-                    contents,
-                    secret: true,
-                },
-            ]
+            [NewFile { path: &pem, contents, secret: false }, NewFile { path: &key, contents, secret: true }]
         };
         write(&files("one"), false).unwrap();
         #[cfg(unix)]

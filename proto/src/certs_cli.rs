@@ -100,10 +100,7 @@ struct AuthorityFiles {
 
 impl AuthorityFiles {
     fn load(&self) -> Result<Authority, CertsError> {
-        Authority::load(
-            &self.authority.join("authority.pem"),
-            &self.authority.join("authority.key"),
-        )
+        Authority::load(&self.authority.join("authority.pem"), &self.authority.join("authority.key"))
     }
 }
 
@@ -127,21 +124,11 @@ pub fn run(command: &CertsCommand, out: &mut impl Write) -> Result<(), CertsErro
             write_pair(&pem, &made.pem, Some((&key, &made.key)), out.force)?;
             vec![
                 format!("wrote {}: give it to every party", pem.display()),
-                format!(
-                    "wrote {}: keep it where certificates are issued, and nowhere else",
-                    key.display()
-                ),
+                format!("wrote {}: keep it where certificates are issued, and nowhere else", key.display()),
             ]
         }
-        Action::Issue {
-            authority,
-            party,
-            days,
-            out,
-        } => {
-            let made = authority
-                .load()?
-                .issue(&party.subject()?, Validity::days(now, *days)?)?;
+        Action::Issue { authority, party, days, out } => {
+            let made = authority.load()?.issue(&party.subject()?, Validity::days(now, *days)?)?;
             let (pem, key) = (named(&out.out, &party.name, "pem"), named(&out.out, &party.name, "key"));
             write_pair(&pem, &made.pem, Some((&key, &made.key)), out.force)?;
             vec![
@@ -154,32 +141,16 @@ pub fn run(command: &CertsCommand, out: &mut impl Write) -> Result<(), CertsErro
             let (csr, key) = (named(&out.out, &party.name, "csr"), named(&out.out, &party.name, "key"));
             write_pair(&csr, &made.pem, Some((&key, &made.key)), out.force)?;
             vec![
-                format!(
-                    "wrote {}: send it to the authority, and get {}.pem back",
-                    csr.display(),
-                    party.name
-                ),
+                format!("wrote {}: send it to the authority, and get {}.pem back", csr.display(), party.name),
                 format!("wrote {}: it stays on this machine", key.display()),
             ]
         }
-        Action::Sign {
-            authority,
-            request,
-            party,
-            days,
-            out,
-        } => {
+        Action::Sign { authority, request, party, days, out } => {
             let text = certs::read(request)?;
-            let certificate = authority
-                .load()?
-                .sign(&text, request, &party.subject()?, Validity::days(now, *days)?)?;
+            let certificate = authority.load()?.sign(&text, request, &party.subject()?, Validity::days(now, *days)?)?;
             let pem = named(&out.out, &party.name, "pem");
             write_pair(&pem, &certificate, None, out.force)?;
-            vec![format!(
-                "wrote {}: send it back to {}, with authority.pem",
-                pem.display(),
-                party.name
-            )]
+            vec![format!("wrote {}: send it back to {}, with authority.pem", pem.display(), party.name)]
         }
         Action::Show { files } => {
             let mut lines = Vec::new();
@@ -192,10 +163,7 @@ pub fn run(command: &CertsCommand, out: &mut impl Write) -> Result<(), CertsErro
         }
     };
     for line in lines {
-        writeln!(out, "{line}").map_err(|source| CertsError::Write {
-            file: "standard output".into(),
-            source,
-        })?;
+        writeln!(out, "{line}").map_err(|source| CertsError::Write { file: "standard output".into(), source })?;
     }
     Ok(())
 }
@@ -206,16 +174,8 @@ fn named(folder: &Path, name: &str, extension: &str) -> PathBuf {
 }
 
 fn write_pair(path: &Path, contents: &str, key: Option<(&Path, &str)>, force: bool) -> Result<(), CertsError> {
-    let mut files = vec![NewFile {
-        path,
-        contents,
-        secret: false,
-    }];
-    files.extend(key.map(|(path, contents)| NewFile {
-        path,
-        contents,
-        secret: true,
-    }));
+    let mut files = vec![NewFile { path, contents, secret: false }];
+    files.extend(key.map(|(path, contents)| NewFile { path, contents, secret: true }));
     certs::write(&files, force)
 }
 
@@ -228,27 +188,15 @@ fn describe(file: &Path, facts: &CertificateFacts, now: OffsetDateTime) -> Strin
         ""
     };
     let addresses = facts.addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let mut text = format!(
-        "{}: {} '{}'\n",
-        file.display(),
-        if facts.authority { "authority" } else { "party" },
-        facts.subject
-    );
+    let mut text =
+        format!("{}: {} '{}'\n", file.display(), if facts.authority { "authority" } else { "party" }, facts.subject);
     if !facts.authority {
-        text += &format!(
-            "  issued by  '{}'\n  names      {}\n",
-            facts.issuer,
-            quoted(&facts.names)
-        );
+        text += &format!("  issued by  '{}'\n  names      {}\n", facts.issuer, quoted(&facts.names));
     }
     if !addresses.is_empty() {
         text += &format!("  addresses  {}\n", addresses.join(", "));
     }
-    text += &format!(
-        "  valid      {} to {}{state}\n",
-        date(facts.not_before),
-        date(facts.not_after)
-    );
+    text += &format!("  valid      {} to {}{state}\n", date(facts.not_before), date(facts.not_after));
     text += &format!("  sha256     {}", facts.fingerprint);
     text
 }
@@ -265,10 +213,8 @@ mod tests {
     }
 
     fn certs(folder: &Path, line: &str) -> Result<String, CertsError> {
-        let words = std::iter::once("certs".to_owned()).chain(
-            line.split(' ')
-                .map(|word| word.replace('@', &folder.display().to_string())),
-        );
+        let words = std::iter::once("certs".to_owned())
+            .chain(line.split(' ').map(|word| word.replace('@', &folder.display().to_string())));
         let mut out = Vec::new();
         run(&Program::try_parse_from(words).unwrap().certs, &mut out)?;
         Ok(String::from_utf8(out).unwrap())
@@ -279,31 +225,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
         certs(at, "authority --out @/ca").unwrap();
-        certs(
-            at,
-            "issue --authority @/ca --name alice.hospital.example --also 10.0.0.1,localhost --out @/alice",
-        )
-        .unwrap();
+        certs(at, "issue --authority @/ca --name alice.hospital.example --also 10.0.0.1,localhost --out @/alice")
+            .unwrap();
         certs(at, "request --name bob --out @/bob").unwrap();
-        let signed = certs(
-            at,
-            "sign --authority @/ca --request @/bob/bob.csr --name bob --out @/bob",
-        )
-        .unwrap();
+        let signed = certs(at, "sign --authority @/ca --request @/bob/bob.csr --name bob --out @/bob").unwrap();
         assert!(signed.contains("send it back to bob"), "{signed}");
-        let shown = certs(
-            at,
-            "show @/alice/alice.hospital.example.pem @/bob/bob.pem @/ca/authority.pem",
-        )
-        .unwrap();
-        assert!(
-            shown.contains("names      'alice.hospital.example', 'localhost'"),
-            "{shown}"
-        );
-        assert!(
-            shown.contains("addresses  10.0.0.1") && shown.contains("party 'bob'"),
-            "{shown}"
-        );
+        let shown = certs(at, "show @/alice/alice.hospital.example.pem @/bob/bob.pem @/ca/authority.pem").unwrap();
+        assert!(shown.contains("names      'alice.hospital.example', 'localhost'"), "{shown}");
+        assert!(shown.contains("addresses  10.0.0.1") && shown.contains("party 'bob'"), "{shown}");
         assert!(shown.contains("authority 'fedreg authority'"), "{shown}");
     }
 
@@ -327,10 +256,7 @@ mod tests {
         let at = folder.path();
         certs(at, "authority --out @").unwrap();
         let refused = certs(at, "show @/authority.key").unwrap_err();
-        assert!(
-            refused.to_string().contains("it holds a block 'PRIVATE KEY'"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("it holds a block 'PRIVATE KEY'"), "{refused}");
         assert_eq!(certs(at, "show @/nothing.pem").unwrap_err().exit().code(), 2);
     }
 }

@@ -56,9 +56,7 @@ pub(crate) fn missing(what: &str) -> PeerFault {
 }
 
 fn fixed<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], PeerFault> {
-    bytes
-        .try_into()
-        .map_err(|_| garbage(format!("{what} of {} bytes, expected {N}", bytes.len())))
+    bytes.try_into().map_err(|_| garbage(format!("{what} of {} bytes, expected {N}", bytes.len())))
 }
 
 pub(crate) fn digest(bytes: &[u8], what: &str) -> Result<Digest, PeerFault> {
@@ -73,26 +71,17 @@ pub(crate) fn run_id(bytes: &[u8]) -> Result<RunId, PeerFault> {
 pub(crate) fn name(text: &str, what: &str) -> Result<String, PeerFault> {
     let limit = crate::limits::NAME_BYTES;
     if text.len() > limit {
-        return Err(garbage(format!(
-            "{what} of {} bytes, expected at most {limit}",
-            text.len()
-        )));
+        return Err(garbage(format!("{what} of {} bytes, expected at most {limit}", text.len())));
     }
     Ok(crate::tls::printable_within(text, limit))
 }
 
 pub(crate) fn key_to_wire((name, digest): &(String, Digest)) -> wire::KeyDigest {
-    wire::KeyDigest {
-        name: name.clone(),
-        digest: owned(&digest.0),
-    }
+    wire::KeyDigest { name: name.clone(), digest: owned(&digest.0) }
 }
 
 pub(crate) fn key_from_wire(key: &wire::KeyDigest) -> Result<(String, Digest), PeerFault> {
-    Ok((
-        name(&key.name, "the name of a key")?,
-        digest(&key.digest, "the digest of a key")?,
-    ))
+    Ok((name(&key.name, "the name of a key")?, digest(&key.digest, "the digest of a key")?))
 }
 
 pub(crate) fn owned(bytes: &[u8]) -> bytes::Bytes {

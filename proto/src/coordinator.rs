@@ -85,9 +85,8 @@ async fn client(
     identity: &Identity,
     coordinator: &str,
 ) -> Result<CoordinatorClient<tonic::transport::Channel>, OpenError> {
-    let connection = tls::dial(identity, address, coordinator, HANDSHAKE_PATIENCE)
-        .await
-        .map_err(|error| not_connected(&error))?;
+    let connection =
+        tls::dial(identity, address, coordinator, HANDSHAKE_PATIENCE).await.map_err(|error| not_connected(&error))?;
     Ok(CoordinatorClient::new(connection.channel).max_decoding_message_size(EVENT_BYTES))
 }
 
@@ -118,11 +117,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let (closing, closed) = watch::channel(false);
     let mut stop = closed.clone();
-    let desk = Desk {
-        callers,
-        status,
-        closed,
-    };
+    let desk = Desk { callers, status, closed };
     let server = tls::server()
         .add_service(CoordinatorServer::new(desk).max_decoding_message_size(EVENT_BYTES))
         .add_service(HealthService::server())

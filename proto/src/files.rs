@@ -83,11 +83,7 @@ pub struct TlsTerms {
 impl TlsTerms {
     /// The same, as connections take it.
     pub fn files(&self) -> TlsFiles {
-        TlsFiles {
-            authority: self.authority.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-        }
+        TlsFiles { authority: self.authority.clone(), certificate: self.certificate.clone(), key: self.key.clone() }
     }
 }
 
@@ -111,24 +107,14 @@ impl Layers {
             None => default.is_file().then_some(default.clone()),
         };
         let Some(file) = file else {
-            return Ok(Layers {
-                table: Table::new(),
-                folder: absolute(Path::new("."))?,
-                file: default,
-            });
+            return Ok(Layers { table: Table::new(), folder: absolute(Path::new("."))?, file: default });
         };
-        let table = read_text(&file)?
-            .parse()
-            .map_err(|error: toml::de::Error| FileError::Parse {
-                file: file.clone(),
-                problem: error.to_string().trim_end().to_string(),
-            })?;
+        let table = read_text(&file)?.parse().map_err(|error: toml::de::Error| FileError::Parse {
+            file: file.clone(),
+            problem: error.to_string().trim_end().to_string(),
+        })?;
         let place = absolute(&file)?;
-        Ok(Layers {
-            table,
-            folder: place.parent().map(Path::to_path_buf).unwrap_or(place),
-            file,
-        })
+        Ok(Layers { table, folder: place.parent().map(Path::to_path_buf).unwrap_or(place), file })
     }
 
     /// Lays a flag over a key, dotted where it stands in a section.
@@ -137,11 +123,7 @@ impl Layers {
         let (section, key) = key.split_once('.').unwrap_or(("", key));
         let target = match section {
             "" => Some(&mut self.table),
-            section => self
-                .table
-                .entry(section)
-                .or_insert_with(|| Value::Table(Table::new()))
-                .as_table_mut(),
+            section => self.table.entry(section).or_insert_with(|| Value::Table(Table::new())).as_table_mut(),
         };
         // A section that is no table is complained of when the whole is read.
         if let Some(target) = target {
@@ -202,16 +184,9 @@ impl Layers {
     /// A required key that is missing, an unknown key, a value of the wrong kind.
     pub fn finish<T: DeserializeOwned>(self, required: &[(&'static str, &'static str)]) -> Result<T, FileError> {
         if let Some((key, flag)) = required.iter().find(|(key, _)| self.get(key).is_none()) {
-            return Err(FileError::Missing {
-                key,
-                flag,
-                file: self.file,
-            });
+            return Err(FileError::Missing { key, flag, file: self.file });
         }
-        self.table.try_into().map_err(|error| FileError::Parse {
-            file: self.file,
-            problem: study::explain(&error),
-        })
+        self.table.try_into().map_err(|error| FileError::Parse { file: self.file, problem: study::explain(&error) })
     }
 }
 
@@ -220,10 +195,7 @@ impl Layers {
 /// # Errors
 /// A file that cannot be read, or is no study.
 pub fn read_study(file: &Path) -> Result<Study, FileError> {
-    Study::parse(&read_text(file)?).map_err(|source| FileError::Study {
-        file: file.to_path_buf(),
-        source,
-    })
+    Study::parse(&read_text(file)?).map_err(|source| FileError::Study { file: file.to_path_buf(), source })
 }
 
 /// Whether an address has the form `host:port`.
@@ -231,15 +203,10 @@ pub fn read_study(file: &Path) -> Result<Study, FileError> {
 /// # Errors
 /// It has not.
 pub fn check_address(key: &'static str, address: &str) -> Result<(), FileError> {
-    let sound = address
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let sound = address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     match sound {
         true => Ok(()),
-        false => Err(FileError::Value {
-            key,
-            problem: format!("is `{address}`, expected HOST:PORT"),
-        }),
+        false => Err(FileError::Value { key, problem: format!("is `{address}`, expected HOST:PORT") }),
     }
 }
 
@@ -249,15 +216,9 @@ pub fn print(config: &impl Serialize) -> String {
 }
 
 fn read_text(file: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(file).map_err(|source| FileError::Read {
-        file: file.to_path_buf(),
-        source,
-    })
+    std::fs::read_to_string(file).map_err(|source| FileError::Read { file: file.to_path_buf(), source })
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, FileError> {
-    std::path::absolute(path).map_err(|source| FileError::Read {
-        file: path.to_path_buf(),
-        source,
-    })
+    std::path::absolute(path).map_err(|source| FileError::Read { file: path.to_path_buf(), source })
 }

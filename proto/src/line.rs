@@ -55,15 +55,8 @@ pub struct GrpcLink {
 }
 
 enum End {
-    Dial {
-        address: String,
-        identity: Box<Identity>,
-    },
-    Listen {
-        door: Arc<Door>,
-        stop: Option<oneshot::Sender<()>>,
-        server: JoinHandle<()>,
-    },
+    Dial { address: String, identity: Box<Identity> },
+    Listen { door: Arc<Door>, stop: Option<oneshot::Sender<()>>, server: JoinHandle<()> },
 }
 
 /// What the writing tasks of all lines of a link share.
@@ -109,14 +102,7 @@ impl GrpcLink {
     }
 
     fn new(end: End, peer: PeerName, meter: Arc<Meter>, lost: String) -> GrpcLink {
-        GrpcLink {
-            end,
-            peer,
-            limits: Limits::default(),
-            meter,
-            line: None,
-            lost,
-        }
+        GrpcLink { end, peer, limits: Limits::default(), meter, line: None, lost }
     }
 
     /// Sets how long the vectors that come in may be; for lines opened from now on.
@@ -302,9 +288,8 @@ impl Drop for Line {
 }
 
 async fn dial(address: &str, identity: &Identity, expected: &str, meter: &Arc<Meter>) -> Result<Line, OpenError> {
-    let connection = tls::dial(identity, address, expected, HANDSHAKE_PATIENCE)
-        .await
-        .map_err(|error| not_connected(&error))?;
+    let connection =
+        tls::dial(identity, address, expected, HANDSHAKE_PATIENCE).await.map_err(|error| not_connected(&error))?;
     let (out, outbound) = mpsc::channel(AHEAD);
     let mut client = VerticalLinkClient::new(connection.channel.clone()).max_decoding_message_size(FRAME_BYTES);
     let who = format!("{expected} at {address}");
@@ -374,10 +359,7 @@ async fn write<T>(
 
 impl Meter {
     fn new() -> Arc<Meter> {
-        Arc::new(Meter {
-            bytes: AtomicU64::new(0),
-            heartbeat_millis: AtomicU64::new(HEARTBEAT.as_millis() as u64),
-        })
+        Arc::new(Meter { bytes: AtomicU64::new(0), heartbeat_millis: AtomicU64::new(HEARTBEAT.as_millis() as u64) })
     }
 }
 

@@ -10,10 +10,7 @@ use tonic::{Code, Status};
 
 impl From<&Notice> for wire::Notice {
     fn from(notice: &Notice) -> wire::Notice {
-        wire::Notice {
-            exit: notice.exit.code().into(),
-            sentence: sentence(&notice.sentence),
-        }
+        wire::Notice { exit: notice.exit.code().into(), sentence: sentence(&notice.sentence) }
     }
 }
 
@@ -25,10 +22,7 @@ impl From<wire::Notice> for Notice {
             Exit::Done | Exit::NotConverged | Exit::NotReady => Exit::Peer,
             exit => exit,
         };
-        Notice {
-            exit,
-            sentence: sentence(&notice.sentence),
-        }
+        Notice { exit, sentence: sentence(&notice.sentence) }
     }
 }
 
@@ -39,11 +33,7 @@ pub(crate) fn exit_code(code: u32) -> Exit {
 
 /// Why a connection failed, as the driver of a line wants it.
 pub(crate) fn not_connected(error: &LinkError) -> OpenError {
-    if error.passing() {
-        OpenError::Unreachable(error.to_string())
-    } else {
-        OpenError::Refused(error.to_string())
-    }
+    if error.passing() { OpenError::Unreachable(error.to_string()) } else { OpenError::Refused(error.to_string()) }
 }
 
 /// Why a call failed on a connection that stands.
@@ -80,19 +70,13 @@ mod tests {
     #[test]
     fn a_notice_survives_the_wire_and_a_hostile_one_is_tamed() {
         for exit in Exit::ALL {
-            let notice = Notice {
-                exit,
-                sentence: "interrupted by the user of bob".to_owned(),
-            };
+            let notice = Notice { exit, sentence: "interrupted by the user of bob".to_owned() };
             let back = Notice::from(wire::Notice::from(&notice));
             assert_eq!(back.sentence, notice.sentence);
             let success = [Exit::Done, Exit::NotConverged, Exit::NotReady].contains(&exit);
             assert_eq!(back.exit, if success { Exit::Peer } else { exit });
         }
-        let hostile = Notice::from(wire::Notice {
-            exit: 256,
-            sentence: "\u{1b}]0;x\u{7}\n".repeat(1000),
-        });
+        let hostile = Notice::from(wire::Notice { exit: 256, sentence: "\u{1b}]0;x\u{7}\n".repeat(1000) });
         assert_eq!(hostile.exit, Exit::Peer);
         assert_eq!(hostile.sentence.chars().count(), SENTENCE_CHARACTERS);
         assert!(!hostile.sentence.chars().any(char::is_control));

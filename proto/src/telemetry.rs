@@ -66,9 +66,7 @@ pub fn filter(rust_log: Option<&str>) -> (EnvFilter, Option<String>) {
             Ok(filter) => (filter, None),
             Err(error) => (
                 EnvFilter::new(DEFAULT_FILTER),
-                Some(format!(
-                    "RUST_LOG is ignored: {error}; expected for example fedreg_proto=debug"
-                )),
+                Some(format!("RUST_LOG is ignored: {error}; expected for example fedreg_proto=debug")),
             ),
         },
     }
@@ -122,10 +120,7 @@ mod tests {
         let text = logged(true, None);
         let first = text.lines().next().unwrap();
         assert!(first.starts_with('{') && first.ends_with('}'), "{first}");
-        assert!(
-            first.contains(r#""round":3"#) && first.contains(r#""level":"INFO""#),
-            "{first}"
-        );
+        assert!(first.contains(r#""round":3"#) && first.contains(r#""level":"INFO""#), "{first}");
     }
 
     #[test]

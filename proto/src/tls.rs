@@ -58,14 +58,8 @@ pub struct Peer {
 
 impl Peer {
     fn new(name: String, facts: &CertificateFacts, address: SocketAddr, session: &CommonState) -> Peer {
-        let version = session
-            .protocol_version()
-            .map(|version| format!("{version:?}"))
-            .unwrap_or_default();
-        let cipher = session
-            .negotiated_cipher_suite()
-            .map(|suite| format!("{:?}", suite.suite()))
-            .unwrap_or_default();
+        let version = session.protocol_version().map(|version| format!("{version:?}")).unwrap_or_default();
+        let cipher = session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite())).unwrap_or_default();
         Peer {
             name,
             address,

@@ -35,13 +35,8 @@ async fn receive(link: &mut GrpcLink) -> Message {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_million_rows_cross_in_the_memory_of_their_two_ends() {
     let office = office::Office::open("office");
-    let listener = Listener::bind("127.0.0.1:0", &office.party("alice"), &["bob".to_owned()])
-        .await
-        .unwrap();
-    let name = |role: Role| PeerName {
-        role,
-        certificate: role.name().to_owned(),
-    };
+    let listener = Listener::bind("127.0.0.1:0", &office.party("alice"), &["bob".to_owned()]).await.unwrap();
+    let name = |role: Role| PeerName { role, certificate: role.name().to_owned() };
     let mut bob = GrpcLink::dial(listener.address().to_string(), &office.party("bob"), name(Role::Alice));
     let mut alice = GrpcLink::listen(listener, name(Role::Bob));
     alice.set_limits(Limits::for_rows(ROWS as u64));
@@ -49,9 +44,7 @@ async fn ten_million_rows_cross_in_the_memory_of_their_two_ends() {
     opened.and(dialled).unwrap();
 
     let message = say::partial(0, ROWS);
-    let Body::Partial(partial) = &message.body else {
-        panic!()
-    };
+    let Body::Partial(partial) = &message.body else { panic!() };
     let sum = partial.values.iter().sum::<f64>();
     let message = say::released(message);
     let before = peak();
@@ -59,9 +52,7 @@ async fn ten_million_rows_cross_in_the_memory_of_their_two_ends() {
     bob.send(message);
     let came = receive(&mut alice).await;
     let seconds = begun.elapsed().as_secs_f64();
-    let Body::Partial(partial) = came.body else {
-        panic!("{came:?}")
-    };
+    let Body::Partial(partial) = came.body else { panic!("{came:?}") };
     assert_eq!(partial.values.len(), ROWS);
     assert_eq!(partial.values.iter().sum::<f64>(), sum);
     println!("{:.0} MB/s one way", BYTES as f64 / 1e6 / seconds);

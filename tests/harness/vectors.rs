@@ -126,14 +126,10 @@ pub fn folder() -> PathBuf {
 
 /// All vectors of a kind, in order of name.
 pub fn all<T: DeserializeOwned>(kind: &str) -> Vec<T> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder().join(kind))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder().join(kind)).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let files = files
-        .iter()
-        .filter(|file| file.extension().is_some_and(|extension| extension == "json"));
+    let files = files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "json"));
     let vectors: Vec<T> = files
         .map(|file| {
             let text = std::fs::read_to_string(file).unwrap();

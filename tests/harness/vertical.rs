@@ -19,13 +19,7 @@ use crate::vectors::Case;
 
 /// A study file for a case; `more` is appended.
 pub fn study(case: &Case, more: &str) -> Study {
-    let list = |names: &[String]| {
-        names
-            .iter()
-            .map(|name| format!("{name:?}"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let list = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let mut text = format!(
         "id = \"test\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\n[parties.bob]\ncertificate = \"bob\"\n\
          columns = [{}]\n[outcome]\ncolumn = {:?}\n[model]\nfamily = \"{}\"\nintercept = {}\n",
@@ -52,25 +46,14 @@ pub fn frame(study: &Study, role: Role, file: &Path) -> Frame {
     let header = read::header(file, None).unwrap();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let columns = needed_columns(study, role, &header).unwrap();
-    read::read(
-        file,
-        &read::Request {
-            columns: Some(columns),
-            id: study.rows.id.clone(),
-            ..Default::default()
-        },
-    )
-    .unwrap()
+    read::read(file, &read::Request { columns: Some(columns), id: study.rows.id.clone(), ..Default::default() })
+        .unwrap()
 }
 
 /// A session over a frame.
 pub fn session(study: &Arc<Study>, role: Role, policy: Policy, frame: Frame) -> Result<VerticalSession, Abort> {
     let prepared = Prepared::new(Arc::clone(study), role, policy, frame)?;
-    let opening = Opening {
-        first: role == Role::Alice,
-        run: RunId([7; 16]),
-        seed: [role as u8 + 1; 32],
-    };
+    let opening = Opening { first: role == Role::Alice, run: RunId([7; 16]), seed: [role as u8 + 1; 32] };
     Ok(VerticalSession::new(prepared, opening))
 }
 
@@ -94,13 +77,8 @@ pub fn run_with(
 
 /// Both results of a run that must succeed.
 pub fn fitted(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
-    let aborts: Vec<String> = ended
-        .results
-        .iter()
-        .flatten()
-        .filter_map(|result| result.as_ref().err())
-        .map(ToString::to_string)
-        .collect();
+    let aborts: Vec<String> =
+        ended.results.iter().flatten().filter_map(|result| result.as_ref().err()).map(ToString::to_string).collect();
     assert!(aborts.is_empty(), "{aborts:?}");
     ended.results.map(|result| result.unwrap().unwrap())
 }
@@ -115,10 +93,7 @@ pub fn numeric(names: &[String], columns: &[&[f64]]) -> Frame {
         .zip(columns)
         .map(|(name, values)| {
             let mut builder = ColumnBuilder::new(name.as_str());
-            values
-                .iter()
-                .enumerate()
-                .for_each(|(row, x)| builder.number(*x, Place::Row(row as u64 + 1)).unwrap());
+            values.iter().enumerate().for_each(|(row, x)| builder.number(*x, Place::Row(row as u64 + 1)).unwrap());
             builder.finish().unwrap()
         })
         .collect();

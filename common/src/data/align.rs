@@ -42,15 +42,9 @@ pub fn order(ids: &Ids) -> Option<Vec<u32>> {
         return None;
     }
     // The first eight bytes decide most comparisons and spare the jump to the id itself.
-    let mut keyed: Vec<(u64, u32)> = ids
-        .iter()
-        .enumerate()
-        .map(|(row, id)| (prefix(id), row as u32))
-        .collect();
+    let mut keyed: Vec<(u64, u32)> = ids.iter().enumerate().map(|(row, id)| (prefix(id), row as u32)).collect();
     keyed.sort_unstable_by(|a, b| {
-        (a.0.cmp(&b.0))
-            .then_with(|| ids.bytes(a.1 as usize).cmp(ids.bytes(b.1 as usize)))
-            .then_with(|| a.1.cmp(&b.1))
+        (a.0.cmp(&b.0)).then_with(|| ids.bytes(a.1 as usize).cmp(ids.bytes(b.1 as usize))).then_with(|| a.1.cmp(&b.1))
     });
     Some(keyed.into_iter().map(|(_, row)| row).collect())
 }
@@ -63,10 +57,7 @@ fn prefix(id: &[u8]) -> u64 {
 }
 
 fn duplicates(ids: &Ids, order: &[u32], place: impl Fn(usize) -> Place) -> Option<Duplicates> {
-    let mut duplicates = Duplicates {
-        rows: 0,
-        examples: Vec::new(),
-    };
+    let mut duplicates = Duplicates { rows: 0, examples: Vec::new() };
     for pair in order.windows(2) {
         let (first, second) = (pair[0] as usize, pair[1] as usize);
         let id = ids.bytes(second);
@@ -108,9 +99,7 @@ impl fmt::Display for Duplicates {
 /// The count only: ids name people.
 impl fmt::Debug for Duplicates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Duplicates")
-            .field("rows", &self.rows)
-            .finish_non_exhaustive()
+        f.debug_struct("Duplicates").field("rows", &self.rows).finish_non_exhaustive()
     }
 }
 
@@ -201,10 +190,7 @@ pub struct Mask {
 impl Mask {
     /// A mask that drops nothing.
     pub fn new(rows: usize) -> Mask {
-        Mask {
-            bytes: vec![0; rows.div_ceil(8)],
-            rows,
-        }
+        Mask { bytes: vec![0; rows.div_ceil(8)], rows }
     }
 
     /// Reads a mask that came from outside.
@@ -215,10 +201,7 @@ impl Mask {
     pub fn from_bytes(bytes: Vec<u8>, rows: usize) -> Result<Mask, MaskError> {
         let expected = rows.div_ceil(8);
         if bytes.len() != expected {
-            return Err(MaskError::Length {
-                expected,
-                found: bytes.len(),
-            });
+            return Err(MaskError::Length { expected, found: bytes.len() });
         }
         let used = rows % 8;
         if used != 0 && bytes.last().is_some_and(|last| last >> used != 0) {
@@ -321,29 +304,13 @@ pub struct CompleteCases {
 /// Masks of different length.
 pub fn complete_cases(own: &Mask, peer: &Mask) -> Result<CompleteCases, MaskError> {
     if own.rows != peer.rows {
-        return Err(MaskError::Rows {
-            own: own.rows,
-            peer: peer.rows,
-        });
+        return Err(MaskError::Rows { own: own.rows, peer: peer.rows });
     }
-    let dropped = Mask {
-        bytes: own
-            .bytes
-            .iter()
-            .zip(&peer.bytes)
-            .map(|(own, peer)| own | peer)
-            .collect(),
-        rows: own.rows,
-    };
+    let dropped =
+        Mask { bytes: own.bytes.iter().zip(&peer.bytes).map(|(own, peer)| own | peer).collect(), rows: own.rows };
     let union = dropped.count();
     let (own, peer) = (own.count(), peer.count());
-    Ok(CompleteCases {
-        kept: dropped.rows - union,
-        both: own + peer - union,
-        own,
-        peer,
-        dropped,
-    })
+    Ok(CompleteCases { kept: dropped.rows - union, both: own + peer - union, own, peer, dropped })
 }
 
 #[cfg(test)]
@@ -364,15 +331,7 @@ mod tests {
         let mut places = Places::default();
         (0..texts.len()).for_each(|row| places.push(Place::Line(row as u64 + 2)));
         let values = Values::Numeric((0..texts.len()).map(|row| row as f64).collect());
-        Frame::new(
-            vec![Column {
-                name: "row".into(),
-                values,
-            }],
-            Some(ids(texts)),
-            places,
-        )
-        .unwrap()
+        Frame::new(vec![Column { name: "row".into(), values }], Some(ids(texts)), places).unwrap()
     }
 
     proptest! {
@@ -418,9 +377,7 @@ mod tests {
     #[test]
     fn duplicate_ids_are_counted_and_three_are_shown_with_their_lines() {
         let mut frame = frame(&["b", "a", "c", "b", "b", "a", "d", "c"]);
-        let SortError::Duplicates(duplicates) = sort(&mut frame).unwrap_err() else {
-            panic!()
-        };
+        let SortError::Duplicates(duplicates) = sort(&mut frame).unwrap_err() else { panic!() };
         assert_eq!(duplicates.rows, 4);
         assert_eq!(
             duplicates.to_string(),
@@ -431,10 +388,7 @@ mod tests {
 
     #[test]
     fn duplicates_that_stand_in_ascending_order_are_found_too() {
-        assert!(matches!(
-            sort(&mut frame(&["a", "b", "b"])),
-            Err(SortError::Duplicates(_))
-        ));
+        assert!(matches!(sort(&mut frame(&["a", "b", "b"])), Err(SortError::Duplicates(_))));
     }
 
     #[test]
@@ -445,10 +399,7 @@ mod tests {
 
     #[test]
     fn ids_with_the_same_first_eight_bytes_are_told_apart_and_zero_bytes_count() {
-        assert_eq!(
-            order(&ids(&["patient-2", "patient-1", "patient-"])),
-            Some(vec![2, 1, 0])
-        );
+        assert_eq!(order(&ids(&["patient-2", "patient-1", "patient-"])), Some(vec![2, 1, 0]));
         assert_eq!(order(&ids(&[&b"a\0"[..], b"a"])), Some(vec![1, 0]));
     }
 
@@ -465,10 +416,7 @@ mod tests {
     /// Expected value from Python's `hmac`: `domain`, count and ids, each after its length as eight little-endian bytes.
     #[test]
     fn the_digest_of_ids_is_hmac_sha_256_over_length_prefixed_fields() {
-        let hex: String = digest_ids(&ids(&["a", "bc"]), &KEY)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hex: String = digest_ids(&ids(&["a", "bc"]), &KEY).iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, "92e740379fd58cdef22137925db0de665b7969db761af7ce67298187c70f16de");
     }
 
@@ -493,9 +441,6 @@ mod tests {
         let joint = complete_cases(&mask(&[0, 3, 9]), &mask(&[3, 4])).unwrap();
         assert_eq!((joint.own, joint.peer, joint.both, joint.kept), (3, 2, 1, 6));
         assert_eq!(joint.dropped.kept().collect::<Vec<_>>(), [1, 2, 5, 6, 7, 8]);
-        assert_eq!(
-            complete_cases(&mask(&[]), &Mask::new(9)),
-            Err(MaskError::Rows { own: 10, peer: 9 })
-        );
+        assert_eq!(complete_cases(&mask(&[]), &Mask::new(9)), Err(MaskError::Rows { own: 10, peer: 9 }));
     }
 }

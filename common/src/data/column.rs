@@ -77,9 +77,7 @@ impl Values {
     }
 
     pub(super) fn mark_missing(&self, mask: &mut Mask) {
-        (0..self.len())
-            .filter(|&row| self.is_missing(row))
-            .for_each(|row| mask.set(row));
+        (0..self.len()).filter(|&row| self.is_missing(row)).for_each(|row| mask.set(row));
     }
 
     /// `numbers` is memory that the numeric columns of one frame use in turn.
@@ -99,10 +97,7 @@ impl Values {
 /// Sizes only: the cells are the data that must not leave.
 impl fmt::Debug for Column {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Column")
-            .field("name", &self.name)
-            .field("values", &self.values)
-            .finish()
+        f.debug_struct("Column").field("name", &self.name).field("values", &self.values).finish()
     }
 }
 
@@ -129,23 +124,11 @@ pub struct ColumnBuilder {
 }
 
 enum Kind {
-    Unknown {
-        missing: usize,
-    },
-    Numeric {
-        values: Vec<f64>,
-        first: Place,
-    },
-    Boolean {
-        values: Vec<Option<bool>>,
-        first: Place,
-    },
+    Unknown { missing: usize },
+    Numeric { values: Vec<f64>, first: Place },
+    Boolean { values: Vec<Option<bool>>, first: Place },
     Text(Text),
-    Declared {
-        codes: Vec<u32>,
-        levels: Vec<String>,
-        known: HashMap<Box<[u8]>, u32>,
-    },
+    Declared { codes: Vec<u32>, levels: Vec<String>, known: HashMap<Box<[u8]>, u32> },
 }
 
 #[derive(Default)]
@@ -161,11 +144,7 @@ struct Text {
 
 impl Text {
     fn after(missing: usize, typed: bool) -> Text {
-        Text {
-            codes: vec![MISSING; missing],
-            typed,
-            ..Text::default()
-        }
+        Text { codes: vec![MISSING; missing], typed, ..Text::default() }
     }
 
     fn push(&mut self, name: &str, cell: &[u8], place: Place) -> Result<(), DataError> {
@@ -181,10 +160,7 @@ impl Text {
             None => {
                 let level = utf8(name, cell, place)?;
                 if self.levels.len() == MAX_LEVELS {
-                    return Err(DataError::TooManyLevels {
-                        column: name.to_owned(),
-                        most: MAX_LEVELS,
-                    });
+                    return Err(DataError::TooManyLevels { column: name.to_owned(), most: MAX_LEVELS });
                 }
                 let code = self.levels.len() as u32;
                 self.levels.push(level.to_owned());
@@ -205,20 +181,11 @@ impl Text {
                 && self.levels.iter().all(|level| number_with_comma(level))
             {
                 let text = self.levels.swap_remove(0);
-                return Err(DataError::Comma {
-                    column: name.to_owned(),
-                    place: first,
-                    text,
-                });
+                return Err(DataError::Comma { column: name.to_owned(), place: first, text });
             }
             let truth: Option<Vec<bool>> = self.levels.iter().map(|level| truth(level.as_bytes())).collect();
             if let Some(truth) = truth {
-                return Ok(Values::Boolean(
-                    self.codes
-                        .iter()
-                        .map(|&code| truth.get(code as usize).copied())
-                        .collect(),
-                ));
+                return Ok(Values::Boolean(self.codes.iter().map(|&code| truth.get(code as usize).copied()).collect()));
             }
         }
         let mut order: Vec<u32> = (0..self.levels.len() as u32).collect();
@@ -231,11 +198,7 @@ impl Text {
             *code = rank.get(*code as usize).copied().unwrap_or(MISSING);
         }
         self.levels.sort();
-        Ok(Values::Categorical {
-            codes: self.codes,
-            levels: self.levels,
-            declared: false,
-        })
+        Ok(Values::Categorical { codes: self.codes, levels: self.levels, declared: false })
     }
 }
 
@@ -251,10 +214,7 @@ enum Cell {
 impl ColumnBuilder {
     /// A column whose kind the cells decide.
     pub fn new(name: impl Into<String>) -> ColumnBuilder {
-        ColumnBuilder {
-            name: name.into(),
-            kind: Kind::Unknown { missing: 0 },
-        }
+        ColumnBuilder { name: name.into(), kind: Kind::Unknown { missing: 0 } }
     }
 
     /// A categorical column with declared levels, of which the first is the reference.
@@ -264,12 +224,7 @@ impl ColumnBuilder {
     /// Fewer than two levels, an empty level, or one that stands there twice.
     pub fn with_levels(name: impl Into<String>, levels: &[String]) -> Result<ColumnBuilder, DataError> {
         let name = name.into();
-        let refuse = |problem: String| {
-            Err(DataError::Levels {
-                column: name.clone(),
-                problem,
-            })
-        };
+        let refuse = |problem: String| Err(DataError::Levels { column: name.clone(), problem });
         if levels.len() < 2 {
             return refuse(format!("are {}; at least 2 are needed", levels.len()));
         }
@@ -282,14 +237,7 @@ impl ColumnBuilder {
                 return refuse(format!("have `{}` twice", super::error::shown(level)));
             }
         }
-        Ok(ColumnBuilder {
-            name,
-            kind: Kind::Declared {
-                codes: Vec::new(),
-                levels: levels.to_vec(),
-                known,
-            },
-        })
+        Ok(ColumnBuilder { name, kind: Kind::Declared { codes: Vec::new(), levels: levels.to_vec(), known } })
     }
 
     /// The name of the column.
@@ -314,16 +262,8 @@ impl ColumnBuilder {
                 Ok(())
             }
             Cell::Text => self.text(cell, place, false),
-            Cell::NotFinite => Err(DataError::NotFinite {
-                column: self.name.clone(),
-                place,
-                text: lossy(cell),
-            }),
-            Cell::Overflow => Err(DataError::TooLarge {
-                column: self.name.clone(),
-                place,
-                value: lossy(cell),
-            }),
+            Cell::NotFinite => Err(DataError::NotFinite { column: self.name.clone(), place, text: lossy(cell) }),
+            Cell::Overflow => Err(DataError::TooLarge { column: self.name.clone(), place, value: lossy(cell) }),
         }
     }
 
@@ -341,11 +281,7 @@ impl ColumnBuilder {
                 self.missing();
                 Ok(())
             }
-            Cell::NotFinite => Err(DataError::NotFinite {
-                column: self.name.clone(),
-                place,
-                text: lossy(cell),
-            }),
+            Cell::NotFinite => Err(DataError::NotFinite { column: self.name.clone(), place, text: lossy(cell) }),
             _ => self.text(cell, place, true),
         }
     }
@@ -358,11 +294,7 @@ impl ColumnBuilder {
     #[inline]
     pub fn number(&mut self, value: f64, place: Place) -> Result<(), DataError> {
         if !value.is_finite() {
-            return Err(DataError::NotFinite {
-                column: self.name.clone(),
-                place,
-                text: value.to_string(),
-            });
+            return Err(DataError::NotFinite { column: self.name.clone(), place, text: value.to_string() });
         }
         match &mut self.kind {
             Kind::Numeric { values, .. } => values.push(value),
@@ -399,10 +331,7 @@ impl ColumnBuilder {
     /// A column that holds something else.
     pub fn boolean(&mut self, value: bool, place: Place) -> Result<(), DataError> {
         if let Kind::Unknown { missing } = self.kind {
-            self.kind = Kind::Boolean {
-                values: vec![None; missing],
-                first: place,
-            };
+            self.kind = Kind::Boolean { values: vec![None; missing], first: place };
         }
         match &mut self.kind {
             Kind::Boolean { values, .. } => values.push(Some(value)),
@@ -433,11 +362,7 @@ impl ColumnBuilder {
             Kind::Numeric { values, .. } => Values::Numeric(values),
             Kind::Boolean { values, .. } => Values::Boolean(values),
             Kind::Text(text) => text.finish(&name)?,
-            Kind::Declared { codes, levels, .. } => Values::Categorical {
-                codes,
-                levels,
-                declared: true,
-            },
+            Kind::Declared { codes, levels, .. } => Values::Categorical { codes, levels, declared: true },
         };
         Ok(Column { name, values })
     }
@@ -452,43 +377,26 @@ impl ColumnBuilder {
             Kind::Unknown { missing } => Values::Numeric(vec![f64::NAN; std::mem::take(missing)]),
             Kind::Numeric { values, .. } => Values::Numeric(std::mem::take(values)),
             Kind::Boolean { values, .. } => Values::Boolean(std::mem::take(values)),
-            Kind::Declared { codes, levels, .. } => Values::Categorical {
-                codes: std::mem::take(codes),
-                levels: levels.clone(),
-                declared: true,
-            },
+            Kind::Declared { codes, levels, .. } => {
+                Values::Categorical { codes: std::mem::take(codes), levels: levels.clone(), declared: true }
+            }
             Kind::Text(text) => {
                 let place = text.first.unwrap_or(Place::Row(1));
                 let unforeseen = |level: &&String| text.typed || truth(level.as_bytes()).is_none();
                 if let Some(level) = text.levels.iter().find(unforeseen) {
-                    return Err(DataError::LevelsNeeded {
-                        column: self.name.clone(),
-                        place,
-                        level: level.clone(),
-                    });
+                    return Err(DataError::LevelsNeeded { column: self.name.clone(), place, level: level.clone() });
                 }
                 let values = std::mem::take(text).finish(&self.name)?;
-                self.kind = Kind::Boolean {
-                    values: Vec::new(),
-                    first: place,
-                };
+                self.kind = Kind::Boolean { values: Vec::new(), first: place };
                 values
             }
         };
-        Ok(Column {
-            name: self.name.clone(),
-            values,
-        })
+        Ok(Column { name: self.name.clone(), values })
     }
 
     #[cold]
     fn mixed(&self, number: Place, place: Place, cell: &[u8]) -> DataError {
-        DataError::Mixed {
-            column: self.name.clone(),
-            number,
-            place,
-            text: lossy(cell),
-        }
+        DataError::Mixed { column: self.name.clone(), number, place, text: lossy(cell) }
     }
 
     fn text(&mut self, cell: &[u8], place: Place, typed: bool) -> Result<(), DataError> {
@@ -509,11 +417,7 @@ impl ColumnBuilder {
                     values.push(Some(value));
                     Ok(())
                 }
-                None => Err(DataError::LevelsNeeded {
-                    column: self.name.clone(),
-                    place,
-                    level: lossy(cell),
-                }),
+                None => Err(DataError::LevelsNeeded { column: self.name.clone(), place, level: lossy(cell) }),
             },
             Kind::Declared { .. } => self.declared(cell, place),
         }
@@ -542,9 +446,7 @@ impl ColumnBuilder {
 /// Sizes only: the cells are the data that must not leave.
 impl fmt::Debug for ColumnBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ColumnBuilder")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("ColumnBuilder").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -559,9 +461,7 @@ pub(super) fn number_with_comma(text: &str) -> bool {
     digits.contains(',')
         && digits.starts_with(|c: char| c.is_ascii_digit())
         && digits.ends_with(|c: char| c.is_ascii_digit())
-        && digits
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.'))
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.'))
 }
 
 fn trimmed(cell: &[u8]) -> &[u8] {
@@ -597,20 +497,14 @@ fn read(cell: &[u8]) -> Cell {
     if cell == b"NA" {
         return Cell::Missing;
     }
-    match [&b"nan"[..], b"inf", b"infinity"]
-        .iter()
-        .any(|word| cell.eq_ignore_ascii_case(word))
-    {
+    match [&b"nan"[..], b"inf", b"infinity"].iter().any(|word| cell.eq_ignore_ascii_case(word)) {
         true => Cell::NotFinite,
         false => Cell::Text,
     }
 }
 
 fn utf8<'a>(column: &str, cell: &'a [u8], place: Place) -> Result<&'a str, DataError> {
-    std::str::from_utf8(cell).map_err(|_| DataError::NotUtf8 {
-        column: column.to_owned(),
-        place,
-    })
+    std::str::from_utf8(cell).map_err(|_| DataError::NotUtf8 { column: column.to_owned(), place })
 }
 
 fn lossy(cell: &[u8]) -> String {
@@ -639,9 +533,7 @@ mod tests {
 
     #[test]
     fn cells_that_are_all_numbers_make_a_numeric_column() {
-        let Values::Numeric(values) = column(&["NA", "1", " -2.5 ", "1e3", ".5", "+7", ""]).unwrap() else {
-            panic!()
-        };
+        let Values::Numeric(values) = column(&["NA", "1", " -2.5 ", "1e3", ".5", "+7", ""]).unwrap() else { panic!() };
         assert!(values[0].is_nan() && values[6].is_nan());
         assert_eq!(values[1..6], [1.0, -2.5, 1000.0, 0.5, 7.0]);
     }
@@ -721,29 +613,15 @@ mod tests {
         );
         assert_eq!(
             builder.finish().unwrap().values,
-            Values::Categorical {
-                codes: vec![1, 0, MISSING, 2],
-                levels: strings(&["2", "1", "NA"]),
-                declared: true
-            }
+            Values::Categorical { codes: vec![1, 0, MISSING, 2], levels: strings(&["2", "1", "NA"]), declared: true }
         );
     }
 
     #[test]
     fn declarations_that_cannot_be_used_are_refused() {
-        let message = |levels: &[&str]| {
-            ColumnBuilder::with_levels("x", &strings(levels))
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(
-            message(&["a"]),
-            "the levels declared for column `x` are 1; at least 2 are needed"
-        );
-        assert_eq!(
-            message(&["a", "b", "a"]),
-            "the levels declared for column `x` have `a` twice"
-        );
+        let message = |levels: &[&str]| ColumnBuilder::with_levels("x", &strings(levels)).unwrap_err().to_string();
+        assert_eq!(message(&["a"]), "the levels declared for column `x` are 1; at least 2 are needed");
+        assert_eq!(message(&["a", "b", "a"]), "the levels declared for column `x` have `a` twice");
         assert!(message(&["a", ""]).contains("empty"));
     }
 
@@ -768,23 +646,14 @@ mod tests {
         let mut number = ColumnBuilder::new("x");
         number.cell(b"1", Place::Line(2)).unwrap();
         assert_eq!(number.batch().unwrap().values, Values::Numeric(vec![1.0]));
-        assert!(
-            number
-                .cell(b"a", Place::Line(3))
-                .unwrap_err()
-                .to_string()
-                .contains("(first at line 2)")
-        );
+        assert!(number.cell(b"a", Place::Line(3)).unwrap_err().to_string().contains("(first at line 2)"));
 
         let mut boolean = ColumnBuilder::new("x");
         boolean.cell(b"true", Place::Line(2)).unwrap();
         assert_eq!(boolean.batch().unwrap().values, Values::Boolean(vec![Some(true)]));
         boolean.missing();
         boolean.cell(b"FALSE", Place::Line(4)).unwrap();
-        assert_eq!(
-            boolean.batch().unwrap().values,
-            Values::Boolean(vec![None, Some(false)])
-        );
+        assert_eq!(boolean.batch().unwrap().values, Values::Boolean(vec![None, Some(false)]));
         assert!(boolean.cell(b"maybe", Place::Line(5)).is_err());
         assert!(boolean.cell(b"1", Place::Line(5)).is_err());
 
@@ -796,30 +665,15 @@ mod tests {
     #[test]
     fn a_column_of_identifiers_is_recognised() {
         let mut builder = ColumnBuilder::new("name");
-        let refused = (0..=MAX_LEVELS).find_map(|row| {
-            builder
-                .cell(format!("p{row}").as_bytes(), Place::Line(row as u64))
-                .err()
-        });
-        assert_eq!(
-            refused,
-            Some(DataError::TooManyLevels {
-                column: "name".into(),
-                most: MAX_LEVELS
-            })
-        );
+        let refused =
+            (0..=MAX_LEVELS).find_map(|row| builder.cell(format!("p{row}").as_bytes(), Place::Line(row as u64)).err());
+        assert_eq!(refused, Some(DataError::TooManyLevels { column: "name".into(), most: MAX_LEVELS }));
     }
 
     #[test]
     fn text_that_is_not_utf_8_is_refused() {
         let mut builder = ColumnBuilder::new("x");
         let error = builder.cell(b"caf\xe9", Place::Line(4)).unwrap_err();
-        assert_eq!(
-            error,
-            DataError::NotUtf8 {
-                column: "x".into(),
-                place: Place::Line(4)
-            }
-        );
+        assert_eq!(error, DataError::NotUtf8 { column: "x".into(), place: Place::Line(4) });
     }
 }

@@ -35,10 +35,7 @@ pub struct Design {
 /// Sizes only: the matrix is the data that must not leave.
 impl fmt::Debug for Design {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Design")
-            .field("rows", &self.matrix.nrows())
-            .field("terms", &self.terms)
-            .finish_non_exhaustive()
+        f.debug_struct("Design").field("rows", &self.matrix.nrows()).field("terms", &self.terms).finish_non_exhaustive()
     }
 }
 
@@ -53,9 +50,7 @@ pub fn column_terms<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<
         .into_iter()
         .map(|name| match seen.insert(name) {
             true => Ok(Term::column(name)),
-            false => Err(DataError::RepeatedColumn {
-                column: name.to_owned(),
-            }),
+            false => Err(DataError::RepeatedColumn { column: name.to_owned() }),
         })
         .collect()
 }
@@ -68,10 +63,7 @@ pub fn column_terms<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<
 pub fn check_roles(terms: &[Term], roles: &[(&str, &'static str)]) -> Result<(), DataError> {
     for factor in terms.iter().flat_map(|term| &term.factors) {
         if let Some(&(column, role)) = roles.iter().find(|(column, _)| column == factor) {
-            return Err(DataError::RoleAmongTerms {
-                column: column.to_owned(),
-                role,
-            });
+            return Err(DataError::RoleAmongTerms { column: column.to_owned(), role });
         }
     }
     Ok(())
@@ -89,11 +81,7 @@ pub fn term_names(
     dropped: Option<&Mask>,
 ) -> Result<Vec<String>, DataError> {
     let rows = Rows::new(frame, dropped)?;
-    Ok(Layout::new(frame, terms, intercept, &rows)?
-        .columns
-        .into_iter()
-        .map(|column| column.name)
-        .collect())
+    Ok(Layout::new(frame, terms, intercept, &rows)?.columns.into_iter().map(|column| column.name).collect())
 }
 
 /// Builds the design matrix, in the order of `terms`, and takes every column out of the frame after its last use.
@@ -110,10 +98,7 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
     let Layout { columns, levels } = Layout::new(frame, terms, intercept, &rows)?;
     let (n, p) = (rows.len(), columns.len());
     let too_big = DataError::TooBig { rows: n, columns: p };
-    let size = n
-        .checked_mul(p)
-        .filter(|size| *size <= isize::MAX as usize / 8)
-        .ok_or(too_big.clone())?;
+    let size = n.checked_mul(p).filter(|size| *size <= isize::MAX as usize / 8).ok_or(too_big.clone())?;
     let mut data: Vec<f64> = Vec::new();
     data.try_reserve_exact(size).map_err(|_| too_big)?;
     let mut names = Vec::with_capacity(p);
@@ -125,41 +110,28 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
                 0 => data.extend(rows.iter().map(|row| part.value(column, row))),
                 _ => {
                     let kept = data[start..].iter_mut();
-                    kept.zip(rows.iter())
-                        .for_each(|(value, row)| *value *= part.value(column, row));
+                    kept.zip(rows.iter()).for_each(|(value, row)| *value *= part.value(column, row));
                 }
             }
         }
         if planned.parts.len() > 1 {
-            let beyond = data[start..]
-                .iter()
-                .zip(rows.iter())
-                .find(|(value, _)| value.is_nan() || value.abs() > LARGEST);
+            let beyond =
+                data[start..].iter().zip(rows.iter()).find(|(value, _)| value.is_nan() || value.abs() > LARGEST);
             if let Some((value, row)) = beyond {
                 let place = frame.place(row);
-                return Err(DataError::TooLarge {
-                    column: planned.name.clone(),
-                    place,
-                    value: format!("{value:e}"),
-                });
+                return Err(DataError::TooLarge { column: planned.name.clone(), place, value: format!("{value:e}") });
             }
         }
         for part in &planned.parts {
-            let used_again = columns[index + 1..]
-                .iter()
-                .flat_map(|later| &later.parts)
-                .any(|p| p.column == part.column);
+            let used_again =
+                columns[index + 1..].iter().flat_map(|later| &later.parts).any(|p| p.column == part.column);
             if !used_again && frame.column(part.column).is_ok() {
                 drop(frame.take(part.column)?);
             }
         }
         names.push(planned.name.clone());
     }
-    Ok(Design {
-        terms: names,
-        matrix: DMatrix::from_vec(n, p, data),
-        levels,
-    })
+    Ok(Design { terms: names, matrix: DMatrix::from_vec(n, p, data), levels })
 }
 
 /// What one column of the design matrix is made of.
@@ -203,9 +175,7 @@ impl<'a> Layout<'a> {
         let mut seen = HashSet::new();
         for term in terms {
             if !seen.insert(term) {
-                return Err(DataError::RepeatedColumn {
-                    column: term.to_string(),
-                });
+                return Err(DataError::RepeatedColumn { column: term.to_string() });
             }
             for factor in &term.factors {
                 if used.contains_key(factor.as_str()) {
@@ -217,64 +187,34 @@ impl<'a> Layout<'a> {
                     Values::Categorical { levels, .. } => levels[code as usize].clone(),
                     _ => ["FALSE", "TRUE"][code as usize].to_owned(),
                 };
-                let kept: Vec<(u32, String)> = kept_levels(&column.values, rows)
-                    .into_iter()
-                    .map(|code| (code, names(code)))
-                    .collect();
+                let kept: Vec<(u32, String)> =
+                    kept_levels(&column.values, rows).into_iter().map(|code| (code, names(code))).collect();
                 if let (Values::Categorical { .. }, [(_, level)]) = (&column.values, &kept[..]) {
-                    return Err(DataError::OneLevel {
-                        column: factor.clone(),
-                        level: level.clone(),
-                    });
+                    return Err(DataError::OneLevel { column: factor.clone(), level: level.clone() });
                 }
                 if let Values::Categorical { .. } = &column.values {
                     levels.insert(factor.clone(), kept.iter().map(|(_, level)| level.clone()).collect());
                 }
                 let numeric = matches!(column.values, Values::Numeric(_));
-                used.insert(
-                    factor,
-                    Used {
-                        levels: (!numeric).then_some(kept),
-                    },
-                );
+                used.insert(factor, Used { levels: (!numeric).then_some(kept) });
             }
         }
         let codings = codings(terms, intercept, |factor| used[factor].levels.is_some());
         let mut columns = Vec::new();
         for (term, full) in terms.iter().zip(codings) {
-            let mut products = vec![Planned {
-                name: String::new(),
-                parts: Vec::new(),
-            }];
+            let mut products = vec![Planned { name: String::new(), parts: Vec::new() }];
             for (factor, full) in term.factors.iter().zip(full) {
                 let parts: Vec<(String, Part<'a>)> = match &used[factor.as_str()].levels {
-                    None => vec![(
-                        factor.clone(),
-                        Part {
-                            column: factor,
-                            level: None,
-                        },
-                    )],
+                    None => vec![(factor.clone(), Part { column: factor, level: None })],
                     Some(levels) => levels
                         .iter()
                         .skip(usize::from(!full))
-                        .map(|(code, level)| {
-                            (
-                                format!("{factor}{level}"),
-                                Part {
-                                    column: factor,
-                                    level: Some(*code),
-                                },
-                            )
-                        })
+                        .map(|(code, level)| (format!("{factor}{level}"), Part { column: factor, level: Some(*code) }))
                         .collect(),
                 };
                 let width = products.len().saturating_mul(parts.len()).saturating_add(columns.len());
                 if width > WIDEST {
-                    return Err(DataError::TooBig {
-                        rows: rows.len(),
-                        columns: width,
-                    });
+                    return Err(DataError::TooBig { rows: rows.len(), columns: width });
                 }
                 // The first factor varies fastest.
                 products = parts
@@ -294,10 +234,7 @@ impl<'a> Planned<'a> {
             true => label.to_owned(),
             false => format!("{}:{label}", self.name),
         };
-        Planned {
-            name,
-            parts: self.parts.iter().copied().chain([part]).collect(),
-        }
+        Planned { name, parts: self.parts.iter().copied().chain([part]).collect() }
     }
 }
 
@@ -316,9 +253,7 @@ fn codings(terms: &[Term], intercept: bool, categorical: impl Fn(&str) -> bool) 
                 .map(|factor| {
                     let rest: Vec<&String> = term.factors.iter().filter(|other| *other != factor).collect();
                     let margin = rest.is_empty()
-                        || terms[..index]
-                            .iter()
-                            .any(|earlier| rest.iter().all(|name| earlier.factors.contains(name)));
+                        || terms[..index].iter().any(|earlier| rest.iter().all(|name| earlier.factors.contains(name)));
                     let full = categorical(factor) && (!margin || first);
                     first &= !categorical(factor);
                     full
@@ -396,10 +331,7 @@ pub(super) mod tests {
             ("y ~ a:f", "a:fu a:fv a:fw"),
             ("y ~ a*f", "a fv fw a:fv a:fw"),
             ("y ~ f + a:f", "fv fw fu:a fv:a fw:a"),
-            (
-                "y ~ a*f*h",
-                "a fv fw hTRUE a:fv a:fw a:hTRUE fv:hTRUE fw:hTRUE a:fv:hTRUE a:fw:hTRUE",
-            ),
+            ("y ~ a*f*h", "a fv fw hTRUE a:fv a:fw a:hTRUE fv:hTRUE fw:hTRUE a:fv:hTRUE a:fw:hTRUE"),
             ("y ~ 0 + a:f", "a:fu a:fv a:fw"),
             ("y ~ 0 + f:g + a", "a fu:gp fv:gp fw:gp fu:gq fv:gq fw:gq"),
         ] {
@@ -424,10 +356,7 @@ pub(super) mod tests {
             ],
         );
         assert_eq!(design.matrix, expected);
-        assert_eq!(
-            design.levels,
-            BTreeMap::from([("f".into(), vec!["u".into(), "v".into(), "w".into()])])
-        );
+        assert_eq!(design.levels, BTreeMap::from([("f".into(), vec!["u".into(), "v".into(), "w".into()])]));
     }
 
     #[test]
@@ -524,36 +453,21 @@ pub(super) mod tests {
             message("~ big"),
             "column `big`, line 4: -1e308 is too large; sizes up to 1e150 can be used, so rescale the column"
         );
-        assert_eq!(
-            message("~ f"),
-            "column `f` has the single level `a` in all rows used; leave it out"
-        );
+        assert_eq!(message("~ f"), "column `f` has the single level `a` in all rows used; leave it out");
         assert_eq!(message("~ aeg"), "there is no column `aeg`; the nearest name is `age`");
         assert!(design(&frame, "~ u:v").is_ok());
-        let squares = [
-            Term {
-                factors: vec!["u".into(), "v".into()],
-            },
-            Term::column("u"),
-        ];
+        let squares = [Term { factors: vec!["u".into(), "v".into()] }, Term::column("u")];
         let mut larger = frame.clone();
         larger.reorder(&[1, 0, 2, 3]).unwrap();
         assert!(encode(&mut larger, &squares, true, None).is_ok());
+        assert_eq!(column_terms(["u", "v", "u"]).unwrap_err().to_string(), "column `u` is named twice");
         assert_eq!(
-            column_terms(["u", "v", "u"]).unwrap_err().to_string(),
-            "column `u` is named twice"
-        );
-        assert_eq!(
-            check_roles(&[Term::column("u")], &[("v", "id"), ("u", "outcome")])
-                .unwrap_err()
-                .to_string(),
+            check_roles(&[Term::column("u")], &[("v", "id"), ("u", "outcome")]).unwrap_err().to_string(),
             "column `u` is the outcome and cannot be a predictor too"
         );
         let term = [Term::column("u")];
         assert_eq!(
-            encode(&mut frame.clone(), &term, true, Some(&mask(4, &[0, 1, 2, 3])))
-                .unwrap_err()
-                .to_string(),
+            encode(&mut frame.clone(), &term, true, Some(&mask(4, &[0, 1, 2, 3]))).unwrap_err().to_string(),
             "none of the 4 rows is complete"
         );
         assert_eq!(
@@ -576,13 +490,7 @@ pub(super) mod tests {
         let cells: Vec<String> = (0..2000).map(|row| format!("p{row}")).collect();
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         let frame = frame(&[("f", &cells), ("g", &cells)]);
-        assert_eq!(
-            design(&frame, "~ f*g"),
-            Err(DataError::TooBig {
-                rows: 2000,
-                columns: 1999 * 1999 + 2 * 1999
-            })
-        );
+        assert_eq!(design(&frame, "~ f*g"), Err(DataError::TooBig { rows: 2000, columns: 1999 * 1999 + 2 * 1999 }));
     }
 
     #[test]
@@ -597,12 +505,7 @@ pub(super) mod tests {
     fn the_first_missing_value_is_named_in_the_order_of_the_file() {
         let mut frame = frame(&[("age", &["1", "NA", "3", ""])]);
         frame.reorder(&[3, 2, 1, 0]).unwrap();
-        assert!(
-            design(&frame, "~ age")
-                .unwrap_err()
-                .to_string()
-                .contains("(the first at line 3)")
-        );
+        assert!(design(&frame, "~ age").unwrap_err().to_string().contains("(the first at line 3)"));
     }
 
     #[test]

@@ -296,9 +296,7 @@ pub enum DataError {
 }
 
 fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map_or(String::new(), |nearest| {
-        format!("; the nearest name is `{}`", shown(nearest))
-    })
+    nearest.map_or(String::new(), |nearest| format!("; the nearest name is `{}`", shown(nearest)))
 }
 
 fn comma_hint(text: &str) -> &'static str {
@@ -315,11 +313,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 /// At most five levels, for a message.
 pub(super) fn few(levels: &[String]) -> String {
     const MOST: usize = 5;
-    let mut out: Vec<String> = levels
-        .iter()
-        .take(MOST)
-        .map(|level| format!("`{}`", shown(level)))
-        .collect();
+    let mut out: Vec<String> = levels.iter().take(MOST).map(|level| format!("`{}`", shown(level))).collect();
     if levels.len() > MOST {
         out.push(format!("and {} more", levels.len() - MOST));
     }

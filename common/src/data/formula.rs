@@ -21,9 +21,7 @@ pub struct Term {
 impl Term {
     /// A column by itself.
     pub fn column(name: impl Into<String>) -> Term {
-        Term {
-            factors: vec![name.into()],
-        }
+        Term { factors: vec![name.into()] }
     }
 }
 
@@ -71,19 +69,8 @@ impl Formula {
     /// Names of the columns that the right side uses by name, offsets apart, in order of appearance.
     pub fn predictors(&self) -> Vec<&str> {
         let mut out = Vec::new();
-        for name in self.items.iter().filter_map(|item| {
-            if let Item::Term(names) = item {
-                Some(names)
-            } else {
-                None
-            }
-        }) {
-            out.extend(
-                name.iter()
-                    .map(String::as_str)
-                    .filter(|name| !out.contains(name))
-                    .collect::<Vec<_>>(),
-            );
+        for name in self.items.iter().filter_map(|item| if let Item::Term(names) = item { Some(names) } else { None }) {
+            out.extend(name.iter().map(String::as_str).filter(|name| !out.contains(name)).collect::<Vec<_>>());
         }
         out
     }
@@ -114,10 +101,7 @@ impl Formula {
         };
         for item in &self.items {
             match item {
-                Item::Rest => columns
-                    .iter()
-                    .filter(|name| free(name))
-                    .for_each(|name| add(vec![name.to_string()])),
+                Item::Rest => columns.iter().filter(|name| free(name)).for_each(|name| add(vec![name.to_string()])),
                 Item::Term(factors) => add(factors.clone()),
             }
         }
@@ -184,19 +168,9 @@ impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Parser<'a>, FormulaError> {
         if text.len() > MAX_LENGTH {
             let problem = format!("the formula has {} bytes, at most {MAX_LENGTH} are read", text.len());
-            return Err(FormulaError {
-                at: 1,
-                problem,
-                text: text.chars().take(100).collect(),
-            });
+            return Err(FormulaError { at: 1, problem, text: text.chars().take(100).collect() });
         }
-        let refuse = |at: usize, problem: String| {
-            Err(FormulaError {
-                at,
-                problem,
-                text: text.to_owned(),
-            })
-        };
+        let refuse = |at: usize, problem: String| Err(FormulaError { at, problem, text: text.to_owned() });
         let mut tokens = Vec::new();
         let mut characters = text.chars().enumerate().map(|(index, c)| (index + 1, c)).peekable();
         while let Some((at, character)) = characters.next() {
@@ -241,18 +215,11 @@ impl<'a> Parser<'a> {
             };
             tokens.push((at, token));
         }
-        Ok(Parser {
-            text,
-            tokens,
-            next: 0,
-            names: Vec::new(),
-        })
+        Ok(Parser { text, tokens, next: 0, names: Vec::new() })
     }
 
     fn peek(&self) -> Token {
-        self.tokens
-            .get(self.next)
-            .map_or(Token::End, |(_, token)| token.clone())
+        self.tokens.get(self.next).map_or(Token::End, |(_, token)| token.clone())
     }
 
     fn take(&mut self) -> Token {
@@ -268,15 +235,8 @@ impl<'a> Parser<'a> {
     }
 
     fn refuse<T>(&self, index: usize, problem: String) -> Result<T, FormulaError> {
-        let at = self
-            .tokens
-            .get(index)
-            .map_or(self.text.chars().count() + 1, |&(at, _)| at);
-        Err(FormulaError {
-            at,
-            problem,
-            text: self.text.to_owned(),
-        })
+        let at = self.tokens.get(index).map_or(self.text.chars().count() + 1, |&(at, _)| at);
+        Err(FormulaError { at, problem, text: self.text.to_owned() })
     }
 
     fn formula(mut self) -> Result<Formula, FormulaError> {
@@ -290,18 +250,10 @@ impl<'a> Parser<'a> {
                 Token::Symbol('(') => "; functions of the outcome are not understood, transform the column beforehand",
                 _ => "",
             };
-            return self.refuse(
-                self.next,
-                format!("expected `~` after the outcome, found {found}{hint}"),
-            );
+            return self.refuse(self.next, format!("expected `~` after the outcome, found {found}{hint}"));
         }
-        let mut formula = Formula {
-            outcome,
-            intercept: true,
-            offsets: Vec::new(),
-            items: Vec::new(),
-            names: Vec::new(),
-        };
+        let mut formula =
+            Formula { outcome, intercept: true, offsets: Vec::new(), items: Vec::new(), names: Vec::new() };
         let mut minus = self.take_symbol('-');
         if !minus {
             self.take_symbol('+');
@@ -324,18 +276,12 @@ impl<'a> Parser<'a> {
             }
         }
         if formula.items.is_empty() && !formula.intercept {
-            return self.refuse(
-                self.tokens.len(),
-                "the model has neither a term nor an intercept".to_owned(),
-            );
+            return self.refuse(self.tokens.len(), "the model has neither a term nor an intercept".to_owned());
         }
         if let Some(outcome) = &formula.outcome
             && formula.predictors().contains(&outcome.as_str())
         {
-            let index = self
-                .tokens
-                .iter()
-                .rposition(|(_, token)| *token == Token::Name(outcome.clone()));
+            let index = self.tokens.iter().rposition(|(_, token)| *token == Token::Name(outcome.clone()));
             let problem = format!("the outcome `{}` stands on both sides", super::error::shown(outcome));
             return self.refuse(index.unwrap_or(0), problem);
         }
@@ -360,10 +306,9 @@ impl<'a> Parser<'a> {
                 };
                 Ok(())
             }
-            found if minus => self.refuse(
-                start,
-                format!("expected 1 after `-`, found {found}; terms cannot be taken away by `-`"),
-            ),
+            found if minus => {
+                self.refuse(start, format!("expected 1 after `-`, found {found}; terms cannot be taken away by `-`"))
+            }
             Token::Dot => {
                 self.next += 1;
                 formula.items.push(Item::Rest);
@@ -371,19 +316,13 @@ impl<'a> Parser<'a> {
             }
             Token::Name(name)
                 if name == "offset"
-                    && self
-                        .tokens
-                        .get(self.next + 1)
-                        .is_some_and(|(_, token)| *token == Token::Symbol('(')) =>
+                    && self.tokens.get(self.next + 1).is_some_and(|(_, token)| *token == Token::Symbol('(')) =>
             {
                 self.next += 2;
                 let name = self.name("the offset")?;
                 if !self.take_symbol(')') {
                     let found = self.peek();
-                    return self.refuse(
-                        self.next,
-                        format!("expected `)` after the name of the offset, found {found}"),
-                    );
+                    return self.refuse(self.next, format!("expected `)` after the name of the offset, found {found}"));
                 }
                 formula.offsets.push(name);
                 Ok(())
@@ -394,11 +333,7 @@ impl<'a> Parser<'a> {
                     let right = self.interaction()?;
                     let crossed: Vec<Vec<String>> = sets
                         .iter()
-                        .flat_map(|left| {
-                            right
-                                .iter()
-                                .map(move |right| [left.as_slice(), right.as_slice()].concat())
-                        })
+                        .flat_map(|left| right.iter().map(move |right| [left.as_slice(), right.as_slice()].concat()))
                         .collect();
                     sets.extend(right);
                     sets.extend(crossed);

@@ -67,10 +67,7 @@ pub struct Places {
 impl Places {
     /// Remembers where the next row stands.
     pub fn push(&mut self, place: Place) {
-        let expected = self
-            .jumps
-            .last()
-            .map(|&(row, start)| start.advanced((self.rows - row) as u64));
+        let expected = self.jumps.last().map(|&(row, start)| start.advanced((self.rows - row) as u64));
         if expected != Some(place) {
             self.jumps.push((self.rows, place));
         }
@@ -99,10 +96,7 @@ impl Places {
 
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Places")
-            .field("rows", &self.rows)
-            .field("jumps", &self.jumps.len())
-            .finish()
+        f.debug_struct("Places").field("rows", &self.rows).field("jumps", &self.jumps.len()).finish()
     }
 }
 
@@ -146,10 +140,7 @@ impl Ids {
     }
 
     fn reordered(&self, order: &[u32]) -> Ids {
-        let mut ids = Ids {
-            arena: Vec::with_capacity(self.arena.len()),
-            ends: Vec::with_capacity(order.len()),
-        };
+        let mut ids = Ids { arena: Vec::with_capacity(self.arena.len()), ends: Vec::with_capacity(order.len()) };
         for &row in order {
             ids.push(self.bytes(row as usize));
         }
@@ -160,10 +151,7 @@ impl Ids {
 /// Sizes only: ids name people.
 impl fmt::Debug for Ids {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ids")
-            .field("rows", &self.len())
-            .field("bytes", &self.arena.len())
-            .finish()
+        f.debug_struct("Ids").field("rows", &self.len()).field("bytes", &self.arena.len()).finish()
     }
 }
 
@@ -195,22 +183,13 @@ impl Frame {
             return Err(DataError::TooManyRows { most: MAX_ROWS });
         }
         check_names(columns.iter().map(|column| column.name.as_str()))?;
-        let lengths = columns
-            .iter()
-            .map(|column| column.values.len())
-            .chain(ids.iter().map(Ids::len));
+        let lengths = columns.iter().map(|column| column.values.len()).chain(ids.iter().map(Ids::len));
         for length in lengths {
             if length != rows {
                 return Err(DataError::Lengths { rows, length });
             }
         }
-        Ok(Frame {
-            rows,
-            columns,
-            ids,
-            places,
-            origin: None,
-        })
+        Ok(Frame { rows, columns, ids, places, origin: None })
     }
 
     /// Number of rows.
@@ -297,10 +276,7 @@ impl Frame {
             *ids = ids.reordered(order);
         }
         self.origin = Some(match &self.origin {
-            Some(origin) => order
-                .iter()
-                .map(|&row| origin.get(row as usize).copied().unwrap_or(row))
-                .collect(),
+            Some(origin) => order.iter().map(|&row| origin.get(row as usize).copied().unwrap_or(row)).collect(),
             None => order.to_vec(),
         });
         Ok(())
@@ -343,11 +319,7 @@ pub fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), DataE
             return Err(DataError::Unnamed { position: index + 1 });
         }
         if let Some(first) = seen.insert(name, index) {
-            return Err(DataError::RepeatedName {
-                column: name.to_owned(),
-                first: first + 1,
-                second: index + 1,
-            });
+            return Err(DataError::RepeatedName { column: name.to_owned(), first: first + 1, second: index + 1 });
         }
     }
     Ok(())
@@ -365,10 +337,7 @@ pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> DataErro
         .map(|known| (likeness(known), known))
         .filter(|(likeness, _)| *likeness > 0.65)
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    DataError::UnknownColumn {
-        column: name.to_owned(),
-        nearest: nearest.map(|(_, known)| known.to_owned()),
-    }
+    DataError::UnknownColumn { column: name.to_owned(), nearest: nearest.map(|(_, known)| known.to_owned()) }
 }
 
 #[cfg(test)]
@@ -384,14 +353,8 @@ mod tests {
 
     fn frame() -> Frame {
         let columns = vec![
-            Column {
-                name: "age".into(),
-                values: Values::Numeric(vec![1.0, f64::NAN, 3.0]),
-            },
-            Column {
-                name: "smoker".into(),
-                values: Values::Boolean(vec![Some(true), Some(false), None]),
-            },
+            Column { name: "age".into(), values: Values::Numeric(vec![1.0, f64::NAN, 3.0]) },
+            Column { name: "smoker".into(), values: Values::Boolean(vec![Some(true), Some(false), None]) },
             Column {
                 name: "city".into(),
                 values: Values::Categorical {
@@ -427,14 +390,9 @@ mod tests {
         frame.reorder(&[2, 0, 1]).unwrap();
         assert_eq!([0, 1, 2].map(|row| frame.place(row)), [3, 7, 2].map(Place::Line));
         assert_eq!(frame.ids().unwrap().iter().collect::<Vec<_>>(), [&b""[..], b"aa", b"b"]);
-        let Values::Categorical { codes, .. } = &frame.column("city").unwrap().values else {
-            panic!()
-        };
+        let Values::Categorical { codes, .. } = &frame.column("city").unwrap().values else { panic!() };
         assert_eq!(codes, &[0, 1, 1]);
-        assert_eq!(
-            frame.take("smoker").unwrap().values,
-            Values::Boolean(vec![Some(false), None, Some(true)])
-        );
+        assert_eq!(frame.take("smoker").unwrap().values, Values::Boolean(vec![Some(false), None, Some(true)]));
         assert_eq!(frame.names().collect::<Vec<_>>(), ["age", "city"]);
     }
 
@@ -464,24 +422,15 @@ mod tests {
 
     #[test]
     fn frames_that_do_not_fit_together_are_refused() {
-        let column = |name: &str, n: usize| Column {
-            name: name.into(),
-            values: Values::Numeric(vec![0.0; n]),
-        };
+        let column = |name: &str, n: usize| Column { name: name.into(), values: Values::Numeric(vec![0.0; n]) };
         let make = |columns| Frame::new(columns, None, places(&[2, 3])).unwrap_err();
         assert_eq!(make(vec![column("a", 3)]), DataError::Lengths { rows: 2, length: 3 });
         assert_eq!(
             make(vec![column("a", 2), column("b", 2), column("a", 2)]).to_string(),
             "the header has the name `a` twice, as columns 1 and 3"
         );
-        assert_eq!(
-            make(vec![column("a", 2), column(" ", 2)]),
-            DataError::Unnamed { position: 2 }
-        );
-        assert_eq!(
-            Frame::new(vec![], None, Places::default()).unwrap_err(),
-            DataError::NoRows
-        );
+        assert_eq!(make(vec![column("a", 2), column(" ", 2)]), DataError::Unnamed { position: 2 });
+        assert_eq!(Frame::new(vec![], None, Places::default()).unwrap_err(), DataError::NoRows);
     }
 
     #[test]

@@ -30,10 +30,7 @@ pub struct Outcome {
 /// Sizes only: the outcome is the data that must not leave.
 impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outcome")
-            .field("rows", &self.values.len())
-            .field("notes", &self.notes)
-            .finish()
+        f.debug_struct("Outcome").field("rows", &self.values.len()).field("notes", &self.notes).finish()
     }
 }
 
@@ -49,10 +46,7 @@ pub struct Weights {
 /// Sizes only: the weights are the data that must not leave.
 impl fmt::Debug for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Weights")
-            .field("rows", &self.values.len())
-            .field("zeros", &self.zeros)
-            .finish()
+        f.debug_struct("Weights").field("rows", &self.values.len()).field("zeros", &self.zeros).finish()
     }
 }
 
@@ -88,13 +82,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Note::TwoLevels { column, zero, one } => {
-                write!(
-                    f,
-                    "outcome `{}`: `{}` is 0 and `{}` is 1",
-                    shown(column),
-                    shown(zero),
-                    shown(one)
-                )
+                write!(f, "outcome `{}`: `{}` is 0 and `{}` is 1", shown(column), shown(zero), shown(one))
             }
             Note::FractionalCounts { column, rows } => {
                 write!(f, "outcome `{}`: {} not a whole number", shown(column), rows_are(*rows))
@@ -133,18 +121,11 @@ pub fn outcome(
     let column = frame.column(name)?;
     refuse_missing(frame, column, &rows)?;
     let two_levels = |zero: &str, one: &str| {
-        vec![Note::TwoLevels {
-            column: name.to_owned(),
-            zero: zero.to_owned(),
-            one: one.to_owned(),
-        }]
+        vec![Note::TwoLevels { column: name.to_owned(), zero: zero.to_owned(), one: one.to_owned() }]
     };
     match &column.values {
         Values::Boolean(values) => Ok(Outcome {
-            values: rows
-                .iter()
-                .map(|row| f64::from(u8::from(values[row] == Some(true))))
-                .collect(),
+            values: rows.iter().map(|row| f64::from(u8::from(values[row] == Some(true)))).collect(),
             notes: two_levels("FALSE", "TRUE"),
         }),
         Values::Categorical { codes, levels, .. } if support == Support::Share => {
@@ -171,42 +152,24 @@ pub fn outcome(
             };
             if let Some((&value, row)) = values.iter().zip(rows.iter()).find(|(value, _)| !allowed(**value)) {
                 let place = frame.place(row);
-                return Err(DataError::OutcomeRange {
-                    column: name.to_owned(),
-                    place,
-                    value,
-                    family,
-                });
+                return Err(DataError::OutcomeRange { column: name.to_owned(), place, value, family });
             }
             // The thresholds at which R warns of "non-integer" values.
             let notes = match support {
                 Support::Real => None,
                 Support::Share => {
                     let rows = match weights {
-                        Some(weights) => values
-                            .iter()
-                            .zip(weights)
-                            .filter(|(y, w)| !whole(*y * *w, 1e-3))
-                            .count(),
+                        Some(weights) => values.iter().zip(weights).filter(|(y, w)| !whole(*y * *w, 1e-3)).count(),
                         None => values.iter().filter(|y| !whole(**y, 1e-3)).count(),
                     };
-                    (rows > 0).then(|| Note::FractionalSuccesses {
-                        column: name.to_owned(),
-                        rows,
-                    })
+                    (rows > 0).then(|| Note::FractionalSuccesses { column: name.to_owned(), rows })
                 }
                 Support::Count => {
                     let rows = values.iter().filter(|&&y| !whole(y, 1e-9 * y.max(1.0))).count();
-                    (rows > 0).then(|| Note::FractionalCounts {
-                        column: name.to_owned(),
-                        rows,
-                    })
+                    (rows > 0).then(|| Note::FractionalCounts { column: name.to_owned(), rows })
                 }
             };
-            Ok(Outcome {
-                values,
-                notes: notes.into_iter().collect(),
-            })
+            Ok(Outcome { values, notes: notes.into_iter().collect() })
         }
     }
 }
@@ -245,17 +208,11 @@ pub fn weights(frame: &Frame, name: &str, dropped: Option<&Mask>) -> Result<Weig
     let values = numbers(frame, name, "weights", dropped)?;
     let rows = Rows::new(frame, dropped)?;
     if let Some((&value, row)) = values.iter().zip(rows.iter()).find(|(value, _)| **value < 0.0) {
-        return Err(DataError::NegativeWeight {
-            column: name.to_owned(),
-            place: frame.place(row),
-            value,
-        });
+        return Err(DataError::NegativeWeight { column: name.to_owned(), place: frame.place(row), value });
     }
     let zeros = values.iter().filter(|value| **value == 0.0).count();
     match zeros == values.len() {
-        true => Err(DataError::AllWeightsZero {
-            column: name.to_owned(),
-        }),
+        true => Err(DataError::AllWeightsZero { column: name.to_owned() }),
         false => Ok(Weights { values, zeros }),
     }
 }
@@ -269,11 +226,7 @@ pub fn numbers(frame: &Frame, name: &str, role: &'static str, dropped: Option<&M
     let rows = Rows::new(frame, dropped)?;
     let column = frame.column(name)?;
     let Values::Numeric(values) = &column.values else {
-        return Err(DataError::NotNumeric {
-            column: name.to_owned(),
-            found: column.values.kind(),
-            role,
-        });
+        return Err(DataError::NotNumeric { column: name.to_owned(), found: column.values.kind(), role });
     };
     check(frame, column, &rows)?;
     Ok(rows.iter().map(|row| values[row]).collect())
@@ -292,15 +245,9 @@ mod tests {
         assert_eq!(ill.notes[0].to_string(), "outcome `ill`: `no` is 0 and `yes` is 1");
         let dead = outcome(&frame, "dead", Support::Share, None, None).unwrap();
         assert_eq!(dead.values, [0.0, 1.0, 1.0]);
-        assert_eq!(
-            dead.notes[0].to_string(),
-            "outcome `dead`: `FALSE` is 0 and `TRUE` is 1"
-        );
+        assert_eq!(dead.notes[0].to_string(), "outcome `dead`: `FALSE` is 0 and `TRUE` is 1");
         let declared = declared("ill", &["yes", "no"], &["yes", "no", "yes"]);
-        assert_eq!(
-            outcome(&declared, "ill", Support::Share, None, None).unwrap().values,
-            [0.0, 1.0, 0.0]
-        );
+        assert_eq!(outcome(&declared, "ill", Support::Share, None, None).unwrap().values, [0.0, 1.0, 0.0]);
     }
 
     #[test]
@@ -327,10 +274,7 @@ mod tests {
             message("negative", Support::Count),
             "the outcome `negative`, line 4: -1 is outside the range of poisson, which is from 0"
         );
-        assert_eq!(
-            message("three", Support::Real),
-            "column `three` holds text; as the outcome it must hold numbers"
-        );
+        assert_eq!(message("three", Support::Real), "column `three` holds text; as the outcome it must hold numbers");
         assert!(message("huge", Support::Real).contains("line 5: 1e308 is too large"));
         assert!(message("gap", Support::Real).contains("1 missing value (the first at line 3)"));
     }
@@ -340,46 +284,18 @@ mod tests {
         let frame = frame(&[("y", &["0.5", "1", "0.25"]), ("w", &["2", "3", "3"])]);
         let weights = weights(&frame, "w", None).unwrap();
         let share = |weights| outcome(&frame, "y", Support::Share, weights, None).unwrap().notes;
-        assert_eq!(
-            share(Some(&weights.values)),
-            [Note::FractionalSuccesses {
-                column: "y".into(),
-                rows: 1
-            }]
-        );
-        assert_eq!(
-            share(None),
-            [Note::FractionalSuccesses {
-                column: "y".into(),
-                rows: 2
-            }]
-        );
+        assert_eq!(share(Some(&weights.values)), [Note::FractionalSuccesses { column: "y".into(), rows: 1 }]);
+        assert_eq!(share(None), [Note::FractionalSuccesses { column: "y".into(), rows: 2 }]);
         let count = outcome(&frame, "y", Support::Count, None, None).unwrap();
-        assert_eq!(
-            count.notes,
-            [Note::FractionalCounts {
-                column: "y".into(),
-                rows: 2
-            }]
-        );
+        assert_eq!(count.notes, [Note::FractionalCounts { column: "y".into(), rows: 2 }]);
         assert_eq!(count.notes[0].to_string(), "outcome `y`: 2 rows are not a whole number");
         assert_eq!(outcome(&frame, "w", Support::Count, None, None).unwrap().notes, []);
     }
 
     #[test]
     fn weights_may_be_zero_but_not_negative_and_not_all_zero() {
-        let frame = frame(&[
-            ("w", &["0", "2", "0.5"]),
-            ("bad", &["1", "1", "-2"]),
-            ("none", &["0", "0", "0"]),
-        ]);
-        assert_eq!(
-            weights(&frame, "w", None),
-            Ok(Weights {
-                values: vec![0.0, 2.0, 0.5],
-                zeros: 1
-            })
-        );
+        let frame = frame(&[("w", &["0", "2", "0.5"]), ("bad", &["1", "1", "-2"]), ("none", &["0", "0", "0"])]);
+        assert_eq!(weights(&frame, "w", None), Ok(Weights { values: vec![0.0, 2.0, 0.5], zeros: 1 }));
         let message = |name| weights(&frame, name, None).unwrap_err().to_string();
         assert_eq!(message("bad"), "the weights `bad`, line 4: -2 is negative");
         assert_eq!(message("none"), "the weights `none` are all zero");

@@ -19,14 +19,10 @@ impl Rows {
         if let Some(mask) = dropped
             && mask.rows() != all
         {
-            return Err(DataError::MaskLength {
-                mask: mask.rows(),
-                rows: all,
-            });
+            return Err(DataError::MaskLength { mask: mask.rows(), rows: all });
         }
-        let kept: Option<Vec<u32>> = dropped
-            .filter(|mask| mask.count() > 0)
-            .map(|mask| mask.kept().map(|row| row as u32).collect());
+        let kept: Option<Vec<u32>> =
+            dropped.filter(|mask| mask.count() > 0).map(|mask| mask.kept().map(|row| row as u32).collect());
         match &kept {
             Some(kept) if kept.is_empty() => Err(DataError::NoCompleteRow { rows: all }),
             _ => Ok(Rows { all, kept }),
@@ -61,20 +57,12 @@ pub(super) fn check(frame: &Frame, column: &Column, rows: &Rows) -> Result<(), D
 }
 
 pub(super) fn refuse_missing(frame: &Frame, column: &Column, rows: &Rows) -> Result<(), DataError> {
-    let missing = || {
-        rows.iter()
-            .filter(|&row| column.values.is_missing(row))
-            .map(|row| frame.place(row))
-    };
+    let missing = || rows.iter().filter(|&row| column.values.is_missing(row)).map(|row| frame.place(row));
     // The first in the file, which is not the first in the order of ids.
     let Some(place) = missing().min_by_key(|place| place.number()) else {
         return Ok(());
     };
-    Err(DataError::Missing {
-        column: column.name.clone(),
-        rows: missing().count(),
-        place,
-    })
+    Err(DataError::Missing { column: column.name.clone(), rows: missing().count(), place })
 }
 
 /// Codes of the levels in use: the declared ones, or those that the kept rows have.
@@ -82,14 +70,8 @@ pub(super) fn kept_levels(values: &Values, rows: &Rows) -> Vec<u32> {
     match values {
         Values::Numeric(_) => Vec::new(),
         Values::Boolean(_) => vec![0, 1],
-        Values::Categorical {
-            levels, declared: true, ..
-        } => (0..levels.len() as u32).collect(),
-        Values::Categorical {
-            codes,
-            levels,
-            declared: false,
-        } => {
+        Values::Categorical { levels, declared: true, .. } => (0..levels.len() as u32).collect(),
+        Values::Categorical { codes, levels, declared: false } => {
             let mut used = vec![false; levels.len()];
             rows.iter()
                 .map(|row| codes[row])

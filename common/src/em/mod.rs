@@ -222,23 +222,14 @@ impl TryFrom<Stated> for Settings {
 
     fn try_from(stated: Stated) -> Result<Settings, EmError> {
         let range = |what, expected, actual, sound: bool| {
-            if sound {
-                Ok(())
-            } else {
-                Err(EmError::Range { what, expected, actual })
-            }
+            if sound { Ok(()) } else { Err(EmError::Range { what, expected, actual }) }
         };
         if stated.columns == 0 {
             return Err(EmError::NoColumn);
         }
         let positive = "positive and at most 1e6";
         let is_scale = |value: f64| value > 0.0 && value <= 1e6;
-        range(
-            "sigma",
-            positive,
-            stated.sigma,
-            is_scale(stated.sigma) && stated.sigma >= 1e-6,
-        )?;
+        range("sigma", positive, stated.sigma, is_scale(stated.sigma) && stated.sigma >= 1e-6)?;
         range(
             "tau",
             "greater than sigma squared and at most 1e12",
@@ -273,9 +264,7 @@ impl TryFrom<Stated> for Settings {
         match stated.update {
             Update::Gradient { step } => range("the step", "positive and at most 2", step, step > 0.0 && step <= 2.0)?,
             Update::Direct if stated.model != Model::GaussianMixture => {
-                return Err(EmError::NoDirect {
-                    model: stated.model.name(),
-                });
+                return Err(EmError::NoDirect { model: stated.model.name() });
             }
             Update::Direct => {}
         }
@@ -377,12 +366,7 @@ impl Settings {
                     self.summand(records, index, beta, gradient);
                     ball.clip(gradient, out);
                 });
-                Some(Bounded::new(
-                    sum,
-                    ball.exponent(),
-                    sensitivity,
-                    "2 C: one summand of norm at most C is replaced",
-                ))
+                Some(Bounded::new(sum, ball.exponent(), sensitivity, "2 C: one summand of norm at most C is replaced"))
             }
             Estimator::Catoni { scale, smoothing } => {
                 let smooth = SmoothTruncation::new(smoothing);
@@ -417,9 +401,7 @@ impl Settings {
                 sum
             })
             .collect();
-        Ok(parts
-            .into_iter()
-            .fold(DVector::zeros(self.0.columns), |sum, part| sum + part))
+        Ok(parts.into_iter().fold(DVector::zeros(self.0.columns), |sum, part| sum + part))
     }
 
     /// The next coefficients from the sum of all sites' released sums over `count` records.
@@ -457,34 +439,19 @@ impl Settings {
 
     fn check_round(&self, records: &Records, beta: &[f64]) -> Result<(), EmError> {
         if records.model() != self.0.model {
-            return Err(EmError::OtherModel {
-                expected: self.0.model.name(),
-                actual: records.model().name(),
-            });
+            return Err(EmError::OtherModel { expected: self.0.model.name(), actual: records.model().name() });
         }
         if records.columns() != self.0.columns {
-            return Err(EmError::Length {
-                what: "records",
-                expected: self.0.columns,
-                actual: records.columns(),
-            });
+            return Err(EmError::Length { what: "records", expected: self.0.columns, actual: records.columns() });
         }
         self.check("coefficients", beta)
     }
 
     fn check(&self, what: &'static str, values: &[f64]) -> Result<(), EmError> {
         if values.len() != self.0.columns {
-            return Err(EmError::Length {
-                what,
-                expected: self.0.columns,
-                actual: values.len(),
-            });
+            return Err(EmError::Length { what, expected: self.0.columns, actual: values.len() });
         }
-        if values.iter().all(|value| value.is_finite()) {
-            Ok(())
-        } else {
-            Err(EmError::NotFinite { what })
-        }
+        if values.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(EmError::NotFinite { what }) }
     }
 }
 

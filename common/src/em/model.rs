@@ -37,11 +37,7 @@ impl Model {
     /// The distance of an estimate from the coefficients, up to the sign where the model does not tell it.
     pub fn distance(self, estimate: &DVector<f64>, beta: &DVector<f64>) -> f64 {
         let same = (estimate - beta).norm();
-        if self.sign_is_free() {
-            same.min((estimate + beta).norm())
-        } else {
-            same
-        }
+        if self.sign_is_free() { same.min((estimate + beta).norm()) } else { same }
     }
 }
 
@@ -89,33 +85,18 @@ impl Records {
             return Err(EmError::NoColumn);
         }
         if model != Model::GaussianMixture && y.len() != x.nrows() {
-            return Err(EmError::Outcomes {
-                expected: x.nrows(),
-                actual: y.len(),
-            });
+            return Err(EmError::Outcomes { expected: x.nrows(), actual: y.len() });
         }
         let mut x = x.transpose();
         let may_miss = model == Model::MissingCovariates;
-        let missing: Vec<bool> = if may_miss {
-            x.iter().map(|value| value.is_nan()).collect()
-        } else {
-            Vec::new()
-        };
+        let missing: Vec<bool> = if may_miss { x.iter().map(|value| value.is_nan()).collect() } else { Vec::new() };
         if may_miss {
-            x.iter_mut()
-                .filter(|value| value.is_nan())
-                .for_each(|value| *value = 0.0);
+            x.iter_mut().filter(|value| value.is_nan()).for_each(|value| *value = 0.0);
         }
         let invalid = (0..x.ncols())
             .map(|i| !(x.column(i).iter().all(|v| v.is_finite()) && y.get(i).is_none_or(|y| y.is_finite())))
             .collect();
-        Ok(Records {
-            model,
-            x,
-            y: y.to_vec(),
-            missing,
-            invalid,
-        })
+        Ok(Records { model, x, y: y.to_vec(), missing, invalid })
     }
 
     /// Which model the records are for.
@@ -199,11 +180,7 @@ impl Records {
                 let residual = y - dot(x, beta);
                 let share = variance / total;
                 out.extend(x.iter().zip(beta).zip(missing).map(|((x, beta), &missing)| {
-                    if missing {
-                        share * (residual * residual / total - 1.0) * beta
-                    } else {
-                        share * residual * x
-                    }
+                    if missing { share * (residual * residual / total - 1.0) * beta } else { share * residual * x }
                 }));
             }
         }
@@ -247,13 +224,7 @@ impl Records {
 // Sizes only: records are what privacy is about.
 impl std::fmt::Debug for Records {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "Records({}, {} x {})",
-            self.model.name(),
-            self.len(),
-            self.columns()
-        )
+        write!(formatter, "Records({}, {} x {})", self.model.name(), self.len(), self.columns())
     }
 }
 
@@ -262,10 +233,7 @@ pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
 }
 
 fn masked<'a>(mask: &'a [bool], values: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-    mask.iter()
-        .zip(values)
-        .filter(|&(&keep, _)| keep)
-        .map(|(_, &value)| value)
+    mask.iter().zip(values).filter(|&(&keep, _)| keep).map(|(_, &value)| value)
 }
 
 fn log_cosh(t: f64) -> f64 {

@@ -27,11 +27,7 @@ pub fn gradient(records: &Records, index: usize, sigma: f64, beta: &[f64]) -> Ve
         }
         Model::MissingCovariates => {
             let missing = records.missing(index);
-            let hidden: Vec<f64> = beta
-                .iter()
-                .zip(missing)
-                .map(|(b, &m)| if m { *b } else { 0.0 })
-                .collect();
+            let hidden: Vec<f64> = beta.iter().zip(missing).map(|(b, &m)| if m { *b } else { 0.0 }).collect();
             let scale = (y - dot(x, beta)) / (variance + dot(&hidden, &hidden));
             let mean: Vec<f64> = x.iter().zip(&hidden).map(|(x, b)| x + scale * b).collect();
             let mean_missing: Vec<f64> = hidden.iter().map(|b| scale * b).collect();

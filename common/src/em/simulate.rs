@@ -44,9 +44,7 @@ pub fn draw(
             for (i, fitted) in (&x * beta).iter().enumerate() {
                 y[i] += fitted;
             }
-            x.iter_mut()
-                .filter(|_| generator.random_bool(missing))
-                .for_each(|value| *value = f64::NAN);
+            x.iter_mut().filter(|_| generator.random_bool(missing)).for_each(|value| *value = f64::NAN);
             Records::with_missing(&x, &y)
         }
     }

@@ -9,11 +9,7 @@ use crate::bounded::{Silent, SimulatedNoise};
 /// Gaussian budgets of epsilon .2, .5 and 1 at delta 1e-4, from SciPy's normal law.
 const BUDGETS: [f64; 3] = [0.07516670709898009, 0.16967017400665405, 0.31390245831182945];
 
-const MODELS: [Model; 3] = [
-    Model::GaussianMixture,
-    Model::MixedRegressions,
-    Model::MissingCovariates,
-];
+const MODELS: [Model; 3] = [Model::GaussianMixture, Model::MixedRegressions, Model::MissingCovariates];
 
 #[derive(Deserialize)]
 struct Case {
@@ -44,16 +40,7 @@ fn total(records: &Records, sigma: f64, beta: &[f64]) -> Vec<f64> {
 }
 
 fn stated(model: Model, columns: usize, tau: f64, rounds: u32, estimator: Estimator) -> Stated {
-    Stated {
-        model,
-        columns,
-        sigma: 1.0,
-        tau,
-        rounds,
-        estimator,
-        update: Update::Gradient { step: 1.0 },
-        averaged: 1,
-    }
+    Stated { model, columns, sigma: 1.0, tau, rounds, estimator, update: Update::Gradient { step: 1.0 }, averaged: 1 }
 }
 
 fn settings(model: Model, columns: usize, tau: f64, rounds: u32, estimator: Estimator) -> Settings {
@@ -75,20 +62,10 @@ fn gradients_agree_with_derivatives_of_likelihoods_and_printed_ones_do_not() {
         }
         let ours = total(&records, case.sigma, &case.beta);
         let size = case.gradient.iter().fold(0.0_f64, |size, g| size.max(g.abs()));
-        let distance = |found: &[f64]| {
-            found
-                .iter()
-                .zip(&case.gradient)
-                .map(|(a, b)| (a - b).abs())
-                .fold(0.0, f64::max)
-                / size
-        };
+        let distance =
+            |found: &[f64]| found.iter().zip(&case.gradient).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size;
         assert!(distance(&ours) < 1e-12, "{}: {ours:?}", case.model.name());
-        assert!(
-            distance(&printed) > 1e-3,
-            "{}: the printed gradient is right",
-            case.model.name()
-        );
+        assert!(distance(&printed) > 1e-3, "{}: the printed gradient is right", case.model.name());
     }
 }
 
@@ -117,9 +94,7 @@ fn gradients_agree_with_finite_differences_of_the_log_likelihood() {
 /// Adversarial records: long, short, opposite, on the bounds, not finite.
 fn adversarial(columns: usize, generator: &mut ChaCha8Rng) -> (Vec<f64>, f64) {
     let length = [0.0, 1e-9, 0.3, 1.0, 30.0, 1e8, 1e160, f64::MAX][generator.random_range(0..8)];
-    let mut x: Vec<f64> = (0..columns)
-        .map(|_| length * [1.0, -1.0, 0.0][generator.random_range(0..3)])
-        .collect();
+    let mut x: Vec<f64> = (0..columns).map(|_| length * [1.0, -1.0, 0.0][generator.random_range(0..3)]).collect();
     if generator.random_bool(0.1) {
         x[0] = [f64::NAN, f64::INFINITY][generator.random_range(0..2)];
     }
@@ -136,13 +111,7 @@ fn no_pair_of_neighbours_is_farther_apart_than_the_sensitivity_and_some_are_as_f
             if update == Update::Direct && model != Model::GaussianMixture {
                 continue;
             }
-            for estimator in [
-                Estimator::Clip { bound: 0.7 },
-                Estimator::Catoni {
-                    scale: 2.5,
-                    smoothing: 2.0,
-                },
-            ] {
+            for estimator in [Estimator::Clip { bound: 0.7 }, Estimator::Catoni { scale: 2.5, smoothing: 2.0 }] {
                 let mut public = stated(model, columns, 5.0, 1, estimator);
                 public.update = update;
                 let settings = Settings::try_from(public).unwrap();
@@ -151,9 +120,7 @@ fn no_pair_of_neighbours_is_farther_apart_than_the_sensitivity_and_some_are_as_f
                 for _ in 0..1500 {
                     let rows: Vec<(Vec<f64>, f64)> = (0..4).map(|_| adversarial(columns, &mut generator)).collect();
                     let scale = [0.0, 1e-6, 1.0, 1e6, 1e200][generator.random_range(0..5)];
-                    let beta: Vec<f64> = (0..columns)
-                        .map(|_| scale * generator.random_range(-1.0..1.0))
-                        .collect();
+                    let beta: Vec<f64> = (0..columns).map(|_| scale * generator.random_range(-1.0..1.0)).collect();
                     let sum = |last: usize| {
                         let chosen = [&rows[0], &rows[1], &rows[last]];
                         let x = DMatrix::from_fn(3, columns, |i, j| chosen[i].0[j]);
@@ -166,17 +133,10 @@ fn no_pair_of_neighbours_is_farther_apart_than_the_sensitivity_and_some_are_as_f
                     assert_eq!(one.sensitivity(), sensitivity);
                     // In integers, so that the comparison itself is not rounded.
                     let unit = f64::from(one.exponent()).exp2();
-                    let square: i128 = one
-                        .integers()
-                        .iter()
-                        .zip(other.integers())
-                        .map(|(a, b)| (a - b) * (a - b))
-                        .sum();
+                    let square: i128 =
+                        one.integers().iter().zip(other.integers()).map(|(a, b)| (a - b) * (a - b)).sum();
                     let distance = (square as f64).sqrt() * unit;
-                    assert!(
-                        distance <= sensitivity * (1.0 + 1e-15),
-                        "{model:?} {estimator:?}: {distance}"
-                    );
+                    assert!(distance <= sensitivity * (1.0 + 1e-15), "{model:?} {estimator:?}: {distance}");
                     farthest = farthest.max(distance / sensitivity);
                 }
                 assert!(
@@ -196,10 +156,7 @@ fn a_record_that_is_not_finite_counts_and_adds_nothing() {
     let settings = settings(Model::GaussianMixture, 2, 5.0, 1, Estimator::Clip { bound: 100.0 });
     let both = settings.bounded_sum(&records, &[0.5, 0.5]).unwrap().unwrap().values();
     let alone = Records::mixture(&x.rows(0, 1).into_owned()).unwrap();
-    assert_eq!(
-        both,
-        settings.bounded_sum(&alone, &[0.5, 0.5]).unwrap().unwrap().values()
-    );
+    assert_eq!(both, settings.bounded_sum(&alone, &[0.5, 0.5]).unwrap().unwrap().values());
     // One covariate missing, all missing: both can be used.
     let x = DMatrix::from_row_slice(2, 2, &[1.0, f64::NAN, f64::NAN, f64::NAN]);
     assert_eq!(Records::with_missing(&x, &[1.0, 2.0]).unwrap().invalid(), 0);
@@ -233,10 +190,7 @@ fn sums_do_not_depend_on_how_records_are_split_between_sites() {
     };
     let start = settings.random_start(1);
     let path = |sites: &[Records]| simulate::fit(&settings, sites, &start, 1.0, &mut Silent).unwrap();
-    assert_eq!(
-        path(&[site(0, 900)]),
-        path(&[site(0, 10), site(10, 490), site(500, 400)])
-    );
+    assert_eq!(path(&[site(0, 900)]), path(&[site(0, 10), site(10, 490), site(500, 400)]));
 }
 
 #[test]
@@ -284,27 +238,12 @@ fn what_does_not_fit_is_refused() {
     }
     assert!(refused(&|s| s.rounds = 0).starts_with("the number of rounds"));
     assert!(refused(&|s| s.estimator = Estimator::Clip { bound: f64::NAN }).starts_with("the clipping bound"));
-    assert!(
-        refused(&|s| s.estimator = Estimator::Catoni {
-            scale: 1.0,
-            smoothing: 0.0
-        })
-        .contains("smoothing")
-    );
-    assert_eq!(
-        refused(&|s| s.update = Update::Direct),
-        "direct EM is defined for gmm, not for mrm; use gradient EM"
-    );
+    assert!(refused(&|s| s.estimator = Estimator::Catoni { scale: 1.0, smoothing: 0.0 }).contains("smoothing"));
+    assert_eq!(refused(&|s| s.update = Update::Direct), "direct EM is defined for gmm, not for mrm; use gradient EM");
 
     let settings = Settings::try_from(good).unwrap();
     assert_eq!(settings.radius(), 2.0);
-    assert_eq!(
-        settings.given_start(&[3.0, 0.0]).unwrap_err(),
-        EmError::Start {
-            radius: 2.0,
-            actual: 3.0
-        }
-    );
+    assert_eq!(settings.given_start(&[3.0, 0.0]).unwrap_err(), EmError::Start { radius: 2.0, actual: 3.0 });
     assert_eq!(
         settings.given_start(&[0.0, 0.0]).unwrap_err().to_string(),
         "the start must be nonzero and at most 2 long, got length 0"
@@ -322,35 +261,14 @@ fn what_does_not_fit_is_refused() {
     );
     let beta = DVector::from_element(2, 0.5);
     assert_eq!(settings.advance(&beta, &beta, 0).unwrap_err(), EmError::NoRecords);
-    assert!(
-        settings
-            .advance(&beta, &DVector::from_element(2, f64::INFINITY), 3)
-            .is_err()
-    );
-    assert!(
-        settings
-            .advance(
-                &DVector::from_element(2, f64::MAX),
-                &DVector::from_element(2, f64::MAX),
-                1
-            )
-            .is_err()
-    );
+    assert!(settings.advance(&beta, &DVector::from_element(2, f64::INFINITY), 3).is_err());
+    assert!(settings.advance(&DVector::from_element(2, f64::MAX), &DVector::from_element(2, f64::MAX), 1).is_err());
     assert!(Records::regressions(&DMatrix::zeros(3, 2), &[1.0]).is_err());
 }
 
 #[test]
 fn settings_survive_json_and_unsound_ones_do_not_enter() {
-    let settings = settings(
-        Model::MissingCovariates,
-        3,
-        9.0,
-        7,
-        Estimator::Catoni {
-            scale: 3.0,
-            smoothing: 2.0,
-        },
-    );
+    let settings = settings(Model::MissingCovariates, 3, 9.0, 7, Estimator::Catoni { scale: 3.0, smoothing: 2.0 });
     let json = serde_json::to_string(&settings).unwrap();
     assert!(json.contains("\"rmc\"") && json.contains("\"catoni\""), "{json}");
     assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings);
@@ -396,18 +314,11 @@ fn averaged_error(
                 simulate::draw(model, 1.0, &truth, n / sites, 0.1, seed).unwrap()
             })
             .collect();
-        let tau = 1.0
-            + if model == Model::GaussianMixture {
-                truth.amax().powi(2)
-            } else {
-                9.0
-            };
+        let tau = 1.0 + if model == Model::GaussianMixture { truth.amax().powi(2) } else { 9.0 };
         let mut public = stated(model, columns, tau, rounds, Estimator::None);
         public.estimator = match row {
             Row::Plain => Estimator::None,
-            Row::Clip => Estimator::Clip {
-                bound: clip_bound(columns, tau),
-            },
+            Row::Clip => Estimator::Clip { bound: clip_bound(columns, tau) },
             Row::Catoni => Estimator::Catoni {
                 scale: catoni_scale(&public, DEFAULT_SMOOTHING, n as u64, sites as u32, mu),
                 smoothing: DEFAULT_SMOOTHING,

@@ -43,10 +43,7 @@ impl SmoothTruncation {
             root,
             // At infinity the sign of 1 + eta is all that is left; the function grows towards that.
             bound: TRUNCATION_BOUND * (1.0 - 2.0 * upper_tail(root)),
-            nodes: legendre()
-                .iter()
-                .map(|&(x, w)| (SQRT_2 * x, SQRT_2 * w * truncation(SQRT_2 * x)))
-                .collect(),
+            nodes: legendre().iter().map(|&(x, w)| (SQRT_2 * x, SQRT_2 * w * truncation(SQRT_2 * x))).collect(),
         }
     }
 
@@ -78,11 +75,7 @@ impl SmoothTruncation {
         let (right, left) = ((SQRT_2 - a) / b, (SQRT_2 + a) / b);
         let tails = TRUNCATION_BOUND * (upper_tail(right) - upper_tail(left));
         if b >= WIDE {
-            let inside: f64 = self
-                .nodes
-                .iter()
-                .map(|&(u, weight)| weight * density((u - a) / b))
-                .sum();
+            let inside: f64 = self.nodes.iter().map(|&(u, weight)| weight * density((u - a) / b)).sum();
             return tails + inside / b;
         }
         let outside = upper_tail(right) + upper_tail(left);
@@ -99,11 +92,7 @@ impl SmoothTruncation {
 
 /// `u - u^3/6` for `|u| <= sqrt 2`, the sign of `u` times `2 sqrt 2 / 3` beyond.
 pub fn truncation(u: f64) -> f64 {
-    if u.abs() <= SQRT_2 {
-        u - u.powi(3) / 6.0
-    } else {
-        TRUNCATION_BOUND.copysign(u)
-    }
+    if u.abs() <= SQRT_2 { u - u.powi(3) / 6.0 } else { TRUNCATION_BOUND.copysign(u) }
 }
 
 /// `P(Z > t)` of a standard normal `Z`, to 1e-15 absolutely. The accountant's tail, relatively accurate far out, takes a
@@ -144,10 +133,7 @@ mod tests {
                 previous = value;
             }
             assert!((smooth.value(1e11) - smooth.bound()).abs() < 1e-9);
-            assert_eq!(
-                (smooth.value(0.0), smooth.value(-0.0), smooth.value(f64::NAN)),
-                (0.0, 0.0, 0.0)
-            );
+            assert_eq!((smooth.value(0.0), smooth.value(-0.0), smooth.value(f64::NAN)), (0.0, 0.0, 0.0));
             assert_eq!(smooth.value(f64::INFINITY), smooth.bound());
             assert_eq!(smooth.value(f64::MIN), -smooth.bound());
             assert!((smooth.value(1e-300) - 1e-300).abs() < 1e-312);
@@ -161,10 +147,7 @@ mod tests {
         assert!(table.len() > 200);
         for [smoothing, a, expected] in table {
             let value = SmoothTruncation::new(smoothing).value(a);
-            assert!(
-                (value - expected).abs() <= 1e-12,
-                "smoothing {smoothing}, a {a}: {value}, expected {expected}"
-            );
+            assert!((value - expected).abs() <= 1e-12, "smoothing {smoothing}, a {a}: {value}, expected {expected}");
         }
     }
 

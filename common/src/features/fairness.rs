@@ -41,11 +41,7 @@ pub fn excess_risk_gaps(
     size("plain predictions", outcome.len(), plain.len())?;
     size("group names", outcome.len(), groups.len())?;
     if private.is_empty() || outcome.is_empty() {
-        return Err(FeatureError::Size {
-            what: "repetitions and records",
-            expected: 1,
-            actual: 0,
-        });
+        return Err(FeatureError::Size { what: "repetitions and records", expected: 1, actual: 0 });
     }
     let mut sums: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
     for repetition in private {
@@ -62,12 +58,7 @@ pub fn excess_risk_gaps(
         .into_iter()
         .map(|(group, (records, sum))| {
             let excess_risk = sum / records as f64;
-            GroupGap {
-                group: group.to_owned(),
-                records,
-                excess_risk,
-                gap: (excess_risk - overall).abs(),
-            }
+            GroupGap { group: group.to_owned(), records, excess_risk, gap: (excess_risk - overall).abs() }
         })
         .collect())
 }

@@ -50,33 +50,13 @@ impl FeatureMap {
     /// # Errors
     /// An odd or zero count, no column, more than 10^8 frequencies, or a standard deviation that is not positive and finite.
     pub fn new(seed: u64, inputs: usize, count: usize, frequency_sd: f64) -> Result<FeatureMap, FeatureError> {
-        setting(
-            "the number of inputs",
-            "from 1 to 10000",
-            inputs as f64,
-            (1..=10_000).contains(&inputs),
-        )?;
+        setting("the number of inputs", "from 1 to 10000", inputs as f64, (1..=10_000).contains(&inputs))?;
         let even = count >= 2 && count.is_multiple_of(2) && count <= 1_000_000;
-        setting(
-            "the number of features",
-            "even and from 2 to 1000000",
-            count as f64,
-            even,
-        )?;
+        setting("the number of features", "even and from 2 to 1000000", count as f64, even)?;
         let total = inputs * (count / 2);
-        setting(
-            "the number of frequencies",
-            "at most 100000000",
-            total as f64,
-            total <= 100_000_000,
-        )?;
+        setting("the number of frequencies", "at most 100000000", total as f64, total <= 100_000_000)?;
         let sound = frequency_sd > 0.0 && frequency_sd <= 1e6;
-        setting(
-            "the frequencies' standard deviation",
-            "positive and at most 1e6",
-            frequency_sd,
-            sound,
-        )?;
+        setting("the frequencies' standard deviation", "positive and at most 1e6", frequency_sd, sound)?;
         let mut generator = ChaCha20Rng::seed_from_u64(seed);
         // Written out, so that a new version of a library cannot change a study's features.
         let mut uniform = || (generator.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
@@ -90,15 +70,7 @@ impl FeatureMap {
             spare = Some(radius * sine);
             radius * cosine
         });
-        Ok(FeatureMap {
-            stated: Stated {
-                seed,
-                inputs,
-                count,
-                frequency_sd,
-            },
-            frequencies,
-        })
+        Ok(FeatureMap { stated: Stated { seed, inputs, count, frequency_sd }, frequencies })
     }
 
     /// Number of columns that go in.
@@ -168,9 +140,7 @@ impl FeatureMap {
                 }
                 scale *= (1.0 - 1e-6) * (limit as f64 / square as f64).sqrt();
             }
-            rows.row_mut(index)
-                .iter_mut()
-                .for_each(|v| *v = if finite { (*v * scale).trunc() } else { 0.0 });
+            rows.row_mut(index).iter_mut().for_each(|v| *v = if finite { (*v * scale).trunc() } else { 0.0 });
         }
         Ok(rows)
     }
@@ -192,12 +162,7 @@ impl Range {
     /// Ends that are not finite or not in order.
     pub fn new(low: f64, high: f64) -> Result<Range, FeatureError> {
         let sound = low.is_finite() && high.is_finite() && low < high && (high - low).is_finite();
-        setting(
-            "the upper end of a range",
-            "finite and above the lower end",
-            high,
-            sound,
-        )?;
+        setting("the upper end of a range", "finite and above the lower end", high, sound)?;
         Ok(Range { low, high })
     }
 
@@ -231,10 +196,7 @@ impl FeatureModel {
     /// Another study's digest, numbers of columns, ranges or coefficients that differ, a coefficient that is not finite.
     pub fn check(&self, study: Option<&str>) -> Result<(), FeatureError> {
         if let Some(expected) = study.filter(|&expected| expected != self.study) {
-            return Err(FeatureError::OtherStudy {
-                expected: expected.to_owned(),
-                actual: self.study.clone(),
-            });
+            return Err(FeatureError::OtherStudy { expected: expected.to_owned(), actual: self.study.clone() });
         }
         size("column names", self.map.inputs(), self.columns.len())?;
         size("column ranges", self.map.inputs(), self.ranges.len())?;

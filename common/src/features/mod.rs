@@ -116,19 +116,11 @@ pub(crate) fn setting(
     actual: f64,
     sound: bool,
 ) -> Result<(), FeatureError> {
-    if sound {
-        Ok(())
-    } else {
-        Err(FeatureError::Setting { what, expected, actual })
-    }
+    if sound { Ok(()) } else { Err(FeatureError::Setting { what, expected, actual }) }
 }
 
 pub(crate) fn size(what: &'static str, expected: usize, actual: usize) -> Result<(), FeatureError> {
-    if expected == actual {
-        Ok(())
-    } else {
-        Err(FeatureError::Size { what, expected, actual })
-    }
+    if expected == actual { Ok(()) } else { Err(FeatureError::Size { what, expected, actual }) }
 }
 
 #[cfg(test)]

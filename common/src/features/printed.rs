@@ -23,9 +23,7 @@ pub fn cosine_features(x: &DMatrix<f64>, count: usize, frequency_sd: f64, seed: 
     let offsets: Vec<f64> = (0..count).map(|_| TAU * generator.random::<f64>()).collect();
     let mut rows = x * frequencies;
     for (mut column, offset) in rows.column_iter_mut().zip(offsets) {
-        column
-            .iter_mut()
-            .for_each(|phase| *phase = (*phase + offset).cos() * (2.0 / count as f64).sqrt());
+        column.iter_mut().for_each(|phase| *phase = (*phase + offset).cos() * (2.0 / count as f64).sqrt());
     }
     rows
 }

@@ -44,11 +44,7 @@ pub fn minimum_norm(a: &DMatrix<f64>, y: &DVector<f64>) -> Result<MinimumNorm, F
     let mut coefficients = a.tr_mul(&table.solve(y));
     let residual = y - a * &coefficients;
     coefficients += a.tr_mul(&table.solve(&residual));
-    Ok(MinimumNorm {
-        coefficients,
-        rank: a.nrows(),
-        singular: false,
-    })
+    Ok(MinimumNorm { coefficients, rank: a.nrows(), singular: false })
 }
 
 /// The shortest least-squares solution by the pseudo-inverse of `A`, singular values below `cutoff` times the largest counting
@@ -66,11 +62,7 @@ pub fn pseudo_inverse(a: &DMatrix<f64>, y: &DVector<f64>, cutoff: f64) -> Result
         *value = if s > cutoff { *value / s } else { 0.0 };
     }
     let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
-    Ok(MinimumNorm {
-        coefficients: right * along,
-        rank,
-        singular: smallest <= linalg::DEPENDENCE * values.amax(),
-    })
+    Ok(MinimumNorm { coefficients: right * along, rank, singular: smallest <= linalg::DEPENDENCE * values.amax() })
 }
 
 /// `c` that minimises `|A c - y|^2 / 2m + lambda |c|^2 / 2`, directly, on the smaller of the two sides.
@@ -83,18 +75,10 @@ pub fn ridge(a: &DMatrix<f64>, y: &DVector<f64>, lambda: f64) -> Result<DVector<
     setting("lambda", "positive", lambda, lambda > 0.0 && lambda.is_finite())?;
     let shift = lambda * a.nrows() as f64;
     let wide = a.ncols() > a.nrows();
-    let mut table = if wide {
-        linalg::gram(&a.transpose(), None)
-    } else {
-        linalg::gram(a, None)
-    };
+    let mut table = if wide { linalg::gram(&a.transpose(), None) } else { linalg::gram(a, None) };
     (0..table.ncols()).for_each(|j| table[(j, j)] += shift);
     let definite = Definite::from_gram(&table).ok_or(FeatureError::Singular)?;
-    Ok(if wide {
-        a.tr_mul(&definite.solve(y))
-    } else {
-        definite.solve(&a.tr_mul(y))
-    })
+    Ok(if wide { a.tr_mul(&definite.solve(y)) } else { definite.solve(&a.tr_mul(y)) })
 }
 
 /// How long the row iteration may run and when it is done.
@@ -147,20 +131,12 @@ pub struct Iterations {
 /// T. Strohmer and R. Vershynin, J. Fourier Anal. Appl. 15 (2009).
 pub fn kaczmarz(rows: &DMatrix<f64>, y: &DVector<f64>, how: &Kaczmarz) -> Result<Iterations, FeatureError> {
     size("outcomes", rows.ncols(), y.len())?;
-    setting(
-        "lambda",
-        "zero or positive",
-        how.lambda,
-        how.lambda >= 0.0 && how.lambda.is_finite(),
-    )?;
+    setting("lambda", "zero or positive", how.lambda, how.lambda >= 0.0 && how.lambda.is_finite())?;
     setting("the tolerance", "positive", how.tol, how.tol > 0.0)?;
     let mut generator = ChaCha8Rng::seed_from_u64(how.seed);
     let mut order: Vec<usize> = (0..y.len()).collect();
     let weight = (how.lambda * y.len() as f64).sqrt();
-    let squares: Vec<f64> = rows
-        .column_iter()
-        .map(|row| row.norm_squared() + weight * weight)
-        .collect();
+    let squares: Vec<f64> = rows.column_iter().map(|row| row.norm_squared() + weight * weight).collect();
     let mut coefficients = DVector::zeros(rows.nrows());
     let mut slack = vec![0.0; y.len()];
     let scale = y.norm();
@@ -168,11 +144,7 @@ pub fn kaczmarz(rows: &DMatrix<f64>, y: &DVector<f64>, how: &Kaczmarz) -> Result
         coefficients: DVector::zeros(rows.nrows()),
         passes: 0,
         residual: if scale > 0.0 { 1.0 } else { 0.0 },
-        termination: if scale > 0.0 {
-            Termination::Passes
-        } else {
-            Termination::Converged
-        },
+        termination: if scale > 0.0 { Termination::Passes } else { Termination::Converged },
     };
     while done.termination == Termination::Passes && done.passes < how.passes {
         order.shuffle(&mut generator);

@@ -52,23 +52,14 @@ impl Statistics {
     pub fn of(map: &FeatureMap, x: &DMatrix<f64>, outcome: &[f64]) -> Result<Bounded, FeatureError> {
         size("outcomes", x.nrows(), outcome.len())?;
         let count = map.count();
-        setting(
-            "the number of features",
-            "at most 2000",
-            count as f64,
-            count <= LARGEST_STATISTICS,
-        )?;
+        setting("the number of features", "at most 2000", count as f64, count <= LARGEST_STATISTICS)?;
         let mut integers = vec![0i128; Statistics::len(map)];
         for first in (0..x.nrows()).step_by(EXACT_ROWS) {
             let rows = EXACT_ROWS.min(x.nrows() - first);
             let mut features = map.integer_rows(&x.rows(first, rows).into_owned())?;
             let scaled = DVector::from_fn(rows, |i, _| {
                 let y = outcome[first + i];
-                if y.is_finite() {
-                    (y.clamp(-1.0, 1.0) * f64::from(1 << OUTCOME_BITS)).trunc()
-                } else {
-                    0.0
-                }
+                if y.is_finite() { (y.clamp(-1.0, 1.0) * f64::from(1 << OUTCOME_BITS)).trunc() } else { 0.0 }
             });
             for i in (0..rows).filter(|&i| !outcome[first + i].is_finite()) {
                 features.row_mut(i).fill(0.0);
@@ -106,12 +97,7 @@ impl Statistics {
     /// # Errors
     /// No site; one with another number of entries or one that is not finite.
     pub fn pool(map: &FeatureMap, released: &[DVector<f64>]) -> Result<Pooled, FeatureError> {
-        setting(
-            "the number of sites",
-            "positive",
-            released.len() as f64,
-            !released.is_empty(),
-        )?;
+        setting("the number of sites", "positive", released.len() as f64, !released.is_empty())?;
         let mut sum = DVector::zeros(Statistics::len(map));
         for site in released {
             size("entries of statistics", sum.len(), site.len())?;
@@ -126,19 +112,11 @@ impl Statistics {
         for j in 0..count {
             for i in 0..=j {
                 let entry = entries.next().copied().unwrap_or(0.0);
-                let value = if i == j {
-                    entry
-                } else {
-                    entry * std::f64::consts::FRAC_1_SQRT_2
-                };
+                let value = if i == j { entry } else { entry * std::f64::consts::FRAC_1_SQRT_2 };
                 (table[(i, j)], table[(j, i)]) = (value, value);
             }
         }
-        Ok(Pooled {
-            gram: table,
-            cross: DVector::from_iterator(count, entries.copied()),
-            sites: released.len() as u32,
-        })
+        Ok(Pooled { gram: table, cross: DVector::from_iterator(count, entries.copied()), sites: released.len() as u32 })
     }
 
     /// Coefficients from pooled statistics whose noise had standard deviation `sigma` at each site, zero without noise, and how far
@@ -158,10 +136,7 @@ impl Statistics {
             return Err(FeatureError::Singular);
         }
         let mut along = eigen.eigenvectors.tr_mul(&pooled.cross);
-        along
-            .iter_mut()
-            .zip(eigen.eigenvalues.iter())
-            .for_each(|(along, &value)| *along /= value.max(floor));
+        along.iter_mut().zip(eigen.eigenvalues.iter()).for_each(|(along, &value)| *along /= value.max(floor));
         Ok((eigen.eigenvectors * along, (floor - lowest).max(0.0)))
     }
 }

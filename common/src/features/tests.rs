@@ -54,12 +54,7 @@ fn solvers_agree_with_numpy() {
     for case in vectors().solutions {
         let (a, y) = (matrix(&case.a), DVector::from_vec(case.y));
         assert!(apart(&ridge(&a, &y, case.lambda).unwrap(), &case.ridge) < 1e-12);
-        let how = Kaczmarz {
-            passes: 20_000,
-            tol: 1e-12,
-            seed: 1,
-            lambda: case.lambda,
-        };
+        let how = Kaczmarz { passes: 20_000, tol: 1e-12, seed: 1, lambda: case.lambda };
         let iterated = kaczmarz(&a.transpose(), &y, &how).unwrap();
         assert_eq!(iterated.termination, Termination::Converged);
         assert!(apart(&iterated.coefficients, &case.ridge) < 1e-9);
@@ -110,9 +105,7 @@ fn rows_have_norm_one_and_their_products_approach_the_kernel() {
         // Each of 2000 cosines has standard deviation below .71 about the kernel: five standard errors, false alarm 6e-7 each.
         assert!((rows.row(0).dot(&rows.row(i)) - kernel).abs() < 5.0 * 0.71 / 2000.0_f64.sqrt());
     }
-    let integers = map
-        .integer_rows(&DMatrix::from_row_slice(2, 2, &[0.3, 0.4, f64::NAN, 0.1]))
-        .unwrap();
+    let integers = map.integer_rows(&DMatrix::from_row_slice(2, 2, &[0.3, 0.4, f64::NAN, 0.1])).unwrap();
     let squares: Vec<f64> = integers.row_iter().map(|row| row.norm_squared()).collect();
     assert!(squares[0] <= f64::from(1 << 30) && squares[0] > 0.99 * f64::from(1 << 30));
     assert_eq!(squares[1], 0.0);
@@ -130,12 +123,7 @@ fn the_same_seed_gives_the_same_frequencies_for_ever() {
     assert_ne!(map.frequencies(), FeatureMap::new(8, 2, 4, 0.5).unwrap().frequencies());
 }
 
-const FROZEN: [f64; 4] = [
-    -0.10609720605008938,
-    -0.023441110742407192,
-    -0.2592520069314986,
-    1.2019612683399779,
-];
+const FROZEN: [f64; 4] = [-0.10609720605008938, -0.023441110742407192, -0.2592520069314986, 1.2019612683399779];
 
 #[test]
 fn no_pair_of_neighbours_moves_the_statistics_farther_than_the_sensitivity() {
@@ -189,20 +177,14 @@ fn ridge_solutions_stay_within_their_sensitivity_for_nasty_neighbours() {
         for columns in [1, 2, 5] {
             let rows = 6;
             for _ in 0..150 {
-                let mut entry = || {
-                    *[0.0, 0.02, 0.3, -0.3, 1.0, -1.0, 50.0]
-                        .get(generator.random_range(0..7))
-                        .unwrap()
-                };
+                let mut entry = || *[0.0, 0.02, 0.3, -0.3, 1.0, -1.0, 50.0].get(generator.random_range(0..7)).unwrap();
                 let a = DMatrix::from_fn(rows, columns, |_, _| entry());
                 let y: Vec<f64> = (0..rows).map(|_| entry()).collect();
                 let (mut b, mut v) = (a.clone(), y.clone());
                 (0..columns).for_each(|j| b[(0, j)] = entry());
                 v[0] = entry();
-                let (one, other) = (
-                    output_perturbation(&a, &y, lambda).unwrap(),
-                    output_perturbation(&b, &v, lambda).unwrap(),
-                );
+                let (one, other) =
+                    (output_perturbation(&a, &y, lambda).unwrap(), output_perturbation(&b, &v, lambda).unwrap());
                 let distance = (one.values() - other.values()).norm();
                 assert!(distance <= one.sensitivity(), "lambda {lambda}: {distance}");
                 closest = closest.max(distance / one.sensitivity());
@@ -220,11 +202,8 @@ fn a_near_duplicate_moves_the_interpolant_beyond_any_noise_that_the_paper_adds()
     let (count, m) = (300, 60);
     let (mut generator, x) = (ChaCha8Rng::seed_from_u64(4), random(m, 5, 9));
     let y = DVector::from_fn(m, |_, _| generator.random_range(-1.0..1.0));
-    let solve = |x: &DMatrix<f64>, y: &DVector<f64>| {
-        minimum_norm(&cosine_features(x, count, 10.0, 5), y)
-            .unwrap()
-            .coefficients
-    };
+    let solve =
+        |x: &DMatrix<f64>, y: &DVector<f64>| minimum_norm(&cosine_features(x, count, 10.0, 5), y).unwrap().coefficients;
     let before = solve(&x, &y);
     let mut last = 0.0;
     for gap in [1e-2, 1e-4, 1e-6] {
@@ -239,15 +218,7 @@ fn a_near_duplicate_moves_the_interpolant_beyond_any_noise_that_the_paper_adds()
     }
     assert!(last > 1000.0 * claimed_sensitivity(count), "{last}");
     // The same pair moves the ridge solution by less than its sensitivity.
-    let paper = algorithm_1(
-        &cosine_features(&x, count, 10.0, 5),
-        &y,
-        PaperNoise::Gamma,
-        1.0,
-        1e-5,
-        1,
-    )
-    .unwrap();
+    let paper = algorithm_1(&cosine_features(&x, count, 10.0, 5), &y, PaperNoise::Gamma, 1.0, 1e-5, 1).unwrap();
     assert!((paper - &before).norm() > claimed_sensitivity(count));
 }
 
@@ -261,18 +232,8 @@ fn rows_that_repeat_are_said_to_be_singular() {
     assert_eq!((direct.rank, direct.singular), (4, true));
     let expected = pseudo_inverse(&a, &y, 1e-15).unwrap().coefficients;
     assert!(apart(&direct.coefficients, expected.as_slice()) < 1e-10);
-    let how = Kaczmarz {
-        passes: 20_000,
-        tol: 1e-12,
-        seed: 1,
-        lambda: 0.0,
-    };
-    assert!(
-        apart(
-            &kaczmarz(&twice.transpose(), &again, &how).unwrap().coefficients,
-            expected.as_slice()
-        ) < 1e-9
-    );
+    let how = Kaczmarz { passes: 20_000, tol: 1e-12, seed: 1, lambda: 0.0 };
+    assert!(apart(&kaczmarz(&twice.transpose(), &again, &how).unwrap().coefficients, expected.as_slice()) < 1e-9);
     // An iteration that is cut short says so.
     let short = kaczmarz(&twice.transpose(), &again, &Kaczmarz { passes: 1, ..how }).unwrap();
     assert_eq!((short.termination, short.passes), (Termination::Passes, 1));
@@ -285,14 +246,8 @@ fn gaps_are_distances_of_the_groups_excess_risk_from_the_overall_one() {
     let private = [vec![1.0, 1.0, 2.0, 0.0], vec![1.0, 1.0, 0.0, 0.0]];
     let gaps = excess_risk_gaps(&private, &[0.0, 0.0, 1.0, 0.0], &outcome, &["a", "a", "b", "b"]).unwrap();
     // Excess: a 1, b ((4 + 0)/2 - 1 + 0)/2 = .5; overall .75.
-    assert_eq!(
-        (gaps[0].group.as_str(), gaps[0].excess_risk, gaps[0].gap),
-        ("a", 1.0, 0.25)
-    );
-    assert_eq!(
-        (gaps[1].group.as_str(), gaps[1].excess_risk, gaps[1].gap),
-        ("b", 0.5, 0.25)
-    );
+    assert_eq!((gaps[0].group.as_str(), gaps[0].excess_risk, gaps[0].gap), ("a", 1.0, 0.25));
+    assert_eq!((gaps[1].group.as_str(), gaps[1].excess_risk, gaps[1].gap), ("b", 0.5, 0.25));
     assert!(excess_risk_gaps(&[], &[0.0], &[0.0], &["a"]).is_err());
     assert!(excess_risk_gaps(&private, &[0.0], &outcome, &["a"]).is_err());
 }
@@ -314,56 +269,26 @@ fn a_result_file_predicts_and_a_foreign_or_broken_one_is_refused() {
     let json = serde_json::to_string(&model).unwrap();
     let read: FeatureModel = serde_json::from_str(&json).unwrap();
     read.check(Some("abc")).unwrap();
-    assert_eq!(
-        read.check(Some("xyz")).unwrap_err().to_string(),
-        "the features belong to study abc, expected xyz"
-    );
-    let predicted = read
-        .predict(&DMatrix::from_row_slice(3, 1, &[15.0, 20.0, 99.0]))
-        .unwrap();
+    assert_eq!(read.check(Some("xyz")).unwrap_err().to_string(), "the features belong to study abc, expected xyz");
+    let predicted = read.predict(&DMatrix::from_row_slice(3, 1, &[15.0, 20.0, 99.0])).unwrap();
     for (found, at) in predicted.iter().zip([0.25_f64, 0.5, 1.0]) {
         assert!((found - (100.0 + 10.0 * (6.0 * at).sin())).abs() < 0.1, "{found}");
     }
     assert!(read.predict(&DMatrix::from_element(1, 2, 15.0)).is_err());
     assert!(read.predict(&DMatrix::from_element(1, 1, f64::NAN)).is_err());
-    assert!(
-        FeatureModel {
-            coefficients: vec![0.0; 3],
-            ..read.clone()
-        }
-        .check(None)
-        .is_err()
-    );
-    assert!(
-        FeatureModel {
-            coefficients: vec![f64::NAN; 40],
-            ..read
-        }
-        .check(None)
-        .is_err()
-    );
+    assert!(FeatureModel { coefficients: vec![0.0; 3], ..read.clone() }.check(None).is_err());
+    assert!(FeatureModel { coefficients: vec![f64::NAN; 40], ..read }.check(None).is_err());
     assert!(serde_json::from_str::<FeatureModel>(&json.replace("\"count\":40", "\"count\":41")).is_err());
 }
 
 #[test]
 fn settings_out_of_range_are_refused() {
-    for (inputs, count, sd) in [
-        (0, 4, 1.0),
-        (1, 0, 1.0),
-        (1, 3, 1.0),
-        (1, 4, 0.0),
-        (1, 4, f64::NAN),
-        (10_000, 1_000_000, 1.0),
-    ] {
+    for (inputs, count, sd) in
+        [(0, 4, 1.0), (1, 0, 1.0), (1, 3, 1.0), (1, 4, 0.0), (1, 4, f64::NAN), (10_000, 1_000_000, 1.0)]
+    {
         assert!(FeatureMap::new(1, inputs, count, sd).is_err(), "{inputs} {count} {sd}");
     }
-    for (low, high) in [
-        (1.0, 1.0),
-        (2.0, 1.0),
-        (f64::NAN, 1.0),
-        (0.0, f64::INFINITY),
-        (-f64::MAX, f64::MAX),
-    ] {
+    for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (-f64::MAX, f64::MAX)] {
         assert!(Range::new(low, high).is_err());
     }
     let (a, y) = (random(3, 2, 1), DVector::zeros(3));
@@ -374,14 +299,7 @@ fn settings_out_of_range_are_refused() {
     assert!(ridge(&DMatrix::zeros(0, 2), &DVector::zeros(0), 1.0).is_err());
     let large = FeatureMap::new(1, 1, 2002, 1.0).unwrap();
     assert!(Statistics::of(&large, &DMatrix::zeros(1, 1), &[0.0]).is_err());
-    assert_eq!(
-        (
-            default_count(1204, 0.268),
-            default_count(10, 0.1),
-            default_count(1 << 40, 1.0)
-        ),
-        (20, 20, 200)
-    );
+    assert_eq!((default_count(1204, 0.268), default_count(10, 0.1), default_count(1 << 40, 1.0)), (20, 20, 200));
 }
 
 /// Columns of a table with public ranges; categorical ones as 0 and 1.
@@ -390,12 +308,7 @@ fn noisy_fit_error(x: &DMatrix<f64>, y: &[f64], count: usize, sd: f64, mu: f64, 
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     rand::seq::SliceRandom::shuffle(order.as_mut_slice(), &mut generator);
     let (train, test) = order.split_at(y.len() * 9 / 10);
-    let pick = |rows: &[usize]| {
-        (
-            x.select_rows(rows),
-            rows.iter().map(|&i| 2.0 * y[i] - 1.0).collect::<Vec<f64>>(),
-        )
-    };
+    let pick = |rows: &[usize]| (x.select_rows(rows), rows.iter().map(|&i| 2.0 * y[i] - 1.0).collect::<Vec<f64>>());
     let map = FeatureMap::new(seed, x.ncols(), count, sd).unwrap();
     let mut noise = SimulatedNoise::seeded(seed + 1);
     let released: Vec<DVector<f64>> = train
@@ -410,25 +323,15 @@ fn noisy_fit_error(x: &DMatrix<f64>, y: &[f64], count: usize, sd: f64, mu: f64, 
     let (x, y) = pick(test);
     let predicted = map.rows(&x).unwrap() * coefficients;
     // In units where the outcome's range is 1.
-    predicted
-        .iter()
-        .zip(y)
-        .map(|(p, y)| (0.5 * (p - y)).powi(2))
-        .sum::<f64>()
-        / test.len() as f64
+    predicted.iter().zip(y).map(|(p, y)| (0.5 * (p - y)).powi(2)).sum::<f64>() / test.len() as f64
 }
 
 #[test]
 fn noisy_statistics_predict_a_smooth_function_and_five_sites_pay_for_their_own_noise() {
     let x = random(1200, 2, 5);
-    let y: Vec<f64> = x
-        .row_iter()
-        .map(|row| 0.5 + 0.4 * (3.0 * row[0]).sin() * row[1])
-        .collect();
+    let y: Vec<f64> = x.row_iter().map(|row| 0.5 + 0.4 * (3.0 * row[0]).sin() * row[1]).collect();
     let error = |mu, sites| {
-        let mut errors: Vec<f64> = (0..5)
-            .map(|seed| noisy_fit_error(&x, &y, 40, 1.0, mu, sites, seed))
-            .collect();
+        let mut errors: Vec<f64> = (0..5).map(|seed| noisy_fit_error(&x, &y, 40, 1.0, mu, sites, seed)).collect();
         errors.sort_by(f64::total_cmp);
         errors[2]
     };
@@ -451,9 +354,8 @@ fn the_insurance_data_at_full_size() {
     for (epsilon, mu, limit) in [(1.0, 0.2680511232112946, 0.024), (3.0, 0.7191174352217926, 0.020)] {
         for count in [20, 30, 40, 60, 200] {
             for sites in [1, 5] {
-                let mut errors: Vec<f64> = (0..15)
-                    .map(|seed| noisy_fit_error(&x, &y, count, 0.5, mu, sites, seed))
-                    .collect();
+                let mut errors: Vec<f64> =
+                    (0..15).map(|seed| noisy_fit_error(&x, &y, count, 0.5, mu, sites, seed)).collect();
                 errors.sort_by(f64::total_cmp);
                 println!(
                     "epsilon {epsilon}, {count} features, {sites} sites: {:.4} (quartiles {:.4}, {:.4})",
@@ -495,12 +397,7 @@ fn kaczmarz_reaches_the_minimum_norm_solution_sooner_than_the_pseudo_inverse() {
         let by_factor = start.elapsed().as_secs_f64();
         let columns = a.transpose();
         let start = Instant::now();
-        let how = Kaczmarz {
-            passes: 300,
-            tol: 1e-8,
-            seed: 1,
-            lambda: 0.0,
-        };
+        let how = Kaczmarz { passes: 300, tol: 1e-8, seed: 1, lambda: 0.0 };
         let iterated = kaczmarz(&columns, y, &how).unwrap();
         let by_rows = start.elapsed().as_secs_f64();
         let distance = |c: &DVector<f64>| (c - &exact.coefficients).norm() / exact.coefficients.norm();
@@ -546,13 +443,6 @@ fn insurance() -> (DMatrix<f64>, Vec<f64>) {
             _ => flag(row[5] == ["northeast", "northwest", "southeast", "southwest"][j - 5]),
         }
     });
-    let y = rows
-        .iter()
-        .map(|row| {
-            Range::new(1121.8739, 63770.42801)
-                .unwrap()
-                .scale(row[6].parse().unwrap())
-        })
-        .collect();
+    let y = rows.iter().map(|row| Range::new(1121.8739, 63770.42801).unwrap().scale(row[6].parse().unwrap())).collect();
     (x, y)
 }

@@ -114,11 +114,7 @@ impl Budget {
         if !(delta > 0.0 && delta < 1.0 && rows > 0 && delta <= 1.0 / rows as f64) {
             return Err(BudgetError::Delta { delta, rows });
         }
-        Ok(Budget {
-            epsilon,
-            delta,
-            accountant,
-        })
+        Ok(Budget { epsilon, delta, accountant })
     }
 
     /// The delta that is used where the study states none: the smaller of 1e-6 and 1/(10 n).
@@ -196,11 +192,7 @@ pub fn gaussian_delta(epsilon: f64, mu: f64) -> f64 {
     }
     if !(mu > 0.0 && mu.is_finite() && epsilon >= 0.0) {
         // A negative or undefined argument, or no noise at all: nothing is promised, except at infinite epsilon.
-        return if mu >= 0.0 && epsilon == f64::INFINITY {
-            0.0
-        } else {
-            1.0
-        };
+        return if mu >= 0.0 && epsilon == f64::INFINITY { 0.0 } else { 1.0 };
     }
     if epsilon == f64::INFINITY {
         return 0.0;
@@ -210,11 +202,8 @@ pub fn gaussian_delta(epsilon: f64, mu: f64) -> f64 {
         // phi(38) < 1e-314: below the normal numbers, and never zero.
         return f64::MIN_POSITIVE;
     }
-    let value = if t < -3.0 {
-        1.0 - (normal_tail(-t) + density(t) * mills(t + mu))
-    } else {
-        density(t) * mills_drop(t, mu)
-    };
+    let value =
+        if t < -3.0 { 1.0 - (normal_tail(-t) + density(t) * mills(t + mu)) } else { density(t) * mills_drop(t, mu) };
     let relative = 1e-14 + 1e-15 * (t.abs() * (epsilon / mu + mu / 2.0) + t * t);
     (value * (1.0 + relative)).clamp(f64::MIN_POSITIVE, 1.0)
 }
@@ -239,11 +228,7 @@ pub fn concentrated_delta(epsilon: f64, rho: f64) -> f64 {
         return 0.0;
     }
     if !(rho > 0.0 && rho.is_finite() && epsilon >= 0.0) {
-        return if rho >= 0.0 && epsilon == f64::INFINITY {
-            0.0
-        } else {
-            1.0
-        };
+        return if rho >= 0.0 && epsilon == f64::INFINITY { 0.0 } else { 1.0 };
     }
     if epsilon == f64::INFINITY {
         return 0.0;
@@ -252,19 +237,11 @@ pub fn concentrated_delta(epsilon: f64, rho: f64) -> f64 {
     let (mut low, mut high) = (1.0 + 1e-9, ((epsilon + 1.0) / (2.0 * rho) + 2.0).max(3.0));
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
-        if slope(middle) < 0.0 {
-            low = middle
-        } else {
-            high = middle
-        }
+        if slope(middle) < 0.0 { low = middle } else { high = middle }
     }
     let alpha = high;
-    let terms = [
-        (alpha - 1.0) * alpha * rho,
-        -(alpha - 1.0) * epsilon,
-        alpha * (-1.0 / alpha).ln_1p(),
-        -(alpha - 1.0).ln(),
-    ];
+    let terms =
+        [(alpha - 1.0) * alpha * rho, -(alpha - 1.0) * epsilon, alpha * (-1.0 / alpha).ln_1p(), -(alpha - 1.0).ln()];
     let size: f64 = terms.iter().map(|term| term.abs()).sum();
     let exponent = terms.iter().sum::<f64>() + 1e-15 * size + 1e-14;
     exponent.min(0.0).exp().max(f64::MIN_POSITIVE)
@@ -300,11 +277,7 @@ fn smallest_epsilon(delta: f64, curve: impl Fn(f64) -> f64) -> f64 {
         if middle <= low || middle >= high {
             break;
         }
-        if curve(middle) > delta {
-            low = middle
-        } else {
-            high = middle
-        }
+        if curve(middle) > delta { low = middle } else { high = middle }
     }
     high
 }
@@ -323,11 +296,7 @@ fn largest_parameter(epsilon: f64, delta: f64, curve: fn(f64, f64) -> f64) -> f6
         if middle <= low || middle >= high {
             break;
         }
-        if curve(epsilon, middle) <= delta {
-            low = middle
-        } else {
-            high = middle
-        }
+        if curve(epsilon, middle) <= delta { low = middle } else { high = middle }
     }
     low
 }
@@ -372,11 +341,7 @@ fn mills_fraction(s: f64) -> f64 {
 
 /// The Mills ratio `P(Z > s) / density(s)`.
 fn mills(s: f64) -> f64 {
-    if s >= FRACTION_FROM {
-        1.0 / (s + mills_fraction(s))
-    } else {
-        normal_tail(s) / density(s)
-    }
+    if s >= FRACTION_FROM { 1.0 / (s + mills_fraction(s)) } else { normal_tail(s) / density(s) }
 }
 
 /// `1 - s M(s)`, the negative slope of the Mills ratio.
@@ -398,10 +363,7 @@ fn mills_drop(t: f64, width: f64) -> f64 {
     let mut total = 0.0;
     for panel in (0..panels).rev() {
         let centre = t + half * (2.0 * f64::from(panel) + 1.0);
-        let part: f64 = legendre()
-            .iter()
-            .map(|&(node, weight)| weight * mills_slope(centre + half * node))
-            .sum();
+        let part: f64 = legendre().iter().map(|&(node, weight)| weight * mills_slope(centre + half * node)).sum();
         total += half * part;
     }
     if width > near {
@@ -469,10 +431,7 @@ mod tests {
             assert!((gaussian_mu(epsilon, 1e-5) - mu).abs() < 1e-5, "epsilon {epsilon}");
         }
         for (epsilon, rho) in [(1.0, 0.03056), (3.0, 0.22425), (10.0, 1.7827)] {
-            assert!(
-                (concentrated_rho(epsilon, 1e-5) / rho - 1.0).abs() < 2e-4,
-                "epsilon {epsilon}"
-            );
+            assert!((concentrated_rho(epsilon, 1e-5) / rho - 1.0).abs() < 2e-4, "epsilon {epsilon}");
         }
     }
 
@@ -491,10 +450,7 @@ mod tests {
             let by_curve: f64 = 1.0 / gaussian_mu(epsilon, 1e-5);
             // Half a unit of the table's last digit; its values above 10 have two decimals.
             let half_unit = if epsilon < 0.5 { 5.1e-3 } else { 5.1e-4 };
-            assert!(
-                (by_zcdp - concentrated).abs() < half_unit,
-                "epsilon {epsilon}: {by_zcdp}"
-            );
+            assert!((by_zcdp - concentrated).abs() < half_unit, "epsilon {epsilon}: {by_zcdp}");
             assert!((by_curve - exact).abs() < half_unit, "epsilon {epsilon}: {by_curve}");
         }
         for [epsilon, by_zcdp, by_curve] in vectors().calibration {
@@ -508,18 +464,12 @@ mod tests {
         for [epsilon, mu, delta] in vectors().gaussian {
             let ours = gaussian_delta(epsilon, mu);
             assert!(ours >= delta, "epsilon {epsilon} mu {mu}: {ours:e} below {delta:e}");
-            assert!(
-                ours / delta - 1.0 < 1e-10,
-                "epsilon {epsilon} mu {mu}: {ours:e} against {delta:e}"
-            );
+            assert!(ours / delta - 1.0 < 1e-10, "epsilon {epsilon} mu {mu}: {ours:e} against {delta:e}");
         }
         for [epsilon, rho, delta] in vectors().concentrated {
             let ours = concentrated_delta(epsilon, rho);
             assert!(ours >= delta, "epsilon {epsilon} rho {rho}: {ours:e} below {delta:e}");
-            assert!(
-                ours / delta - 1.0 < 1e-10,
-                "epsilon {epsilon} rho {rho}: {ours:e} against {delta:e}"
-            );
+            assert!(ours / delta - 1.0 < 1e-10, "epsilon {epsilon} rho {rho}: {ours:e} against {delta:e}");
         }
     }
 
@@ -527,13 +477,7 @@ mod tests {
     fn compositions_agree_with_an_independent_accountant() {
         for case in vectors().loss_distribution {
             let ours = Accountant::Exact.epsilon(case.count / (case.sigma * case.sigma), case.delta);
-            assert!(
-                (ours - case.epsilon).abs() < 1e-3,
-                "{} at {}: {ours} {}",
-                case.count,
-                case.sigma,
-                case.epsilon
-            );
+            assert!((ours - case.epsilon).abs() < 1e-3, "{} at {}: {ours} {}", case.count, case.sigma, case.epsilon);
         }
     }
 
@@ -543,20 +487,11 @@ mod tests {
             for delta in [1e-3, 1e-5, 1e-9, 1e-15, 1e-30] {
                 let mu = gaussian_mu(epsilon, delta);
                 assert!(gaussian_delta(epsilon, mu) <= delta);
-                assert!(
-                    (gaussian_epsilon(mu, delta) / epsilon - 1.0).abs() < 1e-10,
-                    "{epsilon} {delta}"
-                );
-                assert!(
-                    (gaussian_delta(epsilon, mu) / delta - 1.0).abs() < 1e-10,
-                    "{epsilon} {delta}"
-                );
+                assert!((gaussian_epsilon(mu, delta) / epsilon - 1.0).abs() < 1e-10, "{epsilon} {delta}");
+                assert!((gaussian_delta(epsilon, mu) / delta - 1.0).abs() < 1e-10, "{epsilon} {delta}");
                 let rho = concentrated_rho(epsilon, delta);
                 assert!(concentrated_delta(epsilon, rho) <= delta);
-                assert!(
-                    (concentrated_epsilon(rho, delta) / epsilon - 1.0).abs() < 1e-10,
-                    "{epsilon} {delta}"
-                );
+                assert!((concentrated_epsilon(rho, delta) / epsilon - 1.0).abs() < 1e-10, "{epsilon} {delta}");
                 assert!(mu * mu / 2.0 > rho, "the curve permits more than the conversion");
             }
         }

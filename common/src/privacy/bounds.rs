@@ -169,13 +169,8 @@ impl RowBounds {
                 _ => {}
             }
         }
-        let radius = radius.unwrap_or_else(|| {
-            columns
-                .iter()
-                .map(|(_, bounds)| bounds.typical_square())
-                .sum::<f64>()
-                .sqrt()
-        });
+        let radius =
+            radius.unwrap_or_else(|| columns.iter().map(|(_, bounds)| bounds.typical_square()).sum::<f64>().sqrt());
         if !(radius.is_finite() && radius > 0.0) {
             return Err(BoundsError::Radius { radius });
         }
@@ -188,12 +183,7 @@ impl RowBounds {
         // The intercept sits on the grid of the rows, so that the same constant is meant everywhere.
         let intercept =
             intercept.map(|share| (share * UNIT as f64).round().clamp(1.0, UNIT as f64 - 1.0) / UNIT as f64);
-        Ok(RowBounds {
-            names,
-            columns,
-            radius,
-            intercept,
-        })
+        Ok(RowBounds { names, columns, radius, intercept })
     }
 
     /// Reads what a study says about one column: two numbers, or a word that is refused.
@@ -211,10 +201,7 @@ impl RowBounds {
                 low: numbers.first().copied().unwrap_or(f64::NAN),
                 high: numbers.get(1).copied().unwrap_or(f64::NAN),
             }),
-            Err(word) => Err(BoundsError::DataDerived {
-                column: column.to_owned(),
-                word: word.to_owned(),
-            }),
+            Err(word) => Err(BoundsError::DataDerived { column: column.to_owned(), word: word.to_owned() }),
         }
     }
 
@@ -253,10 +240,7 @@ impl RowBounds {
             matrix[(index + 1, index + offset)] = slope;
             matrix[(0, index + offset)] = -slope * centre;
         }
-        OriginalScale {
-            matrix,
-            centre: outcome.centre(),
-        }
+        OriginalScale { matrix, centre: outcome.centre() }
     }
 }
 
@@ -302,11 +286,7 @@ impl OutcomeBounds {
         if low.is_finite() && high.is_finite() && low < high {
             Ok(OutcomeBounds { low, high })
         } else {
-            Err(BoundsError::Range {
-                column: "the outcome".to_owned(),
-                low,
-                high,
-            })
+            Err(BoundsError::Range { column: "the outcome".to_owned(), low, high })
         }
     }
 
@@ -321,11 +301,7 @@ impl OutcomeBounds {
     }
 
     fn scale(&self, value: f64) -> f64 {
-        if value.is_finite() {
-            ((value - self.centre()) / self.half_range()).clamp(-1.0, 1.0)
-        } else {
-            0.0
-        }
+        if value.is_finite() { ((value - self.centre()) / self.half_range()).clamp(-1.0, 1.0) } else { 0.0 }
     }
 }
 
@@ -338,9 +314,7 @@ pub struct ClippedOutcome {
 impl ClippedOutcome {
     /// Centres, scales and cuts; a value without meaning becomes 0.
     pub fn new(bounds: &OutcomeBounds, values: &[f64]) -> ClippedOutcome {
-        ClippedOutcome {
-            values: values.iter().map(|&value| bounds.scale(value)).collect(),
-        }
+        ClippedOutcome { values: values.iter().map(|&value| bounds.scale(value)).collect() }
     }
 
     /// The values, each within [-1, 1].
@@ -387,17 +361,10 @@ impl ClippedRows {
         outcome_bounds: &OutcomeBounds,
         outcome: &[f64],
     ) -> (ClippedRows, ClippedOutcome) {
-        let rows = ClippedRows::where_valid(bounds, values, true, |row| {
-            outcome.get(row).is_some_and(|y| y.is_finite())
-        });
+        let rows =
+            ClippedRows::where_valid(bounds, values, true, |row| outcome.get(row).is_some_and(|y| y.is_finite()));
         let kept = (0..rows.len())
-            .map(|row| {
-                if rows.is_zero(row) {
-                    0.0
-                } else {
-                    outcome.get(row).map_or(0.0, |&y| outcome_bounds.scale(y))
-                }
-            })
+            .map(|row| if rows.is_zero(row) { 0.0 } else { outcome.get(row).map_or(0.0, |&y| outcome_bounds.scale(y)) })
             .collect();
         (rows, ClippedOutcome { values: kept })
     }
@@ -431,10 +398,7 @@ impl ClippedRows {
             }
             tame(&mut scaled);
             if let Some(kept) = whole.get_mut(row * width..(row + 1) * width) {
-                kept[first..]
-                    .iter_mut()
-                    .zip(&scaled)
-                    .for_each(|(slot, value)| *slot = value * rest);
+                kept[first..].iter_mut().zip(&scaled).for_each(|(slot, value)| *slot = value * rest);
                 if let Some(entry) = intercept {
                     kept[0] = entry as f64 / UNIT as f64;
                 }
@@ -444,14 +408,7 @@ impl ClippedRows {
                 target[0] = entry as i32;
             }
         }
-        ClippedRows {
-            width,
-            entries,
-            whole,
-            intercept,
-            invalid,
-            shortened,
-        }
+        ClippedRows { width, entries, whole, intercept, invalid, shortened }
     }
 
     /// Rows mapped by a public matrix (`width x width`) and shortened to norm one again; for whitening by a table that
@@ -466,25 +423,14 @@ impl ClippedRows {
                 let source: Vec<f64> = self.row(row).collect();
                 let mut scaled: Vec<f64> = (0..width)
                     .map(|index| {
-                        source
-                            .iter()
-                            .enumerate()
-                            .map(|(column, x)| map.get((index, column)).unwrap_or(&0.0) * x)
-                            .sum()
+                        source.iter().enumerate().map(|(column, x)| map.get((index, column)).unwrap_or(&0.0) * x).sum()
                     })
                     .collect();
                 tame(&mut scaled);
                 usize::from(shorten(&scaled, target, UNIT * UNIT))
             })
             .sum();
-        ClippedRows {
-            width,
-            entries,
-            whole: Vec::new(),
-            intercept: None,
-            invalid: self.invalid,
-            shortened,
-        }
+        ClippedRows { width, entries, whole: Vec::new(), intercept: None, invalid: self.invalid, shortened }
     }
 
     /// One row before shortening where that was kept, else the clipped row.
@@ -492,18 +438,12 @@ impl ClippedRows {
         let range = row * self.width..(row + 1) * self.width;
         let whole = self.whole.get(range.clone()).unwrap_or(&[]);
         let clipped = if whole.is_empty() { &self.entries[range] } else { &[] };
-        whole
-            .iter()
-            .copied()
-            .chain(clipped.iter().map(|&entry| f64::from(entry) / UNIT as f64))
+        whole.iter().copied().chain(clipped.iter().map(|&entry| f64::from(entry) / UNIT as f64))
     }
 
     /// `x_i' beta` for every row before shortening, where that was kept.
     pub(crate) fn whole_products(&self, beta: &DVector<f64>) -> Vec<f64> {
-        (0..self.len())
-            .into_par_iter()
-            .map(|row| self.row(row).zip(beta.iter()).map(|(x, b)| x * b).sum())
-            .collect()
+        (0..self.len()).into_par_iter().map(|row| self.row(row).zip(beta.iter()).map(|(x, b)| x * b).sum()).collect()
     }
 
     /// Number of rows.
@@ -542,9 +482,7 @@ impl ClippedRows {
     }
 
     fn is_zero(&self, row: usize) -> bool {
-        self.entries[row * self.width..(row + 1) * self.width]
-            .iter()
-            .all(|&entry| entry == 0)
+        self.entries[row * self.width..(row + 1) * self.width].iter().all(|&entry| entry == 0)
     }
 
     /// `x_i' beta` for every row, counted from entry `first`.
@@ -552,13 +490,7 @@ impl ClippedRows {
         let beta: Vec<f64> = beta.iter().map(|b| b / UNIT as f64).collect();
         self.entries
             .par_chunks_exact(self.width)
-            .map(|row| {
-                row.iter()
-                    .zip(&beta)
-                    .skip(first)
-                    .map(|(&entry, b)| f64::from(entry) * b)
-                    .sum()
-            })
+            .map(|row| row.iter().zip(&beta).skip(first).map(|(&entry, b)| f64::from(entry) * b).sum())
             .collect()
     }
 
@@ -621,11 +553,7 @@ impl fmt::Debug for ClippedRows {
 /// Quotients beyond 1e150 point in one direction only; capping them keeps squares and products finite.
 fn tame(scaled: &mut [f64]) {
     for value in scaled.iter_mut() {
-        *value = if value.is_nan() {
-            0.0
-        } else {
-            value.clamp(-1e150, 1e150)
-        };
+        *value = if value.is_nan() { 0.0 } else { value.clamp(-1e150, 1e150) };
     }
 }
 
@@ -639,12 +567,7 @@ fn shorten(scaled: &[f64], target: &mut [i32], limit: i64) -> bool {
         *slot = (value * factor).trunc() as i32;
     }
     // The factor is rounded, so a row of full length may land one grid unit outside; the integer test is what counts.
-    while target
-        .iter()
-        .map(|&entry| i64::from(entry) * i64::from(entry))
-        .sum::<i64>()
-        > limit
-    {
+    while target.iter().map(|&entry| i64::from(entry) * i64::from(entry)).sum::<i64>() > limit {
         if let Some(largest) = target.iter_mut().max_by_key(|entry| entry.unsigned_abs()) {
             *largest -= largest.signum();
         }
@@ -673,11 +596,7 @@ impl ClippedResiduals {
 
     fn build(values: &[f64], bound: f64, keep: impl Fn(f64) -> f64) -> ClippedResiduals {
         if !(bound.is_finite() && bound > 1e-200) {
-            return ClippedResiduals {
-                entries: vec![0; values.len()],
-                exponent: 0,
-                bound: 0.0,
-            };
+            return ClippedResiduals { entries: vec![0; values.len()], exponent: 0, bound: 0.0 };
         }
         let mut exponent = bound.log2().ceil() as i32;
         // The logarithm is rounded; the power of two must not lie below the bound.
@@ -686,21 +605,9 @@ impl ClippedResiduals {
         }
         let exponent = exponent - RESIDUAL_BITS;
         let step = 2f64.powi(exponent);
-        let entries = values
-            .iter()
-            .map(|&value| {
-                if value.is_nan() {
-                    0
-                } else {
-                    (keep(value) / step).trunc() as i32
-                }
-            })
-            .collect();
-        ClippedResiduals {
-            entries,
-            exponent,
-            bound,
-        }
+        let entries =
+            values.iter().map(|&value| if value.is_nan() { 0 } else { (keep(value) / step).trunc() as i32 }).collect();
+        ClippedResiduals { entries, exponent, bound }
     }
 
     /// The public bound.
@@ -727,12 +634,7 @@ impl ClippedResiduals {
 // Sizes only: a log must not hold anybody's residual.
 impl fmt::Debug for ClippedResiduals {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "ClippedResiduals({} rows, bound {})",
-            self.entries.len(),
-            self.bound
-        )
+        write!(formatter, "ClippedResiduals({} rows, bound {})", self.entries.len(), self.bound)
     }
 }
 

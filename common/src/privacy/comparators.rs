@@ -46,21 +46,13 @@ pub fn adaptive_ridge(
     let mut noised = table;
     for row in 0..width {
         for column in row..width {
-            let noise = sigma
-                * normal()
-                * if row == column {
-                    1.0
-                } else {
-                    std::f64::consts::FRAC_1_SQRT_2
-                };
+            let noise = sigma * normal() * if row == column { 1.0 } else { std::f64::consts::FRAC_1_SQRT_2 };
             noised[(row, column)] += noise;
             noised[(column, row)] = noised[(row, column)];
         }
         noised[(row, row)] += ridge;
     }
-    let right = rows
-        .tr_mul(&outcome)
-        .map(|value| value + 2.0 * radius * outcome_bound / share * normal());
+    let right = rows.tr_mul(&outcome).map(|value| value + 2.0 * radius * outcome_bound / share * normal());
     noised.lu().solve(&right)
 }
 
@@ -101,11 +93,7 @@ pub fn catoni_descent(
 pub fn smoothed_influence(a: f64, smoothing: f64) -> f64 {
     let spread = a.abs() / smoothing.sqrt();
     if !(spread.is_finite() && spread > 0.0) {
-        return if a.is_nan() || a == 0.0 {
-            0.0
-        } else {
-            a.signum() * INFLUENCE_BOUND
-        };
+        return if a.is_nan() || a == 0.0 { 0.0 } else { a.signum() * INFLUENCE_BOUND };
     }
     let edge = std::f64::consts::SQRT_2;
     let outside = INFLUENCE_BOUND * (normal_tail((edge - a) / spread) - normal_tail((edge + a) / spread));
@@ -147,10 +135,7 @@ mod tests {
             for smoothing in [0.5, 2.3, 1e6] {
                 let value = smoothed_influence(a, smoothing);
                 assert!((0.0..=INFLUENCE_BOUND).contains(&value), "{a:e} {smoothing}: {value}");
-                assert!(
-                    (smoothed_influence(-a, smoothing) + value).abs() <= 1e-12 * value,
-                    "odd up to rounding"
-                );
+                assert!((smoothed_influence(-a, smoothing) + value).abs() <= 1e-12 * value, "odd up to rounding");
             }
         }
         for (strange, expected) in [(0.0, 0.0), (f64::NAN, 0.0), (f64::INFINITY, INFLUENCE_BOUND)] {
@@ -163,11 +148,7 @@ mod tests {
     fn the_smoothed_influence_is_the_average_it_says() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let phi = |u: f64| {
-            if u.abs() <= 2f64.sqrt() {
-                u - u.powi(3) / 6.0
-            } else {
-                u.signum() * INFLUENCE_BOUND
-            }
+            if u.abs() <= 2f64.sqrt() { u - u.powi(3) / 6.0 } else { u.signum() * INFLUENCE_BOUND }
         };
         for (a, smoothing) in [(0.3, 2.0), (1.2, 1.0), (-2.0, 3.0), (8.0, 2.0)] {
             let draws: Vec<f64> = (0..40_000)
@@ -178,10 +159,7 @@ mod tests {
                 .collect();
             let mean = draws.iter().sum::<f64>() / 40_000.0;
             let sd = (draws.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 40_000.0).sqrt();
-            assert!(
-                (mean - smoothed_influence(a, smoothing)).abs() < 5.0 * sd / 200.0,
-                "{a} {smoothing}"
-            );
+            assert!((mean - smoothed_influence(a, smoothing)).abs() < 5.0 * sd / 200.0, "{a} {smoothing}");
         }
     }
 
@@ -198,11 +176,8 @@ mod tests {
             let mut y = &x * &truth;
             for row in 0..10_000 {
                 let noise: f64 = StandardNormal.sample(&mut random);
-                y[row] += if row < 8_000 {
-                    0.1f64.sqrt() * noise
-                } else {
-                    0.1 * noise + random.random_range(-21.0..21.0)
-                };
+                y[row] +=
+                    if row < 8_000 { 0.1f64.sqrt() * noise } else { 0.1 * noise + random.random_range(-21.0..21.0) };
             }
             let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
             ridge += (adaptive_ridge(&x, &y, 5.0, 5.0, mu, &mut normal).unwrap() - &truth).norm() / 2.0;
@@ -210,9 +185,6 @@ mod tests {
             catoni += (catoni_descent(&x, &y, mu, 5, tuning, &mut normal) - &truth).norm() / 2.0;
         }
         println!("adaptive ridge {ridge:.3}, Catoni {catoni:.3}");
-        assert!(
-            (0.12..0.26).contains(&ridge) && (0.03..0.065).contains(&catoni),
-            "{ridge} {catoni}"
-        );
+        assert!((0.12..0.26).contains(&ridge) && (0.03..0.065).contains(&catoni), "{ridge} {catoni}");
     }
 }

@@ -70,23 +70,12 @@ impl PersonDigests {
             .collect();
         let rows = digests.len() as u64;
         digests.sort_unstable();
-        let most = digests
-            .chunk_by(|left, right| left == right)
-            .map(|run| run.len() as u64)
-            .max()
-            .unwrap_or(0);
+        let most = digests.chunk_by(|left, right| left == right).map(|run| run.len() as u64).max().unwrap_or(0);
         if most > u64::from(rows_per_person) {
-            return Err(LedgerError::RowsPerPerson {
-                declared: rows_per_person,
-                found: most,
-            });
+            return Err(LedgerError::RowsPerPerson { declared: rows_per_person, found: most });
         }
         digests.dedup();
-        Ok(PersonDigests {
-            digests,
-            rows,
-            rows_per_person,
-        })
+        Ok(PersonDigests { digests, rows, rows_per_person })
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -106,12 +95,7 @@ impl PersonDigests {
 // Not even digests in a log.
 impl fmt::Debug for PersonDigests {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "PersonDigests({} persons, {} rows)",
-            self.digests.len(),
-            self.rows
-        )
+        write!(formatter, "PersonDigests({} persons, {} rows)", self.digests.len(), self.rows)
     }
 }
 
@@ -152,11 +136,7 @@ impl<S: Storage> Ledger<S> {
     ///
     /// There is a chain already, or there was one and its anchor is still there.
     pub fn create(storage: S) -> Result<Ledger<S>, LedgerError> {
-        let mut ledger = Ledger {
-            storage,
-            state: State::default(),
-            hashes: Vec::new(),
-        };
+        let mut ledger = Ledger { storage, state: State::default(), hashes: Vec::new() };
         ledger.transact(|transaction| {
             let records = transaction.end().sequence;
             if records > 0 {
@@ -174,11 +154,7 @@ impl<S: Storage> Ledger<S> {
     ///
     /// A broken chain, a rollback, or no chain.
     pub fn open(storage: S) -> Result<Ledger<S>, LedgerError> {
-        let mut ledger = Ledger {
-            storage,
-            state: State::default(),
-            hashes: Vec::new(),
-        };
+        let mut ledger = Ledger { storage, state: State::default(), hashes: Vec::new() };
         ledger.transact(|transaction| {
             let key_digest = hexadecimal(&Sha256::digest(transaction.storage.key()?));
             match &transaction.state.key_digest {
@@ -205,17 +181,10 @@ impl<S: Storage> Ledger<S> {
     ///
     /// The name is taken, or exactly these persons are registered under another name.
     pub fn register(&mut self, registration: &Registration) -> Result<Account, LedgerError> {
-        let Registration {
-            data_set,
-            persons,
-            budget,
-            policy,
-        } = registration;
+        let Registration { data_set, persons, budget, policy } = registration;
         self.transact(|transaction| {
             if transaction.state.accounts.contains_key(data_set) {
-                return Err(LedgerError::NameTaken {
-                    data_set: data_set.clone(),
-                });
+                return Err(LedgerError::NameTaken { data_set: data_set.clone() });
             }
             let bytes = persons.bytes();
             let persons_digest = hexadecimal(&Sha256::digest(&bytes));
@@ -274,15 +243,8 @@ impl<S: Storage> Ledger<S> {
             }
             // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
             let multiple = rows_per_person * rows_per_person;
-            let charge = if multiple > 1.0 {
-                (plan.charge() * multiple).next_up()
-            } else {
-                plan.charge()
-            };
-            let shares = plan
-                .releases()
-                .iter()
-                .all(|release| release.mu > 0.0 && release.mu.is_finite());
+            let charge = if multiple > 1.0 { (plan.charge() * multiple).next_up() } else { plan.charge() };
+            let shares = plan.releases().iter().all(|release| release.mu > 0.0 && release.mu.is_finite());
             if !(shares && charge > 0.0 && charge.is_finite()) {
                 return Err(LedgerError::Charge { charge });
             }
@@ -320,25 +282,16 @@ impl<S: Storage> Ledger<S> {
         self.transact(|transaction| {
             let known = transaction.run(run)?;
             let Some(planned) = known.plan.releases().get(index as usize).cloned() else {
-                return Err(LedgerError::NoSuchRelease {
-                    run: run.to_owned(),
-                    index,
-                });
+                return Err(LedgerError::NoSuchRelease { run: run.to_owned(), index });
             };
             if let Some((receipt, digest)) = known.stored.get(&index).cloned() {
                 let bytes = transaction.checked_blob(&sent_blob(run, index), &digest)?;
                 return Ok(Grant::Stored(NoisedRelease::from_storage(&bytes, receipt)?));
             }
             if known.started.contains(&index) {
-                return Err(LedgerError::Lost {
-                    run: run.to_owned(),
-                    index,
-                });
+                return Err(LedgerError::Lost { run: run.to_owned(), index });
             }
-            transaction.append(Entry::Started {
-                run: run.to_owned(),
-                index,
-            })?;
+            transaction.append(Entry::Started { run: run.to_owned(), index })?;
             Ok(Grant::Fresh(Permit::new(run.to_owned(), index, planned)))
         })
     }
@@ -360,10 +313,7 @@ impl<S: Storage> Ledger<S> {
             }
             let bytes = unsent.bytes();
             transaction.storage.put_blob(&sent_blob(&run, index), &bytes)?;
-            transaction.append(Entry::Stored {
-                receipt,
-                bytes_digest: hexadecimal(&Sha256::digest(&bytes)),
-            })
+            transaction.append(Entry::Stored { receipt, bytes_digest: hexadecimal(&Sha256::digest(&bytes)) })
         })?;
         Ok(unsent.stored())
     }
@@ -380,18 +330,11 @@ impl<S: Storage> Ledger<S> {
                 return if *before == bytes_digest {
                     Ok(())
                 } else {
-                    Err(LedgerError::Differs {
-                        run: run.to_owned(),
-                        index,
-                    })
+                    Err(LedgerError::Differs { run: run.to_owned(), index })
                 };
             }
             transaction.storage.put_blob(&received_blob(run, index), bytes)?;
-            transaction.append(Entry::Received {
-                run: run.to_owned(),
-                index,
-                bytes_digest,
-            })
+            transaction.append(Entry::Received { run: run.to_owned(), index, bytes_digest })
         })
     }
 
@@ -401,12 +344,10 @@ impl<S: Storage> Ledger<S> {
     ///
     /// An unknown run, or stored bytes that were changed.
     pub fn received(&mut self, run: &str, index: u32) -> Result<Option<Vec<u8>>, LedgerError> {
-        self.transact(
-            |transaction| match transaction.run(run)?.received.get(&index).cloned() {
-                None => Ok(None),
-                Some(digest) => transaction.checked_blob(&received_blob(run, index), &digest).map(Some),
-            },
-        )
+        self.transact(|transaction| match transaction.run(run)?.received.get(&index).cloned() {
+            None => Ok(None),
+            Some(digest) => transaction.checked_blob(&received_blob(run, index), &digest).map(Some),
+        })
     }
 
     /// Records that a run came to its end.
@@ -454,13 +395,7 @@ impl<S: Storage> Ledger<S> {
     ///
     /// The data set is not registered.
     pub fn account(&self, data_set: &str) -> Result<Account, LedgerError> {
-        self.state
-            .accounts
-            .get(data_set)
-            .cloned()
-            .ok_or_else(|| LedgerError::Unknown {
-                data_set: data_set.to_owned(),
-            })
+        self.state.accounts.get(data_set).cloned().ok_or_else(|| LedgerError::Unknown { data_set: data_set.to_owned() })
     }
 
     /// All accounts.
@@ -491,18 +426,10 @@ impl<S: Storage> Ledger<S> {
                 expected.push((persons_blob(&account.data_set), account.persons_digest.clone()));
             }
             for (run, known) in &transaction.state.runs {
-                expected.extend(
-                    known
-                        .stored
-                        .iter()
-                        .map(|(&index, (_, digest))| (sent_blob(run, index), digest.clone())),
-                );
-                expected.extend(
-                    known
-                        .received
-                        .iter()
-                        .map(|(&index, digest)| (received_blob(run, index), digest.clone())),
-                );
+                expected
+                    .extend(known.stored.iter().map(|(&index, (_, digest))| (sent_blob(run, index), digest.clone())));
+                expected
+                    .extend(known.received.iter().map(|(&index, digest)| (received_blob(run, index), digest.clone())));
             }
             for (name, digest) in expected {
                 transaction.checked_blob(&name, &digest)?;
@@ -523,11 +450,7 @@ impl<S: Storage> Ledger<S> {
         let outcome = (|| {
             refresh(&mut self.storage, &mut state, &mut hashes)?;
             let before = hashes.len();
-            let mut transaction = Transaction {
-                storage: &mut self.storage,
-                state: &mut state,
-                hashes: &mut hashes,
-            };
+            let mut transaction = Transaction { storage: &mut self.storage, state: &mut state, hashes: &mut hashes };
             let value = work(&mut transaction)?;
             Ok((value, hashes.len() > before))
         })();
@@ -575,27 +498,17 @@ impl<S: Storage> Transaction<'_, S> {
     }
 
     fn run(&self, run: &str) -> Result<&Run, LedgerError> {
-        self.state
-            .runs
-            .get(run)
-            .ok_or_else(|| LedgerError::UnknownRun { run: run.to_owned() })
+        self.state.runs.get(run).ok_or_else(|| LedgerError::UnknownRun { run: run.to_owned() })
     }
 
     /// Rows per person of a data set, after checking that these are its persons.
     fn same_data(&self, data_set: &str, persons: &PersonDigests) -> Result<u32, LedgerError> {
-        let account = self.state.accounts.get(data_set).ok_or_else(|| LedgerError::Unknown {
-            data_set: data_set.to_owned(),
-        })?;
+        let account =
+            self.state.accounts.get(data_set).ok_or_else(|| LedgerError::Unknown { data_set: data_set.to_owned() })?;
         let same = account.persons_digest == hexadecimal(&Sha256::digest(persons.bytes()))
             && account.rows == persons.rows
             && persons.rows_per_person <= account.rows_per_person;
-        if same {
-            Ok(account.rows_per_person)
-        } else {
-            Err(LedgerError::OtherData {
-                data_set: data_set.to_owned(),
-            })
-        }
+        if same { Ok(account.rows_per_person) } else { Err(LedgerError::OtherData { data_set: data_set.to_owned() }) }
     }
 
     fn checked_blob(&mut self, name: &str, digest: &str) -> Result<Vec<u8>, LedgerError> {
@@ -612,10 +525,7 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
     // The last known record is read again: a chain that was cut or swapped behind our back shows there.
     let mut records = storage.records_after(known.sequence.saturating_sub(1))?.into_iter();
     if known.sequence > 0 && records.next().map(|record| record.end()) != Some(known) {
-        return Err(LedgerError::RolledBack {
-            expected: known.sequence,
-            found: known.sequence - 1,
-        });
+        return Err(LedgerError::RolledBack { expected: known.sequence, found: known.sequence - 1 });
     }
     for record in records {
         let previous = end_of(hashes);
@@ -623,9 +533,7 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
         let entry = serde_json::from_str(&record.body).ok().filter(|_| {
             record.sequence == sequence && Record::link(&previous, record.at, record.body.clone()) == record
         });
-        entry
-            .and_then(|entry| state.apply(entry))
-            .ok_or(LedgerError::Broken { sequence })?;
+        entry.and_then(|entry| state.apply(entry)).ok_or(LedgerError::Broken { sequence })?;
         hashes.push(record.hash);
     }
     let found = hashes.len() as u64;
@@ -636,10 +544,7 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
         Some(anchor) => {
             let index = usize::try_from(anchor.sequence).unwrap_or(usize::MAX);
             if index != 0 && index.checked_sub(1).and_then(|index| hashes.get(index)) != Some(&anchor.hash) {
-                return Err(LedgerError::RolledBack {
-                    expected: anchor.sequence,
-                    found,
-                });
+                return Err(LedgerError::RolledBack { expected: anchor.sequence, found });
             }
             anchor.sequence
         }
@@ -653,10 +558,7 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
 }
 
 fn end_of(hashes: &[[u8; 32]]) -> Anchor {
-    Anchor {
-        sequence: hashes.len() as u64,
-        hash: hashes.last().copied().unwrap_or_default(),
-    }
+    Anchor { sequence: hashes.len() as u64, hash: hashes.last().copied().unwrap_or_default() }
 }
 
 fn persons_blob(data_set: &str) -> String {

@@ -70,10 +70,7 @@ impl Query {
         Ok(Query {
             formula: "sqrt(2): |xx' - zz'| in Frobenius norm, |x| <= 1",
             sensitivity: std::f64::consts::SQRT_2.next_up(),
-            payload: Payload::Exact {
-                values,
-                exponent: -2 * ROW_BITS - ROOT_TWO_BITS,
-            },
+            payload: Payload::Exact { values, exponent: -2 * ROW_BITS - ROOT_TWO_BITS },
         })
     }
 
@@ -82,10 +79,7 @@ impl Query {
         Query {
             formula: "2 h: |xr - zq|, |x| <= 1, |r| <= h",
             sensitivity: 2.0 * residuals.bound(),
-            payload: Payload::Exact {
-                values: rows.cross(residuals),
-                exponent: residuals.exponent() - ROW_BITS,
-            },
+            payload: Payload::Exact { values: rows.cross(residuals), exponent: residuals.exponent() - ROW_BITS },
         }
     }
 
@@ -93,11 +87,7 @@ impl Query {
     /// the cut and added, cut at 1, after the noise, because given the coefficients it is public.
     pub fn message(rows: &ClippedRows, beta: &DVector<f64>, bound: f64) -> Query {
         let first = usize::from(rows.has_intercept());
-        let share = if rows.has_intercept() {
-            rows.intercept_entry()
-        } else {
-            0.0
-        };
+        let share = if rows.has_intercept() { rows.intercept_entry() } else { 0.0 };
         let shift = beta.get(0).copied().unwrap_or(0.0) * share;
         Query {
             formula: "2 C: only the entry of the replaced row moves, within [-C, C]",
@@ -199,13 +189,11 @@ impl Query {
                 Some(
                     values
                         .iter()
-                        .map(|&value| {
-                            if value.is_nan() {
-                                0
-                            } else {
-                                (value / step).round().clamp(-limit, limit) as i64
-                            }
-                        })
+                        .map(
+                            |&value| {
+                                if value.is_nan() { 0 } else { (value / step).round().clamp(-limit, limit) as i64 }
+                            },
+                        )
                         .collect(),
                 )
             }
@@ -224,12 +212,7 @@ impl Query {
 // Sizes only: the value is what the noise is there to hide.
 impl fmt::Debug for Query {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "Query({} entries, sensitivity {})",
-            self.len(),
-            self.sensitivity
-        )
+        write!(formatter, "Query({} entries, sensitivity {})", self.len(), self.sensitivity)
     }
 }
 
@@ -253,14 +236,8 @@ pub struct ReleasePlan {
 impl ReleasePlan {
     /// A plan that is charged the plain sum of `mu^2`.
     pub fn new(releases: Vec<PlannedRelease>) -> ReleasePlan {
-        let charge = releases
-            .iter()
-            .fold(0.0, |sum, release| add_charge(sum, (release.mu * release.mu).next_up()));
-        ReleasePlan {
-            releases,
-            charge,
-            formula: "sum of (sensitivity/sigma)^2".to_owned(),
-        }
+        let charge = releases.iter().fold(0.0, |sum, release| add_charge(sum, (release.mu * release.mu).next_up()));
+        ReleasePlan { releases, charge, formula: "sum of (sensitivity/sigma)^2".to_owned() }
     }
 
     /// A plan in which the table `X'X` (release `table`) is free beside the vectors `X'r` of the same rows (`vectors`);
@@ -378,22 +355,14 @@ impl Unsent {
     }
 
     pub(in crate::privacy) fn stored(self) -> NoisedRelease {
-        NoisedRelease {
-            lattice: self.lattice,
-            receipt: self.receipt,
-        }
+        NoisedRelease { lattice: self.lattice, receipt: self.receipt }
     }
 }
 
 // Sizes only: a value that is not stored must not show anywhere.
 impl fmt::Debug for Unsent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "Unsent({:?}, {} entries)",
-            self.receipt.label,
-            self.lattice.integers.len()
-        )
+        write!(formatter, "Unsent({:?}, {} entries)", self.receipt.label, self.lattice.integers.len())
     }
 }
 
@@ -406,10 +375,7 @@ pub struct NoisedRelease {
 
 impl NoisedRelease {
     pub(in crate::privacy) fn from_storage(bytes: &[u8], receipt: Receipt) -> Result<NoisedRelease, LatticeError> {
-        Ok(NoisedRelease {
-            lattice: LatticeVector::decode(bytes)?,
-            receipt,
-        })
+        Ok(NoisedRelease { lattice: LatticeVector::decode(bytes)?, receipt })
     }
 
     /// The value.
@@ -486,10 +452,7 @@ impl LatticeVector {
         if !(step.is_normal() && step > 0.0) {
             return Err(LatticeError::Step { step });
         }
-        Ok(LatticeVector {
-            step,
-            integers: words.iter().map(|word| i64::from_le_bytes(*word)).collect(),
-        })
+        Ok(LatticeVector { step, integers: words.iter().map(|word| i64::from_le_bytes(*word)).collect() })
     }
 
     /// The step and the integers, 8 bytes each, little-endian.
@@ -509,16 +472,10 @@ impl LatticeVector {
     /// Another number of entries or another step.
     pub fn expect(&self, entries: usize, step: f64) -> Result<(), LatticeError> {
         if self.integers.len() != entries {
-            return Err(LatticeError::Entries {
-                expected: entries,
-                got: self.integers.len(),
-            });
+            return Err(LatticeError::Entries { expected: entries, got: self.integers.len() });
         }
         if self.step != step {
-            return Err(LatticeError::OtherStep {
-                expected: step,
-                got: self.step,
-            });
+            return Err(LatticeError::OtherStep { expected: step, got: self.step });
         }
         Ok(())
     }
@@ -535,10 +492,7 @@ impl LatticeVector {
 
     /// The values, rounded to doubles; always finite.
     pub fn values(&self) -> Vec<f64> {
-        self.integers
-            .iter()
-            .map(|&k| (k as f64 * self.step).clamp(f64::MIN, f64::MAX))
-            .collect()
+        self.integers.iter().map(|&k| (k as f64 * self.step).clamp(f64::MIN, f64::MAX)).collect()
     }
 
     /// The first `p(p+1)/2` entries as the symmetric matrix that [`Query::gram`] releases.
@@ -548,11 +502,7 @@ impl LatticeVector {
         for row in 0..width {
             for column in row..width {
                 let value = values.next().unwrap_or(0.0);
-                let value = if row == column {
-                    value
-                } else {
-                    value * std::f64::consts::FRAC_1_SQRT_2
-                };
+                let value = if row == column { value } else { value * std::f64::consts::FRAC_1_SQRT_2 };
                 matrix[(row, column)] = value;
                 matrix[(column, row)] = value;
             }
@@ -569,12 +519,7 @@ impl LatticeVector {
 // A message may hold a value per row; sizes are enough for a log.
 impl fmt::Debug for LatticeVector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "LatticeVector({} entries, step {:e})",
-            self.integers.len(),
-            self.step
-        )
+        write!(formatter, "LatticeVector({} entries, step {:e})", self.integers.len(), self.step)
     }
 }
 
@@ -614,10 +559,7 @@ fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), Coarse
     let share = mu - slack * STEP_PER_SIGMA;
     let mut sigma = sensitivity / share;
     if !(share > 0.0 && sigma.is_normal() && (sigma * STEP_PER_SIGMA).is_normal()) {
-        return Err(CoarseLattice {
-            sigma,
-            step: sigma * STEP_PER_SIGMA,
-        });
+        return Err(CoarseLattice { sigma, step: sigma * STEP_PER_SIGMA });
     }
     loop {
         let step = sigma * STEP_PER_SIGMA;
@@ -640,16 +582,9 @@ fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), Coarse
 /// No share, values that do not fit the lattice, no randomness. Nothing is released then; the charge stays.
 pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Unsent, ReleaseError> {
     let Permit { run, index, planned } = permit;
-    let no_share = ReleaseError::NoShare {
-        label: planned.label.clone(),
-        mu: planned.mu,
-    };
+    let no_share = ReleaseError::NoShare { label: planned.label.clone(), mu: planned.mu };
     // A query that no row can move (a bound of zero) still gets noise, on the lattice of sensitivity one.
-    let sensitivity = if query.sensitivity > 0.0 {
-        query.sensitivity
-    } else {
-        1.0
-    };
+    let sensitivity = if query.sensitivity > 0.0 { query.sensitivity } else { 1.0 };
     if !(planned.mu > 0.0 && planned.mu.is_finite()) {
         return Err(no_share);
     }
@@ -673,10 +608,7 @@ pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Un
         sigma,
         mu,
     };
-    Ok(Unsent {
-        lattice: LatticeVector { step, integers },
-        receipt,
-    })
+    Ok(Unsent { lattice: LatticeVector { step, integers }, receipt })
 }
 
 /// The upper triangle with the off-diagonal times sqrt 2, in units finer by 2^-62.
@@ -713,9 +645,7 @@ fn divide_rounding(value: u128, shift: i32, divisor: u64) -> Option<u128> {
     if shift < 0 {
         // The divisor has 53 bits; beyond 127 bits in all every value of this crate rounds to zero, which the caller
         // treats as a value that does not fit: no sigma of a real plan is that large.
-        let wide = wide
-            .checked_shl(shift.unsigned_abs())
-            .filter(|shifted| shifted >> shift.unsigned_abs() == wide)?;
+        let wide = wide.checked_shl(shift.unsigned_abs()).filter(|shifted| shifted >> shift.unsigned_abs() == wide)?;
         return Some(value / wide + u128::from(value % wide >= wide - value % wide));
     }
     let (mut quotient, mut rest) = (value / wide, value % wide);

@@ -67,9 +67,7 @@ pub struct Undeclared(pub Declaration);
 impl Disclosures {
     /// The disclosures that were read from a study.
     pub fn new(declared: impl IntoIterator<Item = Declaration>) -> Disclosures {
-        Disclosures {
-            declared: declared.into_iter().collect(),
-        }
+        Disclosures { declared: declared.into_iter().collect() }
     }
 
     /// What is declared, in the order of declaration.
@@ -87,11 +85,7 @@ impl Disclosures {
     /// # Errors
     /// Something in it is not declared.
     pub fn release<T: Discloses>(&self, value: T) -> Result<Released<T>, Undeclared> {
-        match value
-            .discloses()
-            .into_iter()
-            .find(|declaration| !self.allows(*declaration))
-        {
+        match value.discloses().into_iter().find(|declaration| !self.allows(*declaration)) {
             Some(declaration) => Err(Undeclared(declaration)),
             None => Ok(Released { value }),
         }
@@ -151,9 +145,7 @@ impl<T> Released<T> {
     /// }
     /// ```
     pub fn noised(noised: &NoisedRelease, wrap: fn(u32, LatticeVector) -> T) -> Released<T> {
-        Released {
-            value: wrap(noised.receipt().index, noised.lattice().clone()),
-        }
+        Released { value: wrap(noised.receipt().index, noised.lattice().clone()) }
     }
 }
 

@@ -88,26 +88,14 @@ impl Setup {
             influence: Influence::Reject,
             coefficient_bound: (width as f64).sqrt(),
             first_cut: 1.0,
-            shares: Shares {
-                table: 0.12,
-                histogram: 0.13,
-                score: 0.75,
-            },
+            shares: Shares { table: 0.12, histogram: 0.13, score: 0.75 },
             budget,
         }
     }
 
     /// Without whitening, where the table is free and gets a larger share.
     pub fn without_whitening(self) -> Setup {
-        Setup {
-            whiten: false,
-            shares: Shares {
-                table: 0.20,
-                histogram: 0.13,
-                score: 0.87,
-            },
-            ..self
-        }
+        Setup { whiten: false, shares: Shares { table: 0.20, histogram: 0.13, score: 0.87 }, ..self }
     }
 }
 
@@ -171,29 +159,16 @@ impl Plan {
             return Err(PlanError::Positive { what, value });
         }
         let wanted = Plan::with_rounds(setup, setup.rounds, setup.growth);
-        let thinner = (2..setup.rounds)
-            .rev()
-            .map(|rounds| Plan::with_rounds(setup, rounds, 1.0));
+        let thinner = (2..setup.rounds).rev().map(|rounds| Plan::with_rounds(setup, rounds, 1.0));
         let noise = wanted.first_noise;
         std::iter::once(wanted)
             .chain(thinner)
             .find(|plan| plan.first_noise <= setup.coefficient_bound / 3.0)
-            .ok_or(PlanError::Hopeless {
-                rows: setup.rows,
-                width: setup.width,
-                noise,
-                bound: setup.coefficient_bound,
-            })
+            .ok_or(PlanError::Hopeless { rows: setup.rows, width: setup.width, noise, bound: setup.coefficient_bound })
     }
 
     fn with_rounds(setup: Setup, rounds: u32, growth: f64) -> Plan {
-        let Setup {
-            width,
-            whiten,
-            shares,
-            budget,
-            ..
-        } = setup;
+        let Setup { width, whiten, shares, budget, .. } = setup;
         let rounded = width * (width + 1) / 2 + rounds as usize * (EDGES.with_cells() + width);
         let free = !whiten && shares.table <= 0.25 * (1.0 - 1e-8) * shares.score;
         let unit = if free {
@@ -205,40 +180,22 @@ impl Plan {
         let unit = unit * (1.0 - 1e-14 * f64::from(2 + 2 * rounds));
         let weights: Vec<f64> = (0..rounds).map(|round| growth.powi(round as i32)).collect();
         let total: f64 = weights.iter().sum();
-        let mut releases = vec![PlannedRelease {
-            label: "X'X".to_owned(),
-            mu: (unit * shares.table).sqrt(),
-        }];
+        let mut releases = vec![PlannedRelease { label: "X'X".to_owned(), mu: (unit * shares.table).sqrt() }];
         let mut scores = Vec::new();
         for (round, weight) in (1..).zip(&weights) {
             let histogram = (unit * shares.histogram / f64::from(rounds)).sqrt();
-            releases.push(PlannedRelease {
-                label: format!("histogram of |r|, round {round}"),
-                mu: histogram,
-            });
+            releases.push(PlannedRelease { label: format!("histogram of |r|, round {round}"), mu: histogram });
             scores.push(releases.len());
             let score = (unit * shares.score * weight / total).sqrt();
-            releases.push(PlannedRelease {
-                label: format!("X'psi(r), round {round}"),
-                mu: score,
-            });
+            releases.push(PlannedRelease { label: format!("X'psi(r), round {round}"), mu: score });
         }
         let first = (unit * shares.score * weights.first().copied().unwrap_or(1.0) / total).sqrt();
         let width_f = width as f64;
-        let releases = if free {
-            ReleasePlan::with_free_table(releases, 0, &scores, rounded)
-        } else {
-            ReleasePlan::new(releases)
-        };
+        let releases =
+            if free { ReleasePlan::with_free_table(releases, 0, &scores, rounded) } else { ReleasePlan::new(releases) };
         // Isotropic unit rows have a table of n/p, so a score with noise s moves coefficients by s p sqrt(p) / n.
         let first_noise = 2.0 * setup.first_cut / first * width_f * width_f.sqrt() / setup.rows as f64;
-        Plan {
-            setup,
-            rounds,
-            growth,
-            first_noise,
-            releases,
-        }
+        Plan { setup, rounds, growth, first_noise, releases }
     }
 
     /// What was declared.
@@ -265,11 +222,7 @@ impl Plan {
     /// residuals and `corrupted` the share of rows that will be rejected; from declared facts alone.
     pub fn last_noise(&self, scale: f64, corrupted: f64) -> f64 {
         let width = self.setup.width as f64;
-        let mu = self
-            .releases
-            .releases()
-            .last()
-            .map_or(f64::MIN_POSITIVE, |release| release.mu);
+        let mu = self.releases.releases().last().map_or(f64::MIN_POSITIVE, |release| release.mu);
         2.0 * 2.5 * scale / mu * width * width.sqrt() / (self.setup.rows as f64 * (1.0 - corrupted).max(0.5))
     }
 }
@@ -288,11 +241,7 @@ impl Grid {
     }
 
     fn edge(&self, index: usize) -> f64 {
-        if index == 0 {
-            0.0
-        } else {
-            Self::LOW * 10f64.powf((index - 1) as f64 / f64::from(Self::PER_DECADE))
-        }
+        if index == 0 { 0.0 } else { Self::LOW * 10f64.powf((index - 1) as f64 / f64::from(Self::PER_DECADE)) }
     }
 
     /// The cell of an absolute residual; beyond the grid the last one.
@@ -326,18 +275,12 @@ impl Distribution {
                 largest
             })
             .collect();
-        Distribution {
-            cumulative,
-            rows: rows as f64,
-        }
+        Distribution { cumulative, rows: rows as f64 }
     }
 
     fn quantile(&self, share: f64) -> f64 {
         let wanted = share * self.rows;
-        let cell = self
-            .cumulative
-            .partition_point(|&count| count < wanted)
-            .min(self.cumulative.len() - 1);
+        let cell = self.cumulative.partition_point(|&count| count < wanted).min(self.cumulative.len() - 1);
         let below = if cell == 0 { 0.0 } else { self.cumulative[cell - 1] };
         let within = ((wanted - below) / (self.cumulative[cell] - below).max(1e-9)).clamp(0.0, 1.0);
         EDGES.edge(cell) + within * (EDGES.edge(cell + 1) - EDGES.edge(cell))
@@ -355,9 +298,7 @@ impl Distribution {
     /// The heuristic cut: the largest residual that still lies on the line through the small ones, up to a factor 2.
     fn heuristic_cut(&self) -> f64 {
         const POINTS: usize = 200;
-        let sorted: Vec<f64> = (0..POINTS)
-            .map(|index| self.quantile((index as f64 + 0.5) / POINTS as f64))
-            .collect();
+        let sorted: Vec<f64> = (0..POINTS).map(|index| self.quantile((index as f64 + 0.5) / POINTS as f64)).collect();
         let half = POINTS / 2;
         let mut squares = vec![0.0; POINTS + 1];
         for (index, residual) in sorted.iter().enumerate() {
@@ -367,9 +308,7 @@ impl Distribution {
             .rev()
             .find(|&kept| {
                 let mean = squares[kept - half] / (kept - half) as f64;
-                let right = sorted
-                    .partition_point(|residual| residual * residual < mean)
-                    .clamp(1, POINTS - 1);
+                let right = sorted.partition_point(|residual| residual * residual < mean).clamp(1, POINTS - 1);
                 let gap = |index: usize| (sorted[index] * sorted[index] - mean).abs();
                 let nearest = if gap(right - 1) <= gap(right) { right - 1 } else { right };
                 sorted[kept - 1] <= 2.0 * kept as f64 * sorted[nearest] / (nearest + 1) as f64
@@ -420,12 +359,7 @@ impl Cut {
             }
             Influence::Huber => (inside, inner + at * at * (1.0 - inside).max(0.0)),
         };
-        Cut {
-            at,
-            share: inside.clamp(0.5, 1.0),
-            slope: slope.clamp(0.2, 1.0),
-            second_moment,
-        }
+        Cut { at, share: inside.clamp(0.5, 1.0), slope: slope.clamp(0.2, 1.0), second_moment }
     }
 }
 
@@ -553,21 +487,14 @@ impl Fit {
         let query = if index == 0 {
             Query::gram(&self.rows)?
         } else if index % 2 == 1 {
-            Query::histogram(
-                EDGES.with_cells(),
-                self.residuals().into_iter().map(|residual| EDGES.cell(residual)),
-            )
+            Query::histogram(EDGES.with_cells(), self.residuals().into_iter().map(|residual| EDGES.cell(residual)))
         } else {
             let cut = self.cut.map_or(0.0, |cut| cut.at);
             let residuals = match self.plan.setup.influence {
                 Influence::Reject => ClippedResiduals::reject(&self.residuals(), cut),
                 Influence::Huber => ClippedResiduals::clip(&self.residuals(), cut),
             };
-            let scored = self
-                .step
-                .as_ref()
-                .and_then(|step| step.scored.as_ref())
-                .unwrap_or(&self.rows);
+            let scored = self.step.as_ref().and_then(|step| step.scored.as_ref()).unwrap_or(&self.rows);
             Query::score(scored, &residuals)
         };
         Ok(Need::Release { index, query })
@@ -576,12 +503,7 @@ impl Fit {
     fn residuals(&self) -> Vec<f64> {
         // Rows before shortening: the sensitivity needs |r| <= h and short rows in the score, not in the residual.
         let fitted = self.rows.whole_products(&self.coefficients);
-        self.outcome
-            .values()
-            .iter()
-            .zip(fitted)
-            .map(|(y, fit)| y - fit)
-            .collect()
+        self.outcome.values().iter().zip(fitted).map(|(y, fit)| y - fit).collect()
     }
 
     /// Takes the release that was asked for.
@@ -592,23 +514,13 @@ impl Fit {
     pub fn supply(&mut self, release: &NoisedRelease) -> Result<(), FitError> {
         let (receipt, lattice) = (release.receipt(), release.lattice());
         if receipt.index != self.supplied || self.supplied > 2 * self.plan.rounds {
-            return Err(FitError::Order {
-                expected: self.supplied,
-                got: receipt.index,
-            });
+            return Err(FitError::Order { expected: self.supplied, got: receipt.index });
         }
-        let Setup {
-            rows, width, influence, ..
-        } = self.plan.setup;
+        let Setup { rows, width, influence, .. } = self.plan.setup;
         let expect = |entries: usize| lattice.expect(entries, lattice.step());
         if self.supplied == 0 {
             expect(width * (width + 1) / 2)?;
-            self.step = Some(Preconditioner::new(
-                lattice,
-                receipt.sigma,
-                &self.plan.setup,
-                &self.rows,
-            )?);
+            self.step = Some(Preconditioner::new(lattice, receipt.sigma, &self.plan.setup, &self.rows)?);
         } else if self.supplied % 2 == 1 {
             expect(EDGES.with_cells())?;
             let cut = Cut::read(&Distribution::new(&lattice.values(), rows), influence);
@@ -670,18 +582,8 @@ impl Preconditioner {
             let shift = floor.max(floor - eigen.eigenvalues.min());
             (None, rebuild(&|value| 1.0 / (value + shift)), table)
         };
-        if step
-            .iter()
-            .chain(derivative.iter())
-            .chain(sampling.iter())
-            .all(|value| value.is_finite())
-        {
-            Ok(Preconditioner {
-                scored,
-                step,
-                derivative,
-                sampling,
-            })
+        if step.iter().chain(derivative.iter()).chain(sampling.iter()).all(|value| value.is_finite()) {
+            Ok(Preconditioner { scored, step, derivative, sampling })
         } else {
             Err(FitError::Factor)
         }

@@ -114,10 +114,7 @@ impl NoisePool {
     #[cfg(test)]
     pub(crate) fn seeded(seed: u64) -> NoisePool {
         use rand::SeedableRng;
-        NoisePool {
-            ready: Vec::new(),
-            seeded: Some(rand_chacha::ChaCha8Rng::seed_from_u64(seed)),
-        }
+        NoisePool { ready: Vec::new(), seeded: Some(rand_chacha::ChaCha8Rng::seed_from_u64(seed)) }
     }
 }
 
@@ -141,20 +138,14 @@ impl fmt::Debug for NoisePool {
 /// No randomness from the operating system.
 pub fn fresh_key() -> Result<[u8; 32], NoiseError> {
     let mut key = [0; 32];
-    ChaCha20Rng::try_from_os_rng()
-        .map_err(|error| NoiseError {
-            reason: error.to_string(),
-        })?
-        .fill_bytes(&mut key);
+    ChaCha20Rng::try_from_os_rng().map_err(|error| NoiseError { reason: error.to_string() })?.fill_bytes(&mut key);
     Ok(key)
 }
 
 fn draw_exact(count: usize) -> Result<Vec<i64>, NoiseError> {
     let mut drawn = vec![0i64; count];
     drawn.par_chunks_mut(PER_SEED).try_for_each(|chunk| {
-        let generator = ChaCha20Rng::try_from_os_rng().map_err(|error| NoiseError {
-            reason: error.to_string(),
-        })?;
+        let generator = ChaCha20Rng::try_from_os_rng().map_err(|error| NoiseError { reason: error.to_string() })?;
         let mut source = Bits { generator };
         chunk.iter_mut().for_each(|slot| *slot = source.gaussian(SCALE_BITS));
         Ok(())
@@ -174,11 +165,7 @@ impl Bits {
             return 0;
         }
         let low = u128::from(self.generator.next_u64());
-        let word = if bits > 64 {
-            low | u128::from(self.generator.next_u64()) << 64
-        } else {
-            low
-        };
+        let word = if bits > 64 { low | u128::from(self.generator.next_u64()) << 64 } else { low };
         word & (u128::MAX >> (128 - bits))
     }
 
@@ -261,9 +248,7 @@ mod tests {
     use super::*;
 
     fn source() -> Bits {
-        Bits {
-            generator: ChaCha20Rng::try_from_os_rng().unwrap(),
-        }
+        Bits { generator: ChaCha20Rng::try_from_os_rng().unwrap() }
     }
 
     /// False-alarm probability: the chi-square quantile at 1 - 1e-6 with 20 degrees of freedom is 67.2 (bound 70).
@@ -310,10 +295,7 @@ mod tests {
         assert!((variance - 1.0).abs() < 0.035, "variance {variance}");
         assert!(mean.abs() < 5.0 / (scaled.len() as f64).sqrt(), "mean {mean}");
         let low_bits = drawn.iter().filter(|&&k| k & 1 == 1).count() as f64;
-        assert!(
-            (low_bits / 50_000.0 - 0.5).abs() < 5.0 * 0.5 / 50_000f64.sqrt(),
-            "lowest bit {low_bits}"
-        );
+        assert!((low_bits / 50_000.0 - 0.5).abs() < 5.0 * 0.5 / 50_000f64.sqrt(), "lowest bit {low_bits}");
     }
 
     /// Two-sample Kolmogorov-Smirnov against opendp's sampler of the same law: the statistic times
@@ -322,12 +304,7 @@ mod tests {
     fn draws_agree_with_an_independent_exact_sampler() {
         let ours = NoisePool::new().take(20_000).unwrap();
         let theirs: Vec<i64> = (0..5_000)
-            .map(|_| {
-                opendp::traits::samplers::sample_discrete_gaussian(SCALE.into())
-                    .unwrap()
-                    .try_into()
-                    .unwrap()
-            })
+            .map(|_| opendp::traits::samplers::sample_discrete_gaussian(SCALE.into()).unwrap().try_into().unwrap())
             .collect();
         let mut all: Vec<(i64, f64)> = ours.iter().map(|&k| (k, 1.0 / 20_000.0)).collect();
         all.extend(theirs.iter().map(|&k| (k, -1.0 / 5_000.0)));
@@ -344,19 +321,13 @@ mod tests {
     #[test]
     fn exponential_coins_have_their_probability() {
         let mut bits = source();
-        for (numerator, power, probability) in [
-            (0u128, 3u32, 1.0),
-            (1, 0, (-1.0f64).exp()),
-            (5, 3, (-0.625f64).exp()),
-            (37, 3, (-4.625f64).exp()),
-        ] {
+        for (numerator, power, probability) in
+            [(0u128, 3u32, 1.0), (1, 0, (-1.0f64).exp()), (5, 3, (-0.625f64).exp()), (37, 3, (-4.625f64).exp())]
+        {
             let count = 100_000;
             let heads = (0..count).filter(|_| bits.exponential(numerator, power)).count() as f64;
             let error = (probability * (1.0 - probability) / f64::from(count)).sqrt();
-            assert!(
-                (heads / f64::from(count) - probability).abs() <= 5.0 * error,
-                "{numerator}/2^{power}"
-            );
+            assert!((heads / f64::from(count) - probability).abs() <= 5.0 * error, "{numerator}/2^{power}");
         }
         let thirds = (0..100_000).filter(|_| bits.one_in(3)).count() as f64;
         assert!((thirds / 1e5 - 1.0 / 3.0).abs() < 5.0 * (2.0 / 9.0 / 1e5f64).sqrt());

@@ -75,15 +75,10 @@ impl Statement {
             format!("protected: {}", self.unit),
             format!("against: {} ({})", self.adversary, self.kind),
             format!("not protected: {}", self.not_protected),
-            format!(
-                "guarantee: epsilon {} at delta {:e}, for the lifetime of the data set",
-                self.epsilon, self.delta
-            ),
+            format!("guarantee: epsilon {} at delta {:e}, for the lifetime of the data set", self.epsilon, self.delta),
         ];
         if let Some(joint) = self.epsilon_joint {
-            lines.push(format!(
-                "a person in both blocks: epsilon {joint:.2} towards whoever sees the merged result"
-            ));
+            lines.push(format!("a person in both blocks: epsilon {joint:.2} towards whoever sees the merged result"));
         }
         lines.push(format!(
             "spent: {:.6} of {:.6} (bookkeeping: epsilon {:.4} by zcdp, {:.4} exact); this run {:.6}, left {:.6}",

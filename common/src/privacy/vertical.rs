@@ -65,11 +65,7 @@ pub struct Shares {
 
 impl Default for Shares {
     fn default() -> Self {
-        Shares {
-            table: 0.10,
-            score: 0.42,
-            message: 0.58,
-        }
+        Shares { table: 0.10, score: 0.42, message: 0.58 }
     }
 }
 
@@ -165,10 +161,7 @@ impl Plan {
             return Err(PlanError::Positive { what, value });
         }
         if !(setup.ridge >= 0.0 && setup.ridge.is_finite()) {
-            return Err(PlanError::Positive {
-                what: "the ridge penalty",
-                value: setup.ridge,
-            });
+            return Err(PlanError::Positive { what: "the ridge penalty", value: setup.ridge });
         }
         let mut alice = SidePlan::new(&setup, Side::Alice)?;
         let mut bob = SidePlan::new(&setup, Side::Bob)?;
@@ -236,17 +229,11 @@ impl SidePlan {
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget.
         let unit = unit * (1.0 - 1e-14 * (2 + solves + rounds) as f64);
         let mu = |share: f64, count: usize| (unit * share / count as f64).sqrt();
-        let mut releases = vec![PlannedRelease {
-            label: "X'X".to_owned(),
-            mu: mu(table, 1),
-        }];
+        let mut releases = vec![PlannedRelease { label: "X'X".to_owned(), mu: mu(table, 1) }];
         let mut vectors = Vec::new();
         let mut score_release = |releases: &mut Vec<PlannedRelease>, label: String| {
             vectors.push(releases.len());
-            releases.push(PlannedRelease {
-                label,
-                mu: mu(score, solves),
-            });
+            releases.push(PlannedRelease { label, mu: mu(score, solves) });
         };
         if side == Side::Alice {
             score_release(&mut releases, "X'y".to_owned());
@@ -291,12 +278,7 @@ impl SidePlan {
 
     fn calibrate_scores(&mut self, setup: &Setup, side: Side, bound: f64) -> Result<(), PlanError> {
         let solves = setup.rounds as usize + usize::from(side == Side::Alice);
-        let mu = self
-            .releases
-            .releases()
-            .iter()
-            .find(|release| release.label.starts_with("X'r"))
-            .map_or(0.0, |r| r.mu);
+        let mu = self.releases.releases().iter().find(|release| release.label.starts_with("X'r")).map_or(0.0, |r| r.mu);
         debug_assert!(solves > 0);
         let failed = |_| PlanError::NoBudget { side };
         self.residual_bound = bound;
@@ -439,16 +421,10 @@ impl Exchange {
         Ok(match self.steps.get(self.position) {
             None => Need::Nothing,
             Some(Step::Receive) => Need::Message { index: self.messages },
-            Some(Step::Table) => Need::Release {
-                index,
-                query: Query::gram(&self.rows)?,
-                send: false,
-            },
-            Some(Step::Score) => Need::Release {
-                index,
-                query: Query::score(&self.rows, &self.residuals()),
-                send: false,
-            },
+            Some(Step::Table) => Need::Release { index, query: Query::gram(&self.rows)?, send: false },
+            Some(Step::Score) => {
+                Need::Release { index, query: Query::score(&self.rows, &self.residuals()), send: false }
+            }
             Some(Step::Message) => Need::Release {
                 index,
                 query: Query::message(&self.rows, &self.coefficients, self.plan.setup.message_bound),
@@ -491,10 +467,7 @@ impl Exchange {
             }
             Some(Step::Message) if fits => lattice.expect(self.plan.setup.rows, lattice.step())?,
             _ => {
-                return Err(ExchangeError::Order {
-                    given: "a release",
-                    needed: name(step),
-                });
+                return Err(ExchangeError::Order { given: "a release", needed: name(step) });
             }
         }
         self.releases += 1;
@@ -510,10 +483,7 @@ impl Exchange {
     pub fn receive(&mut self, message: &LatticeVector) -> Result<(), ExchangeError> {
         let step = self.steps.get(self.position).copied();
         if step != Some(Step::Receive) {
-            return Err(ExchangeError::Order {
-                given: "a message",
-                needed: name(step),
-            });
+            return Err(ExchangeError::Order { given: "a message", needed: name(step) });
         }
         let sigma = self.plan.side(self.side.other()).message_sigma;
         message.expect(self.plan.setup.rows, sigma / (1u64 << 40) as f64)?;
@@ -532,16 +502,9 @@ impl Exchange {
         let own = self.plan.side(self.side);
         let received = self.peer.is_some();
         let score_sigma = if received { own.score_sigma } else { own.first_sigma };
-        let message_sigma = if received {
-            self.plan.side(self.side.other()).message_sigma
-        } else {
-            0.0
-        };
+        let message_sigma = if received { self.plan.side(self.side.other()).message_sigma } else { 0.0 };
         let covariance = solver.covariance(score_sigma, message_sigma, own.table_sigma, &self.coefficients);
-        Some(Estimate {
-            coefficients: self.coefficients.clone(),
-            covariance,
-        })
+        Some(Estimate { coefficients: self.coefficients.clone(), covariance })
     }
 }
 
@@ -608,9 +571,8 @@ impl Design {
         let moments = DMatrix::from_fn(width, width, |row, column| {
             size(row) * size(column) * if row == column { 1.0 } else { correlation }
         });
-        let coefficients = DVector::from_fn(width, |index, _| {
-            0.3 / (4.0f64 / 9.0).sqrt() * if index % 2 == 0 { 1.0 } else { -1.0 }
-        });
+        let coefficients =
+            DVector::from_fn(width, |index, _| 0.3 / (4.0f64 / 9.0).sqrt() * if index % 2 == 0 { 1.0 } else { -1.0 });
         Design { moments, coefficients }
     }
 }
@@ -637,10 +599,7 @@ impl Prediction {
     /// Whether some coefficient's bias is above a quarter of its noise, so that intervals miss the pooled coefficient
     /// more often than they say.
     pub fn biased(&self) -> bool {
-        self.bias
-            .iter()
-            .zip(&self.noise)
-            .any(|(bias, noise)| bias.abs() > 0.25 * noise)
+        self.bias.iter().zip(&self.noise).any(|(bias, noise)| bias.abs() > 0.25 * noise)
     }
 }
 
@@ -658,18 +617,12 @@ fn predict(plan: &Plan, design: &Design) -> Prediction {
     };
     let tables = [block(0, first, 0, first), block(first, second, first, second)];
     let crosses = [block(0, first, first, second), block(first, second, 0, first)];
-    let targets = [
-        total.rows(0, first).into_owned(),
-        total.rows(first, second).into_owned(),
-    ];
+    let targets = [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()];
     let rows = setup.rows as f64;
     let sides = [&plan.alice, &plan.bob];
     let invert = |table: &DMatrix<f64>, shift: f64| {
         let shifted = table + DMatrix::identity(table.nrows(), table.nrows()) * shift;
-        shifted
-            .clone()
-            .try_inverse()
-            .unwrap_or_else(|| DMatrix::zeros(table.nrows(), table.nrows()))
+        shifted.clone().try_inverse().unwrap_or_else(|| DMatrix::zeros(table.nrows(), table.nrows()))
     };
     let inverses: Vec<DMatrix<f64>> = tables.iter().map(|table| invert(table, setup.ridge / rows)).collect();
 
@@ -677,21 +630,12 @@ fn predict(plan: &Plan, design: &Design) -> Prediction {
     let mut covariances = [DMatrix::zeros(first, first), DMatrix::zeros(second, second)];
     let mut solve = |me: usize, received: bool| {
         let other = 1 - me;
-        let (mut right, mut inner) = (
-            targets[me].clone(),
-            DMatrix::zeros(tables[me].nrows(), tables[me].nrows()),
-        );
+        let (mut right, mut inner) = (targets[me].clone(), DMatrix::zeros(tables[me].nrows(), tables[me].nrows()));
         let own = sides[me];
         let score = if received { own.score_sigma } else { own.first_sigma };
         if received {
-            let spread = (means[other].transpose() * &tables[other] * &means[other])[(0, 0)]
-                .max(0.0)
-                .sqrt();
-            let kept = if spread > 0.0 {
-                1.0 - 2.0 * normal_tail(setup.message_bound / spread)
-            } else {
-                1.0
-            };
+            let spread = (means[other].transpose() * &tables[other] * &means[other])[(0, 0)].max(0.0).sqrt();
+            let kept = if spread > 0.0 { 1.0 - 2.0 * normal_tail(setup.message_bound / spread) } else { 1.0 };
             right -= &crosses[me] * &means[other] * kept;
             let carried = &crosses[me] * kept;
             inner += &carried * &covariances[other] * carried.transpose() * (rows * rows);

@@ -13,14 +13,7 @@ pub fn csv(report: &Report) -> String {
         text.push_str(&field(&row.term));
         text.push(',');
         text.push_str(row.party.name());
-        for value in [
-            row.estimate,
-            row.std_error,
-            row.statistic,
-            row.p_value,
-            row.conf_low,
-            row.conf_high,
-        ] {
+        for value in [row.estimate, row.std_error, row.statistic, row.p_value, row.conf_low, row.conf_high] {
             text.push(',');
             match value.filter(|x| x.is_finite()) {
                 // The debug form switches to an exponent where the display form would print hundreds of zeros.

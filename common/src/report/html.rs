@@ -67,15 +67,7 @@ fn head(report: &Report, title: &str) -> Markup {
     };
     let mut facts: Vec<(&str, String)> = vec![
         ("rows", thousands(s.nobs)),
-        (
-            "coefficients",
-            report
-                .coefficients
-                .iter()
-                .filter(|row| row.estimate.is_some())
-                .count()
-                .to_string(),
-        ),
+        ("coefficients", report.coefficients.iter().filter(|row| row.estimate.is_some()).count().to_string()),
         ("rounds", thousands(u64::from(report.rounds))),
     ];
     if report.mode != "private" {
@@ -206,14 +198,8 @@ fn statistics(report: &Report) -> Markup {
     let s = &report.statistics;
     let whole = |df: Option<i64>| df.map_or_else(|| UNDEFINED.to_string(), |df| df.to_string());
     let entries = [
-        (
-            "Null deviance",
-            format!("{} on {} df", single(s.null_deviance, 5), whole(s.df_null)),
-        ),
-        (
-            "Residual deviance",
-            format!("{} on {} df", single(s.deviance, 5), whole(s.df_residual)),
-        ),
+        ("Null deviance", format!("{} on {} df", single(s.null_deviance, 5), whole(s.df_null))),
+        ("Residual deviance", format!("{} on {} df", single(s.deviance, 5), whole(s.df_residual))),
         ("Dispersion", single(s.dispersion, 7)),
         ("Log-likelihood", single(s.log_lik, 5)),
         ("AIC", single(s.aic, 5)),
@@ -423,12 +409,8 @@ fn records(items: &[Value]) -> Markup {
             }
         }
     }
-    let numeric = |name: &str| {
-        items
-            .iter()
-            .filter_map(|item| item.get(name))
-            .all(|value| value.is_number() || value.is_null())
-    };
+    let numeric =
+        |name: &str| items.iter().filter_map(|item| item.get(name)).all(|value| value.is_number() || value.is_null());
     html! {
         div.scroll {
             table {

@@ -56,10 +56,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
     same("outcome", &alice.outcome, &bob.outcome)?;
     same("rows", &alice.statistics.nobs, &bob.statistics.nobs)?;
 
-    let coefficients = own_rows(alice, Role::Alice)
-        .chain(own_rows(bob, Role::Bob))
-        .cloned()
-        .collect();
+    let coefficients = own_rows(alice, Role::Alice).chain(own_rows(bob, Role::Bob)).cloned().collect();
     let mut notes = alice.notes.clone();
     notes.extend(bob.notes.iter().filter(|note| !alice.notes.contains(note)).cloned());
     Ok(Report {
@@ -115,10 +112,7 @@ fn own_rows(report: &Report, role: Role) -> impl Iterator<Item = &Coefficient> {
 
 fn keyed<T: Clone>(alice: &PerParty<T>, bob: &PerParty<T>) -> PerParty<T> {
     let values = [(Role::Alice, alice.of(Role::Alice)), (Role::Bob, bob.of(Role::Bob))];
-    let all: BTreeMap<Role, T> = values
-        .into_iter()
-        .filter_map(|(role, value)| Some((role, value?.clone())))
-        .collect();
+    let all: BTreeMap<Role, T> = values.into_iter().filter_map(|(role, value)| Some((role, value?.clone()))).collect();
     PerParty::Merged(all)
 }
 
@@ -159,14 +153,8 @@ fn path(alice: &[PathPoint], bob: &[PathPoint]) -> Result<Vec<PathPoint>, MergeE
             if a.lambda.to_bits() != b.lambda.to_bits() {
                 same("lambda", &a.lambda, &b.lambda)?;
             }
-            let of = |point: &PathPoint, role| {
-                point
-                    .coefficients
-                    .iter()
-                    .filter(move |c| c.party == role)
-                    .cloned()
-                    .collect()
-            };
+            let of =
+                |point: &PathPoint, role| point.coefficients.iter().filter(move |c| c.party == role).cloned().collect();
             let mut coefficients: Vec<_> = of(a, Role::Alice);
             coefficients.extend::<Vec<_>>(of(b, Role::Bob));
             Ok(PathPoint {
@@ -182,8 +170,5 @@ fn path(alice: &[PathPoint], bob: &[PathPoint]) -> Result<Vec<PathPoint>, MergeE
 }
 
 fn nonzero(coefficients: &[super::PathCoefficient]) -> u64 {
-    coefficients
-        .iter()
-        .filter(|c| c.term != super::INTERCEPT && c.estimate.is_some_and(|x| x != 0.0))
-        .count() as u64
+    coefficients.iter().filter(|c| c.term != super::INTERCEPT && c.estimate.is_some_and(|x| x != 0.0)).count() as u64
 }

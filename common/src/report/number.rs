@@ -92,11 +92,7 @@ pub(super) fn shape(x: f64, digits: usize) -> (i32, i32) {
     }
     let text = format!("{:.*e}", digits - 1, x.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let needed = mantissa
-        .trim_end_matches('0')
-        .chars()
-        .filter(char::is_ascii_digit)
-        .count();
+    let needed = mantissa.trim_end_matches('0').chars().filter(char::is_ascii_digit).count();
     (exponent.parse().unwrap_or(0), needed.max(1) as i32)
 }
 
@@ -154,25 +150,13 @@ pub(super) fn duration(seconds: f64) -> String {
         "0 s".to_string()
     } else if seconds < 0.0995 {
         let milliseconds = seconds * 1e3;
-        if milliseconds < 1.0 {
-            "<1 ms".to_string()
-        } else {
-            format!("{milliseconds:.0} ms")
-        }
+        if milliseconds < 1.0 { "<1 ms".to_string() } else { format!("{milliseconds:.0} ms") }
     } else if seconds < 99.95 {
         format!("{seconds:.1} s")
     } else if seconds < 5999.5 {
-        format!(
-            "{:.0} min {:02.0} s",
-            (seconds / 60.0).floor(),
-            (seconds % 60.0).floor()
-        )
+        format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
     } else {
-        format!(
-            "{:.0} h {:02.0} min",
-            (seconds / 3600.0).floor(),
-            (seconds % 3600.0 / 60.0).floor()
-        )
+        format!("{:.0} h {:02.0} min", (seconds / 3600.0).floor(), (seconds % 3600.0 / 60.0).floor())
     }
 }
 
@@ -214,10 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_is_undefined_and_changes_no_neighbour() {
-        assert_eq!(
-            column(&[Some(f64::NAN), None, Some(f64::INFINITY), Some(1.25)], 4),
-            ["NA", "NA", "NA", "1.25"]
-        );
+        assert_eq!(column(&[Some(f64::NAN), None, Some(f64::INFINITY), Some(1.25)], 4), ["NA", "NA", "NA", "1.25"]);
         assert_eq!(column(&[], 4), Vec::<String>::new());
         assert_eq!(single(Some(f64::MAX), 4), "1.798e+308");
         assert_eq!(single(Some(5e-324), 4), "4.941e-324");

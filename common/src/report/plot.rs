@@ -41,12 +41,8 @@ pub(super) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup
         shown.retain(|row| interval(row).is_some_and(|(t, _)| t.abs() >= least));
         shown.truncate(MOST_ROWS);
     }
-    let reach = shown
-        .iter()
-        .filter_map(|row| interval(row))
-        .map(|(t, half)| t.abs() + half)
-        .fold(4.0, f64::max)
-        .min(FARTHEST);
+    let reach =
+        shown.iter().filter_map(|row| interval(row)).map(|(t, half)| t.abs() + half).fold(4.0, f64::max).min(FARTHEST);
     let labels = label_width(shown.iter().map(|row| row.term.as_str()));
     let values: Vec<String> = shown.iter().map(|row| with_interval(row)).collect();
     let right = values.iter().map(|v| v.chars().count()).max().unwrap_or(0) as f64 * CHARACTER + 18.0;
@@ -98,10 +94,7 @@ fn with_interval(row: &Coefficient) -> String {
         _ => 0.0,
     };
     let decimals = (2.0 - half.log10().floor()).max(0.0);
-    let largest = values
-        .iter()
-        .flatten()
-        .fold(0.0, |largest: f64, x| largest.max(x.abs()));
+    let largest = values.iter().flatten().fold(0.0, |largest: f64, x| largest.max(x.abs()));
     let [estimate, low, high] = if decimals <= 6.0 && largest < 1e7 {
         values.map(|x| x.map_or_else(String::new, |x| format!("{:.*}", decimals as usize, x)))
     } else {
@@ -123,10 +116,7 @@ pub(super) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
     // Zero has no logarithm; nothing below this is told from it.
     let lowest = 1e-17;
     let usable = |value: f64| value.is_finite().then(|| value.max(lowest).log10());
-    let values = trace
-        .iter()
-        .flat_map(|point| [point.certificate, point.change])
-        .filter_map(usable);
+    let values = trace.iter().flat_map(|point| [point.certificate, point.change]).filter_map(usable);
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let high = values.fold(f64::NEG_INFINITY, f64::max);
     if !low.is_finite() {
@@ -139,9 +129,7 @@ pub(super) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
     let last = trace.last().map_or(1, |point| point.round).max(first + 1);
     let frame = Frame::new((f64::from(first), f64::from(last)), (low, high), 64.0, 120.0);
     let every = ((high - low) / 6.0).ceil().max(1.0);
-    let exponents: Vec<f64> = (0..=((high - low) / every) as i32)
-        .map(|k| low + f64::from(k) * every)
-        .collect();
+    let exponents: Vec<f64> = (0..=((high - low) / every) as i32).map(|k| low + f64::from(k) * every).collect();
     let rounds: Vec<f64> = {
         let mut ticks = nice_ticks(f64::from(first), f64::from(last), 10);
         ticks.retain(|tick| tick.fract() == 0.0);
@@ -235,10 +223,7 @@ pub(super) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
         let rest = (s.total - known.iter().sum::<f64>()).max(0.0);
         [known[0], known[1], known[2], if drawable(rest) { rest } else { 0.0 }]
     };
-    let longest = parties
-        .iter()
-        .map(|(_, seconds)| parts(seconds).iter().sum::<f64>())
-        .fold(0.0, f64::max);
+    let longest = parties.iter().map(|(_, seconds)| parts(seconds).iter().sum::<f64>()).fold(0.0, f64::max);
     if longest <= 0.0 {
         return None;
     }
@@ -306,17 +291,11 @@ fn lines(path: &[PathPoint]) -> Vec<Line<'_>> {
         .map(|point| point.coefficients.as_slice())
         .unwrap_or_default()
         .iter()
-        .map(|c| Line {
-            term: &c.term,
-            party: c.party,
-            points: Vec::with_capacity(path.len()),
-        })
+        .map(|c| Line { term: &c.term, party: c.party, points: Vec::with_capacity(path.len()) })
         .collect();
     for (at, point) in path.iter().enumerate() {
         for (line, c) in lines.iter_mut().zip(&point.coefficients) {
-            if let Some(estimate) = c
-                .estimate
-                .filter(|x| drawable(*x) && c.term == line.term && c.party == line.party)
+            if let Some(estimate) = c.estimate.filter(|x| drawable(*x) && c.term == line.term && c.party == line.party)
             {
                 line.points.push((at, estimate));
             }
@@ -333,18 +312,11 @@ pub(super) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup>
     let (from, to) = range(path.iter().filter_map(|point| x_of(point.lambda)))?;
     let relative = path_is_relative(path);
     let value = |line: &Line<'_>, x: f64| if relative { x / line.size() } else { x };
-    let (low, high) = range(
-        lines
-            .iter()
-            .flat_map(|line| line.points.iter().map(|point| value(line, point.1)))
-            .chain([0.0]),
-    )?;
+    let (low, high) =
+        range(lines.iter().flat_map(|line| line.points.iter().map(|point| value(line, point.1))).chain([0.0]))?;
     let frame = Frame::new((from, to), (low, high), 64.0, 150.0);
-    let mut largest: Vec<(usize, f64)> = lines
-        .iter()
-        .enumerate()
-        .filter_map(|(at, line)| Some((at, value(line, line.points.last()?.1))))
-        .collect();
+    let mut largest: Vec<(usize, f64)> =
+        lines.iter().enumerate().filter_map(|(at, line)| Some((at, value(line, line.points.last()?.1)))).collect();
     largest.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     largest.truncate(NAMED_LINES);
     largest.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -395,21 +367,12 @@ pub(super) fn cross_validation(
     let points: Vec<(f64, f64, f64)> = cv
         .iter()
         .filter(|p| p.lambda > 0.0 && drawable(p.lambda) && drawable(p.mean))
-        .map(|p| {
-            (
-                -p.lambda.log10(),
-                p.mean,
-                if drawable(p.se) { p.se.max(0.0) } else { 0.0 },
-            )
-        })
+        .map(|p| (-p.lambda.log10(), p.mean, if drawable(p.se) { p.se.max(0.0) } else { 0.0 }))
         .collect();
     let (from, to) = range(points.iter().map(|p| p.0))?;
     let (low, high) = range(points.iter().flat_map(|p| [p.1 - p.2, p.1 + p.2]))?;
     let frame = Frame::new((from, to), (low, high), 64.0, 24.0);
-    let df = path
-        .iter()
-        .filter(|point| point.lambda > 0.0)
-        .map(|point| (-point.lambda.log10(), point.df));
+    let df = path.iter().filter(|point| point.lambda > 0.0).map(|point| (-point.lambda.log10(), point.df));
     Some(html! {
         svg viewBox=(view_box(frame.height())) role="img" aria-label="Cross-validated error against lambda" {
             @for tick in nice_ticks(low, high, 6) {
@@ -589,11 +552,8 @@ fn nice_ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
         return Vec::new();
     }
     let power = 10_f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .map(|factor| factor * power)
-        .into_iter()
-        .find(|step| *step >= raw * 0.999)
-        .unwrap_or(raw);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= raw * 0.999).unwrap_or(raw);
     let first = (low / step - 1e-9).ceil();
     let last = (high / step + 1e-9).floor();
     if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < 100.0) {

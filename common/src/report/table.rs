@@ -73,12 +73,8 @@ impl Cells {
         let n = rows.len();
         let mut sizes: Vec<Option<f64>> = rows.iter().map(|row| row.estimate).collect();
         sizes.extend(rows.iter().map(|row| row.std_error));
-        let smallest = sizes
-            .iter()
-            .flatten()
-            .map(|x| x.abs())
-            .filter(|x| x.is_finite() && *x > 0.0)
-            .fold(f64::INFINITY, f64::min);
+        let smallest =
+            sizes.iter().flatten().map(|x| x.abs()).filter(|x| x.is_finite() && *x > 0.0).fold(f64::INFINITY, f64::min);
         let before_point = match smallest.is_finite() {
             true => 1 + smallest.log10().floor() as i32,
             false => 0,
@@ -87,9 +83,8 @@ impl Cells {
         let rounded: Vec<Option<f64>> = sizes.iter().map(|x| x.map(|x| round(x, decimals))).collect();
         let mut text = column(&rounded, DIGITS);
         // Rounding to the decimals of the largest may have hidden a small number altogether.
-        let hidden: Vec<usize> = (0..2 * n)
-            .filter(|&at| sizes[at].is_some_and(|x| x != 0.0) && text[at].parse() == Ok(0.0))
-            .collect();
+        let hidden: Vec<usize> =
+            (0..2 * n).filter(|&at| sizes[at].is_some_and(|x| x != 0.0) && text[at].parse() == Ok(0.0)).collect();
         let shown = column(&hidden.iter().map(|&at| sizes[at]).collect::<Vec<_>>(), DIGITS - 1);
         for (at, shown) in hidden.into_iter().zip(shown) {
             text[at] = shown;
@@ -129,13 +124,7 @@ pub(super) fn interval_cells(ends: &[Option<f64>], estimates: &[String]) -> Vec<
                 None => UNDEFINED.to_string(),
             })
             .collect(),
-        _ => column(
-            &ends
-                .iter()
-                .map(|end| end.map(|x| significant(x, DIGITS)))
-                .collect::<Vec<_>>(),
-            DIGITS,
-        ),
+        _ => column(&ends.iter().map(|end| end.map(|x| significant(x, DIGITS))).collect::<Vec<_>>(), DIGITS),
     }
 }
 
@@ -156,10 +145,7 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
     let vanishing = |p: f64| p < f64::EPSILON;
     let plain = |p: f64| p == 0.0 || p.log10().floor() >= -4.0;
     let only = |keep: &dyn Fn(f64) -> bool| -> Vec<Option<f64>> {
-        p_values
-            .iter()
-            .map(|p| p.filter(|p| !vanishing(*p) && keep(*p)))
-            .collect()
+        p_values.iter().map(|p| p.filter(|p| !vanishing(*p) && keep(*p))).collect()
     };
     let fixed = column(&only(&plain), DIGITS);
     let tiny = column(&only(&|p| !plain(p)), DIGITS);
@@ -172,17 +158,9 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
             None => UNDEFINED.to_string(),
         })
         .collect();
-    let shown = p_values
-        .iter()
-        .zip(&text)
-        .filter(|(p, _)| p.is_some_and(|p| !vanishing(p)))
-        .map(|(_, text)| text.len())
-        .max();
-    let bound = if shown.is_some_and(|width| width > 6) {
-        "< 2e-16"
-    } else {
-        "<2e-16"
-    };
+    let shown =
+        p_values.iter().zip(&text).filter(|(p, _)| p.is_some_and(|p| !vanishing(p))).map(|(_, text)| text.len()).max();
+    let bound = if shown.is_some_and(|width| width > 6) { "< 2e-16" } else { "<2e-16" };
     for (p, text) in p_values.iter().zip(&mut text) {
         if p.is_some_and(vanishing) {
             *text = bound.to_string();
@@ -208,11 +186,7 @@ pub(super) fn why_no_errors(report: &Report) -> Option<&'static str> {
         None
     } else if report.mode == "private" {
         Some("in private mode they are printed only where they account for the noise")
-    } else if report
-        .notes
-        .iter()
-        .any(|note| note.to_lowercase().contains("standard error"))
-    {
+    } else if report.notes.iter().any(|note| note.to_lowercase().contains("standard error")) {
         Some("see the notes")
     } else if report.path.is_some() {
         Some("the estimates are penalised")
@@ -244,10 +218,7 @@ fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
     let test = statistic_name(report.family);
     let mut columns = vec![Column::left("", rows.iter().map(|row| visible(&row.term)).collect())];
     if parties {
-        columns.push(Column::left(
-            "Party",
-            rows.iter().map(|row| row.party.to_string()).collect(),
-        ));
+        columns.push(Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect()));
     }
     columns.push(Column::right("Estimate", cells.estimate));
     columns.push(Column::right("Std. Error", cells.std_error));
@@ -256,10 +227,7 @@ fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
     columns.push(Column::left("", cells.stars.iter().map(ToString::to_string).collect()));
     table(out, &columns)?;
     if cells.starred {
-        writeln!(
-            out,
-            "---\nSignif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"
-        )?;
+        writeln!(out, "---\nSignif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1")?;
     }
     if let Some(why) = why_no_errors(report) {
         writeln!(out, "---\nStandard errors are NA: {why}")?;
@@ -270,43 +238,28 @@ fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
 fn fit(out: &mut String, report: &Report) -> std::fmt::Result {
     let s = &report.statistics;
     if s.dispersion.is_some() || report.mode != "private" {
-        writeln!(
-            out,
-            "(Dispersion parameter for {} family taken to be {})\n",
-            report.family,
-            single(s.dispersion, 7)
-        )?;
+        writeln!(out, "(Dispersion parameter for {} family taken to be {})\n", report.family, single(s.dispersion, 7))?;
     }
     if s.deviance.is_none() && s.null_deviance.is_none() && s.aic.is_none() && report.mode == "private" {
         writeln!(out, "Deviances and AIC are NA: nobody may look at them in private mode")?;
     } else {
         let deviances = aligned(column(&[s.null_deviance, s.deviance], DIGITS + 1));
         let degrees = aligned(
-            [s.df_null, s.df_residual]
-                .map(|df| df.map_or_else(|| UNDEFINED.to_string(), |df| df.to_string()))
-                .into(),
+            [s.df_null, s.df_residual].map(|df| df.map_or_else(|| UNDEFINED.to_string(), |df| df.to_string())).into(),
         );
         for (name, (deviance, df)) in ["    Null", "Residual"].into_iter().zip(deviances.iter().zip(&degrees)) {
             writeln!(out, "{name} deviance: {deviance}  on {df}  degrees of freedom")?;
         }
         if report.missing > 0 {
             let plural = if report.missing == 1 { "" } else { "s" };
-            writeln!(
-                out,
-                "  ({} observation{plural} deleted due to missingness)",
-                report.missing
-            )?;
+            writeln!(out, "  ({} observation{plural} deleted due to missingness)", report.missing)?;
         }
         writeln!(out, "AIC: {}", single(s.aic, DIGITS + 1))?;
-        let others: Vec<String> = [
-            ("BIC", s.bic),
-            ("log-likelihood", s.log_lik),
-            ("R squared", s.r_squared),
-        ]
-        .into_iter()
-        .filter(|(_, value)| value.is_some_and(f64::is_finite))
-        .map(|(name, value)| format!("{name}: {}", single(value, DIGITS + 1)))
-        .collect();
+        let others: Vec<String> = [("BIC", s.bic), ("log-likelihood", s.log_lik), ("R squared", s.r_squared)]
+            .into_iter()
+            .filter(|(_, value)| value.is_some_and(f64::is_finite))
+            .map(|(name, value)| format!("{name}: {}", single(value, DIGITS + 1)))
+            .collect();
         if !others.is_empty() {
             writeln!(out, "{}", others.join(",  "))?;
         }
@@ -325,10 +278,7 @@ fn lambda_path(out: &mut String, path: &[PathPoint], null_deviance: Option<f64>)
             _ => UNDEFINED.to_string(),
         })
         .collect();
-    let lambdas: Vec<Option<f64>> = path
-        .iter()
-        .map(|point| Some(significant(point.lambda, DIGITS)))
-        .collect();
+    let lambdas: Vec<Option<f64>> = path.iter().map(|point| Some(significant(point.lambda, DIGITS))).collect();
     table(
         out,
         &[
@@ -338,16 +288,8 @@ fn lambda_path(out: &mut String, path: &[PathPoint], null_deviance: Option<f64>)
             Column::right("Lambda", column(&lambdas, DIGITS)),
         ],
     )?;
-    let worst = path
-        .iter()
-        .map(|point| point.kkt)
-        .filter(|kkt| kkt.is_finite())
-        .fold(f64::NAN, f64::max);
-    writeln!(
-        out,
-        "Largest violation of the optimality conditions: {}\n",
-        small(Some(worst))
-    )
+    let worst = path.iter().map(|point| point.kkt).filter(|kkt| kkt.is_finite()).fold(f64::NAN, f64::max);
+    writeln!(out, "Largest violation of the optimality conditions: {}\n", small(Some(worst)))
 }
 
 /// What cross-validation measures.
@@ -442,12 +384,7 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         })
         .collect();
     // Both parties saying the same is said once.
-    match report
-        .privacy
-        .each(report.role)
-        .iter()
-        .all(|(_, account)| account.is_none())
-    {
+    match report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
         true => labelled(out, "Privacy:", &["none spent: values left without noise".to_string()])?,
         false => labelled(out, "Privacy:", &privacy)?,
     }
@@ -640,20 +577,12 @@ struct Column {
 impl Column {
     fn left(name: &str, cells: Vec<String>) -> Column {
         let name = name.to_string();
-        Column {
-            name,
-            cells,
-            left: true,
-        }
+        Column { name, cells, left: true }
     }
 
     fn right(name: &str, cells: Vec<String>) -> Column {
         let name = name.to_string();
-        Column {
-            name,
-            cells,
-            left: false,
-        }
+        Column { name, cells, left: false }
     }
 }
 
@@ -676,11 +605,7 @@ fn table(out: &mut String, columns: &[Column]) -> std::fmt::Result {
                     0 => column.name.as_str(),
                     _ => column.cells.get(row - 1).map_or("", String::as_str),
                 };
-                if column.left {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
+                if column.left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
             })
             .collect();
         writeln!(out, "{}", line.join(" ").trim_end())?;

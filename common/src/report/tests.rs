@@ -73,25 +73,14 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         certificate: PerParty::Own(Some(9.4e-12)),
         bytes_sent: PerParty::Own(35_412),
         peak_rss_bytes: PerParty::Own(Some(18_874_368)),
-        seconds: PerParty::Own(Seconds {
-            read: 0.004,
-            solve: 0.011,
-            exchange: 0.035,
-            total: 0.052,
-        }),
+        seconds: PerParty::Own(Seconds { read: 0.004, solve: 0.011, exchange: 0.035, total: 0.052 }),
         disclosure: PerParty::Own(Disclosure {
             vectors: 9,
             rank: 2,
             declared: vec!["partial predictions".into(), "summaries".into()],
             columns: vec![
-                ColumnDisclosure {
-                    term: "age".into(),
-                    share: 0.4213,
-                },
-                ColumnDisclosure {
-                    term: "sex".into(),
-                    share: 1.0,
-                },
+                ColumnDisclosure { term: "age".into(), share: 0.4213 },
+                ColumnDisclosure { term: "sex".into(), share: 1.0 },
             ],
         }),
         privacy: PerParty::Own(None),
@@ -128,27 +117,16 @@ fn pair() -> (Report, Report) {
         vectors: 8,
         rank: 5,
         declared: vec!["partial predictions".into()],
-        columns: vec![ColumnDisclosure {
-            term: "s2".into(),
-            share: 0.99999,
-        }],
+        columns: vec![ColumnDisclosure { term: "s2".into(), share: 0.99999 }],
     });
-    bob.seconds = PerParty::Own(Seconds {
-        read: 0.003,
-        solve: 0.02,
-        exchange: 0.03,
-        total: 0.054,
-    });
+    bob.seconds = PerParty::Own(Seconds { read: 0.003, solve: 0.02, exchange: 0.03, total: 0.054 });
     (alice, bob)
 }
 
 fn private() -> Report {
     let mut report = diabetes();
     report.mode = "private".into();
-    report.statistics = Statistics {
-        nobs: 442,
-        ..Statistics::default()
-    };
+    report.statistics = Statistics { nobs: 442, ..Statistics::default() };
     report.converged = None;
     report.termination = Termination::FixedRounds;
     report.trace.clear();
@@ -261,16 +239,10 @@ Notes:
 fn in_private_mode_there_are_no_stars_and_the_text_says_why_and_what_was_spent() {
     let mut report = private();
     let shown = text(&report);
-    assert!(
-        shown.contains("age           -0.03636         NA      NA       NA\n"),
-        "{shown}"
-    );
+    assert!(shown.contains("age           -0.03636         NA      NA       NA\n"), "{shown}");
     assert!(shown.contains("Standard errors are NA: in private mode"), "{shown}");
     assert!(shown.contains("Deviances and AIC are NA"), "{shown}");
-    assert!(
-        shown.contains("Ended:     the fixed number of rounds was run (7 rounds)\n"),
-        "{shown}"
-    );
+    assert!(shown.contains("Ended:     the fixed number of rounds was run (7 rounds)\n"), "{shown}");
     assert!(
         shown.contains("alice: epsilon 0.8, epsilon limit 2, delta 1e-06, 2 releases, unit replace one row"),
         "{shown}"
@@ -304,10 +276,7 @@ fn a_path_and_cross_validation_get_compact_tables() {
         ),
         "{shown}"
     );
-    assert!(
-        shown.contains("Largest violation of the optimality conditions: 1e-09\n"),
-        "{shown}"
-    );
+    assert!(shown.contains("Largest violation of the optimality conditions: 1e-09\n"), "{shown}");
     let expected = "\
 Measure: Mean-Squared Error
 
@@ -335,10 +304,7 @@ fn long_names_keep_the_columns_of_the_text_aligned() {
     report.coefficients[3].term = "länge_".repeat(40);
     let shown = text(&report);
     let lines: Vec<&str> = shown.lines().skip(4).take(12).collect();
-    let ends: Vec<usize> = lines
-        .iter()
-        .map(|line| line.trim_end_matches(['*', '.', ' ']).chars().count())
-        .collect();
+    let ends: Vec<usize> = lines.iter().map(|line| line.trim_end_matches(['*', '.', ' ']).chars().count()).collect();
     assert!(ends.iter().all(|end| *end == ends[0]), "{shown}");
     let page = html(&report);
     assert!(page.contains(&"länge_".repeat(40)), "the table has the whole name");
@@ -369,9 +335,7 @@ fn hostile_names_are_inert_on_the_page() {
     for point in report.path.iter_mut().flatten() {
         point.coefficients[2].term = hostile.into();
     }
-    let PerParty::Own(disclosure) = &mut report.disclosure else {
-        unreachable!()
-    };
+    let PerParty::Own(disclosure) = &mut report.disclosure else { unreachable!() };
     disclosure.declared.push(hostile.into());
     disclosure.columns[0].term = hostile.into();
     let page = html(&report);
@@ -379,11 +343,7 @@ fn hostile_names_are_inert_on_the_page() {
     for forbidden in ["<script", "<img", "<SCRIPT", "javascript:"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
-    assert_eq!(
-        tags(&page),
-        tags(&html(&with_same_shape(report))),
-        "names add no element and no attribute"
-    );
+    assert_eq!(tags(&page), tags(&html(&with_same_shape(report))), "names add no element and no attribute");
 }
 
 /// The same report with a harmless name in place of the hostile one.
@@ -420,16 +380,11 @@ fn tags(page: &str) -> Vec<String> {
 fn the_page_needs_nothing_from_elsewhere() {
     for report in [diabetes(), private(), with_path()] {
         let page = html(&report);
-        for forbidden in [
-            "http://", "https://", "url(", "@import", "<script", "<link", " src=", " href=",
-        ] {
+        for forbidden in ["http://", "https://", "url(", "@import", "<script", "<link", " src=", " href="] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
         assert!(page.starts_with("<!DOCTYPE html>"));
-        assert!(
-            !page.contains("NaN") && !page.contains(">inf"),
-            "every position is a number"
-        );
+        assert!(!page.contains("NaN") && !page.contains(">inf"), "every position is a number");
     }
 }
 
@@ -448,10 +403,7 @@ fn the_page_shows_every_picture_that_the_report_has_data_for() {
     }
     let page = html(&private());
     assert!(page.contains("nobody may look at the course"));
-    assert!(
-        page.contains("<th>sigma</th>") && page.contains("&lt;b&gt;"),
-        "releases are a table"
-    );
+    assert!(page.contains("<th>sigma</th>") && page.contains("&lt;b&gt;"), "releases are a table");
     assert!(!page.contains("Coefficients with intervals"));
 }
 
@@ -463,29 +415,12 @@ fn nothing_at_all_and_a_great_many_coefficients_are_shown_too() {
     assert_eq!(csv(&none).lines().count(), 1);
 
     let names: Vec<String> = (0..200).map(|k| format!("column{k}")).collect();
-    let rows: Vec<Row<'_>> = names
-        .iter()
-        .enumerate()
-        .map(|(k, name)| (name.as_str(), Some(k as f64), Some(3.0)))
-        .collect();
-    let many = own(
-        Family::Gaussian,
-        &rows,
-        Statistics {
-            df_residual: Some(1000),
-            ..Statistics::default()
-        },
-    );
-    assert_eq!(
-        text(&many).lines().filter(|line| line.starts_with("column")).count(),
-        200
-    );
+    let rows: Vec<Row<'_>> =
+        names.iter().enumerate().map(|(k, name)| (name.as_str(), Some(k as f64), Some(3.0))).collect();
+    let many = own(Family::Gaussian, &rows, Statistics { df_residual: Some(1000), ..Statistics::default() });
+    assert_eq!(text(&many).lines().filter(|line| line.starts_with("column")).count(), 200);
     let page = html(&many);
-    assert_eq!(
-        page.matches("class=\"label\"").count(),
-        60 + 2 + 1,
-        "drawn rows, disclosed columns and one party"
-    );
+    assert_eq!(page.matches("class=\"label\"").count(), 60 + 2 + 1, "drawn rows, disclosed columns and one party");
     assert!(page.contains("The 60 of 200 terms with the largest statistic are drawn"));
     assert!(page.contains("<td class=\"text\">column199</td>") && page.contains("<td class=\"text\">column0</td>"));
 }
@@ -540,28 +475,13 @@ fn the_names_in_json_are_those_that_scripts_rely_on() {
     let row = merged["coefficients"][0].as_object().unwrap();
     let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(
-        names,
-        [
-            "conf_high",
-            "conf_low",
-            "estimate",
-            "p_value",
-            "party",
-            "statistic",
-            "std_error",
-            "term"
-        ]
-    );
+    assert_eq!(names, ["conf_high", "conf_low", "estimate", "p_value", "party", "statistic", "std_error", "term"]);
     assert_eq!(merged["coefficients"][0]["term"], "(Intercept)");
     assert_eq!(merged["coefficients"][0]["party"], "alice");
     assert_eq!(merged["termination"], "converged");
     assert_eq!(merged["bytes_sent"], json!({ "alice": 35412, "bob": 28340 }));
     assert_eq!(merged["seconds"]["bob"]["total"], 0.054);
-    assert_eq!(
-        merged["disclosure"]["alice"]["columns"][1],
-        json!({ "term": "sex", "share": 1.0 })
-    );
+    assert_eq!(merged["disclosure"]["alice"]["columns"][1], json!({ "term": "sex", "share": 1.0 }));
     assert_eq!(merged["disclosure"]["alice"]["rank"], 2);
     assert_eq!(merged["privacy"], json!({ "alice": null, "bob": null }));
     let own: Value = serde_json::from_str(&to_json(&alice)).unwrap();
@@ -601,10 +521,7 @@ fn a_merged_report_takes_each_row_from_its_owner() {
     let merged = merge(&alice, &bob).unwrap();
     assert_eq!(merged.role, None);
     assert_eq!(merged.coefficients, diabetes_by_owner());
-    assert_eq!(
-        merged.bytes_sent,
-        PerParty::Merged(BTreeMap::from([(Role::Alice, 35_412), (Role::Bob, 28_340)]))
-    );
+    assert_eq!(merged.bytes_sent, PerParty::Merged(BTreeMap::from([(Role::Alice, 35_412), (Role::Bob, 28_340)])));
     // Own coefficients only: the same result.
     alice.coefficients.retain(|row| row.party == Role::Alice);
     bob.coefficients.retain(|row| row.party == Role::Bob);
@@ -621,10 +538,7 @@ fn a_side_that_did_not_converge_is_not_hidden_by_the_other() {
     bob.termination = Termination::MaxRounds;
     bob.converged = Some(false);
     let merged = merge(&alice, &bob).unwrap();
-    assert_eq!(
-        (merged.converged, merged.termination),
-        (Some(false), Termination::MaxRounds)
-    );
+    assert_eq!((merged.converged, merged.termination), (Some(false), Termination::MaxRounds));
 }
 
 #[test]
@@ -642,10 +556,7 @@ fn a_merged_path_counts_the_coefficients_of_both() {
     let last = merged.path.as_ref().unwrap().last().unwrap();
     assert_eq!((last.df, last.coefficients.len()), (10, 11));
     bob.path.as_mut().unwrap()[3].lambda *= 1.5;
-    assert!(matches!(
-        merge(&alice, &bob),
-        Err(MergeError::Differ { what: "lambda", .. })
-    ));
+    assert!(matches!(merge(&alice, &bob), Err(MergeError::Differ { what: "lambda", .. })));
 }
 
 #[test]
@@ -663,23 +574,11 @@ fn reports_of_different_runs_or_roles_are_not_merged() {
         (|r| r.family = Family::Poisson, "family"),
         (|r| r.statistics.nobs = 441, "rows"),
     ] {
-        assert!(
-            matches!(changed(change), Err(MergeError::Differ { what: came, .. }) if came == what),
-            "{what}"
-        );
+        assert!(matches!(changed(change), Err(MergeError::Differ { what: came, .. }) if came == what), "{what}");
     }
-    assert_eq!(
-        merge(&bob, &alice),
-        Err(MergeError::Role {
-            expected: Role::Alice,
-            came: Some(Role::Bob)
-        })
-    );
+    assert_eq!(merge(&bob, &alice), Err(MergeError::Role { expected: Role::Alice, came: Some(Role::Bob) }));
     let merged = merge(&alice, &bob).unwrap();
-    assert_eq!(
-        merge(&alice, &merged).unwrap_err().to_string(),
-        "expected the report of bob, got a merged one"
-    );
+    assert_eq!(merge(&alice, &merged).unwrap_err().to_string(), "expected the report of bob, got a merged one");
     assert_eq!(
         changed(|r| r.run = "7".into()).unwrap_err().to_string(),
         "the reports differ in run: alice has `00112233445566778899aabbccddeeff`, bob has `7`"

@@ -54,13 +54,8 @@ pub fn first_hard_thresholding(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVe
         let next: Vec<bool> = residuals.iter().map(|r| *r <= sorted[kept - 1]).collect();
         cross = cross.moved(&rows, &member, &next);
         member = next;
-        let change: f64 = residuals
-            .iter()
-            .zip(&before)
-            .zip(&member)
-            .filter(|(_, m)| **m)
-            .map(|((r, b), _)| (r - b).powi(2))
-            .sum();
+        let change: f64 =
+            residuals.iter().zip(&before).zip(&member).filter(|(_, m)| **m).map(|((r, b), _)| (r - b).powi(2)).sum();
         if change.sqrt() / kept as f64 <= 1e-5 {
             break;
         }
@@ -123,10 +118,7 @@ pub fn trimmed_inner_products(x: &DMatrix<f64>, y: &DVector<f64>, corrupted: f64
     let mut beta = DVector::zeros(x.ncols());
     let mut products = vec![0.0; n];
     for (j, column) in x.column_iter().enumerate() {
-        products
-            .iter_mut()
-            .zip(column.iter().zip(y.iter()))
-            .for_each(|(q, (a, b))| *q = a * b);
+        products.iter_mut().zip(column.iter().zip(y.iter())).for_each(|(q, (a, b))| *q = a * b);
         products.select_nth_unstable_by(keep - 1, |a, b| a.abs().total_cmp(&b.abs()));
         beta[j] = products[..keep].iter().sum();
     }
@@ -156,10 +148,7 @@ mod tests {
     fn batches(shares: &[f64]) -> (DVector<f64>, Vec<SyntheticBatch>) {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let beta = unit_coefficients(&mut rng, 8);
-        let all = shares
-            .iter()
-            .map(|s| batch(&mut rng, &beta, &BatchLaw::published(800, *s)))
-            .collect();
+        let all = shares.iter().map(|s| batch(&mut rng, &beta, &BatchLaw::published(800, *s))).collect();
         (beta, all)
     }
 

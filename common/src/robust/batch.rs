@@ -65,13 +65,7 @@ pub struct FitSettings {
 
 impl Default for FitSettings {
     fn default() -> Self {
-        FitSettings {
-            start: Start::Auto,
-            intercept: true,
-            rule: Rule::Paper,
-            seed: 0,
-            max_iterations: 100,
-        }
+        FitSettings { start: Start::Auto, intercept: true, rule: Rule::Paper, seed: 0, max_iterations: 100 }
     }
 }
 
@@ -324,16 +318,10 @@ fn check(x: &DMatrix<f64>, y: &DVector<f64>, settings: &FitSettings) -> Result<(
         return Err(BatchError::NoColumns);
     }
     if y.len() != n {
-        return Err(BatchError::Lengths {
-            rows: n,
-            outcomes: y.len(),
-        });
+        return Err(BatchError::Lengths { rows: n, outcomes: y.len() });
     }
     if n < minimum_rows(q) {
-        return Err(BatchError::TooFewRows {
-            rows: n,
-            needed: minimum_rows(q),
-        });
+        return Err(BatchError::TooFewRows { rows: n, needed: minimum_rows(q) });
     }
     // A comparison that NaN fails, too.
     let bad = |v: &f64| !(v.abs() < LARGEST_VALUE);
@@ -353,10 +341,7 @@ fn check(x: &DMatrix<f64>, y: &DVector<f64>, settings: &FitSettings) -> Result<(
 
 fn dependence(rows: &Rows<'_>, Dependent(column): Dependent, kept_only: bool) -> BatchError {
     // The intercept itself can only vanish when every row that is left has no weight; report the first column then.
-    BatchError::DependentColumn {
-        column: column.saturating_sub(usize::from(rows.has_intercept())),
-        kept_only,
-    }
+    BatchError::DependentColumn { column: column.saturating_sub(usize::from(rows.has_intercept())), kept_only }
 }
 
 /// Alternates least squares and thresholding from all rows, or from given coefficients.
@@ -434,17 +419,8 @@ fn threshold(
     for _ in 0..2 {
         rows.residuals(&beta, &mut residuals);
         let kept_residuals: Vec<f64> = match rows.weights() {
-            None => residuals
-                .iter()
-                .zip(&member)
-                .map(|(r, m)| if *m { *r } else { 0.0 })
-                .collect(),
-            Some(w) => residuals
-                .iter()
-                .zip(&member)
-                .zip(w)
-                .map(|((r, m), w)| if *m { r * w } else { 0.0 })
-                .collect(),
+            None => residuals.iter().zip(&member).map(|(r, m)| if *m { *r } else { 0.0 }).collect(),
+            Some(w) => residuals.iter().zip(&member).zip(w).map(|((r, m), w)| if *m { r * w } else { 0.0 }).collect(),
         };
         let step = factor.solve(rows.project(&kept_residuals));
         let largest = beta.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
@@ -454,15 +430,7 @@ fn threshold(
             break;
         }
     }
-    let fit = report(
-        rows,
-        cross,
-        &beta,
-        &residuals,
-        &member,
-        (start, iterations, termination),
-    )
-    .map_err(kept_only)?;
+    let fit = report(rows, cross, &beta, &residuals, &member, (start, iterations, termination)).map_err(kept_only)?;
     Ok(Fitted { fit, beta, residuals })
 }
 

@@ -119,10 +119,7 @@ pub struct ConsolidationSettings {
 
 impl From<Method> for ConsolidationSettings {
     fn from(method: Method) -> Self {
-        ConsolidationSettings {
-            method,
-            metric: Metric::Automatic,
-        }
+        ConsolidationSettings { method, metric: Metric::Automatic }
     }
 }
 
@@ -215,9 +212,7 @@ impl Consensus {
 
     /// Half width of the interval of each coefficient at this level, such as 0.95.
     pub fn half_widths(&self, level: f64) -> Option<DVector<f64>> {
-        let t = StudentsT::new(0.0, 1.0, self.degrees_of_freedom)
-            .ok()?
-            .inverse_cdf(0.5 + 0.5 * level);
+        let t = StudentsT::new(0.0, 1.0, self.degrees_of_freedom).ok()?.inverse_cdf(0.5 + 0.5 * level);
         self.std_errors().map(|s| s * t)
     }
 }
@@ -278,11 +273,7 @@ impl Frame {
         }
         // Honest estimates are then small numbers, whose distances keep their digits beside any lie.
         let noise = metric.as_ref().map(|metric| metric.noise_shape(wants));
-        Ok(Frame {
-            metric: metric.filter(|_| wants),
-            noise,
-            centre: coordinate_median(&as_columns(all)),
-        })
+        Ok(Frame { metric: metric.filter(|_| wants), noise, centre: coordinate_median(&as_columns(all)) })
     }
 
     pub(super) fn points(&self, all: &[&Estimate]) -> DMatrix<f64> {
@@ -299,17 +290,11 @@ impl Frame {
     /// Where these coefficients lie.
     fn locate(&self, coefficients: &DVector<f64>) -> DVector<f64> {
         let moved = coefficients - &self.centre;
-        self.metric
-            .as_ref()
-            .map_or_else(|| moved.clone(), |metric| metric.whiten_one(&moved))
+        self.metric.as_ref().map_or_else(|| moved.clone(), |metric| metric.whiten_one(&moved))
     }
 
     fn restore(&self, point: &DVector<f64>) -> DVector<f64> {
-        &self.centre
-            + self
-                .metric
-                .as_ref()
-                .map_or_else(|| point.clone(), |metric| metric.restore(point))
+        &self.centre + self.metric.as_ref().map_or_else(|| point.clone(), |metric| metric.restore(point))
     }
 }
 
@@ -325,9 +310,7 @@ pub(super) fn majority(estimates: usize) -> usize {
 
 /// Position of the smallest value, the first of equals.
 pub(super) fn argmin(values: &[f64]) -> usize {
-    (0..values.len())
-        .min_by(|&a, &b| values[a].total_cmp(&values[b]))
-        .unwrap_or(0)
+    (0..values.len()).min_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap_or(0)
 }
 
 /// Distances of every column of `points` to one point.
@@ -427,9 +410,7 @@ pub(super) fn consolidate_in_order(
     } else {
         Verdict::MajorityAgrees
     };
-    let coefficients = pooled
-        .as_ref()
-        .map_or_else(|| frame.restore(&point), |pooled| pooled.coefficients.clone());
+    let coefficients = pooled.as_ref().map_or_else(|| frame.restore(&point), |pooled| pooled.coefficients.clone());
     Ok(Consensus {
         coefficients,
         method: settings.method,
@@ -483,11 +464,7 @@ impl Agreement {
         let typical = median(&mut kept);
         let share = |e: &Estimate| (typical / e.kept as f64).clamp(1.0 / COUNT_RANGE, COUNT_RANGE);
         let own = share(all[order[0]]);
-        let squares: Vec<f64> = all
-            .iter()
-            .zip(from_pivot)
-            .map(|(e, d)| 2.0 * d * d / (own + share(e)))
-            .collect();
+        let squares: Vec<f64> = all.iter().zip(from_pivot).map(|(e, d)| 2.0 * d * d / (own + share(e))).collect();
         let mut sorted = squares.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         // Order statistics of the m - 1 others; the pivot itself is the first of the sorted list.
@@ -498,10 +475,7 @@ impl Agreement {
         let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
             / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
         let limit = factor * sorted[core - 1].max(noise_floor(all, frame)).max(rounding_floor(frame));
-        Agreement {
-            majority: sorted[majority - 1] <= limit,
-            with_core: squares.iter().map(|d| *d <= limit).collect(),
-        }
+        Agreement { majority: sorted[majority - 1] <= limit, with_core: squares.iter().map(|d| *d <= limit).collect() }
     }
 
     /// Two or three estimates have no quarter to compare with: there the claimed noise must explain the distance to the
@@ -509,19 +483,13 @@ impl Agreement {
     fn of_few(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usize) -> Self {
         let order = by_distance(from_pivot);
         let noise = frame.noise.as_ref().map(|shape| {
-            let worst = order[..majority]
-                .iter()
-                .map(|&i| variance_per_row(all[i]))
-                .fold(0.0, f64::max);
+            let worst = order[..majority].iter().map(|&i| variance_per_row(all[i])).fold(0.0, f64::max);
             let quantile = chi_squared(shape.degrees, 1.0 - FALSE_ALARM) / shape.degrees;
             2.0 * 25.0 * worst * shape.size * quantile
         });
         let limit = noise.map_or(f64::INFINITY, |noise| noise.max(rounding_floor(frame)));
         let with_core: Vec<bool> = from_pivot.iter().map(|d| d * d <= limit).collect();
-        Agreement {
-            majority: from_pivot[order[majority - 1]].powi(2) <= limit,
-            with_core,
-        }
+        Agreement { majority: from_pivot[order[majority - 1]].powi(2) <= limit, with_core }
     }
 }
 
@@ -540,10 +508,7 @@ fn noise_floor(all: &[&Estimate], frame: &Frame) -> f64 {
 
 /// Squared distance below which estimates differ by rounding.
 fn rounding_floor(frame: &Frame) -> f64 {
-    let size = frame
-        .metric
-        .as_ref()
-        .map_or(frame.centre.norm(), |metric| metric.whiten_one(&frame.centre).norm());
+    let size = frame.metric.as_ref().map_or(frame.centre.norm(), |metric| metric.whiten_one(&frame.centre).norm());
     // Fits without noise agree to about the digits that their Grams keep.
     (1e-9 * size).powi(2)
 }
@@ -552,17 +517,10 @@ fn rounding_floor(frame: &Frame) -> f64 {
 fn effective_columns(points: &DMatrix<f64>, chosen: &[usize]) -> f64 {
     let centre = mean_of(points, chosen);
     let spread = DMatrix::from_fn(points.nrows(), chosen.len(), |j, k| points[(j, chosen[k])] - centre[j]);
-    let small = if spread.nrows() < spread.ncols() {
-        &spread * spread.transpose()
-    } else {
-        spread.transpose() * &spread
-    };
+    let small =
+        if spread.nrows() < spread.ncols() { &spread * spread.transpose() } else { spread.transpose() * &spread };
     let square = small.norm_squared();
-    if square > 0.0 {
-        (small.trace().powi(2) / square).clamp(1.0, points.nrows() as f64)
-    } else {
-        1.0
-    }
+    if square > 0.0 { (small.trace().powi(2) / square).clamp(1.0, points.nrows() as f64) } else { 1.0 }
 }
 
 /// What `refine` found.
@@ -607,12 +565,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
     let cap = CLAIM_CAP * median(&mut near.iter().map(|&i| claims[i]).collect::<Vec<_>>());
     let shares: Vec<f64> = claims.iter().map(|c| (cap / c).min(1.0)).collect();
     let apart = |i: usize, from: &DVector<f64>| -> (Vec<f64>, Vec<f64>) {
-        let d: Vec<f64> = all[i]
-            .coefficients
-            .iter()
-            .zip(from.iter())
-            .map(|(b, z)| b - z)
-            .collect();
+        let d: Vec<f64> = all[i].coefficients.iter().zip(from.iter()).map(|(b, z)| b - z).collect();
         let g = grams[i].times(&d);
         (d, g)
     };
@@ -635,9 +588,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
             *t += share * share * g;
         }
         // Only the correction to the start is solved for: it stays small and keeps the digits.
-        pull.iter_mut()
-            .zip(apart(i, &start).1)
-            .for_each(|(p, g)| *p += share * g);
+        pull.iter_mut().zip(apart(i, &start).1).for_each(|(p, g)| *p += share * g);
     }
     let at = |packed: &[f64], i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
     let Ok(factor) = Factor::new(q, |i, j| at(&sum, i, j)) else {
@@ -654,10 +605,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
     let coefficients = &start + DVector::from_vec(factor.solve(pull));
     let pooled: Vec<usize> = (0..m).filter(|&i| gate[i]).collect();
 
-    let mut levels: Vec<f64> = pooled
-        .iter()
-        .map(|&i| all[i].scale.powi(2) / kept_share_of_variance())
-        .collect();
+    let mut levels: Vec<f64> = pooled.iter().map(|&i| all[i].scale.powi(2) / kept_share_of_variance()).collect();
     let level = median(&mut levels);
     let weight: f64 = pooled.iter().map(|&i| shares[i]).sum();
     let spread: f64 = pooled.iter().map(|&i| form(i, &coefficients)).sum();
@@ -665,9 +613,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
     let overdispersion =
         (pooled.len() > 1 && level > 0.0 && weight > 1.0).then(|| spread / (level * q as f64 * (weight - 1.0)));
     // Only what chance does not explain widens: taking the larger of the two always would make intervals too wide.
-    let widen = overdispersion
-        .filter(|ratio| ratio * degrees > chi_squared(degrees, GATE))
-        .unwrap_or(1.0);
+    let widen = overdispersion.filter(|ratio| ratio * degrees > chi_squared(degrees, GATE)).unwrap_or(1.0);
     let inverse = {
         let mut inverse = DMatrix::zeros(q, q);
         for j in 0..q {
@@ -685,11 +631,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
         coefficients,
         gate,
         covariance: Some(covariance),
-        degrees_of_freedom: if widen > 1.0 {
-            degrees
-        } else {
-            (rows - q as f64).max(1.0)
-        },
+        degrees_of_freedom: if widen > 1.0 { degrees } else { (rows - q as f64).max(1.0) },
         overdispersion,
     }
 }
@@ -769,13 +711,7 @@ fn spectral_filter(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>
         let scores: Vec<f64> = points
             .column_iter()
             .zip(&weights)
-            .map(|(c, w)| {
-                if *w > 0.0 {
-                    (c - &mean).dot(&direction).powi(2)
-                } else {
-                    0.0
-                }
-            })
+            .map(|(c, w)| if *w > 0.0 { (c - &mean).dot(&direction).powi(2) } else { 0.0 })
             .collect();
         let largest = scores.iter().copied().fold(0.0, f64::max);
         // Nothing is left to tell apart, or the numbers are too large to be told apart.
@@ -801,14 +737,9 @@ fn largest_spread(z: &DMatrix<f64>) -> (f64, DVector<f64>) {
         product
     };
     let eigen = product.symmetric_eigen();
-    let top = (0..size)
-        .max_by(|&a, &b| eigen.eigenvalues[a].total_cmp(&eigen.eigenvalues[b]))
-        .unwrap_or(0);
+    let top = (0..size).max_by(|&a, &b| eigen.eigenvalues[a].total_cmp(&eigen.eigenvalues[b])).unwrap_or(0);
     let vector = eigen.eigenvectors.column(top).into_owned();
     let direction = if wide { vector } else { z * vector };
     let length = direction.norm();
-    (
-        eigen.eigenvalues[top],
-        if length > 0.0 { direction / length } else { direction },
-    )
+    (eigen.eigenvalues[top], if length > 0.0 { direction / length } else { direction })
 }

@@ -15,11 +15,7 @@ const MEDIAN_BLOCK: usize = 64;
 
 /// Overflow counts as far: a distance is always a number that sorts and prints.
 fn settle(square: f64) -> f64 {
-    if square.is_finite() {
-        square.max(0.0).sqrt()
-    } else {
-        f64::MAX
-    }
+    if square.is_finite() { square.max(0.0).sqrt() } else { f64::MAX }
 }
 
 /// Distance between two points.
@@ -39,16 +35,9 @@ pub(super) fn reach(points: &DMatrix<f64>, count: usize) -> Vec<f64> {
     }
     if m <= DIRECT {
         let columns: Vec<&[f64]> = points.as_slice().chunks_exact(q).collect();
-        return columns
-            .iter()
-            .map(|a| pick(&mut columns.iter().map(|b| between(a, b)).collect::<Vec<_>>()))
-            .collect();
+        return columns.iter().map(|a| pick(&mut columns.iter().map(|b| between(a, b)).collect::<Vec<_>>())).collect();
     }
-    let squares: Vec<f64> = points
-        .as_slice()
-        .chunks_exact(q)
-        .map(|a| a.iter().map(|v| v * v).sum())
-        .collect();
+    let squares: Vec<f64> = points.as_slice().chunks_exact(q).map(|a| a.iter().map(|v| v * v).sum()).collect();
     let all = points.as_slice();
     let starts: Vec<usize> = (0..m).step_by(BLOCK).collect();
     starts
@@ -142,11 +131,7 @@ impl MajorityMetric {
             let root = matrix.clone().cholesky()?.unpack().transpose();
             let root_inverse = root.clone().try_inverse()?;
             let inverse = &root_inverse * root_inverse.transpose();
-            Some(MajorityMetric {
-                root,
-                root_inverse,
-                inverse,
-            })
+            Some(MajorityMetric { root, root_inverse, inverse })
         })
     }
 
@@ -157,10 +142,7 @@ impl MajorityMetric {
             return NoiseShape { size: q, degrees: q };
         }
         let size = self.inverse.trace();
-        NoiseShape {
-            size,
-            degrees: (size * size / self.inverse.norm_squared()).clamp(1.0, q),
-        }
+        NoiseShape { size, degrees: (size * size / self.inverse.norm_squared()).clamp(1.0, q) }
     }
 
     /// Columns in coordinates where the metric is the ordinary distance.

@@ -27,11 +27,7 @@ impl fmt::Debug for Gram {
 impl Gram {
     /// Packs the lower triangle of a square matrix.
     pub fn from_matrix(matrix: &DMatrix<f64>) -> Self {
-        Gram(
-            (0..matrix.nrows())
-                .flat_map(|i| (0..=i).map(move |j| matrix[(i, j)]))
-                .collect(),
-        )
+        Gram((0..matrix.nrows()).flat_map(|i| (0..=i).map(move |j| matrix[(i, j)])).collect())
     }
 
     /// Takes a lower triangle by rows: `size (size + 1) / 2` numbers, checked when the estimate is inserted.
@@ -122,19 +118,13 @@ impl Estimate {
     /// definite.
     pub fn check(&self, coefficients: usize, with_gram: bool) -> Result<(), EstimateError> {
         if self.coefficients.len() != coefficients {
-            return Err(EstimateError::Coefficients {
-                got: self.coefficients.len(),
-                expected: coefficients,
-            });
+            return Err(EstimateError::Coefficients { got: self.coefficients.len(), expected: coefficients });
         }
         if let Some(index) = self.coefficients.iter().position(|b| !(b.abs() < LARGEST_COEFFICIENT)) {
             return Err(EstimateError::Coefficient { index });
         }
         if self.kept == 0 || self.kept > self.nobs {
-            return Err(EstimateError::Counts {
-                kept: self.kept,
-                nobs: self.nobs,
-            });
+            return Err(EstimateError::Counts { kept: self.kept, nobs: self.nobs });
         }
         if !(self.scale >= 0.0 && self.scale < LARGEST_COEFFICIENT) {
             return Err(EstimateError::Scale);
@@ -146,16 +136,9 @@ impl Estimate {
             (Some(gram), true) => {
                 let expected = coefficients * (coefficients + 1) / 2;
                 if gram.0.len() != expected {
-                    return Err(EstimateError::GramLength {
-                        got: gram.0.len(),
-                        expected,
-                    });
+                    return Err(EstimateError::GramLength { got: gram.0.len(), expected });
                 }
-                if gram
-                    .0
-                    .iter()
-                    .any(|g| !(g.abs() < LARGEST_COEFFICIENT * LARGEST_COEFFICIENT))
-                {
+                if gram.0.iter().any(|g| !(g.abs() < LARGEST_COEFFICIENT * LARGEST_COEFFICIENT)) {
                     return Err(EstimateError::GramNotFinite);
                 }
                 Factor::new(coefficients, |i, j| gram.at(i, j))
@@ -249,11 +232,7 @@ pub struct Estimates {
 impl Estimates {
     /// An empty set for estimates of `coefficients` numbers, all with or all without their Gram.
     pub fn new(coefficients: usize, with_gram: bool) -> Self {
-        Estimates {
-            coefficients,
-            with_gram,
-            entries: BTreeMap::new(),
-        }
+        Estimates { coefficients, with_gram, entries: BTreeMap::new() }
     }
 
     /// Adds an estimate; the same one sent again counts once.
@@ -268,10 +247,7 @@ impl Estimates {
                 Ok(Insertion::New)
             }
             Entry::Occupied(taken) if *taken.get() == estimate => Ok(Insertion::Repeated),
-            Entry::Occupied(_) => Err(EstimateError::Conflict {
-                worker: estimate.worker,
-                batch: estimate.batch,
-            }),
+            Entry::Occupied(_) => Err(EstimateError::Conflict { worker: estimate.worker, batch: estimate.batch }),
         }
     }
 
@@ -330,35 +306,17 @@ mod tests {
                 &(|e: &mut Estimate| e.coefficients.push(0.0)) as &dyn Fn(&mut Estimate),
                 "expected 2 coefficients, got 3",
             ),
-            (
-                &|e| e.coefficients[1] = f64::NAN,
-                "finite number below 1e100 as coefficient 2",
-            ),
-            (
-                &|e| e.coefficients[0] = 1e150,
-                "finite number below 1e100 as coefficient 1",
-            ),
+            (&|e| e.coefficients[1] = f64::NAN, "finite number below 1e100 as coefficient 2"),
+            (&|e| e.coefficients[0] = 1e150, "finite number below 1e100 as coefficient 1"),
             (&|e| e.kept = 21, "between 1 and 20 rows kept of 20, got 21"),
             (&|e| e.kept = 0, "got 0"),
             (&|e| e.scale = -0.1, "scale"),
             (&|e| e.scale = f64::INFINITY, "scale"),
             (&|e| e.gram = None, "got none"),
-            (
-                &|e| e.gram = Some(Gram::from_packed(vec![1.0; 4])),
-                "expected 3 cross products, got 4",
-            ),
-            (
-                &|e| e.gram = Some(Gram::from_packed(vec![1.0, f64::NAN, 1.0])),
-                "finite cross products",
-            ),
-            (
-                &|e| e.gram = Some(Gram::from_packed(vec![1.0, 2.0, 1.0])),
-                "column 2 depends",
-            ),
-            (
-                &|e| e.gram = Some(Gram::from_packed(vec![-1.0, 0.0, 1.0])),
-                "column 1 depends",
-            ),
+            (&|e| e.gram = Some(Gram::from_packed(vec![1.0; 4])), "expected 3 cross products, got 4"),
+            (&|e| e.gram = Some(Gram::from_packed(vec![1.0, f64::NAN, 1.0])), "finite cross products"),
+            (&|e| e.gram = Some(Gram::from_packed(vec![1.0, 2.0, 1.0])), "column 2 depends"),
+            (&|e| e.gram = Some(Gram::from_packed(vec![-1.0, 0.0, 1.0])), "column 1 depends"),
         ] {
             let message = refused(change);
             assert!(message.contains(says), "{message:?} should say {says:?}");
@@ -375,23 +333,14 @@ mod tests {
         assert_eq!(set.len(), 1);
         let mut other = sound();
         other.coefficients[0] = 1.5;
-        assert_eq!(
-            set.insert(other),
-            Err(EstimateError::Conflict {
-                worker: "north".into(),
-                batch: 3
-            })
-        );
+        assert_eq!(set.insert(other), Err(EstimateError::Conflict { worker: "north".into(), batch: 3 }));
         assert_eq!(set.iter().next().unwrap().coefficients[0], 1.0);
     }
 
     #[test]
     fn debug_output_holds_no_numbers_of_the_site() {
         let text = format!("{:?}", sound());
-        assert!(
-            text.contains("north") && !text.contains("-2") && !text.contains("0.3"),
-            "{text}"
-        );
+        assert!(text.contains("north") && !text.contains("-2") && !text.contains("0.3"), "{text}");
     }
 
     #[test]

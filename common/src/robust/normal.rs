@@ -125,11 +125,7 @@ impl<'a> Rows<'a> {
     pub(super) fn residuals(&self, beta: &[f64], out: &mut Vec<f64>) {
         let n = self.len();
         out.clear();
-        let (start, slopes) = if self.intercept {
-            (beta[0], &beta[1..])
-        } else {
-            (0.0, beta)
-        };
+        let (start, slopes) = if self.intercept { (beta[0], &beta[1..]) } else { (0.0, beta) };
         out.extend(self.y.iter().map(|y| y - start));
         if n == 0 {
             return;
@@ -276,10 +272,7 @@ impl Cross {
 
     fn zero(rows: &Rows<'_>) -> Self {
         let size = rows.width() + 1;
-        Cross {
-            moments: Mat::zeros(size, size),
-            intercept: rows.intercept,
-        }
+        Cross { moments: Mat::zeros(size, size), intercept: rows.intercept }
     }
 
     /// Adds (`sign` = 1) or takes away (`sign` = -1) the listed rows.
@@ -322,12 +315,7 @@ impl Cross {
     /// change, or all of `to`.
     pub(super) fn moved(self, rows: &Rows<'_>, from: &[bool], to: &[bool]) -> Self {
         let listed = |keep: &dyn Fn(bool, bool) -> bool| -> Vec<usize> {
-            from.iter()
-                .zip(to)
-                .enumerate()
-                .filter(|(_, (f, t))| keep(**f, **t))
-                .map(|(i, _)| i)
-                .collect()
+            from.iter().zip(to).enumerate().filter(|(_, (f, t))| keep(**f, **t)).map(|(i, _)| i).collect()
         };
         let leaving = listed(&|f, t| f && !t);
         let entering = listed(&|f, t| t && !f);
@@ -339,15 +327,8 @@ impl Cross {
         let mut moved = self;
         moved.add(rows, &leaving, -1.0);
         moved.add(rows, &entering, 1.0);
-        let lost_digits = before
-            .iter()
-            .enumerate()
-            .any(|(j, b)| moved.moments[(j, j)] * CANCELLATION < *b);
-        if lost_digits {
-            Cross::of(rows, &listed(&|_, t| t))
-        } else {
-            moved
-        }
+        let lost_digits = before.iter().enumerate().any(|(j, b)| moved.moments[(j, j)] * CANCELLATION < *b);
+        if lost_digits { Cross::of(rows, &listed(&|_, t| t)) } else { moved }
     }
 
     fn width(&self) -> usize {
@@ -395,13 +376,7 @@ impl Factor {
             }
             scales.push(d.sqrt().recip());
         }
-        let scaled = Mat::from_fn(size, size, |i, j| {
-            if i >= j {
-                entry(i, j) * scales[i] * scales[j]
-            } else {
-                0.0
-            }
-        });
+        let scaled = Mat::from_fn(size, size, |i, j| if i >= j { entry(i, j) * scales[i] * scales[j] } else { 0.0 });
         match scaled.llt(Side::Lower) {
             Ok(llt) => {
                 let l = llt.L();
@@ -418,8 +393,7 @@ impl Factor {
     pub(super) fn solve(&self, mut rhs: Vec<f64>) -> Vec<f64> {
         rhs.iter_mut().zip(&self.scales).for_each(|(v, s)| *v *= s);
         let n = rhs.len();
-        self.llt
-            .solve_in_place(MatMut::from_column_major_slice_mut(&mut rhs, n, 1));
+        self.llt.solve_in_place(MatMut::from_column_major_slice_mut(&mut rhs, n, 1));
         rhs.iter_mut().zip(&self.scales).for_each(|(v, s)| *v *= s);
         rhs
     }
@@ -473,10 +447,7 @@ mod tests {
 
     fn table(n: usize, p: usize, seed: u64) -> (DMatrix<f64>, DVector<f64>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        (
-            DMatrix::from_fn(n, p, |_, _| rng.random::<f64>() - 0.5),
-            DVector::from_fn(n, |_, _| rng.random()),
-        )
+        (DMatrix::from_fn(n, p, |_, _| rng.random::<f64>() - 0.5), DVector::from_fn(n, |_, _| rng.random()))
     }
 
     #[test]
@@ -532,24 +503,12 @@ mod tests {
         let (mut x, y) = table(60, 5, 5);
         let sum = x.column(0) * 2.0 - x.column(2);
         x.set_column(3, &sum);
-        assert_eq!(
-            Cross::of_all(&Rows::new(&x, &y, false)).factor().err(),
-            Some(Dependent(3))
-        );
-        assert_eq!(
-            Cross::of_all(&Rows::new(&x, &y, true)).factor().err(),
-            Some(Dependent(4))
-        );
+        assert_eq!(Cross::of_all(&Rows::new(&x, &y, false)).factor().err(), Some(Dependent(3)));
+        assert_eq!(Cross::of_all(&Rows::new(&x, &y, true)).factor().err(), Some(Dependent(4)));
         x.column_mut(1).fill(0.0);
-        assert_eq!(
-            Cross::of_all(&Rows::new(&x, &y, false)).factor().err(),
-            Some(Dependent(1))
-        );
+        assert_eq!(Cross::of_all(&Rows::new(&x, &y, false)).factor().err(), Some(Dependent(1)));
         x.column_mut(1).fill(7.0);
-        assert_eq!(
-            Cross::of_all(&Rows::new(&x, &y, true)).factor().err(),
-            Some(Dependent(2))
-        );
+        assert_eq!(Cross::of_all(&Rows::new(&x, &y, true)).factor().err(), Some(Dependent(2)));
     }
 
     #[test]
@@ -557,10 +516,7 @@ mod tests {
         let (mut x, y) = table(40, 3, 6);
         x.column_mut(1).add_scalar_mut(500.0);
         let rows = Rows::new(&x, &y, true);
-        assert!(
-            rows.shifts[1] != 0.0,
-            "the column must have been shifted for this test to say anything"
-        );
+        assert!(rows.shifts[1] != 0.0, "the column must have been shifted for this test to say anything");
         let z = x.clone().insert_column(0, 1.0);
         let gram = rows.unshift_gram(Cross::of_all(&rows).gram());
         assert!((gram - z.transpose() * z).amax() < 1e-6);

@@ -36,22 +36,14 @@ pub struct OnlineSettings {
 
 impl Default for OnlineSettings {
     fn default() -> Self {
-        OnlineSettings {
-            window: 7,
-            switch: Some(7),
-            consolidation: ConsolidationSettings::default(),
-        }
+        OnlineSettings { window: 7, switch: Some(7), consolidation: ConsolidationSettings::default() }
     }
 }
 
 impl OnlineSettings {
     /// The source's method: a window of seven, the mean of the dominating set, no switching.
     pub fn source() -> Self {
-        OnlineSettings {
-            window: 7,
-            switch: None,
-            consolidation: Method::Pivot.into(),
-        }
+        OnlineSettings { window: 7, switch: None, consolidation: Method::Pivot.into() }
     }
 }
 
@@ -174,16 +166,8 @@ impl Online {
     /// Algorithm 3; the switch is an addition, see the module.
     pub fn push(&mut self, estimate: Estimate) -> Result<Update, OnlineError> {
         estimate.check(self.coefficients, self.with_gram)?;
-        if self
-            .last_batch
-            .get(&estimate.worker)
-            .is_some_and(|last| estimate.batch <= *last)
-        {
-            return Ok(Update {
-                placement: Placement::Repeated,
-                outside: false,
-                consensus: self.consensus()?,
-            });
+        if self.last_batch.get(&estimate.worker).is_some_and(|last| estimate.batch <= *last) {
+            return Ok(Update { placement: Placement::Repeated, outside: false, consensus: self.consensus()? });
         }
         self.last_batch.insert(estimate.worker.clone(), estimate.batch);
         self.arrivals += 1;
@@ -194,11 +178,7 @@ impl Online {
             if self.window.len() == self.settings.window {
                 self.warm_radius = Some(consensus.radius);
             }
-            return Ok(Update {
-                placement: Placement::Added,
-                outside: false,
-                consensus,
-            });
+            return Ok(Update { placement: Placement::Added, outside: false, consensus });
         };
         let now = self.consensus()?;
         let members: Vec<&Estimate> = self.window.iter().collect();
@@ -222,11 +202,7 @@ impl Online {
                 let excess = self.window.len().saturating_sub(self.settings.window);
                 self.window.drain(..excess);
                 self.switches += 1;
-                return Ok(Update {
-                    placement: Placement::Switched,
-                    outside,
-                    consensus: self.consensus()?,
-                });
+                return Ok(Update { placement: Placement::Switched, outside, consensus: self.consensus()? });
             }
         }
         let placement = if self.window.len() < self.settings.window {
@@ -234,21 +210,12 @@ impl Online {
             Placement::Added
         } else {
             // A full window of at least three always has someone outside its dominating set.
-            let oldest = (0..self.window.len())
-                .find(|i| !now.dominating.contains(i))
-                .unwrap_or(0);
+            let oldest = (0..self.window.len()).find(|i| !now.dominating.contains(i)).unwrap_or(0);
             let left = self.window.remove(oldest);
             self.window.push(estimate);
-            Placement::Replaced {
-                worker: left.worker,
-                batch: left.batch,
-            }
+            Placement::Replaced { worker: left.worker, batch: left.batch }
         };
-        Ok(Update {
-            placement,
-            outside,
-            consensus: self.consensus()?,
-        })
+        Ok(Update { placement, outside, consensus: self.consensus()? })
     }
 
     /// The arrivals of the run that lie within `tolerance` of its tightest member, if they are enough for a switch.
@@ -261,11 +228,7 @@ impl Online {
         let tightest = argmin(&radii);
         let centre = points.column(tightest);
         let agrees = |i: usize| between(points.column(i).as_slice(), centre.as_slice()) <= tolerance;
-        (radii[tightest] <= tolerance).then(|| {
-            (0..self.run.len())
-                .filter(|&i| agrees(i))
-                .map(|i| self.run[i].clone())
-                .collect()
-        })
+        (radii[tightest] <= tolerance)
+            .then(|| (0..self.run.len()).filter(|&i| agrees(i)).map(|i| self.run[i].clone()).collect())
     }
 }

@@ -21,9 +21,7 @@ const SCATTER_ROUNDS: usize = 4;
 /// Root mean square distance to the origin, p degrees of freedom, that a share `u` of normal rows stays below.
 fn chi_quantile(p: usize, u: f64) -> f64 {
     // A positive number of degrees of freedom is always accepted; the mean stands in for the type's sake.
-    ChiSquared::new(p.max(1) as f64)
-        .map_or(p as f64, |d| d.inverse_cdf(u))
-        .sqrt()
+    ChiSquared::new(p.max(1) as f64).map_or(p as f64, |d| d.inverse_cdf(u)).sqrt()
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -56,9 +54,8 @@ pub(super) fn leverage_weights(rows: &Rows<'_>) -> Vec<f64> {
         let scatter = Cross::of(&centred, &bulk).gram() / bulk.len() as f64;
         let mix = (0.25 * p as f64 / bulk.len() as f64).min(1.0);
         let mean = scatter.trace() / p as f64;
-        let Ok(factor) = Factor::new(p, |i, j| {
-            (1.0 - mix) * scatter[(i, j)] + if i == j { mix * mean } else { 0.0 }
-        }) else {
+        let Ok(factor) = Factor::new(p, |i, j| (1.0 - mix) * scatter[(i, j)] + if i == j { mix * mean } else { 0.0 })
+        else {
             break;
         };
         distances = factor.distances(&z);
@@ -68,10 +65,7 @@ pub(super) fn leverage_weights(rows: &Rows<'_>) -> Vec<f64> {
         return vec![1.0; n];
     }
     let bound = chi_quantile(p, 0.95) / chi_quantile(p, 0.5) * typical;
-    distances
-        .iter()
-        .map(|d| if *d > 0.0 { (bound / d.sqrt()).min(1.0) } else { 1.0 })
-        .collect()
+    distances.iter().map(|d| if *d > 0.0 { (bound / d.sqrt()).min(1.0) } else { 1.0 }).collect()
 }
 
 /// Columns divided by a robust spread, and centred when there is an intercept: without one, distance from zero is what
@@ -88,11 +82,7 @@ fn standardise(rows: &Rows<'_>) -> DMatrix<f64> {
         copy.iter_mut().zip(column.iter()).for_each(|(c, v)| *c = v.abs());
         let spread = median(&mut copy) / 0.6745;
         // A column that is mostly one value, such as a rare level, has no median spread.
-        let spread = if spread > 0.0 {
-            spread
-        } else {
-            copy.iter().sum::<f64>() / copy.len() as f64
-        };
+        let spread = if spread > 0.0 { spread } else { copy.iter().sum::<f64>() / copy.len() as f64 };
         if spread > 0.0 {
             column /= spread;
         }

@@ -45,13 +45,7 @@ pub struct BatchLaw {
 impl BatchLaw {
     /// The published law: independent features, noise variance 0.1, uniform corruption.
     pub fn published(rows: usize, corrupted: f64) -> Self {
-        BatchLaw {
-            rows,
-            corrupted,
-            corruption: Corruption::Uniform,
-            design: Design::Independent,
-            noise: 0.1,
-        }
+        BatchLaw { rows, corrupted, corruption: Corruption::Uniform, design: Design::Independent, noise: 0.1 }
     }
 }
 
@@ -96,11 +90,7 @@ pub fn batch(rng: &mut impl Rng, beta: &DVector<f64>, law: &BatchLaw) -> Synthet
     let mut y = &x * beta;
     let structured = matches!(law.corruption, Corruption::Colluding(_) | Corruption::Leverage(_));
     for i in 0..n {
-        y[i] += noise(if i < clean || structured {
-            law.noise
-        } else {
-            0.1 * law.noise
-        });
+        y[i] += noise(if i < clean || structured { law.noise } else { 0.1 * law.noise });
     }
     let largest = if clean == 0 { 1.0 } else { y.rows(0, clean).amax() };
     match &law.corruption {
@@ -123,12 +113,7 @@ pub fn batch(rng: &mut impl Rng, beta: &DVector<f64>, law: &BatchLaw) -> Synthet
             }
         }
     }
-    SyntheticBatch {
-        x,
-        y,
-        clean,
-        corrupted: law.corrupted,
-    }
+    SyntheticBatch { x, y, clean, corrupted: law.corrupted }
 }
 
 /// Shares for `batches` batches, `bad` of them at 0.9 and the others at 0.1, in random order: the law of the published
@@ -144,10 +129,7 @@ pub fn spread_shares(rng: &mut impl Rng, batches: usize, gamma: f64) -> Vec<f64>
     loop {
         let draws: Vec<f64> = (0..batches).map(|_| rng.random()).collect();
         let total: f64 = draws.iter().sum();
-        let shares: Vec<f64> = draws
-            .iter()
-            .map(|v| v / total * gamma.min(1.0) * batches as f64)
-            .collect();
+        let shares: Vec<f64> = draws.iter().map(|v| v / total * gamma.min(1.0) * batches as f64).collect();
         if gamma >= 1.0 {
             return vec![1.0; batches];
         }
@@ -169,10 +151,7 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let beta = unit_coefficients(&mut rng, 4);
         let other = -&beta;
-        let mut law = BatchLaw {
-            noise: 0.0,
-            ..BatchLaw::published(50, 0.2)
-        };
+        let mut law = BatchLaw { noise: 0.0, ..BatchLaw::published(50, 0.2) };
         for (corruption, follows) in [
             (Corruption::Uniform, &beta),
             (Corruption::Shift, &beta),
@@ -196,10 +175,7 @@ mod tests {
     #[test]
     fn toeplitz_features_have_the_stated_correlations() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
-        let law = BatchLaw {
-            design: Design::Toeplitz(0.9),
-            ..BatchLaw::published(40_000, 0.0)
-        };
+        let law = BatchLaw { design: Design::Toeplitz(0.9), ..BatchLaw::published(40_000, 0.0) };
         let beta = unit_coefficients(&mut rng, 4);
         let x = batch(&mut rng, &beta, &law).x;
         let gram = x.transpose() * &x / 40_000.0;

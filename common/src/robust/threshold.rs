@@ -88,10 +88,8 @@ mod tests {
                 Rule::Paper => (r * r - mean_square).abs(),
                 Rule::Program => (r - mean_square.sqrt()).abs(),
             };
-            let (rank, value) = (1..=n)
-                .map(|k| (k, sorted[k - 1]))
-                .min_by(|a, b| gap(a.1).total_cmp(&gap(b.1)))
-                .unwrap();
+            let (rank, value) =
+                (1..=n).map(|k| (k, sorted[k - 1])).min_by(|a, b| gap(a.1).total_cmp(&gap(b.1))).unwrap();
             let reference = if rule == Rule::Paper { value } else { mean_square.sqrt() };
             if sorted[tau - 1] <= 2.0 * tau as f64 * reference / rank as f64 {
                 return tau;
@@ -117,11 +115,7 @@ mod tests {
                 for rule in [Rule::Paper, Rule::Program] {
                     for at_most in [n, n - n / 5] {
                         let fast = rows_to_keep(&r, at_most, 3, rule);
-                        assert_eq!(
-                            fast,
-                            by_the_letter(&r, at_most, 3, rule),
-                            "n {n}, at most {at_most}, {rule:?}"
-                        );
+                        assert_eq!(fast, by_the_letter(&r, at_most, 3, rule), "n {n}, at most {at_most}, {rule:?}");
                         below_n += usize::from(fast < at_most);
                     }
                 }
@@ -135,16 +129,11 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
         let mut mean = 0.0;
         for _ in 0..20 {
-            let mut r: Vec<f64> = (0..20_000)
-                .map(|_| rng.sample::<f64, _>(StandardNormal).abs())
-                .collect();
+            let mut r: Vec<f64> = (0..20_000).map(|_| rng.sample::<f64, _>(StandardNormal).abs()).collect();
             r.sort_by(f64::total_cmp);
             mean += r[rows_to_keep(&r, r.len(), 3, Rule::Paper) - 1] / 20.0;
         }
-        assert!(
-            (mean - (2.0 * std::f64::consts::PI).sqrt()).abs() < 0.15,
-            "mean cut {mean}"
-        );
+        assert!((mean - (2.0 * std::f64::consts::PI).sqrt()).abs() < 0.15, "mean cut {mean}");
     }
 
     #[test]

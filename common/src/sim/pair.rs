@@ -22,12 +22,7 @@ pub struct Faults {
 
 impl Faults {
     /// A line without faults.
-    pub const NONE: Faults = Faults {
-        drop: 0.0,
-        duplicate: 0.0,
-        reorder: 0.0,
-        seed: 0,
-    };
+    pub const NONE: Faults = Faults { drop: 0.0, duplicate: 0.0, reorder: 0.0, seed: 0 };
 }
 
 /// How a simulated conversation went.
@@ -93,9 +88,7 @@ where
         if results.iter().all(Option::is_some) || results.iter().any(failed) {
             break;
         }
-        let arrived = [0, 1]
-            .into_iter()
-            .find_map(|side| lines[side].pop_front().map(|message| (side, message)));
+        let arrived = [0, 1].into_iter().find_map(|side| lines[side].pop_front().map(|message| (side, message)));
         match arrived {
             Some((0, message)) => {
                 let turn = first.receive(message);
@@ -109,11 +102,8 @@ where
             None => {
                 for side in [0, 1] {
                     if results[side].is_none() {
-                        let again: Option<M> = if side == 0 {
-                            first.resend().map(Into::into)
-                        } else {
-                            second.resend().map(Into::into)
-                        };
+                        let again: Option<M> =
+                            if side == 0 { first.resend().map(Into::into) } else { second.resend().map(Into::into) };
                         if let Some(message) = again {
                             put(&mut lines, side, message, &mut rng);
                         }

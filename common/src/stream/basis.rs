@@ -77,12 +77,7 @@ impl Basis {
     /// `B`: at least the norm of `a(x)` for every `x`.
     pub fn bound(&self) -> f64 {
         match self {
-            Basis::Grid(grid) => grid
-                .stated
-                .kernel
-                .square_bound()
-                .powi(grid.stated.covariates as i32)
-                .sqrt(),
+            Basis::Grid(grid) => grid.stated.kernel.square_bound().powi(grid.stated.covariates as i32).sqrt(),
             Basis::Features(_) => 1.0,
         }
     }
@@ -138,11 +133,7 @@ impl Grid {
     /// .001 to 10.
     pub fn new(kernel: Kernel, points: usize, covariates: usize) -> Result<Grid, StreamError> {
         let check = |what, expected, actual, sound: bool| {
-            if sound {
-                Ok(())
-            } else {
-                Err(StreamError::Setting { what, expected, actual })
-            }
+            if sound { Ok(()) } else { Err(StreamError::Setting { what, expected, actual }) }
         };
         check(
             "the number of covariates of a grid",
@@ -150,42 +141,20 @@ impl Grid {
             covariates as f64,
             (1..=3).contains(&covariates),
         )?;
-        check(
-            "the number of grid points per covariate",
-            "at least 2",
-            points as f64,
-            points >= 2,
-        )?;
+        check("the number of grid points per covariate", "at least 2", points as f64, points >= 2)?;
         let total = (points as u128).saturating_pow(covariates as u32);
         if total > LARGEST_GRID as u128 {
-            return Err(StreamError::GridTooLarge {
-                points,
-                covariates,
-                total,
-                limit: LARGEST_GRID,
-            });
+            return Err(StreamError::GridTooLarge { points, covariates, total, limit: LARGEST_GRID });
         }
         if let Kernel::Gaussian { width } = kernel {
-            check(
-                "the kernel's width",
-                "from 0.001 to 10",
-                width,
-                (0.001..=10.0).contains(&width),
-            )?;
+            check("the kernel's width", "from 0.001 to 10", width, (0.001..=10.0).contains(&width))?;
         }
-        let stated = Stated {
-            kernel,
-            points,
-            covariates,
-        };
+        let stated = Stated { kernel, points, covariates };
         let points: Vec<f64> = (0..points).map(|j| j as f64 / (points - 1) as f64).collect();
         let mut matrix = DMatrix::from_fn(points.len(), points.len(), |i, j| kernel.value(points[i], points[j]));
         let jitter = JITTER * matrix.trace() / points.len() as f64;
         (0..points.len()).for_each(|j| matrix[(j, j)] += jitter);
-        let lower = matrix
-            .cholesky()
-            .ok_or(StreamError::Degenerate { points: points.len() })?
-            .unpack();
+        let lower = matrix.cholesky().ok_or(StreamError::Degenerate { points: points.len() })?.unpack();
         Ok(Grid { stated, points, lower })
     }
 
@@ -232,10 +201,7 @@ impl Grid {
                 let known: f64 = (0..i).map(|j| self.lower[(i, j)] * line[j]).sum();
                 line[i] = (self.stated.kernel.value(point, x) - known) / self.lower[(i, i)];
             }
-            *out = out
-                .iter()
-                .flat_map(|outer| line.iter().map(move |inner| outer * inner))
-                .collect();
+            *out = out.iter().flat_map(|outer| line.iter().map(move |inner| outer * inner)).collect();
         }
     }
 }

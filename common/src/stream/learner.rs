@@ -49,9 +49,7 @@ pub enum Average {
 
 /// `.25 min(1, mu) / sqrt n`, `mu` the budget of a record, infinite without noise.
 pub fn default_step(mu: f64) -> Step {
-    Step::Root {
-        length: 0.25 * mu.min(1.0),
-    }
+    Step::Root { length: 0.25 * mu.min(1.0) }
 }
 
 /// [`Settings`] before they are checked.
@@ -77,19 +75,11 @@ impl TryFrom<Stated> for Settings {
         if let Loss::Huber { tau } = stated.loss
             && !is_radius(tau)
         {
-            return Err(StreamError::Setting {
-                what: "tau",
-                expected: "positive",
-                actual: tau,
-            });
+            return Err(StreamError::Setting { what: "tau", expected: "positive", actual: tau });
         }
         let (Step::Constant { length } | Step::Root { length }) = stated.step;
         if !(length > 0.0 && length <= 10.0) {
-            return Err(StreamError::Setting {
-                what: "the step",
-                expected: "positive and at most 10",
-                actual: length,
-            });
+            return Err(StreamError::Setting { what: "the step", expected: "positive and at most 10", actual: length });
         }
         Ok(Settings(stated))
     }
@@ -131,11 +121,7 @@ impl Settings {
         let (Loss::Huber { tau }, Some(sensitivity)) = (self.0.loss, self.sensitivity()) else {
             return Err(StreamError::NoBound);
         };
-        Ok(bounded(
-            &self.gradient(weights, record)?,
-            tau * self.0.basis.bound(),
-            sensitivity,
-        ))
+        Ok(bounded(&self.gradient(weights, record)?, tau * self.0.basis.bound(), sensitivity))
     }
 
     /// A record's message for a stream without noise. A record that cannot be used is zero here too.
@@ -232,14 +218,7 @@ pub struct Learner {
 impl Learner {
     /// The zero function.
     pub fn new(settings: &Settings) -> Learner {
-        Learner {
-            weights: vec![0.0; settings.basis().len()],
-            records: 0,
-            tail: Tail {
-                block: 1,
-                blocks: Vec::new(),
-            },
-        }
+        Learner { weights: vec![0.0; settings.basis().len()], records: 0, tail: Tail { block: 1, blocks: Vec::new() } }
     }
 
     /// Whether a state that was read fits the settings.
@@ -261,11 +240,7 @@ impl Learner {
         let sound = counted == self.records
             && self.tail.block.is_power_of_two()
             && self.tail.blocks.len() <= BLOCKS
-            && self
-                .tail
-                .blocks
-                .iter()
-                .all(|block| (1..=self.tail.block).contains(&block.records));
+            && self.tail.blocks.iter().all(|block| (1..=self.tail.block).contains(&block.records));
         if sound {
             Ok(())
         } else {
@@ -352,10 +327,7 @@ impl Tail {
             }
             self.blocks = merged;
         }
-        self.blocks.push(Block {
-            records: 1,
-            sum: weights.to_vec(),
-        });
+        self.blocks.push(Block { records: 1, sum: weights.to_vec() });
     }
 
     /// Over the last `wanted` records and what else is in the block that the first of them is in.
@@ -382,9 +354,5 @@ fn product(left: &[f64], right: &[f64]) -> f64 {
 }
 
 fn length(what: &'static str, expected: usize, actual: usize) -> Result<(), StreamError> {
-    if expected == actual {
-        Ok(())
-    } else {
-        Err(StreamError::Length { what, expected, actual })
-    }
+    if expected == actual { Ok(()) } else { Err(StreamError::Length { what, expected, actual }) }
 }

@@ -54,11 +54,7 @@ pub fn run(
         let record = Some(([x], y));
         let record = record.as_ref().map(|(x, y)| (x.as_slice(), *y));
         let message = match mu {
-            Some(mu) => settings
-                .message(learner.weights(), record)?
-                .simulate_release(mu, noise)
-                .as_slice()
-                .to_vec(),
+            Some(mu) => settings.message(learner.weights(), record)?.simulate_release(mu, noise).as_slice().to_vec(),
             None => settings.plain_message(learner.weights(), record)?,
         };
         learner.apply(settings, &message)?;

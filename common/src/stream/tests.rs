@@ -22,13 +22,7 @@ struct Case {
 }
 
 fn settings(basis: Basis, loss: Loss, length: f64) -> Settings {
-    Stated {
-        basis,
-        loss,
-        step: Step::Constant { length },
-    }
-    .try_into()
-    .unwrap()
+    Stated { basis, loss, step: Step::Constant { length } }.try_into().unwrap()
 }
 
 fn line(width: f64, points: usize) -> Basis {
@@ -42,11 +36,7 @@ fn streams_agree_with_a_learner_that_keeps_its_function_on_the_grid() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("../../../tests/vectors/methods/streams.json")).unwrap();
     assert_eq!(cases.len(), 4);
     for case in cases {
-        let kernel = if case.kernel == "sobolev" {
-            Kernel::Sobolev
-        } else {
-            Kernel::Gaussian { width: case.width }
-        };
+        let kernel = if case.kernel == "sobolev" { Kernel::Sobolev } else { Kernel::Gaussian { width: case.width } };
         let grid = Grid::new(kernel, case.points, case.covariates).unwrap();
         let settings = settings(Basis::Grid(grid), Loss::Huber { tau: case.tau }, case.step);
         let mut exact = Learner::new(&settings);
@@ -63,11 +53,7 @@ fn streams_agree_with_a_learner_that_keeps_its_function_on_the_grid() {
             };
             for learner in [&exact, &bounded] {
                 let found = settings.on_grid(learner.weights()).unwrap().unwrap();
-                let apart = found
-                    .iter()
-                    .zip(expected)
-                    .map(|(a, b)| (a - b).abs())
-                    .fold(0.0, f64::max);
+                let apart = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(apart < 1e-7, "{} {index}: {apart}", case.kernel);
             }
         }
@@ -76,20 +62,15 @@ fn streams_agree_with_a_learner_that_keeps_its_function_on_the_grid() {
 
 #[test]
 fn the_interpolant_meets_the_function_at_grid_points() {
-    for grid in [
-        Grid::new(Kernel::Sobolev, 6, 2).unwrap(),
-        Grid::new(Kernel::Gaussian { width: 0.3 }, 5, 3).unwrap(),
-    ] {
+    for grid in [Grid::new(Kernel::Sobolev, 6, 2).unwrap(), Grid::new(Kernel::Gaussian { width: 0.3 }, 5, 3).unwrap()] {
         let (points, side) = (grid.len(), grid.points().to_vec());
         let covariates = points.ilog(side.len()) as usize;
         let settings = settings(Basis::Grid(grid), HUBER, 0.1);
         let weights: Vec<f64> = (0..points).map(|i| (i as f64 * 0.7).sin()).collect();
         let function = settings.on_grid(&weights).unwrap().unwrap();
         for (place, &expected) in function.iter().enumerate() {
-            let x: Vec<f64> = (0..covariates)
-                .rev()
-                .map(|axis| side[place / side.len().pow(axis as u32) % side.len()])
-                .collect();
+            let x: Vec<f64> =
+                (0..covariates).rev().map(|axis| side[place / side.len().pow(axis as u32) % side.len()]).collect();
             assert!((settings.predict(&weights, &x).unwrap() - expected).abs() < 1e-6);
         }
     }
@@ -120,10 +101,7 @@ fn no_two_messages_are_farther_apart_than_the_sensitivity_and_some_are_as_far() 
                 let x: Vec<f64> = (0..covariates)
                     .map(|_| [0.0, 1.0, generator.random(), 7.0, -1e300, f64::NAN][generator.random_range(0..6)])
                     .collect();
-                (
-                    x,
-                    [0.0, 1e9, -1e9, f64::MAX, f64::INFINITY][generator.random_range(0..5)],
-                )
+                (x, [0.0, 1e9, -1e9, f64::MAX, f64::INFINITY][generator.random_range(0..5)])
             };
             let (mut one, mut other) = (record(), record());
             if generator.random_bool(0.3) {
@@ -137,12 +115,7 @@ fn no_two_messages_are_farther_apart_than_the_sensitivity_and_some_are_as_far() 
             let first = settings.message(&weights, Some((&one.0, one.1))).unwrap();
             let second = settings.message(&weights, Some((&other.0, other.1))).unwrap();
             assert_eq!(first.sensitivity(), sensitivity);
-            let square: i128 = first
-                .integers()
-                .iter()
-                .zip(second.integers())
-                .map(|(a, b)| (a - b) * (a - b))
-                .sum();
+            let square: i128 = first.integers().iter().zip(second.integers()).map(|(a, b)| (a - b) * (a - b)).sum();
             let distance = (square as f64).sqrt() * f64::from(first.exponent()).exp2();
             assert!(distance <= sensitivity * (1.0 + 1e-15), "{distance}");
             farthest = farthest.max(distance / sensitivity);
@@ -167,10 +140,7 @@ fn coordinates_are_never_longer_than_the_bound() {
             basis.coordinates(&x, &mut coordinates);
             let norm = coordinates.iter().map(|a| a * a).sum::<f64>().sqrt();
             assert!(norm <= basis.bound() * (1.0 + 1e-9), "{norm}");
-            assert!(
-                norm > 0.5 * basis.bound() / 2.0_f64.sqrt().powi(basis.covariates() as i32),
-                "{norm}"
-            );
+            assert!(norm > 0.5 * basis.bound() / 2.0_f64.sqrt().powi(basis.covariates() as i32), "{norm}");
         }
     }
 }
@@ -215,11 +185,7 @@ fn the_average_is_that_of_the_last_half_and_at_most_a_sixteenth_more() {
 #[test]
 fn a_state_is_as_small_after_many_records_as_after_few_and_goes_on_where_it_was() {
     let settings = settings(line(0.15, 12), HUBER, 0.05);
-    let records = Sine {
-        freedom: 3.0,
-        scale: 0.5,
-    }
-    .draw(4000, 1);
+    let records = Sine { freedom: 3.0, scale: 0.5 }.draw(4000, 1);
     let early = run(&settings, &records[..200], None, &mut Silent).unwrap();
     let late = run(&settings, &records, None, &mut Silent).unwrap();
     let size = |learner: &Learner| serde_json::to_string(learner).unwrap().len();
@@ -253,11 +219,7 @@ fn states_messages_and_settings_that_do_not_fit_are_refused() {
         let broken: Learner = serde_json::from_str(&json.replacen(from, to, 1)).unwrap();
         assert!(broken.check(&settings).is_err(), "{to}");
     }
-    assert!(
-        learner
-            .check(&super::tests::settings(line(0.15, 5), HUBER, 0.05))
-            .is_err()
-    );
+    assert!(learner.check(&super::tests::settings(line(0.15, 5), HUBER, 0.05)).is_err());
     assert!(settings.message(&[0.0; 3], None).is_err());
     assert!(settings.message(&[0.0; 4], Some((&[0.1, 0.2], 1.0))).is_err());
 
@@ -265,30 +227,17 @@ fn states_messages_and_settings_that_do_not_fit_are_refused() {
         Grid::new(Kernel::Sobolev, 30, 3).unwrap_err().to_string(),
         "30 grid points in each of 3 covariates make a grid of 27000, more than 4096"
     );
-    assert!(
-        Grid::new(Kernel::Sobolev, 5, 4)
-            .unwrap_err()
-            .to_string()
-            .contains("random features")
-    );
+    assert!(Grid::new(Kernel::Sobolev, 5, 4).unwrap_err().to_string().contains("random features"));
     assert!(Grid::new(Kernel::Sobolev, 1, 1).is_err() && Grid::new(Kernel::Sobolev, usize::MAX, 3).is_err());
     for width in [0.0, f64::NAN, -1.0, 1e9] {
         assert!(Grid::new(Kernel::Gaussian { width }, 5, 1).is_err());
     }
     for tau in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let stated = Stated {
-            basis: line(0.2, 4),
-            loss: Loss::Huber { tau },
-            step: Step::Constant { length: 0.1 },
-        };
+        let stated = Stated { basis: line(0.2, 4), loss: Loss::Huber { tau }, step: Step::Constant { length: 0.1 } };
         assert!(Settings::try_from(stated).is_err());
     }
     for length in [0.0, f64::NAN, 11.0] {
-        let stated = Stated {
-            basis: line(0.2, 4),
-            loss: HUBER,
-            step: Step::Root { length },
-        };
+        let stated = Stated { basis: line(0.2, 4), loss: HUBER, step: Step::Root { length } };
         assert!(Settings::try_from(stated).is_err());
     }
     let squares = super::tests::settings(line(0.15, 4), Loss::Squares, 0.05);
@@ -332,18 +281,12 @@ const EPSILON_1: f64 = 0.2680511232112946;
 #[test]
 fn the_sine_is_found_without_noise_with_noise_and_under_heavy_tails() {
     let basis = line(0.15, 30);
-    let law = Sine {
-        freedom: 3.0,
-        scale: 0.5,
-    };
+    let law = Sine { freedom: 3.0, scale: 0.5 };
     let [(plain, _), _] = best(&basis, HUBER, law, 2000, None, &[0.125], 5);
     assert!(plain < 0.0053 * 1.3, "{plain}");
     let [(private, _), _] = best(&basis, HUBER, law, 2000, Some(EPSILON_3), &[0.004], 5);
     assert!(private < 0.131 * 1.3 && private > plain, "{private}");
-    let heavy = Sine {
-        freedom: 1.5,
-        scale: 0.5,
-    };
+    let heavy = Sine { freedom: 1.5, scale: 0.5 };
     let [(huber, _), _] = best(&basis, HUBER, heavy, 500, None, &[0.06, 0.125], 9);
     let [(squares, _), _] = best(&basis, Loss::Squares, heavy, 500, None, &[0.06, 0.125], 9);
     assert!(squares > 2.0 * huber, "{squares} {huber}");
@@ -378,25 +321,11 @@ fn the_table_of_errors_at_full_size() {
             }
         }
     }
-    let heavy = Sine {
-        freedom: 1.5,
-        scale: 0.5,
-    };
+    let heavy = Sine { freedom: 1.5, scale: 0.5 };
     for n in [500, 4000] {
         let [(huber, _), _] = best(&basis, HUBER, heavy, n, None, &plain_steps, 25);
-        let [(squares, _), _] = best(
-            &basis,
-            Loss::Squares,
-            heavy,
-            n,
-            None,
-            &[0.004, 0.015, 0.03, 0.06, 0.125],
-            25,
-        );
-        println!(
-            "t(1.5), n = {n}: huber {huber:.4}, least squares {squares:.4}, ratio {:.1}",
-            squares / huber
-        );
+        let [(squares, _), _] = best(&basis, Loss::Squares, heavy, n, None, &[0.004, 0.015, 0.03, 0.06, 0.125], 25);
+        println!("t(1.5), n = {n}: huber {huber:.4}, least squares {squares:.4}, ratio {:.1}", squares / huber);
         assert!(squares > 4.0 * huber);
     }
 }
@@ -407,11 +336,7 @@ fn the_table_of_errors_at_full_size() {
 #[allow(clippy::disallowed_methods)] // a measurement; nothing else here reads a clock
 fn records_a_second_on_one_core() {
     let settings = settings(line(0.15, 30), HUBER, 0.1);
-    let records = Sine {
-        freedom: 3.0,
-        scale: 0.5,
-    }
-    .draw(200_000, 1);
+    let records = Sine { freedom: 3.0, scale: 0.5 }.draw(200_000, 1);
     for mu in [None, Some(0.7)] {
         let start = std::time::Instant::now();
         let learner = run(&settings, &records, mu, &mut SimulatedNoise::seeded(1)).unwrap();

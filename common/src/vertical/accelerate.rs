@@ -36,18 +36,12 @@ const NOVELTY: f64 = 1e-9;
 impl Memory {
     /// With room for so many differences of rounds.
     pub fn new(limit: usize) -> Memory {
-        Memory {
-            limit,
-            pairs: VecDeque::new(),
-        }
+        Memory { limit, pairs: VecDeque::new() }
     }
 
     /// Remembers that the round maps `point` to `image`.
     pub fn remember(&mut self, point: &DVector<f64>, image: &DVector<f64>) {
-        self.pairs.push_back(Pair {
-            image: image.clone(),
-            step: image - point,
-        });
+        self.pairs.push_back(Pair { image: image.clone(), step: image - point });
         if self.pairs.len() > self.limit + 1 {
             self.pairs.pop_front();
         }

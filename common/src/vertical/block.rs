@@ -138,13 +138,7 @@ impl Block {
         let mut places: Vec<Option<usize>> = kept.into_iter().map(Some).collect();
         if intercept {
             x = x.insert_column(0, 1.0);
-            scalings.insert(
-                0,
-                Scaling {
-                    centre: 0.0,
-                    scale: 1.0,
-                },
-            );
+            scalings.insert(0, Scaling { centre: 0.0, scale: 1.0 });
             places.insert(0, None);
             gram = gram.insert_row(0, 0.0).insert_column(0, 0.0);
             gram[(0, 0)] = weight_sum;
@@ -164,10 +158,7 @@ impl Block {
             gram,
             curvature: None,
             tables: None,
-            across: Across {
-                cross: DVector::zeros(p),
-                loss: 0.0,
-            },
+            across: Across { cross: DVector::zeros(p), loss: 0.0 },
             outcome,
         }
     }
@@ -224,23 +215,17 @@ impl Block {
 
     /// Takes `X beta` out of a vector.
     pub fn subtract(&self, beta: &DVector<f64>, vector: &mut [f64]) {
-        vector
-            .par_chunks_mut(BLOCK_ROWS)
-            .enumerate()
-            .for_each(|(part, vector)| {
-                let mut fitted = [0.0; BLOCK_ROWS];
-                let fitted = &mut fitted[..vector.len()];
-                self.multiply(part * BLOCK_ROWS, beta.as_slice(), fitted);
-                vector.iter_mut().zip(fitted).for_each(|(v, f)| *v -= *f);
-            });
+        vector.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, vector)| {
+            let mut fitted = [0.0; BLOCK_ROWS];
+            let fitted = &mut fitted[..vector.len()];
+            self.multiply(part * BLOCK_ROWS, beta.as_slice(), fitted);
+            vector.iter_mut().zip(fitted).for_each(|(v, f)| *v -= *f);
+        });
     }
 
     /// `X' v`.
     pub fn products(&self, v: &[f64]) -> Vec<f64> {
-        (0..self.columns())
-            .into_par_iter()
-            .map(|j| dot(self.column(j), v))
-            .collect()
+        (0..self.columns()).into_par_iter().map(|j| dot(self.column(j), v)).collect()
     }
 
     /// The outcome as this party sees it.
@@ -282,28 +267,15 @@ impl Block {
     /// Measures the outcome's spread, the unit of the stopping rule: about its mean with an intercept, about zero
     /// without, after the offset for gaussian. A constant outcome gets spread 1.
     pub fn measure_spread(&mut self, intercept: bool) {
-        let Outcome {
-            family,
-            y,
-            weights,
-            offset,
-            ..
-        } = &self.outcome;
+        let Outcome { family, y, weights, offset, .. } = &self.outcome;
         let value = |row: usize| {
-            let offset = if *family == Family::Gaussian {
-                offset.as_ref().map_or(0.0, |offset| offset[row])
-            } else {
-                0.0
-            };
+            let offset =
+                if *family == Family::Gaussian { offset.as_ref().map_or(0.0, |offset| offset[row]) } else { 0.0 };
             y[row] - offset
         };
         let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| weights[row]);
         let rows = y.len();
-        let mean = if intercept {
-            (0..rows).map(|i| weight(i) * value(i)).sum::<f64>() / self.weight_sum
-        } else {
-            0.0
-        };
+        let mean = if intercept { (0..rows).map(|i| weight(i) * value(i)).sum::<f64>() / self.weight_sum } else { 0.0 };
         let squares: f64 = (0..rows).map(|i| weight(i) * (value(i) - mean).powi(2)).sum();
         let spread = (squares / self.weight_sum).sqrt();
         self.outcome.spread = if spread > 0.0 { spread } else { 1.0 };
@@ -314,13 +286,7 @@ impl Block {
         if !intercept {
             return 0.0;
         }
-        let Outcome {
-            family,
-            y,
-            weights,
-            offset,
-            ..
-        } = &self.outcome;
+        let Outcome { family, y, weights, offset, .. } = &self.outcome;
         let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| weights[row]);
         let offset = |row: usize| offset.as_ref().map_or(0.0, |offset| offset[row]);
         let rows = 0..y.len();
@@ -368,10 +334,7 @@ impl Block {
 
     fn weighted_sum(&self, of: impl Fn(usize) -> f64) -> f64 {
         let weight = |row: usize| self.outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-        (0..self.rows())
-            .filter(|i| weight(*i) > 0.0)
-            .map(|i| weight(i) * of(i))
-            .sum()
+        (0..self.rows()).filter(|i| weight(*i) > 0.0).map(|i| weight(i) * of(i)).sum()
     }
 
     /// The error of the present predictions on rows that did not take part: squared error for gaussian, deviance
@@ -397,18 +360,12 @@ impl Block {
     /// `X' W (y - offset)` and `(y - offset)' W (y - offset)`.
     pub fn outcome_products(&self) -> (DVector<f64>, f64) {
         let Outcome { y, weights, offset, .. } = &self.outcome;
-        let target: Vec<f64> = y
-            .iter()
-            .enumerate()
-            .map(|(i, y)| y - offset.as_ref().map_or(0.0, |o| o[i]))
-            .collect();
+        let target: Vec<f64> = y.iter().enumerate().map(|(i, y)| y - offset.as_ref().map_or(0.0, |o| o[i])).collect();
         let weighted: Vec<f64> = match weights {
             None => target.clone(),
             Some(weights) => target.iter().zip(weights).map(|(y, w)| y * w).collect(),
         };
-        let score = DVector::from_fn(self.columns(), |j, _| {
-            dot(column(&self.x, j, 0, self.rows()), &weighted)
-        });
+        let score = DVector::from_fn(self.columns(), |j, _| dot(column(&self.x, j, 0, self.rows()), &weighted));
         (score, dot(&target, &weighted))
     }
 
@@ -452,9 +409,7 @@ impl Block {
 
     /// Changes the case weights, as the folds of cross-validation do; scaling stays.
     pub fn reweight(&mut self, weights: Option<Vec<f64>>, spread: f64) {
-        self.weight_sum = weights
-            .as_ref()
-            .map_or(self.rows() as f64, |weights| weights.iter().sum());
+        self.weight_sum = weights.as_ref().map_or(self.rows() as f64, |weights| weights.iter().sum());
         self.outcome.weights = weights;
         self.outcome.spread = spread;
         self.gram = linalg::gram(&self.x, self.outcome.weights.as_deref());
@@ -469,18 +424,13 @@ impl Block {
 
     /// From now on exchanges tables instead of rows; the partner's side starts at zero.
     pub fn tabulate(&mut self, tables: Tables) {
-        self.across = Across {
-            cross: DVector::zeros(self.columns()),
-            loss: 0.0,
-        };
+        self.across = Across { cross: DVector::zeros(self.columns()), loss: 0.0 };
         self.tables = Some(tables);
     }
 
     /// How many numbers stand for the predictions in an exchange.
     pub fn exchanged(&self) -> usize {
-        self.tables
-            .as_ref()
-            .map_or(self.rows(), |tables| tables.to_peer.nrows())
+        self.tables.as_ref().map_or(self.rows(), |tables| tables.to_peer.nrows())
     }
 
     /// Takes the partner's predictions in; an empty vector stands for zeros. `loss` counts in table form only.
@@ -488,26 +438,14 @@ impl Block {
         match &self.tables {
             None if other.is_empty() => self.other.fill(0.0),
             None => self.other = other,
-            Some(_) if other.is_empty() => {
-                self.across = Across {
-                    cross: DVector::zeros(self.columns()),
-                    loss: 0.0,
-                }
-            }
-            Some(tables) => {
-                self.across = Across {
-                    cross: &tables.from_peer * DVector::from_vec(other),
-                    loss,
-                }
-            }
+            Some(_) if other.is_empty() => self.across = Across { cross: DVector::zeros(self.columns()), loss: 0.0 },
+            Some(tables) => self.across = Across { cross: &tables.from_peer * DVector::from_vec(other), loss },
         }
     }
 
     /// What the predictions at `beta` alone add to the loss in table form.
     pub fn own_loss(&self, beta: &DVector<f64>) -> f64 {
-        self.tables.as_ref().map_or(0.0, |tables| {
-            0.5 * (&self.gram * beta).dot(beta) - tables.score.dot(beta)
-        })
+        self.tables.as_ref().map_or(0.0, |tables| 0.5 * (&self.gram * beta).dot(beta) - tables.score.dot(beta))
     }
 
     /// Sets the coefficients.
@@ -549,9 +487,7 @@ impl Block {
                 extreme: 0.0,
             };
         }
-        let Block {
-            x, outcome, other, eta, ..
-        } = self;
+        let Block { x, outcome, other, eta, .. } = self;
         let family = outcome.family;
         let parts: Vec<Pass> = eta
             .par_chunks_mut(BLOCK_ROWS)
@@ -576,18 +512,10 @@ impl Block {
                     extreme = extreme.max(total.abs());
                 }
                 let gradient = DVector::from_fn(p, |j, _| dot(column(x, j, start, eta.len()), residual));
-                Pass {
-                    gradient,
-                    loss,
-                    extreme,
-                }
+                Pass { gradient, loss, extreme }
             })
             .collect();
-        let zero = Pass {
-            gradient: DVector::zeros(p),
-            loss: 0.0,
-            extreme: 0.0,
-        };
+        let zero = Pass { gradient: DVector::zeros(p), loss: 0.0, extreme: 0.0 };
         parts.into_iter().fold(zero, |mut sum, part| {
             sum.gradient += part.gradient;
             sum.loss += part.loss;
@@ -625,20 +553,14 @@ impl Block {
             .map(|row| {
                 let total = self.predictor(row);
                 let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
-                if weight == 0.0 {
-                    0.0
-                } else {
-                    weight * (y[row] - family.at(y[row], total).mean)
-                }
+                if weight == 0.0 { 0.0 } else { weight * (y[row] - family.at(y[row], total).mean) }
             })
             .collect()
     }
 
     /// The penalty of this block at some coefficients, times the sum of the weights.
     pub fn penalty_at(&self, beta: &DVector<f64>) -> f64 {
-        self.penalty
-            .as_ref()
-            .map_or(0.0, |penalty| self.weight_sum * penalty.at(beta))
+        self.penalty.as_ref().map_or(0.0, |penalty| self.weight_sum * penalty.at(beta))
     }
 
     /// The largest scaled gradient of the block, or violation of its optimality conditions under a penalty.
@@ -650,31 +572,20 @@ impl Block {
             None => gradient.amax() / self.weight_sum,
             Some(penalty) => penalty.violation(&(gradient / self.weight_sum), beta),
         };
-        if self.columns() == 0 {
-            0.0
-        } else {
-            worst / self.outcome.spread
-        }
+        if self.columns() == 0 { 0.0 } else { worst / self.outcome.spread }
     }
 
     /// The size below which a coefficient counts as zero when its change is judged: a tenth of a rough standard error.
     pub fn change_floor(&self) -> f64 {
         let spread = self.outcome.spread;
-        let unit = if self.outcome.family.estimates_dispersion() {
-            spread
-        } else {
-            1.0 / spread
-        };
+        let unit = if self.outcome.family.estimates_dispersion() { spread } else { 1.0 / spread };
         0.1 * unit / self.weight_sum.sqrt()
     }
 
     /// The largest relative change between two points.
     pub fn change(&self, from: &DVector<f64>, to: &DVector<f64>) -> f64 {
         let floor = self.change_floor();
-        from.iter()
-            .zip(to.iter())
-            .map(|(a, b)| (a - b).abs() / a.abs().max(b.abs()).max(floor))
-            .fold(0.0, f64::max)
+        from.iter().zip(to.iter()).map(|(a, b)| (a - b).abs() / a.abs().max(b.abs()).max(floor)).fold(0.0, f64::max)
     }
 
     /// The factor of the second derivative that Newton steps use, computed where it is missing.
@@ -689,11 +600,7 @@ impl Block {
 
     fn refresh_curvature(&mut self) {
         let constant = self.outcome.family == Family::Gaussian;
-        let matrix = if constant {
-            self.gram.clone()
-        } else {
-            linalg::gram(&self.x, Some(&self.working_weights()))
-        };
+        let matrix = if constant { self.gram.clone() } else { linalg::gram(&self.x, Some(&self.working_weights())) };
         let ridged = match &self.penalty {
             Some(penalty) => penalty.ridged(&matrix, self.weight_sum),
             None => matrix.clone(),
@@ -716,12 +623,7 @@ impl Block {
     pub fn solve(&mut self, tol: f64, first: Option<Pass>) -> Solved {
         if self.columns() == 0 {
             let pass = first.unwrap_or_else(|| self.pass(&DVector::zeros(0)));
-            return Solved {
-                passes: 1,
-                certificate: 0.0,
-                extreme: pass.extreme,
-                loss: pass.loss,
-            };
+            return Solved { passes: 1, certificate: 0.0, extreme: pass.extreme, loss: pass.loss };
         }
         let constant = self.outcome.family == Family::Gaussian;
         let mut beta = self.beta.clone();
@@ -738,13 +640,9 @@ impl Block {
             let Some(curvature) = &self.curvature else { break };
             let step = match &self.penalty {
                 None => curvature.factor.solve(&pass.gradient),
-                Some(penalty) => penalty.step(
-                    &curvature.matrix,
-                    &curvature.factor,
-                    &pass.gradient,
-                    &beta,
-                    self.weight_sum,
-                ),
+                Some(penalty) => {
+                    penalty.step(&curvature.matrix, &curvature.factor, &pass.gradient, &beta, self.weight_sum)
+                }
             };
             let objective = pass.loss + self.penalty_at(&beta);
             let slack = 1e-12 * objective.abs();
@@ -782,12 +680,7 @@ impl Block {
         }
         self.return_to(&beta);
         self.beta = beta;
-        Solved {
-            passes,
-            certificate,
-            extreme: pass.extreme,
-            loss: pass.loss,
-        }
+        Solved { passes, certificate, extreme: pass.extreme, loss: pass.loss }
     }
 
     /// The relative change that one more Newton step would make: large where the loss falls for ever along a flat
@@ -840,9 +733,7 @@ fn multiply(x: &DMatrix<f64>, start: usize, beta: &[f64], eta: &mut [f64]) {
     let rows = eta.len();
     for (j, b) in beta.iter().enumerate() {
         if *b != 0.0 {
-            eta.iter_mut()
-                .zip(column(x, j, start, rows))
-                .for_each(|(eta, x)| *eta += b * x);
+            eta.iter_mut().zip(column(x, j, start, rows)).for_each(|(eta, x)| *eta += b * x);
         }
     }
 }
@@ -871,10 +762,7 @@ fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, cen
     // Values up to 1e150 are allowed, whose squares would overflow.
     let top = column.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
     if !(top > 0.0) || !(weight_sum > 0.0) {
-        return Scaling {
-            centre: 0.0,
-            scale: 0.0,
-        };
+        return Scaling { centre: 0.0, scale: 0.0 };
     }
     let mut taken = 0.0;
     if centre {
@@ -888,10 +776,7 @@ fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, cen
     let scale = mean(column, &|x| (x / top) * (x / top)).sqrt() * top;
     // What centring leaves of a constant column is rounding.
     if !(scale > DEPENDENCE * 1e-2 * top) {
-        return Scaling {
-            centre: taken,
-            scale: 0.0,
-        };
+        return Scaling { centre: taken, scale: 0.0 };
     }
     column.iter_mut().for_each(|x| *x /= scale);
     Scaling { centre: taken, scale }
@@ -905,7 +790,6 @@ fn independent(x: &DMatrix<f64>, gram: &DMatrix<f64>, weights: Option<&[f64]>, s
         return all.collect();
     }
     let mut factor = linalg::weighted_factor(x, weights);
-    all.filter(|j| scalings[*j].scale == 0.0)
-        .for_each(|j| factor.column_mut(j).fill(0.0));
+    all.filter(|j| scalings[*j].scale == 0.0).for_each(|j| factor.column_mut(j).fill(0.0));
     linalg::independent_columns(&factor, None, 0, DEPENDENCE)
 }

@@ -84,27 +84,14 @@ impl TableKit {
     pub(super) fn tables(&self, block: &Block, fold: Option<u32>) -> Tables {
         let (score, total) = block.outcome_products();
         match self {
-            TableKit::Sender { back } => Tables {
-                to_peer: back.clone(),
-                from_peer: back.transpose(),
-                score,
-                total,
-            },
+            TableKit::Sender { back } => Tables { to_peer: back.clone(), from_peer: back.transpose(), score, total },
             TableKit::Receiver { basis, moments } => {
                 let own = block.columns();
                 let mut sum = DMatrix::zeros(basis + own + 1, basis + own + 1);
-                let kept = moments
-                    .iter()
-                    .enumerate()
-                    .filter(|(index, _)| Some(*index as u32) != fold);
+                let kept = moments.iter().enumerate().filter(|(index, _)| Some(*index as u32) != fold);
                 kept.for_each(|(_, part)| sum += part);
                 let cross = sum.view((0, *basis), (*basis, own)).into_owned();
-                Tables {
-                    from_peer: cross.transpose(),
-                    to_peer: cross,
-                    score,
-                    total,
-                }
+                Tables { from_peer: cross.transpose(), to_peer: cross, score, total }
             }
         }
     }
@@ -129,26 +116,11 @@ impl Work {
     pub(super) fn path_basis(&mut self, start: u64, rng: &mut impl Rng) -> Option<Basis> {
         if self.sending.is_none() {
             let block = &self.encoded.block;
-            let weights = block
-                .outcome()
-                .weights
-                .clone()
-                .unwrap_or_else(|| vec![1.0; block.rows()]);
-            let sender = Sender::new(
-                &Reported {
-                    inner: block.matrix(),
-                    centres: vec![],
-                    weights: &weights,
-                },
-                false,
-                rng,
-            )?;
+            let weights = block.outcome().weights.clone().unwrap_or_else(|| vec![1.0; block.rows()]);
+            let sender =
+                Sender::new(&Reported { inner: block.matrix(), centres: vec![], weights: &weights }, false, rng)?;
             self.fits.meter.record_basis(block.columns() as u64);
-            self.sending = Some(Sending {
-                sender,
-                weights,
-                working_squares: 0.0,
-            });
+            self.sending = Some(Sending { sender, weights, working_squares: 0.0 });
         }
         self.part(start)
     }
@@ -159,18 +131,10 @@ impl Work {
             let block = &self.encoded.block;
             let weights = block.working_weights();
             let working_squares = working(block, &weights).iter().map(|z| z * z).sum();
-            let reported = Reported {
-                inner: block.matrix(),
-                centres: centres(block),
-                weights: &weights,
-            };
+            let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let sender = Sender::new(&reported, !block.has_intercept(), rng)?;
             self.fits.meter.record_basis(block.columns() as u64);
-            self.sending = Some(Sending {
-                sender,
-                weights,
-                working_squares,
-            });
+            self.sending = Some(Sending { sender, weights, working_squares });
         }
         self.part(start)
     }
@@ -180,18 +144,9 @@ impl Work {
         let block = &self.encoded.block;
         let columns = block.columns();
         let rows = (PART_VALUES / columns.max(1)).clamp(1, block.rows() - start as usize);
-        let reported = Reported {
-            inner: block.matrix(),
-            centres: centres(block),
-            weights: &sending.weights,
-        };
+        let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &sending.weights };
         let part = sending.sender.rows(&reported, start as usize, rows);
-        Some(Basis {
-            start,
-            rows: rows as u32,
-            columns: columns as u32,
-            values: part.data.into(),
-        })
+        Some(Basis { start, rows: rows as u32, columns: columns as u32, values: part.data.into() })
     }
 
     /// Takes a part of the peer's basis in.
@@ -221,19 +176,11 @@ impl Work {
         let rows = basis.rows as usize;
         if basis.values.len() != rows * columns {
             let came = basis.values.len() as u64;
-            return Err(PeerFault::Length {
-                what: "a basis",
-                came,
-                expected: (rows * columns) as u64,
-            });
+            return Err(PeerFault::Length { what: "a basis", came, expected: (rows * columns) as u64 });
         }
         // Columns of length 1: no entry can be larger.
         if !basis.values.iter().all(|value| value.abs() <= 1.0 + 1e-6) {
-            return Err(PeerFault::Value {
-                what: "a basis",
-                expected: "between -1 and 1",
-                round: 0,
-            });
+            return Err(PeerFault::Value { what: "a basis", expected: "between -1 and 1", round: 0 });
         }
         let part = DMatrix::from_column_slice(rows, columns, &basis.values);
         if path {
@@ -242,29 +189,12 @@ impl Work {
         if self.receiving.is_none() {
             let weights = block.working_weights();
             let working = working(block, &weights);
-            let reported = Reported {
-                inner: block.matrix(),
-                centres: centres(block),
-                weights: &weights,
-            };
+            let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let receiver = Receiver::new(columns, &reported, !block.has_intercept());
-            self.receiving = Some(Receiving::Inference {
-                receiver,
-                weights,
-                working,
-            });
+            self.receiving = Some(Receiving::Inference { receiver, weights, working });
         }
-        if let Some(Receiving::Inference {
-            receiver,
-            weights,
-            working,
-        }) = &mut self.receiving
-        {
-            let reported = Reported {
-                inner: block.matrix(),
-                centres: centres(block),
-                weights,
-            };
+        if let Some(Receiving::Inference { receiver, weights, working }) = &mut self.receiving {
+            let reported = Reported { inner: block.matrix(), centres: centres(block), weights };
             receiver.push(&reported, start as usize, part, working);
         }
         Ok(())
@@ -281,9 +211,7 @@ impl Work {
         let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
         let mut joined = DMatrix::zeros(rows, size);
         joined.columns_mut(0, basis).copy_from(&part);
-        joined
-            .columns_mut(basis, own)
-            .copy_from(&block.matrix().rows(start, rows));
+        joined.columns_mut(basis, own).copy_from(&block.matrix().rows(start, rows));
         for i in 0..rows {
             let root = weight(start + i).sqrt();
             joined.view_mut((i, basis), (1, own)).scale_mut(root);
@@ -301,9 +229,8 @@ impl Work {
             }
         };
         for (fold, sum) in moments.iter_mut().enumerate() {
-            let in_fold: Vec<usize> = (0..rows)
-                .filter(|i| folds.map_or(0, |folds| folds[start + i] as usize) == fold)
-                .collect();
+            let in_fold: Vec<usize> =
+                (0..rows).filter(|i| folds.map_or(0, |folds| folds[start + i] as usize) == fold).collect();
             if in_fold.len() == rows {
                 *sum += crate::linalg::gram(&joined, None);
             } else if !in_fold.is_empty() {
@@ -316,9 +243,7 @@ impl Work {
     /// Turns the finished exchange into the tables of the path.
     pub(super) fn settle_tables(&mut self) -> Option<()> {
         self.fits.tables = match (self.sending.take(), self.receiving.take()) {
-            (Some(sending), _) => Some(TableKit::Sender {
-                back: sending.sender.back(),
-            }),
+            (Some(sending), _) => Some(TableKit::Sender { back: sending.sender.back() }),
             (None, Some(Receiving::Path(moments))) => {
                 let basis = moments.first()?.ncols() - 1 - self.encoded.block.columns();
                 Some(TableKit::Receiver { basis, moments })
@@ -333,11 +258,7 @@ impl Work {
     pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
         let mut dependent = 0;
         if reading.dependent.is_empty() {
-            self.inference = Some(Learnt {
-                inference: reading.inference,
-                residual: reading.residual,
-                before,
-            });
+            self.inference = Some(Learnt { inference: reading.inference, residual: reading.residual, before });
         } else if self.role == Role::Bob {
             dependent = reading.dependent.len() as u32;
             self.encoded.block.drop_columns(&reading.dependent);
@@ -363,38 +284,18 @@ impl Work {
         let p = self.encoded.block.columns();
         if table.factor.len() != p * p || table.score.len() != p {
             let came = table.factor.len() as u64;
-            return Err(PeerFault::Length {
-                what: "a projection table",
-                came,
-                expected: (p * p) as u64,
-            });
+            return Err(PeerFault::Length { what: "a projection table", came, expected: (p * p) as u64 });
         }
-        let finite = table
-            .factor
-            .iter()
-            .chain(&table.score)
-            .chain([&table.residual])
-            .all(|value| value.is_finite());
+        let finite = table.factor.iter().chain(&table.score).chain([&table.residual]).all(|value| value.is_finite());
         if !finite || table.residual < 0.0 {
-            return Err(PeerFault::Value {
-                what: "a projection table",
-                expected: "finite",
-                round: 0,
-            });
+            return Err(PeerFault::Value { what: "a projection table", expected: "finite", round: 0 });
         }
         let dependent = table.dependent as usize;
         if dependent > receiver_columns {
-            return Err(PeerFault::Value {
-                what: "a projection table",
-                expected: "possible",
-                round: 0,
-            });
+            return Err(PeerFault::Value { what: "a projection table", expected: "possible", round: 0 });
         }
         let Some(sending) = self.sending.take() else {
-            return Err(PeerFault::Kind {
-                came: "a projection table",
-                expected: "nothing",
-            });
+            return Err(PeerFault::Kind { came: "a projection table", expected: "nothing" });
         };
         if dependent > 0 {
             return Ok(dependent);
@@ -423,19 +324,12 @@ impl Work {
 
 /// What centring took from each column, in units of its scale.
 fn centres(block: &Block) -> Vec<f64> {
-    block
-        .scalings()
-        .iter()
-        .map(|scaling| scaling.centre / scaling.scale)
-        .collect()
+    block.scalings().iter().map(|scaling| scaling.centre / scaling.scale).collect()
 }
 
 /// Working residuals `W^-1/2 (W (y - mean))`; rows without working weight have none.
 fn working(block: &Block, weights: &[f64]) -> Vec<f64> {
     let mut residuals = block.residuals();
-    residuals
-        .iter_mut()
-        .zip(weights)
-        .for_each(|(r, w)| *r = if *w > 0.0 { *r / w.sqrt() } else { 0.0 });
+    residuals.iter_mut().zip(weights).for_each(|(r, w)| *r = if *w > 0.0 { *r / w.sqrt() } else { 0.0 });
     residuals
 }

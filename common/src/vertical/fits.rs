@@ -224,9 +224,7 @@ impl Fits {
         block.take(Vec::new(), 0.0);
         let units = block.units();
         let scores = pass.gradient.iter().zip(&units).filter(|(_, unit)| **unit > 0.0);
-        scores
-            .map(|(score, unit)| (score / unit).abs() / block.weight_sum())
-            .fold(0.0, f64::max)
+        scores.map(|(score, unit)| (score / unit).abs() / block.weight_sum()).fold(0.0, f64::max)
     }
 
     /// Lists the fits once both sides know each other's largest gradient.
@@ -236,12 +234,7 @@ impl Fits {
         };
         let top = self.own_largest.max(self.path_top);
         let columns = self.columns.0 + self.columns.1 - usize::from(self.study.model.intercept);
-        self.list_jobs(
-            penalty::path(top, terms.alpha, rows, columns, 100)
-                .into_iter()
-                .map(Some)
-                .collect(),
-        );
+        self.list_jobs(penalty::path(top, terms.alpha, rows, columns, 100).into_iter().map(Some).collect());
         Ok(())
     }
 
@@ -290,18 +283,12 @@ impl Fits {
         let block = &mut encoded.block;
         if !same_rows && !(self.restarted && self.current == 0) {
             if let Some(fold) = job.fold {
-                let folds = encoded
-                    .folds
-                    .as_ref()
-                    .ok_or_else(|| Abort::Bug("no folds".to_string()))?;
+                let folds = encoded.folds.as_ref().ok_or_else(|| Abort::Bug("no folds".to_string()))?;
                 let base = self.base_weights.as_ref();
-                let kept = folds.iter().enumerate().map(|(i, other)| {
-                    if *other == fold {
-                        0.0
-                    } else {
-                        base.map_or(1.0, |base| base[i])
-                    }
-                });
+                let kept = folds
+                    .iter()
+                    .enumerate()
+                    .map(|(i, other)| if *other == fold { 0.0 } else { base.map_or(1.0, |base| base[i]) });
                 block.reweight(Some(kept.collect()), self.base_spread);
                 match self.fold_totals.get(fold as usize - 1) {
                     Some(total) => block.set_spread(positive((total / block.weight_sum()).sqrt())),
@@ -320,11 +307,7 @@ impl Fits {
             block.place(start);
         }
         if let (Some(lambda), Some(terms)) = (job.lambda, &self.study.penalty) {
-            let spread = if block.outcome().family == Family::Gaussian {
-                block.outcome().spread
-            } else {
-                1.0
-            };
+            let spread = if block.outcome().family == Family::Gaussian { block.outcome().spread } else { 1.0 };
             let units = block.units();
             block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, units)));
         }
@@ -337,11 +320,7 @@ impl Fits {
 
     /// What to say now: the leader's next point or the end, or the follower's answer.
     pub(super) fn speak(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
-        if self.role == self.leader {
-            self.lead(encoded)
-        } else {
-            self.follow(encoded).map(Step::Partial)
-        }
+        if self.role == self.leader { self.lead(encoded) } else { self.follow(encoded).map(Step::Partial) }
     }
 
     /// Takes the partner's predictions in.
@@ -355,26 +334,16 @@ impl Fits {
             (self.current, if follower { self.round + 1 } else { self.round })
         };
         if partial.fit as usize != fit || fit >= self.jobs.len() {
-            return Err(PeerFault::Round {
-                came: partial.fit,
-                expected: fit as u32,
-            });
+            return Err(PeerFault::Round { came: partial.fit, expected: fit as u32 });
         }
         if partial.round != round {
-            return Err(PeerFault::Round {
-                came: partial.round,
-                expected: round,
-            });
+            return Err(PeerFault::Round { came: partial.round, expected: round });
         }
         let expected = self.exchanged(block);
         // An empty vector stands for zeros: the leader's start.
         if !(partial.values.is_empty() && follower) && partial.values.len() != expected {
             let came = partial.values.len() as u64;
-            return Err(PeerFault::Length {
-                what: "partial predictions",
-                came,
-                expected: expected as u64,
-            });
+            return Err(PeerFault::Length { what: "partial predictions", came, expected: expected as u64 });
         }
         let finite = partial.values.iter().all(|value| value.abs() <= 1e200);
         let scalars = [partial.penalty, partial.certificate];
@@ -410,10 +379,7 @@ impl Fits {
     pub(super) fn hear_end(&mut self, encoded: &mut Encoded, ended: Ended) -> Result<(), PeerFault> {
         let last = self.current + 1 == self.jobs.len();
         if self.round == 0 || !last || ended.rounds != self.rounds() {
-            return Err(PeerFault::Round {
-                came: ended.rounds,
-                expected: self.rounds(),
-            });
+            return Err(PeerFault::Round { came: ended.rounds, expected: self.rounds() });
         }
         self.leave(encoded, ended.termination);
         Ok(())
@@ -428,36 +394,20 @@ impl Fits {
         match job.fold {
             None => {
                 let beta = block.beta().clone();
-                let shift = block
-                    .scalings()
-                    .iter()
-                    .zip(beta.iter())
-                    .map(|(s, b)| s.centre / s.scale * b)
-                    .sum();
+                let shift = block.scalings().iter().zip(beta.iter()).map(|(s, b)| s.centre / s.scale * b).sum();
                 let certificate = self.certificate;
-                self.fitted.push(Fitted {
-                    beta,
-                    end: FitEnd { shift, certificate },
-                    loss: self.loss,
-                    termination,
-                });
+                self.fitted.push(Fitted { beta, end: FitEnd { shift, certificate }, loss: self.loss, termination });
             }
             Some(fold) => {
                 let Some(folds) = &encoded.folds else { return };
                 let base = self.base_weights.as_ref();
                 let weight = |i: usize| {
-                    if folds[i] == fold {
-                        base.map_or(1.0, |base| base[i])
-                    } else {
-                        0.0
-                    }
+                    if folds[i] == fold { base.map_or(1.0, |base| base[i]) } else { 0.0 }
                 };
                 if let Some(kit) = &self.tables {
                     let sum: f64 = (0..folds.len()).map(weight).sum();
-                    self.fold_errors.extend(
-                        kit.error(fold, &self.incoming_values, block.beta())
-                            .map(|error| error / sum),
-                    );
+                    self.fold_errors
+                        .extend(kit.error(fold, &self.incoming_values, block.beta()).map(|error| error / sum));
                 } else {
                     // Also without the outcome: the partner's predictions then carry it.
                     self.fold_errors.push(block.held_out_error(weight));
@@ -534,15 +484,8 @@ impl Fits {
         self.check_rounds()?;
         let next = match &mut self.shown {
             Some(shown) => {
-                self.accepted = Some(Accepted {
-                    objective,
-                    plain: DVector::zeros(0),
-                });
-                shown.minimise(
-                    block,
-                    &self.incoming_values,
-                    inner_tol(certificate).max(1e-3 * self.certificate),
-                )
+                self.accepted = Some(Accepted { objective, plain: DVector::zeros(0) });
+                shown.minimise(block, &self.incoming_values, inner_tol(certificate).max(1e-3 * self.certificate))
             }
             None => self.next_point(block, &beta, pass, objective),
         };
@@ -563,11 +506,7 @@ impl Fits {
         if self.study.fit.acceleration == Acceleration::None {
             // The steps of the plain method shrink by a ratio; what is left to go is a geometric sum of them.
             let ratio = change / self.last_change;
-            step = if ratio < 1.0 {
-                change / (1.0 - ratio)
-            } else {
-                f64::INFINITY
-            };
+            step = if ratio < 1.0 { change / (1.0 - ratio) } else { f64::INFINITY };
             if change == 0.0 {
                 step = 0.0;
             }
@@ -619,15 +558,8 @@ impl Fits {
             self.extrapolated = false;
             return accepted.plain.clone();
         }
-        self.accepted = Some(Accepted {
-            objective,
-            plain: image.clone(),
-        });
-        let extrapolated = if accelerated {
-            self.memory.extrapolate(block.metric())
-        } else {
-            None
-        };
+        self.accepted = Some(Accepted { objective, plain: image.clone() });
+        let extrapolated = if accelerated { self.memory.extrapolate(block.metric()) } else { None };
         self.extrapolated = extrapolated.is_some();
         extrapolated.unwrap_or(image)
     }
@@ -682,34 +614,19 @@ impl Fits {
             self.round = 0;
             return self.open(encoded);
         }
-        let worst = self
-            .fitted
-            .iter()
-            .map(|fit| fit.termination)
-            .find(|termination| !termination.converged());
-        Ok(Step::Ended(Ended {
-            termination: worst.unwrap_or(termination),
-            rounds: self.rounds(),
-        }))
+        let worst = self.fitted.iter().map(|fit| fit.termination).find(|termination| !termination.converged());
+        Ok(Step::Ended(Ended { termination: worst.unwrap_or(termination), rounds: self.rounds() }))
     }
 
     fn record(&mut self, round: u32, certificate: f64, change: f64, objective: f64) {
         if self.jobs.get(self.current).is_some_and(|job| job.fold.is_none()) {
-            self.trace.push(TracePoint {
-                round,
-                certificate,
-                change: finite(change),
-                objective,
-            });
+            self.trace.push(TracePoint { round, certificate, change: finite(change), objective });
         }
     }
 
     fn check_rounds(&self) -> Result<(), Abort> {
         match self.policy_rounds.filter(|most| self.rounds() > *most) {
-            Some(most) => Err(Abort::Policy {
-                who: self.role,
-                what: format!("more than {most} rounds"),
-            }),
+            Some(most) => Err(Abort::Policy { who: self.role, what: format!("more than {most} rounds") }),
             None => Ok(()),
         }
     }

@@ -245,12 +245,6 @@ impl From<Released<Message>> for Message {
 /// Prints the kind and the place only: messages end up in logs, and their content is data.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "message {} from {}: {}",
-            self.header.sequence,
-            self.header.sender,
-            self.body.kind()
-        )
+        write!(f, "message {} from {}: {}", self.header.sequence, self.header.sender, self.body.kind())
     }
 }

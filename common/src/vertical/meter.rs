@@ -25,12 +25,7 @@ impl Meter {
     /// For columns with this (possibly weighted) Gram matrix of their centred versions, `p x p`.
     pub fn new(gram: &DMatrix<f64>) -> Meter {
         let root = crate::linalg::Definite::from_gram_lifted(gram).factor().clone();
-        Meter {
-            root,
-            shown: Vec::new(),
-            whole: false,
-            vectors: 0,
-        }
+        Meter { root, shown: Vec::new(), whole: false, vectors: 0 }
     }
 
     /// Vectors sent.
@@ -40,25 +35,13 @@ impl Meter {
 
     /// Dimensions of the block that the messages span.
     pub fn rank(&self) -> usize {
-        if self.whole {
-            self.root.ncols()
-        } else {
-            self.shown.len()
-        }
+        if self.whole { self.root.ncols() } else { self.shown.len() }
     }
 
     /// Per column, the share of its variance that the peer can reconstruct: R squared of the centred column on all
     /// that was sent.
     pub fn shares(&self) -> Vec<f64> {
-        (0..self.root.ncols())
-            .map(|j| {
-                if self.whole {
-                    1.0
-                } else {
-                    share(&self.root, j, &self.shown)
-                }
-            })
-            .collect()
+        (0..self.root.ncols()).map(|j| if self.whole { 1.0 } else { share(&self.root, j, &self.shown) }).collect()
     }
 
     /// The largest share of any column once `X beta` is sent too.
@@ -68,9 +51,7 @@ impl Meter {
         }
         let mut shown = self.shown.clone();
         shown.extend(self.novelty(beta));
-        (0..self.root.ncols())
-            .map(|j| share(&self.root, j, &shown))
-            .fold(0.0, f64::max)
+        (0..self.root.ncols()).map(|j| share(&self.root, j, &shown)).fold(0.0, f64::max)
     }
 
     /// Counts `X beta` as sent.
@@ -111,12 +92,7 @@ fn share(root: &DMatrix<f64>, column: usize, shown: &[DVector<f64>]) -> f64 {
     if total == 0.0 {
         return 0.0;
     }
-    (shown
-        .iter()
-        .map(|direction| direction.dot(&column).powi(2))
-        .sum::<f64>()
-        / total)
-        .min(1.0)
+    (shown.iter().map(|direction| direction.dot(&column).powi(2)).sum::<f64>() / total).min(1.0)
 }
 
 #[cfg(test)]

@@ -95,23 +95,10 @@ pub(super) fn results(role: Role, study: &Study, peer_columns: usize, work: &mut
         CoefficientTerms::Shared => {
             let dispersion = dispersion(study, peer_columns, work);
             let chosen = chosen(study, work, best_errors(work));
-            Some(table(
-                role,
-                study,
-                work,
-                chosen,
-                shifts.as_deref(),
-                dispersion,
-                df_residual(peer_columns, work),
-            ))
+            Some(table(role, study, work, chosen, shifts.as_deref(), dispersion, df_residual(peer_columns, work)))
         }
     };
-    Ok(Results {
-        fits: ends,
-        fold_errors: work.fits.fold_errors.clone(),
-        statistics,
-        coefficients,
-    })
+    Ok(Results { fits: ends, fold_errors: work.fits.fold_errors.clone(), statistics, coefficients })
 }
 
 /// Checks and keeps the peer's results.
@@ -124,45 +111,24 @@ pub(super) fn check_results(
 ) -> Result<(), PeerFault> {
     if results.fits.len() != own.len() {
         let came = results.fits.len() as u64;
-        return Err(PeerFault::Length {
-            what: "fits",
-            came,
-            expected: own.len() as u64,
-        });
+        return Err(PeerFault::Length { what: "fits", came, expected: own.len() as u64 });
     }
     if !results.fold_errors.is_empty() && results.fold_errors.len() != folds {
         let came = results.fold_errors.len() as u64;
-        return Err(PeerFault::Length {
-            what: "errors of folds",
-            came,
-            expected: folds as u64,
-        });
+        return Err(PeerFault::Length { what: "errors of folds", came, expected: folds as u64 });
     }
-    let finite = results
-        .fits
-        .iter()
-        .all(|fit| fit.shift.is_finite() && fit.certificate >= 0.0)
+    let finite = results.fits.iter().all(|fit| fit.shift.is_finite() && fit.certificate >= 0.0)
         && results.fold_errors.iter().all(|error| *error >= 0.0);
     if !finite {
-        return Err(PeerFault::Value {
-            what: "results",
-            expected: "finite",
-            round: 0,
-        });
+        return Err(PeerFault::Value { what: "results", expected: "finite", round: 0 });
     }
     let shared = study.fit.coefficients == CoefficientTerms::Shared;
     let owned = results.coefficients.iter().flatten().all(|row| row.party == peer);
     if results.coefficients.is_some() != shared || !owned {
-        return Err(PeerFault::Kind {
-            came: "coefficients",
-            expected: "those that the study shares",
-        });
+        return Err(PeerFault::Kind { came: "coefficients", expected: "those that the study shares" });
     }
     if results.statistics.is_some() != (peer == Role::Alice) {
-        return Err(PeerFault::Kind {
-            came: "fit statistics",
-            expected: "those of alice",
-        });
+        return Err(PeerFault::Kind { came: "fit statistics", expected: "those of alice" });
     }
     Ok(())
 }
@@ -181,13 +147,8 @@ type CrossValidation = (Vec<CvPoint>, f64, f64);
 /// Means and standard errors over the folds, as cv.glmnet computes them from the folds' weighted means.
 fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<CrossValidation> {
     let folds = study.penalty.as_ref()?.cv? as usize;
-    let lambdas: Vec<f64> = work
-        .fits
-        .jobs()
-        .iter()
-        .filter(|job| job.fold.is_none())
-        .filter_map(|job| job.lambda)
-        .collect();
+    let lambdas: Vec<f64> =
+        work.fits.jobs().iter().filter(|job| job.fold.is_none()).filter_map(|job| job.lambda).collect();
     if fold_errors.len() != folds * lambdas.len() || lambdas.is_empty() {
         return None;
     }
@@ -203,15 +164,8 @@ fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<C
         .map(|(index, lambda)| {
             let error = |fold: usize| fold_errors[fold * lambdas.len() + index];
             let mean = (0..folds).map(|fold| weights[fold] * error(fold)).sum::<f64>() / total;
-            let spread = (0..folds)
-                .map(|fold| weights[fold] * (error(fold) - mean).powi(2))
-                .sum::<f64>()
-                / total;
-            CvPoint {
-                lambda: *lambda,
-                mean,
-                se: (spread / (folds as f64 - 1.0)).sqrt(),
-            }
+            let spread = (0..folds).map(|fold| weights[fold] * (error(fold) - mean).powi(2)).sum::<f64>() / total;
+            CvPoint { lambda: *lambda, mean, se: (spread / (folds as f64 - 1.0)).sqrt() }
         })
         .collect();
     // Of equal errors the larger lambda, as glmnet.
@@ -222,11 +176,8 @@ fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<C
         }
     }
     let (lambda_min, limit) = (best.lambda, best.mean + best.se);
-    let lambda_1se = points
-        .iter()
-        .filter(|point| point.mean <= limit)
-        .map(|point| point.lambda)
-        .fold(lambda_min, f64::max);
+    let lambda_1se =
+        points.iter().filter(|point| point.mean <= limit).map(|point| point.lambda).fold(lambda_min, f64::max);
     Some((points, lambda_min, lambda_1se))
 }
 
@@ -286,11 +237,7 @@ fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statist
     let parameters = (rows as i64 - df + i64::from(family.estimates_dispersion())) as f64;
     let defined = |value: f64| value.is_finite().then_some(value);
     // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows.
-    let log_lik = if family == Family::Gaussian && work.encoded.unweighted > 0 {
-        None
-    } else {
-        defined(log_lik)
-    };
+    let log_lik = if family == Family::Gaussian && work.encoded.unweighted > 0 { None } else { defined(log_lik) };
     Ok(Statistics {
         nobs: rows,
         df_residual: Some(df),
@@ -317,11 +264,7 @@ pub(super) fn fold_totals(encoded: &Encoded, intercept: bool) -> Vec<f64> {
         .map(|fold| {
             let kept = || (0..y.len()).filter(|i| folds[*i] != fold);
             let sum: f64 = kept().map(weight).sum();
-            let mean = if intercept {
-                kept().map(|i| weight(i) * value(i)).sum::<f64>() / sum
-            } else {
-                0.0
-            };
+            let mean = if intercept { kept().map(|i| weight(i) * value(i)).sum::<f64>() / sum } else { 0.0 };
             kept().map(|i| weight(i) * (value(i) - mean).powi(2)).sum()
         })
         .collect()
@@ -333,10 +276,7 @@ fn r_squared(family: Family, deviance: f64, null_deviance: f64) -> Option<f64> {
 
 fn saturated(family: Family, y: &[f64], weights: Option<&[f64]>) -> f64 {
     let weight = |i: usize| weights.map_or(1.0, |weights| weights[i]);
-    (0..y.len())
-        .filter(|i| weight(*i) > 0.0)
-        .map(|i| weight(i) * family.saturated(y[i]))
-        .sum()
+    (0..y.len()).filter(|i| weight(*i) > 0.0).map(|i| weight(i) * family.saturated(y[i])).sum()
 }
 
 fn best_errors(work: &Work) -> &[f64] {
@@ -364,23 +304,12 @@ fn table(
     let step = |j: usize| inference.map_or(0.0, |inference| inference.step[j]);
     let scalings = block.scalings();
     let slope = |j: usize| (fitted.beta[j] + step(j)) / scalings[j].scale;
-    let error = |row: nalgebra::DVector<f64>| {
-        dispersion
-            .filter(|_| inference.is_some())
-            .map(|d| row.norm() * d.sqrt())
-    };
+    let error = |row: nalgebra::DVector<f64>| dispersion.filter(|_| inference.is_some()).map(|d| row.norm() * d.sqrt());
     let root_row = |j: usize| inference.map(|inference| inference.root.row(j).transpose() / scalings[j].scale);
     let mut rows = Vec::new();
     let family = study.model.family;
     let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
-        rows.push(Coefficient::new(
-            term.to_string(),
-            role,
-            estimate,
-            std_error,
-            family,
-            df as f64,
-        ));
+        rows.push(Coefficient::new(term.to_string(), role, estimate, std_error, family, df as f64));
     };
     if block.has_intercept() {
         let shift: f64 = (1..block.columns()).map(|j| scalings[j].centre * slope(j)).sum();
@@ -388,19 +317,11 @@ fn table(
         let std_error = inference.and_then(|inference| {
             let mut row = inference.root.row(0).transpose();
             for j in 1..block.columns() {
-                row.axpy(
-                    -scalings[j].centre / scalings[j].scale,
-                    &inference.root.row(j).transpose(),
-                    1.0,
-                );
+                row.axpy(-scalings[j].centre / scalings[j].scale, &inference.root.row(j).transpose(), 1.0);
             }
             error(row)
         });
-        add(
-            INTERCEPT,
-            Some(fitted.beta[0] + step(0) - shift - peer_shift),
-            std_error,
-        );
+        add(INTERCEPT, Some(fitted.beta[0] + step(0) - shift - peer_shift), std_error);
     }
     for (place, term) in work.encoded.terms.iter().enumerate() {
         match block.places().iter().position(|kept| *kept == Some(place)) {
@@ -435,17 +356,10 @@ pub(super) fn finish(
     let own = table(role, study, work, fit, Some(&peer.fits), statistics.dispersion, df);
     let model = model(role, run, study, work, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
-    let coefficients = if role == Role::Alice {
-        [own, theirs].concat()
-    } else {
-        [theirs, own].concat()
-    };
+    let coefficients = if role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
     let path = study.penalty.as_ref().map(|_| path(role, study, work, &peer, df));
     let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
-    let mut termination = terminations
-        .clone()
-        .find(|reason| !reason.converged())
-        .unwrap_or(Termination::Converged);
+    let mut termination = terminations.clone().find(|reason| !reason.converged()).unwrap_or(Termination::Converged);
     if work.redone && termination.converged() {
         termination = Termination::CollinearAcrossParties;
     }
@@ -457,11 +371,7 @@ pub(super) fn finish(
         trace: work.fits.trace.clone(),
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
         notes: notes(role, study, work),
-        missing: work
-            .encoded
-            .complete
-            .as_ref()
-            .map_or(0, |complete| complete.dropped.count() as u64),
+        missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(disclosures, work),
         path: path.filter(|path| path.len() > 1 || validated.is_some()),
         cv: validated.as_ref().map(|(points, _, _)| points.clone()),
@@ -481,24 +391,15 @@ fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<
         .enumerate()
         .map(|(index, (job, fitted))| {
             let rows = table(role, study, work, index, Some(&peer.fits), None, df);
-            let kept = rows
-                .iter()
-                .filter(|row| row.term != INTERCEPT && row.estimate.is_some_and(|b| b != 0.0));
+            let kept = rows.iter().filter(|row| row.term != INTERCEPT && row.estimate.is_some_and(|b| b != 0.0));
             PathPoint {
                 lambda: job.lambda.unwrap_or(0.0),
                 df: kept.count() as u64,
                 deviance: (2.0 * (fitted.loss - saturated)).max(0.0),
-                kkt: fitted
-                    .end
-                    .certificate
-                    .max(peer.fits.get(index).map_or(0.0, |end| end.certificate)),
+                kkt: fitted.end.certificate.max(peer.fits.get(index).map_or(0.0, |end| end.certificate)),
                 coefficients: rows
                     .into_iter()
-                    .map(|row| PathCoefficient {
-                        term: row.term,
-                        party: row.party,
-                        estimate: row.estimate,
-                    })
+                    .map(|row| PathCoefficient { term: row.term, party: row.party, estimate: row.estimate })
                     .collect(),
             }
         })
@@ -516,20 +417,11 @@ fn notes(role: Role, study: &Study, work: &Work) -> Vec<String> {
         .map(String::as_str)
         .collect();
     if !dropped.is_empty() {
-        let list = dropped
-            .iter()
-            .map(|term| format!("`{term}`"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        notes.push(format!(
-            "{role}: {list} not estimated, since it is constant or depends on other columns"
-        ));
+        let list = dropped.iter().map(|term| format!("`{term}`")).collect::<Vec<_>>().join(", ");
+        notes.push(format!("{role}: {list} not estimated, since it is constant or depends on other columns"));
     }
     if work.encoded.unweighted > 0 {
-        notes.push(format!(
-            "{} rows have weight zero and do not count",
-            work.encoded.unweighted
-        ));
+        notes.push(format!("{} rows have weight zero and do not count", work.encoded.unweighted));
     }
     if let Some(complete) = &work.encoded.complete {
         let (own, peer) = (complete.own, complete.peer);
@@ -553,25 +445,13 @@ fn notes(role: Role, study: &Study, work: &Work) -> Vec<String> {
 
 fn disclosure(disclosures: &Disclosures, work: &Work) -> Disclosure {
     let meter = &work.fits.meter;
-    let columns = work
-        .fits
-        .metered
-        .iter()
-        .zip(meter.shares())
-        .filter_map(|(place, share)| {
-            work.encoded.terms.get(*place).map(|term| ColumnDisclosure {
-                term: term.clone(),
-                share,
-            })
-        });
+    let columns = work.fits.metered.iter().zip(meter.shares()).filter_map(|(place, share)| {
+        work.encoded.terms.get(*place).map(|term| ColumnDisclosure { term: term.clone(), share })
+    });
     Disclosure {
         vectors: meter.vectors(),
         rank: meter.rank() as u64,
-        declared: disclosures
-            .declared()
-            .iter()
-            .map(|declaration| declaration.name().to_string())
-            .collect(),
+        declared: disclosures.declared().iter().map(|declaration| declaration.name().to_string()).collect(),
         columns: columns.collect(),
     }
 }
@@ -583,15 +463,8 @@ fn model(role: Role, run: RunId, study: &Study, work: &Work, own: &[Coefficient]
         run: run.to_string(),
         role,
         family: study.model.family,
-        intercept: estimate(INTERCEPT)
-            .filter(|_| work.encoded.block.has_intercept())
-            .unwrap_or(0.0),
-        terms: work
-            .encoded
-            .terms
-            .iter()
-            .map(|term| (term.clone(), estimate(term)))
-            .collect(),
+        intercept: estimate(INTERCEPT).filter(|_| work.encoded.block.has_intercept()).unwrap_or(0.0),
+        terms: work.encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
         levels: work.encoded.levels.clone(),
     }
 }

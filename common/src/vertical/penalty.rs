@@ -22,27 +22,17 @@ pub struct Penalty {
 impl Penalty {
     /// From `lambda` and `alpha`; `spread` is the outcome's standard deviation for gaussian, 1 otherwise.
     pub fn new(lambda: f64, alpha: f64, spread: f64, units: Vec<f64>) -> Penalty {
-        Penalty {
-            l1: lambda * alpha,
-            l2: lambda * (1.0 - alpha) / spread,
-            units,
-        }
+        Penalty { l1: lambda * alpha, l2: lambda * (1.0 - alpha) / spread, units }
     }
 
     /// The same on some of the columns.
     pub fn select(self, columns: &[usize]) -> Penalty {
-        Penalty {
-            units: columns.iter().map(|j| self.units[*j]).collect(),
-            ..self
-        }
+        Penalty { units: columns.iter().map(|j| self.units[*j]).collect(), ..self }
     }
 
     /// Its value, per unit of weight.
     pub fn at(&self, beta: &DVector<f64>) -> f64 {
-        beta.iter()
-            .zip(&self.units)
-            .map(|(b, u)| self.l1 * (u * b).abs() + 0.5 * self.l2 * (u * b) * (u * b))
-            .sum()
+        beta.iter().zip(&self.units).map(|(b, u)| self.l1 * (u * b).abs() + 0.5 * self.l2 * (u * b) * (u * b)).sum()
     }
 
     /// By how much the optimality conditions are violated, on the standardised scale, given `X' W (y - mean)` per unit
@@ -65,10 +55,7 @@ impl Penalty {
     /// The matrix with the ridge on its diagonal.
     pub fn ridged(&self, matrix: &DMatrix<f64>, weight: f64) -> DMatrix<f64> {
         let mut ridged = matrix.clone();
-        self.units
-            .iter()
-            .enumerate()
-            .for_each(|(j, u)| ridged[(j, j)] += weight * self.l2 * u * u);
+        self.units.iter().enumerate().for_each(|(j, u)| ridged[(j, j)] += weight * self.l2 * u * u);
         ridged
     }
 
@@ -137,10 +124,7 @@ impl Penalty {
                 if self.units[j] == 0.0 { c[j] } else { c[j] - signed(j) }
             });
             let solved = small.solve(&right);
-            support
-                .iter()
-                .zip(solved.iter())
-                .for_each(|(j, value)| exact[*j] = *value);
+            support.iter().zip(solved.iter()).for_each(|(j, value)| exact[*j] = *value);
         }
         let rest = c - h * &exact;
         let sound = (0..u.len()).all(|j| match (self.units[j] == 0.0, u[j] == 0.0) {
@@ -160,9 +144,7 @@ pub fn path(largest: f64, alpha: f64, rows: usize, columns: usize, count: usize)
     // glmnet starts the ridge path where alpha = 0.001 would.
     let top = largest / alpha.max(1e-3);
     let ratio: f64 = if rows < columns { 1e-2 } else { 1e-4 };
-    (0..count)
-        .map(|k| top * ratio.powf(k as f64 / (count.max(2) - 1) as f64))
-        .collect()
+    (0..count).map(|k| top * ratio.powf(k as f64 / (count.max(2) - 1) as f64)).collect()
 }
 
 #[cfg(test)]

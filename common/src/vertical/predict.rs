@@ -68,21 +68,13 @@ impl NewRows {
         eta.iter_mut().for_each(|eta| *eta += model.intercept);
         for (column, (_, estimate)) in design.matrix.column_iter().zip(&model.terms) {
             if let Some(estimate) = estimate {
-                eta.iter_mut()
-                    .zip(column.iter())
-                    .for_each(|(eta, x)| *eta += estimate * x);
+                eta.iter_mut().zip(column.iter()).for_each(|(eta, x)| *eta += estimate * x);
             }
         }
         if !eta.iter().all(|eta| eta.is_finite()) {
             return Err(Abort::OwnData("a prediction is not finite".to_string()));
         }
-        Ok(NewRows {
-            role,
-            study,
-            model,
-            frame,
-            own: eta,
-        })
+        Ok(NewRows { role, study, model, frame, own: eta })
     }
 }
 
@@ -140,11 +132,7 @@ impl PredictSession {
     }
 
     fn speaker(&self) -> Role {
-        let first = if self.first {
-            self.rows.role
-        } else {
-            self.rows.role.partner()
-        };
+        let first = if self.first { self.rows.role } else { self.rows.role.partner() };
         match self.place {
             Place::Hello { answered } | Place::Rows { answered } => {
                 if answered {
@@ -178,10 +166,9 @@ impl PredictSession {
         let mut body = Body::Go;
         if self.speaker() == self.rows.role {
             body = match self.place {
-                Place::Hello { .. } => Body::Hello(Hello {
-                    version: message::VERSION,
-                    keys: self.rows.study.key_digests(),
-                }),
+                Place::Hello { .. } => {
+                    Body::Hello(Hello { version: message::VERSION, keys: self.rows.study.key_digests() })
+                }
                 Place::Rows { answered } => Body::Rows(Rows {
                     key: (!answered).then_some(self.key),
                     rows: self.rows.own.len() as u64,
@@ -194,10 +181,7 @@ impl PredictSession {
         }
         let released = self.turns.send(body)?;
         if self.place == Place::Over {
-            return Ok(Turn::FinishAndSend {
-                output: self.output(),
-                last: released,
-            });
+            return Ok(Turn::FinishAndSend { output: self.output(), last: released });
         }
         Ok(Turn::Send(released))
     }
@@ -230,38 +214,21 @@ impl PredictSession {
             (Place::Scores, Body::Prediction(values)) => {
                 let (came, expected) = (values.len() as u64, self.rows.own.len() as u64);
                 if came != expected {
-                    return Err(self.fault(PeerFault::Length {
-                        what: "predictions of new rows",
-                        came,
-                        expected,
-                    }));
+                    return Err(self.fault(PeerFault::Length { what: "predictions of new rows", came, expected }));
                 }
                 if !values.iter().all(|value| value.is_finite()) {
-                    return Err(self.fault(PeerFault::Value {
-                        what: "a prediction",
-                        expected: "finite",
-                        round: 0,
-                    }));
+                    return Err(self.fault(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }));
                 }
                 self.theirs = Some(values);
             }
             (Place::Hello { .. }, _) => {
-                return Err(self.fault(PeerFault::Kind {
-                    came: kind,
-                    expected: "a greeting",
-                }));
+                return Err(self.fault(PeerFault::Kind { came: kind, expected: "a greeting" }));
             }
             (Place::Rows { .. }, _) => {
-                return Err(self.fault(PeerFault::Kind {
-                    came: kind,
-                    expected: "a proof of rows",
-                }));
+                return Err(self.fault(PeerFault::Kind { came: kind, expected: "a proof of rows" }));
             }
             _ => {
-                return Err(self.fault(PeerFault::Kind {
-                    came: kind,
-                    expected: "predictions of new rows",
-                }));
+                return Err(self.fault(PeerFault::Kind { came: kind, expected: "predictions of new rows" }));
             }
         }
         self.place = self.next();
@@ -270,20 +237,10 @@ impl PredictSession {
 
     fn output(&mut self) -> Option<Scores> {
         let theirs = self.theirs.take()?;
-        let link: Vec<f64> = self
-            .rows
-            .own
-            .iter()
-            .zip(theirs)
-            .map(|(own, theirs)| own + theirs)
-            .collect();
+        let link: Vec<f64> = self.rows.own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
         let family = self.rows.model.family;
         Some(Scores {
-            ids: self
-                .rows
-                .frame
-                .ids()
-                .map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
+            ids: self.rows.frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
             response: link.iter().map(|eta| family.mean(*eta)).collect(),
             link,
         })
@@ -308,19 +265,12 @@ impl Session for PredictSession {
         };
         if self.speaker() == self.rows.role {
             if body != Body::Go {
-                return Err(self.fault(PeerFault::Kind {
-                    came: body.kind(),
-                    expected: "a go-ahead",
-                }));
+                return Err(self.fault(PeerFault::Kind { came: body.kind(), expected: "a go-ahead" }));
             }
         } else {
             self.absorb(body)?;
         }
-        if self.place == Place::Over {
-            Ok(Turn::Finish(self.output()))
-        } else {
-            self.speak()
-        }
+        if self.place == Place::Over { Ok(Turn::Finish(self.output())) } else { self.speak() }
     }
 
     fn resend(&self) -> Option<Released<Message>> {

@@ -29,12 +29,7 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy {
-            max_disclosure: None,
-            max_rounds: None,
-            min_rows: None,
-            allow_basis: true,
-        }
+        Policy { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true }
     }
 }
 
@@ -96,11 +91,7 @@ pub(super) fn predictor_columns(study: &Study, role: Role, header: &[&str]) -> R
     let mut needed: Vec<String> = Vec::new();
     let terms = terms(study, role, header)?;
     let factors = terms.iter().flat_map(|term| &term.factors).map(String::as_str);
-    let offset = study
-        .offset
-        .iter()
-        .filter(|offset| held(offset, role))
-        .map(|offset| offset.column.as_str());
+    let offset = study.offset.iter().filter(|offset| held(offset, role)).map(|offset| offset.column.as_str());
     for name in factors.chain(offset) {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
@@ -131,9 +122,7 @@ pub(super) fn terms(study: &Study, role: Role, header: &[&str]) -> Result<Vec<Te
     let Some(party) = study.parties.get(&role) else {
         return Err(Abort::Bug(format!("the study has no party {role}")));
     };
-    let mut others: Vec<&str> = shared_columns(study)
-        .map(|(column, _)| column.column.as_str())
-        .collect();
+    let mut others: Vec<&str> = shared_columns(study).map(|(column, _)| column.column.as_str()).collect();
     others.extend(study.rows.id.as_deref());
     others.extend(study.penalty.as_ref().and_then(|penalty| penalty.folds.as_deref()));
     let terms = match &party.formula {
@@ -144,9 +133,8 @@ pub(super) fn terms(study: &Study, role: Role, header: &[&str]) -> Result<Vec<Te
         }
         None => encode::column_terms(party.columns.iter().map(String::as_str)).map_err(own)?,
     };
-    let roles: Vec<(&str, &'static str)> = shared_columns(study)
-        .map(|(column, what)| (column.column.as_str(), what))
-        .collect();
+    let roles: Vec<(&str, &'static str)> =
+        shared_columns(study).map(|(column, what)| (column.column.as_str(), what)).collect();
     encode::check_roles(&terms, &roles).map_err(own)?;
     Ok(terms)
 }
@@ -171,15 +159,7 @@ impl Prepared {
             Missing::Refuse => None,
             Missing::CompleteCases => Some(frame.missing(used.iter().copied()).map_err(own)?),
         };
-        let mut prepared = Prepared {
-            role,
-            study,
-            policy,
-            frame,
-            terms,
-            incomplete,
-            encoded: None,
-        };
+        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, encoded: None };
         if prepared.incomplete.is_none() {
             prepared.encode(None)?;
         }
@@ -268,16 +248,9 @@ impl Prepared {
         let hidden_outcome = study.outcome.held_by == HeldBy::Alice && study.model.family == Family::Gaussian;
         let hidden = match (role, hidden_outcome, &study.offset) {
             (Role::Alice, true, _) => {
-                let offset_at_bob = study
-                    .offset
-                    .as_ref()
-                    .is_some_and(|offset| offset.held_by == HeldBy::Both);
+                let offset_at_bob = study.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Both);
                 let values = own_outcome.iter().flatten().enumerate().map(|(i, y)| {
-                    let offset = if offset_at_bob {
-                        0.0
-                    } else {
-                        offset.as_ref().map_or(0.0, |offset| offset[i])
-                    };
+                    let offset = if offset_at_bob { 0.0 } else { offset.as_ref().map_or(0.0, |offset| offset[i]) };
                     offset - y
                 });
                 Some(values.collect())
@@ -295,12 +268,7 @@ impl Prepared {
             spread: 1.0,
         };
         let intercept = study.model.intercept;
-        let mut block = Block::new(
-            design.matrix,
-            intercept && role == Role::Alice,
-            intercept,
-            outcome_in_use,
-        );
+        let mut block = Block::new(design.matrix, intercept && role == Role::Alice, intercept, outcome_in_use);
         if own_outcome.is_some() {
             block.measure_spread(intercept);
         }
@@ -327,10 +295,7 @@ fn folds(frame: &Frame, column: Option<&str>, count: u32, dropped: Option<&Mask>
     };
     let numbers = outcome::numbers(frame, column, "folds", dropped).map_err(own)?;
     let folds: Vec<u32> = numbers.iter().map(|fold| *fold as u32).collect();
-    let sound = numbers
-        .iter()
-        .zip(&folds)
-        .all(|(number, fold)| f64::from(*fold) == *number);
+    let sound = numbers.iter().zip(&folds).all(|(number, fold)| f64::from(*fold) == *number);
     let full = (1..=count).all(|fold| folds.contains(&fold));
     if !sound || folds.iter().any(|fold| *fold < 1 || *fold > count) || !full {
         return Err(Abort::OwnData(format!(

@@ -173,12 +173,7 @@ impl VerticalSession {
                 round: work.fits.round(),
                 certificate: work.fits.certificate(),
             },
-            None => Progress {
-                phase,
-                fit: (0, 0),
-                round: 0,
-                certificate: None,
-            },
+            None => Progress { phase, fit: (0, 0), round: 0, certificate: None },
         }
     }
 
@@ -189,11 +184,7 @@ impl VerticalSession {
     }
 
     fn first_speaker(&self) -> Role {
-        if self.opening.first {
-            self.role
-        } else {
-            self.role.partner()
-        }
+        if self.opening.first { self.role } else { self.role.partner() }
     }
 
     fn second_speaker(&self) -> Role {
@@ -219,15 +210,11 @@ impl VerticalSession {
     }
 
     fn work(&self) -> Result<&Work, Abort> {
-        self.work
-            .as_ref()
-            .ok_or_else(|| Abort::Bug("the fit was used before it was set up".to_string()))
+        self.work.as_ref().ok_or_else(|| Abort::Bug("the fit was used before it was set up".to_string()))
     }
 
     fn work_mut(&mut self) -> Result<&mut Work, Abort> {
-        self.work
-            .as_mut()
-            .ok_or_else(|| Abort::Bug("the fit was used before it was set up".to_string()))
+        self.work.as_mut().ok_or_else(|| Abort::Bug("the fit was used before it was set up".to_string()))
     }
 
     fn fault(&self, fault: PeerFault) -> Abort {
@@ -236,17 +223,10 @@ impl VerticalSession {
 
     /// Our turn: says what the script has for us, or that the other may go on.
     fn speak(&mut self) -> Result<Turn<Released<Message>, VerticalFit>, Abort> {
-        let body = if self.speaker()? == self.role {
-            self.build()?
-        } else {
-            Body::Go
-        };
+        let body = if self.speaker()? == self.role { self.build()? } else { Body::Go };
         let released = self.turns.send(body)?;
         if self.place == Place::Over {
-            return Ok(Turn::FinishAndSend {
-                output: self.finish()?,
-                last: released,
-            });
+            return Ok(Turn::FinishAndSend { output: self.finish()?, last: released });
         }
         Ok(Turn::Send(released))
     }
@@ -254,21 +234,14 @@ impl VerticalSession {
     /// Builds the message of the present place, and moves on.
     fn build(&mut self) -> Result<Body, Abort> {
         let body = match self.place {
-            Place::Hello { .. } => Body::Hello(Hello {
-                version: message::VERSION,
-                keys: self.study.key_digests(),
-            }),
+            Place::Hello { .. } => Body::Hello(Hello { version: message::VERSION, keys: self.study.key_digests() }),
             Place::Rows { answered } => Body::Rows(Rows {
                 key: (!answered).then_some(self.key),
                 rows: self.prepared.rows() as u64,
                 ids: self.prepared.ids_digest(&self.key),
             }),
             Place::Complete { .. } => Body::Complete(
-                self.prepared
-                    .incomplete
-                    .as_ref()
-                    .map(|mask| mask.as_bytes().to_vec())
-                    .unwrap_or_default(),
+                self.prepared.incomplete.as_ref().map(|mask| mask.as_bytes().to_vec()).unwrap_or_default(),
             ),
             Place::Shared { .. } => Body::Shared(self.shared()?),
             Place::Held(index) => self.build_held(index)?,
@@ -303,11 +276,7 @@ impl VerticalSession {
                     outcome::results(role, &study, columns, self.work_mut()?)?
                 };
                 self.work_mut()?.own_results = Some(results.clone());
-                self.place = if answered {
-                    Place::Over
-                } else {
-                    Place::Results { answered: true }
-                };
+                self.place = if answered { Place::Over } else { Place::Results { answered: true } };
                 return Ok(Body::Results(results));
             }
             Place::Over => Body::Go,
@@ -362,10 +331,7 @@ impl VerticalSession {
             (Place::Table, Body::Table(table)) => {
                 let peer = self.role.partner();
                 let limit = self.peer_columns;
-                let redo = self
-                    .work_mut()?
-                    .take_table(&table, limit)
-                    .map_err(|fault| Abort::Peer { peer, fault })?;
+                let redo = self.work_mut()?.take_table(&table, limit).map_err(|fault| Abort::Peer { peer, fault })?;
                 if redo > 0 {
                     self.peer_columns -= redo;
                     self.restart()
@@ -399,11 +365,7 @@ impl VerticalSession {
                 outcome::check_results(&study, &work.fits.fitted, folds, peer, &results)
                     .map_err(|fault| Abort::Peer { peer, fault })?;
                 work.peer = Some(results);
-                self.place = if answered {
-                    Place::Over
-                } else {
-                    Place::Results { answered: true }
-                };
+                self.place = if answered { Place::Over } else { Place::Results { answered: true } };
                 Ok(())
             }
             (Place::Hello { .. }, _) => Err(self.fault(expected("a greeting"))),
@@ -453,12 +415,7 @@ impl VerticalSession {
     /// The vectors that Alice holds alone and sends, in order.
     fn held(&self) -> Vec<HeldKind> {
         let mut held = Vec::new();
-        if self
-            .study
-            .weights
-            .as_ref()
-            .is_some_and(|weights| weights.held_by == HeldBy::Alice)
-        {
+        if self.study.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice) {
             held.push(HeldKind::Weights);
         }
         if self.study.outcome.held_by == HeldBy::Alice {
@@ -488,19 +445,12 @@ impl VerticalSession {
             work.null_deviance = work.encoded.block.null_deviance(intercept);
         }
         work.fits.begin(&mut work.encoded)?;
-        if self.study.needs_path() {
-            Ok(Place::Largest { answered: false })
-        } else {
-            self.before_fits()
-        }
+        if self.study.needs_path() { Ok(Place::Largest { answered: false }) } else { self.before_fits() }
     }
 
     fn before_fits(&mut self) -> Result<Place, Abort> {
         if self.study.uses_tables() && self.no_basis.is_none() {
-            return Ok(Place::Basis {
-                start: 0,
-                purpose: Purpose::Path,
-            });
+            return Ok(Place::Basis { start: 0, purpose: Purpose::Path });
         }
         Ok(Place::Fit)
     }
@@ -508,9 +458,7 @@ impl VerticalSession {
     fn shared(&mut self) -> Result<Shared, Abort> {
         let key = self.key;
         if self.prepared.encoded.is_none() {
-            return Err(Abort::Bug(
-                "shared columns were asked for before rows were settled".to_string(),
-            ));
+            return Err(Abort::Bug("shared columns were asked for before rows were settled".to_string()));
         }
         let study = Arc::clone(&self.study);
         let Some(encoded) = &self.prepared.encoded else {
@@ -522,10 +470,7 @@ impl VerticalSession {
         };
         let both =
             |column: Option<&crate::study::HeldColumn>| column.is_some_and(|column| column.held_by == HeldBy::Both);
-        let folds = encoded
-            .folds
-            .as_ref()
-            .map(|folds| folds.iter().map(|fold| f64::from(*fold)).collect());
+        let folds = encoded.folds.as_ref().map(|folds| folds.iter().map(|fold| f64::from(*fold)).collect());
         Ok(Shared {
             outcome: digest("outcome", both(Some(&study.outcome)), &encoded.outcome),
             offset: digest("offset", both(study.offset.as_ref()), &encoded.offset),
@@ -541,9 +486,7 @@ impl VerticalSession {
             (false, Some(key)) => self.key = key,
             (true, None) => {}
             _ => {
-                return Err(self.fault(PeerFault::Garbage(
-                    "a proof of rows with a key where none belongs".to_string(),
-                )));
+                return Err(self.fault(PeerFault::Garbage("a proof of rows with a key where none belongs".to_string())));
             }
         }
         let (own, peer) = (self.prepared.rows() as u64, rows.rows);
@@ -581,30 +524,10 @@ impl VerticalSession {
         let ours = self.shared()?;
         let study = &self.study;
         let compared = [
-            (
-                "outcome",
-                Some(study.outcome.column.clone()),
-                ours.outcome,
-                theirs.outcome,
-            ),
-            (
-                "offset",
-                study.offset.as_ref().map(|offset| offset.column.clone()),
-                ours.offset,
-                theirs.offset,
-            ),
-            (
-                "weights",
-                study.weights.as_ref().map(|weights| weights.column.clone()),
-                ours.weights,
-                theirs.weights,
-            ),
-            (
-                "folds",
-                study.penalty.as_ref().and_then(|penalty| penalty.folds.clone()),
-                ours.folds,
-                theirs.folds,
-            ),
+            ("outcome", Some(study.outcome.column.clone()), ours.outcome, theirs.outcome),
+            ("offset", study.offset.as_ref().map(|offset| offset.column.clone()), ours.offset, theirs.offset),
+            ("weights", study.weights.as_ref().map(|weights| weights.column.clone()), ours.weights, theirs.weights),
+            ("folds", study.penalty.as_ref().and_then(|penalty| penalty.folds.clone()), ours.folds, theirs.folds),
         ];
         for (what, column, ours, theirs) in compared {
             if ours != theirs {
@@ -618,10 +541,9 @@ impl VerticalSession {
             (true, true, true) => None,
             (false, _, _) => Some("the study does not allow them".to_string()),
             (true, false, _) => Some(format!("the policy of {} does not allow the basis exchange", self.role)),
-            (true, true, false) => Some(format!(
-                "the policy of {} does not allow the basis exchange",
-                self.role.partner()
-            )),
+            (true, true, false) => {
+                Some(format!("the policy of {} does not allow the basis exchange", self.role.partner()))
+            }
         };
         self.peer_columns = theirs.columns as usize;
         if self.peer_columns > MAX_COLUMNS {
@@ -645,17 +567,9 @@ impl VerticalSession {
             )));
         }
         if columns == 0 {
-            return Err(Abort::Data(
-                "no column is left in the model, and there is no intercept".to_string(),
-            ));
+            return Err(Abort::Data("no column is left in the model, and there is no intercept".to_string()));
         }
-        let fits = Fits::new(
-            &self.study,
-            self.role,
-            &self.prepared.policy,
-            &encoded,
-            self.peer_columns,
-        );
+        let fits = Fits::new(&self.study, self.role, &self.prepared.policy, &encoded, self.peer_columns);
         self.work = Some(Work {
             role: self.role,
             encoded,
@@ -696,18 +610,11 @@ impl VerticalSession {
         let folds = u64::from(self.study.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0));
         let expected = if held.what == HeldKind::Scale { folds } else { rows };
         if self.held().get(index) != Some(&held.what) {
-            return Err(self.fault(PeerFault::Kind {
-                came: "another held vector",
-                expected: "the declared one",
-            }));
+            return Err(self.fault(PeerFault::Kind { came: "another held vector", expected: "the declared one" }));
         }
         if held.values.len() as u64 != expected {
             let came = held.values.len() as u64;
-            return Err(self.fault(PeerFault::Length {
-                what: "a held vector",
-                came,
-                expected,
-            }));
+            return Err(self.fault(PeerFault::Length { what: "a held vector", came, expected }));
         }
         let family = self.study.model.family;
         let fits = |value: &f64| match (held.what, family) {
@@ -716,16 +623,9 @@ impl VerticalSession {
             (HeldKind::Outcome, crate::glm::Family::Poisson) => *value >= 0.0,
             _ => true,
         };
-        let sound = held
-            .values
-            .iter()
-            .all(|value| value.is_finite() && value.abs() <= 1e150 && fits(value));
+        let sound = held.values.iter().all(|value| value.is_finite() && value.abs() <= 1e150 && fits(value));
         if !sound || !(held.total.is_finite() && held.total >= 0.0) {
-            return Err(self.fault(PeerFault::Value {
-                what: "a held vector",
-                expected: "allowed",
-                round: 0,
-            }));
+            return Err(self.fault(PeerFault::Value { what: "a held vector", expected: "allowed", round: 0 }));
         }
         let intercept = self.study.model.intercept;
         let encoded = &mut self.work_mut()?.encoded;
@@ -785,11 +685,8 @@ impl VerticalSession {
     }
 
     fn after_table(&mut self) {
-        self.place = if self.study.inference.sender == Role::Bob {
-            Place::Redo
-        } else {
-            Place::Results { answered: false }
-        };
+        self.place =
+            if self.study.inference.sender == Role::Bob { Place::Redo } else { Place::Results { answered: false } };
     }
 
     /// Starts the fit again, with fewer columns at Bob.
@@ -807,11 +704,7 @@ impl VerticalSession {
         let step = work.fits.speak(&mut work.encoded)?;
         let (body, place) = match step {
             FitStep::Partial(partial) => {
-                let place = if self.place == Place::Fit {
-                    Place::Answer
-                } else {
-                    Place::Fit
-                };
+                let place = if self.place == Place::Fit { Place::Answer } else { Place::Fit };
                 (Body::Partial(partial), place)
             }
             FitStep::Ended(ended) => {
@@ -829,22 +722,17 @@ impl VerticalSession {
         let work = self.work_mut()?;
         match body {
             Body::Partial(partial) => {
-                work.fits
-                    .hear(&mut work.encoded, partial)
-                    .map_err(|fault| Abort::Peer { peer, fault })?;
+                work.fits.hear(&mut work.encoded, partial).map_err(|fault| Abort::Peer { peer, fault })?;
                 self.place = if answer { Place::Fit } else { Place::Answer };
             }
             Body::Ended(ended) if !answer => {
-                work.fits
-                    .hear_end(&mut work.encoded, ended)
-                    .map_err(|fault| Abort::Peer { peer, fault })?;
+                work.fits.hear_end(&mut work.encoded, ended).map_err(|fault| Abort::Peer { peer, fault })?;
                 self.place = self.after_fits(ended.termination);
             }
             _ => {
-                return Err(self.fault(PeerFault::Kind {
-                    came: "the end of the iteration",
-                    expected: "partial predictions",
-                }));
+                return Err(
+                    self.fault(PeerFault::Kind { came: "the end of the iteration", expected: "partial predictions" })
+                );
             }
         }
         Ok(())
@@ -853,10 +741,7 @@ impl VerticalSession {
     fn after_fits(&self, termination: Termination) -> Place {
         let inference = self.no_basis.is_none() && self.study.penalty.is_none();
         if inference && termination == Termination::Converged {
-            Place::Basis {
-                start: 0,
-                purpose: Purpose::Inference,
-            }
+            Place::Basis { start: 0, purpose: Purpose::Inference }
         } else {
             Place::Results { answered: false }
         }
@@ -878,11 +763,7 @@ impl Session for VerticalSession {
     type Output = VerticalFit;
 
     fn start(&mut self) -> Result<Turn<Released<Message>, VerticalFit>, Abort> {
-        if self.opening.first {
-            self.speak()
-        } else {
-            Ok(Turn::Wait)
-        }
+        if self.opening.first { self.speak() } else { Ok(Turn::Wait) }
     }
 
     fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, VerticalFit>, Abort> {
@@ -895,10 +776,7 @@ impl Session for VerticalSession {
         if self.speaker()? == self.role {
             if body != Body::Go {
                 let came = body.kind();
-                return Err(self.fault(PeerFault::Kind {
-                    came,
-                    expected: "a go-ahead",
-                }));
+                return Err(self.fault(PeerFault::Kind { came, expected: "a go-ahead" }));
             }
         } else {
             self.absorb(body)?;

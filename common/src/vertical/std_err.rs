@@ -68,12 +68,7 @@ impl Sender {
         let rotation = gaussian.qr().q();
         let mut transform = rotation.clone();
         factor.solve_upper_triangular_mut(&mut transform);
-        Some(Sender {
-            transform,
-            factor,
-            rotation,
-            with_centres,
-        })
+        Some(Sender { transform, factor, rotation, with_centres })
     }
 
     /// Rows `start..start + rows` of the basis.
@@ -97,10 +92,7 @@ impl Sender {
         if !factor.solve_upper_triangular_mut(&mut root) {
             return None;
         }
-        Some(Inference {
-            root: &self.transform * root,
-            step: &self.transform * step,
-        })
+        Some(Inference { root: &self.transform * root, step: &self.transform * step })
     }
 
     /// Which of the sender's columns depend on the receiver's, given the R factor of the projected basis.
@@ -158,9 +150,7 @@ impl Receiver {
         let rows = basis.nrows();
         let mut block = DMatrix::zeros(rows, self.basis + self.own + 2);
         block.columns_mut(0, self.basis).copy_from(&basis);
-        block
-            .columns_mut(self.basis, self.own)
-            .copy_from(&weighted(columns, start, rows, false));
+        block.columns_mut(self.basis, self.own).copy_from(&weighted(columns, start, rows, false));
         for i in 0..rows {
             block[(i, self.basis + self.own)] = columns.weights[start + i].sqrt();
             block[(i, self.basis + self.own + 1)] = working[start + i];
@@ -190,11 +180,7 @@ impl Receiver {
             joined.set_column(q + p, &working);
             square(linalg::upper_factor(&joined), q + p + 1)
         };
-        let lengths: Vec<f64> = basis
-            .column_iter()
-            .chain(inner.column_iter())
-            .map(|column| column.norm())
-            .collect();
+        let lengths: Vec<f64> = basis.column_iter().chain(inner.column_iter()).map(|column| column.norm()).collect();
         let own_last = beside(&basis, &inner);
         let kept = linalg::independent_columns(
             &own_last.columns(0, q + p).into_owned(),
@@ -217,19 +203,10 @@ impl Receiver {
             }
             Inference { root, step }
         } else {
-            Inference {
-                root: DMatrix::zeros(p, p),
-                step: DVector::zeros(p),
-            }
+            Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p) }
         };
         let residual = own_last[(q + p, q + p)].powi(2);
-        Some(Reading {
-            factor,
-            score,
-            residual,
-            dependent,
-            inference,
-        })
+        Some(Reading { factor, score, residual, dependent, inference })
     }
 }
 
@@ -244,10 +221,7 @@ fn square(factor: DMatrix<f64>, size: usize) -> DMatrix<f64> {
 fn weighted(columns: &Reported<'_>, start: usize, rows: usize, with_centres: bool) -> DMatrix<f64> {
     let mut block = columns.inner.rows(start, rows).into_owned();
     if with_centres {
-        block
-            .column_iter_mut()
-            .zip(&columns.centres)
-            .for_each(|(mut column, centre)| column.add_scalar_mut(*centre));
+        block.column_iter_mut().zip(&columns.centres).for_each(|(mut column, centre)| column.add_scalar_mut(*centre));
     }
     linalg::scale_rows(&mut block, &columns.weights[start..start + rows]);
     block
@@ -320,16 +294,8 @@ mod tests {
         bob.set_column(1, &sum);
         let weights = vec![1.0; n];
         let working = vec![0.5; n];
-        let at_alice = Reported {
-            inner: &alice,
-            centres: vec![0.0; 4],
-            weights: &weights,
-        };
-        let at_bob = Reported {
-            inner: &bob,
-            centres: vec![0.0; 3],
-            weights: &weights,
-        };
+        let at_alice = Reported { inner: &alice, centres: vec![0.0; 4], weights: &weights };
+        let at_bob = Reported { inner: &bob, centres: vec![0.0; 3], weights: &weights };
         let sender = Sender::new(&at_alice, false, &mut rng).unwrap();
         let mut receiver = Receiver::new(4, &at_bob, true);
         receiver.push(&at_bob, 0, sender.rows(&at_alice, 0, n), &working);

@@ -60,12 +60,7 @@ impl Shown {
     /// `subtract_first` where the partner's vectors carry a term that is not its own to vary: an outcome or an offset
     /// that it holds alone.
     pub fn new(subtract_first: bool) -> Shown {
-        Shown {
-            base: None,
-            subtract_first,
-            directions: Vec::new(),
-            own: None,
-        }
+        Shown { base: None, subtract_first, directions: Vec::new(), own: None }
     }
 
     /// Takes a vector in, and says where it lies.
@@ -74,10 +69,7 @@ impl Shown {
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
     fn take(&mut self, block: &Block, mut vector: Vec<f64>) -> Place {
-        let mut place = Place {
-            own: DVector::zeros(block.columns()),
-            along: DVector::zeros(self.directions.len()),
-        };
+        let mut place = Place { own: DVector::zeros(block.columns()), along: DVector::zeros(self.directions.len()) };
         if self.subtract_first {
             match &self.base {
                 None => {
@@ -98,10 +90,7 @@ impl Shown {
             place.own += share;
             for (at, direction) in self.directions.iter().enumerate() {
                 let share = product(&direction.values, &weighted(&vector, weights)) / direction.squares;
-                vector
-                    .par_iter_mut()
-                    .zip(&direction.values)
-                    .for_each(|(v, d)| *v -= share * d);
+                vector.par_iter_mut().zip(&direction.values).for_each(|(v, d)| *v -= share * d);
                 place.along[at] += share;
             }
         }
@@ -114,11 +103,7 @@ impl Shown {
                 own.axpy(-along, &direction.own, 1.0);
             }
             let squares = product(&vector, &weighted(&vector, weights));
-            self.directions.push(Direction {
-                values: vector,
-                squares,
-                own: own * unit,
-            });
+            self.directions.push(Direction { values: vector, squares, own: own * unit });
             place.along = place.along.push(1.0 / unit);
         }
         place
@@ -127,10 +112,7 @@ impl Shown {
     /// What the directions at these coordinates hold beyond combinations of what the partner sent.
     fn taken_out(&self, along: &[f64], columns: usize) -> DVector<f64> {
         let mut sum = DVector::zeros(columns);
-        self.directions
-            .iter()
-            .zip(along)
-            .for_each(|(direction, along)| sum.axpy(*along, &direction.own, 1.0));
+        self.directions.iter().zip(along).for_each(|(direction, along)| sum.axpy(*along, &direction.own, 1.0));
         sum
     }
 
@@ -157,9 +139,7 @@ impl Shown {
             };
             let mut step = DVector::zeros(point.len());
             let solved = definite.solve(&sweep.gradient.select_rows(&kept));
-            kept.iter()
-                .zip(solved.iter())
-                .for_each(|(at, value)| step[*at] = *value);
+            kept.iter().zip(solved.iter()).for_each(|(at, value)| step[*at] = *value);
             let slack = 1e-13 * sweep.loss.abs();
             let mut length = 1.0;
             let next = loop {
@@ -192,9 +172,7 @@ impl Shown {
     fn predictor(&self, block: &Block, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
         block.multiply(start, point.as_slice(), eta);
         for (direction, alpha) in self.directions.iter().zip(point.iter().skip(block.columns())) {
-            eta.iter_mut()
-                .zip(&direction.values[start..])
-                .for_each(|(eta, d)| *eta += alpha * d);
+            eta.iter_mut().zip(&direction.values[start..]).for_each(|(eta, d)| *eta += alpha * d);
         }
         let add = |eta: &mut [f64], more: &[f64]| eta.iter_mut().zip(&more[start..]).for_each(|(eta, m)| *eta += m);
         if let Some(base) = &self.base {
@@ -237,17 +215,11 @@ impl Shown {
                 Sweep { gradient, loss }
             })
             .collect();
-        parts.into_iter().fold(
-            Sweep {
-                gradient: DVector::zeros(size),
-                loss: 0.0,
-            },
-            |mut sum, part| {
-                sum.gradient += part.gradient;
-                sum.loss += part.loss;
-                sum
-            },
-        )
+        parts.into_iter().fold(Sweep { gradient: DVector::zeros(size), loss: 0.0 }, |mut sum, part| {
+            sum.gradient += part.gradient;
+            sum.loss += part.loss;
+            sum
+        })
     }
 
     /// The second derivative, without directions that depend on the others: columns of the two parties may.
@@ -258,10 +230,7 @@ impl Shown {
         if outcome.family == Family::Gaussian {
             // Directions are orthogonal to own columns and to each other in just this metric.
             let mut gram = block.gram().clone().resize(size, size, 0.0);
-            self.directions
-                .iter()
-                .enumerate()
-                .for_each(|(at, direction)| gram[(p + at, p + at)] = direction.squares);
+            self.directions.iter().enumerate().for_each(|(at, direction)| gram[(p + at, p + at)] = direction.squares);
             return Definite::from_gram_limited(&gram);
         }
         let gram = linalg::packed_gram(block.rows(), size, |rows, packed| {
@@ -269,18 +238,10 @@ impl Shown {
             self.predictor(block, rows.start, point, &mut roots);
             for (i, root) in roots.iter_mut().enumerate() {
                 let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[rows.start + i]);
-                *root = if weight == 0.0 {
-                    0.0
-                } else {
-                    (weight * outcome.family.variance(*root)).sqrt()
-                };
+                *root = if weight == 0.0 { 0.0 } else { (weight * outcome.family.variance(*root)).sqrt() };
             }
             for j in 0..size {
-                let column = if j < p {
-                    block.column(j)
-                } else {
-                    &self.directions[j - p].values
-                };
+                let column = if j < p { block.column(j) } else { &self.directions[j - p].values };
                 packed.extend(column[rows.clone()].iter().zip(&roots).map(|(x, root)| x * root));
             }
         });

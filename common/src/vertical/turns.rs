@@ -43,12 +43,7 @@ impl Turns {
 
     /// Puts a body on its way, if the study declares what it discloses.
     pub(super) fn send(&mut self, body: Body) -> Result<Released<Message>, Abort> {
-        let header = Header {
-            study: self.study,
-            run: self.run,
-            sender: self.role,
-            sequence: self.sequence,
-        };
+        let header = Header { study: self.study, run: self.run, sender: self.role, sequence: self.sequence };
         let released = self
             .disclosures
             .release(Message { header, body })
@@ -76,10 +71,7 @@ impl Turns {
             };
         }
         if came > self.sequence || over {
-            return Err(self.fault(PeerFault::Ahead {
-                came,
-                expected: self.sequence,
-            }));
+            return Err(self.fault(PeerFault::Ahead { came, expected: self.sequence }));
         }
         self.sequence += 1;
         let body = message.body.clone();
@@ -99,10 +91,7 @@ impl Turns {
 
     /// An abort for a peer that broke the protocol.
     pub(super) fn fault(&self, fault: PeerFault) -> Abort {
-        Abort::Peer {
-            peer: self.role.partner(),
-            fault,
-        }
+        Abort::Peer { peer: self.role.partner(), fault }
     }
 
     fn check(&self, message: &Message, study: &Study) -> Result<(), Abort> {
@@ -113,16 +102,10 @@ impl Turns {
         // A greeting with another study is answered by naming the keys, not as a foreign message.
         if let Body::Hello(hello) = &message.body {
             if hello.version != message::VERSION {
-                return Err(self.fault(PeerFault::Value {
-                    what: "the protocol version",
-                    expected: "1",
-                    round: 0,
-                }));
+                return Err(self.fault(PeerFault::Value { what: "the protocol version", expected: "1", round: 0 }));
             }
             if header.study != self.study {
-                return Err(Abort::Study {
-                    keys: Study::differing_keys(&study.key_digests(), &hello.keys),
-                });
+                return Err(Abort::Study { keys: Study::differing_keys(&study.key_digests(), &hello.keys) });
             }
         }
         if header.study != self.study {

@@ -40,10 +40,7 @@ impl Toy {
     }
 
     fn word(&mut self, sequence: u64) -> Word {
-        let word = Word {
-            sequence,
-            stamp: self.stamps.fetch_add(1, Ordering::SeqCst),
-        };
+        let word = Word { sequence, stamp: self.stamps.fetch_add(1, Ordering::SeqCst) };
         self.sent = Some(word.clone());
         word
     }
@@ -75,10 +72,7 @@ impl Session for Toy {
         if word.sequence != self.expected {
             return Err(Abort::Peer {
                 peer: Role::Bob,
-                fault: PeerFault::Ahead {
-                    came: word.sequence,
-                    expected: self.expected,
-                },
+                fault: PeerFault::Ahead { came: word.sequence, expected: self.expected },
             });
         }
         self.heard.push(word.clone());
@@ -89,10 +83,7 @@ impl Session for Toy {
         }
         let reply = self.word(answer);
         Ok(match answer == self.last {
-            true => Turn::FinishAndSend {
-                output: self.heard.clone(),
-                last: reply,
-            },
+            true => Turn::FinishAndSend { output: self.heard.clone(), last: reply },
             false => Turn::Send(reply),
         })
     }
@@ -148,10 +139,7 @@ enum Exchange {
 
 fn network(faults: &[(usize, u64, Fault)]) -> (SimLink, SimLink, Arc<Network>) {
     let network = Arc::new(Network::default());
-    *network.faults.lock().unwrap() = faults
-        .iter()
-        .map(|(end, number, fault)| ((*end, *number), *fault))
-        .collect();
+    *network.faults.lock().unwrap() = faults.iter().map(|(end, number, fault)| ((*end, *number), *fault)).collect();
     let (dial, listen) = mpsc::unbounded_channel();
     let link = |end, exchange| SimLink {
         network: Arc::clone(&network),
@@ -161,11 +149,7 @@ fn network(faults: &[(usize, u64, Fault)]) -> (SimLink, SimLink, Arc<Network>) {
         bytes: 0,
         stalled: Vec::new(),
     };
-    (
-        link(0, Exchange::Dials(dial)),
-        link(1, Exchange::Listens(listen)),
-        Arc::clone(&network),
-    )
+    (link(0, Exchange::Dials(dial)), link(1, Exchange::Listens(listen)), Arc::clone(&network))
 }
 
 impl SimLink {
@@ -293,11 +277,7 @@ fn both(faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 fn words(result: Result<Driven<Toy>, Abort>) -> (Vec<Word>, bool) {
@@ -344,11 +324,7 @@ fn many_faults_in_one_run_change_no_bit() {
         let faults: Vec<(usize, u64, Fault)> = (0..12_u64)
             .map(|k| {
                 let mixed = (seed * 12 + k).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-                (
-                    (mixed & 1) as usize,
-                    (mixed >> 1) % 24,
-                    kinds[(mixed >> 8) as usize % 3],
-                )
+                ((mixed & 1) as usize, (mixed >> 1) % 24, kinds[(mixed >> 8) as usize % 3])
             })
             .collect();
         let (alice, bob) = both(&faults, Toy::new(true, last), Toy::new(false, last));
@@ -366,31 +342,13 @@ fn a_repeat_begets_no_further_repeats() {
         let (_b, mut never_b) = mpsc::channel(1);
         let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
         let (alice, bob) = tokio::join!(
-            drive(
-                Toy::new(true, 31),
-                &mut dialler,
-                &alice_ends,
-                &patience,
-                &mut never_a,
-                |_, _| {}
-            ),
-            drive(
-                Toy::new(false, 31),
-                &mut listener,
-                &bob_ends,
-                &patience,
-                &mut never_b,
-                |_, _| {}
-            ),
+            drive(Toy::new(true, 31), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
+            drive(Toy::new(false, 31), &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
         );
         assert_eq!(alice.unwrap().reopened, 2);
         bob.unwrap();
         let sent = [0, 1].map(|end: usize| network.sent[end].load(Ordering::SeqCst));
-        assert_eq!(
-            sent,
-            [16 + 2, 16 + 1],
-            "one repeat for each message that was lost, two where the answer was"
-        );
+        assert_eq!(sent, [16 + 2, 16 + 1], "one repeat for each message that was lost, two where the answer was");
     });
 }
 
@@ -411,44 +369,24 @@ fn a_peer_that_computes_for_long_is_not_taken_for_dead_while_its_line_lives() {
 fn a_peer_that_never_comes_is_named_with_place_and_time() {
     let runtime = runtime();
     runtime.block_on(async {
-        let patience = Patience {
-            wait: Duration::from_millis(30),
-            ..hasty()
-        };
+        let patience = Patience { wait: Duration::from_millis(30), ..hasty() };
         let (_stop, mut never) = mpsc::channel(1);
         let (dialler, mut listener, _) = network(&[]);
-        let abort = drive(
-            Toy::new(false, 3),
-            &mut listener,
-            &ends(Role::Bob),
-            &patience,
-            &mut never,
-            |_, _| {},
-        )
-        .await
-        .err()
-        .unwrap();
+        let abort = drive(Toy::new(false, 3), &mut listener, &ends(Role::Bob), &patience, &mut never, |_, _| {})
+            .await
+            .err()
+            .unwrap();
         assert_eq!(abort.exit(), Exit::Unreachable);
         assert_eq!(abort.to_string(), "bob waited 0 s for alice to dial 0.0.0.0:7102");
         drop(dialler);
 
         let (mut dialler, listener, network) = network(&[]);
         network.refuse_first.store(u64::MAX, Ordering::SeqCst);
-        let abort = drive(
-            Toy::new(true, 3),
-            &mut dialler,
-            &ends(Role::Alice),
-            &patience,
-            &mut never,
-            |_, _| {},
-        )
-        .await
-        .err()
-        .unwrap();
-        assert_eq!(
-            abort.to_string(),
-            "alice waited 0 s for bob at bob.example:7102; connection refused"
-        );
+        let abort = drive(Toy::new(true, 3), &mut dialler, &ends(Role::Alice), &patience, &mut never, |_, _| {})
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(abort.to_string(), "alice waited 0 s for bob at bob.example:7102; connection refused");
         drop(listener);
     });
 }
@@ -465,14 +403,7 @@ fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
         let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
         let (alice, bob, ()) = tokio::join!(
             drive(slow, &mut dialler, &alice_ends, &patience, &mut stopped, |_, _| {}),
-            drive(
-                Toy::new(false, 9),
-                &mut listener,
-                &bob_ends,
-                &patience,
-                &mut never,
-                |_, _| {}
-            ),
+            drive(Toy::new(false, 9), &mut listener, &bob_ends, &patience, &mut never, |_, _| {}),
             async {
                 sleep(Duration::from_millis(20)).await;
                 stop.send(Abort::Interrupted(Role::Alice)).await.unwrap();
@@ -481,10 +412,7 @@ fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
         assert_eq!(alice.err().unwrap(), Abort::Interrupted(Role::Alice));
         let told = bob.err().unwrap();
         assert_eq!(told.exit(), Exit::Interrupted);
-        assert_eq!(
-            told.to_string(),
-            "alice ended the run: interrupted by the user of alice"
-        );
+        assert_eq!(told.to_string(), "alice ended the run: interrupted by the user of alice");
     });
 }
 

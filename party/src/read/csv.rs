@@ -25,15 +25,10 @@ const LONGEST_HEADER: usize = 16 << 20;
 pub fn read(source: impl Read, file: &str, request: &Request) -> Result<Frame, ReadError> {
     let mut table = Table::new(source, file, request)?;
     while table.row()? {}
-    let Table {
-        columns, ids, places, ..
-    } = table;
+    let Table { columns, ids, places, .. } = table;
     let columns = columns.into_iter().map(ColumnBuilder::finish).collect::<Result<_, _>>();
     let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-    frame.map_err(|source| ReadError::Data {
-        file: file.to_owned(),
-        source,
-    })
+    frame.map_err(|source| ReadError::Data { file: file.to_owned(), source })
 }
 
 /// The names of all columns.
@@ -42,11 +37,7 @@ pub fn read(source: impl Read, file: &str, request: &Request) -> Result<Frame, R
 ///
 /// A source that fails or is no table, and a header with empty or repeated names.
 pub fn header(source: impl Read, file: &str, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
-    let request = Request {
-        columns: Some(Vec::new()),
-        separator,
-        ..Request::default()
-    };
+    let request = Request { columns: Some(Vec::new()), separator, ..Request::default() };
     Ok(Table::new(source, file, &request)?.header)
 }
 
@@ -73,16 +64,10 @@ impl<R: Read> Table<R> {
     ///
     /// A source that fails or is no table, a header with empty or repeated names, a column that is not there.
     pub fn new(mut source: R, file: &str, request: &Request) -> Result<Table<R>, ReadError> {
-        let refuse = |problem: &str| ReadError::Format {
-            file: file.to_owned(),
-            problem: problem.to_owned(),
-        };
+        let refuse = |problem: &str| ReadError::Format { file: file.to_owned(), problem: problem.to_owned() };
         let mut start = beginning(&mut source, file)?;
         for (magic, problem) in [
-            (
-                &b"PK\x03\x04"[..],
-                "this is a ZIP archive or an Excel workbook; export it as CSV",
-            ),
+            (&b"PK\x03\x04"[..], "this is a ZIP archive or an Excel workbook; export it as CSV"),
             (b"\x1f\x8b", "the file is compressed; unpack it first"),
             (b"\x28\xb5\x2f\xfd", "the file is compressed; unpack it first"),
             (b"\xff\xfe", "the file is UTF-16; save it as UTF-8"),
@@ -103,9 +88,7 @@ impl<R: Read> Table<R> {
             return Err(refuse("the header has zero bytes; this is no text file"));
         }
         if line.strip_suffix(b"\r").unwrap_or(line).contains(&b'\r') && !line.contains(&b'"') {
-            return Err(refuse(
-                "the lines end with a carriage return alone; save the file with line feeds",
-            ));
+            return Err(refuse("the lines end with a carriage return alone; save the file with line feeds"));
         }
         let separator = request.separator.unwrap_or_else(|| find_separator(line));
         let reader = ReaderBuilder::new()
@@ -137,10 +120,7 @@ impl<R: Read> Table<R> {
                 std::str::from_utf8(name).map_err(|_| refuse("the header is not UTF-8; save the file as UTF-8"))?;
             table.header.push(name.to_owned());
         }
-        let data = |source| ReadError::Data {
-            file: file.to_owned(),
-            source,
-        };
+        let data = |source| ReadError::Data { file: file.to_owned(), source };
         check_names(table.header.iter().map(String::as_str)).map_err(data)?;
         (table.positions, table.id) = select(&table.header, request).map_err(data)?;
         table.ids = table.id.map(|_| Ids::default());
@@ -165,11 +145,7 @@ impl<R: Read> Table<R> {
             return Ok(None);
         }
         self.any = true;
-        let columns = self
-            .columns
-            .iter_mut()
-            .map(ColumnBuilder::batch)
-            .collect::<Result<_, _>>();
+        let columns = self.columns.iter_mut().map(ColumnBuilder::batch).collect::<Result<_, _>>();
         let ids = self.ids.as_mut().map(std::mem::take);
         let places = std::mem::take(&mut self.places);
         let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
@@ -201,10 +177,7 @@ impl<R: Read> Table<R> {
         if let (Some(position), Some(ids)) = (self.id, &mut self.ids) {
             let id = cell(position);
             if is_missing(id) {
-                return Err(self.data(DataError::MissingId {
-                    column: self.header[position].clone(),
-                    place,
-                }));
+                return Err(self.data(DataError::MissingId { column: self.header[position].clone(), place }));
             }
             ids.push(id);
         }
@@ -219,10 +192,7 @@ impl<R: Read> Table<R> {
     fn record(&mut self) -> Result<Option<u64>, ReadError> {
         while !self.ended {
             let before = self.reader.position().line();
-            let more = self
-                .reader
-                .read_byte_record(&mut self.record)
-                .map_err(|error| self.failed(error))?;
+            let more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
             let position = self.reader.position();
             let at_end = self.reader.get_ref().ended && position.byte() == self.reader.get_ref().delivered;
             if !more || at_end && self.record.len() == 1 && self.record.as_slice() == [MARK] {
@@ -237,10 +207,7 @@ impl<R: Read> Table<R> {
             if at_end {
                 // The mark did not come as a line of its own, so a field that is still open has swallowed it.
                 let problem = format!("line {}: a quote is opened and never closed", position.line() - breaks);
-                return Err(ReadError::Format {
-                    file: self.file.clone(),
-                    problem,
-                });
+                return Err(ReadError::Format { file: self.file.clone(), problem });
             }
             let blank = self.record.len() == 1 && self.record.as_slice().trim_ascii().is_empty();
             if !blank {
@@ -255,27 +222,18 @@ impl<R: Read> Table<R> {
             csv::ErrorKind::Io(source) => source,
             other => io::Error::other(format!("{other:?}")),
         };
-        ReadError::Read {
-            file: self.file.clone(),
-            source,
-        }
+        ReadError::Read { file: self.file.clone(), source }
     }
 
     fn data(&self, source: DataError) -> ReadError {
-        ReadError::Data {
-            file: self.file.clone(),
-            source,
-        }
+        ReadError::Data { file: self.file.clone(), source }
     }
 }
 
 /// Sizes only: the cells are the data that must not leave.
 impl<R> fmt::Debug for Table<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
-            .field("file", &self.file)
-            .field("columns", &self.columns.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns.len()).finish_non_exhaustive()
     }
 }
 
@@ -293,24 +251,15 @@ fn beginning(source: &mut impl Read, file: &str) -> Result<Vec<u8>, ReadError> {
             Ok(read) => start.extend_from_slice(&chunk[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(source) => {
-                return Err(ReadError::Read {
-                    file: file.to_owned(),
-                    source,
-                });
+                return Err(ReadError::Read { file: file.to_owned(), source });
             }
         }
         if header_line(&start).1 {
             return Ok(start);
         }
         if start.len() > LONGEST_HEADER {
-            let problem = format!(
-                "no header within the first {} MiB; this is no table",
-                LONGEST_HEADER >> 20
-            );
-            return Err(ReadError::Format {
-                file: file.to_owned(),
-                problem,
-            });
+            let problem = format!("no header within the first {} MiB; this is no table", LONGEST_HEADER >> 20);
+            return Err(ReadError::Format { file: file.to_owned(), problem });
         }
     }
 }
@@ -341,11 +290,7 @@ fn find_separator(line: &[u8]) -> u8 {
     let mut quoted = false;
     for &byte in line {
         quoted ^= byte == b'"';
-        if let Some(index) = SEPARATORS
-            .iter()
-            .position(|&separator| separator == byte)
-            .filter(|_| !quoted)
-        {
+        if let Some(index) = SEPARATORS.iter().position(|&separator| separator == byte).filter(|_| !quoted) {
             counts[index] += 1;
         }
     }
@@ -371,14 +316,7 @@ struct Marked<R> {
 
 impl<R: Read> Marked<R> {
     fn new(start: Vec<u8>, source: R) -> Marked<R> {
-        Marked {
-            start: Cursor::new(start),
-            source,
-            last: b'\n',
-            rest: &[],
-            ended: false,
-            delivered: 0,
-        }
+        Marked { start: Cursor::new(start), source, last: b'\n', rest: &[], ended: false, delivered: 0 }
     }
 }
 
@@ -395,11 +333,7 @@ impl<R: Read> Read for Marked<R> {
             match read {
                 Ok(0) => {
                     self.ended = true;
-                    self.rest = if self.last == b'\n' {
-                        &[MARK, b'\n']
-                    } else {
-                        &[b'\n', MARK, b'\n']
-                    };
+                    self.rest = if self.last == b'\n' { &[MARK, b'\n'] } else { &[b'\n', MARK, b'\n'] };
                 }
                 Ok(read) => {
                     self.last = buffer[read - 1];
@@ -442,10 +376,9 @@ mod tests {
 
     fn texts(frame: &Frame, name: &str) -> Vec<String> {
         match &frame.column(name).unwrap().values {
-            Values::Categorical { codes, levels, .. } => codes
-                .iter()
-                .map(|&code| levels.get(code as usize).cloned().unwrap_or_default())
-                .collect(),
+            Values::Categorical { codes, levels, .. } => {
+                codes.iter().map(|&code| levels.get(code as usize).cloned().unwrap_or_default()).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -457,19 +390,15 @@ mod tests {
     #[test]
     fn the_separator_is_found_in_the_header() {
         for separator in [",", ";", "\t", "|"] {
-            let text = ["\"a,;|x\",b,c", "1,2,3", ""]
-                .join("\n")
-                .replace(",b,c", &[separator, "b", separator, "c"].concat());
+            let text =
+                ["\"a,;|x\",b,c", "1,2,3", ""].join("\n").replace(",b,c", &[separator, "b", separator, "c"].concat());
             let text = text.replace("1,2,3", &["1", "2", "3"].join(separator));
             let frame = all(&text).unwrap();
             assert_eq!(frame.names().collect::<Vec<_>>(), ["a,;|x", "b", "c"], "{text}");
             assert_eq!(numbers(&frame, "c"), [3.0]);
         }
         assert_eq!(numbers(&all("x\n1\n").unwrap(), "x"), [1.0]);
-        let request = Request {
-            separator: Some(b':'),
-            ..Request::default()
-        };
+        let request = Request { separator: Some(b':'), ..Request::default() };
         let frame = read(&b"a:b,c\n1:2\n"[..], "a.csv", &request).unwrap();
         assert_eq!(frame.names().collect::<Vec<_>>(), ["a", "b,c"]);
     }
@@ -518,14 +447,8 @@ mod tests {
             "cannot use a.csv: column `a`, line 3: `NaN` is not a value; leave the cell empty or write NA \
              where a value is missing"
         );
-        assert_eq!(
-            message("a,b\n1,2\n1,2,3\n"),
-            "a.csv, line 3: expected 2 cells as in the header, found 3"
-        );
-        assert_eq!(
-            message("a,b\n1,2\n1\n"),
-            "a.csv, line 3: expected 2 cells as in the header, found 1"
-        );
+        assert_eq!(message("a,b\n1,2\n1,2,3\n"), "a.csv, line 3: expected 2 cells as in the header, found 3");
+        assert_eq!(message("a,b\n1,2\n1\n"), "a.csv, line 3: expected 2 cells as in the header, found 1");
         assert_eq!(
             message("a,b,a\n1,2,3\n"),
             "cannot use a.csv: the header has the name `a` twice, as columns 1 and 3"
@@ -545,16 +468,9 @@ mod tests {
     #[test]
     fn a_quote_that_is_never_closed_is_refused_with_its_line() {
         for text in ["a,b\n1,u\n2,\"v\n3,w\n", "a,b\n1,u\n2,\"v\n3,w", "a,b\n1,u\n2,\""] {
-            assert_eq!(
-                message(text),
-                "a.csv: line 3: a quote is opened and never closed",
-                "{text:?}"
-            );
+            assert_eq!(message(text), "a.csv: line 3: a quote is opened and never closed", "{text:?}");
         }
-        assert_eq!(
-            message("\"a,b\n1,2\n"),
-            "a.csv: line 1: a quote is opened and never closed"
-        );
+        assert_eq!(message("\"a,b\n1,2\n"), "a.csv: line 1: a quote is opened and never closed");
         assert_eq!(texts(&all("a,b\n1,u\n2,\"v\n\"").unwrap(), "b"), ["u", "v\n"]);
         assert_eq!(texts(&all("a,b\n1,u\n2,\u{1}\n").unwrap(), "b"), ["u", "\u{1}"]);
         assert_eq!(texts(&all("a\n\u{1}\nv\n\u{1}").unwrap(), "a"), ["\u{1}", "v", "\u{1}"]);
@@ -563,45 +479,23 @@ mod tests {
     #[test]
     fn only_requested_columns_are_parsed_and_ids_stay_as_they_are() {
         let text = "id,age,note,bmi\n007,1,x,2\n7,3,1,NA\n";
-        let request = Request {
-            columns: Some(vec!["bmi".into(), "age".into()]),
-            id: Some("id".into()),
-            ..Request::default()
-        };
+        let request =
+            Request { columns: Some(vec!["bmi".into(), "age".into()]), id: Some("id".into()), ..Request::default() };
         let frame = read(text.as_bytes(), "a.csv", &request).unwrap();
         assert_eq!(frame.names().collect::<Vec<_>>(), ["bmi", "age"]);
-        assert_eq!(
-            frame.ids().unwrap().iter().collect::<Vec<_>>(),
-            [b"007".as_slice(), b"7"]
-        );
+        assert_eq!(frame.ids().unwrap().iter().collect::<Vec<_>>(), [b"007".as_slice(), b"7"]);
         assert!(numbers(&frame, "bmi")[1].is_nan());
-        let error = read(
-            "id,age\n1,2\n,3\n".as_bytes(),
-            "a.csv",
-            &Request {
-                columns: None,
-                ..request.clone()
-            },
-        );
-        assert_eq!(
-            chain(&error.unwrap_err()),
-            "cannot use a.csv: column `id`, line 3: the row has no id"
-        );
+        let error = read("id,age\n1,2\n,3\n".as_bytes(), "a.csv", &Request { columns: None, ..request.clone() });
+        assert_eq!(chain(&error.unwrap_err()), "cannot use a.csv: column `id`, line 3: the row has no id");
         let error = read("id,age\n1,2\n".as_bytes(), "a.csv", &request).unwrap_err();
         assert_eq!(chain(&error), "cannot use a.csv: there is no column `bmi`");
-        assert_eq!(
-            header(text.as_bytes(), "a.csv", None).unwrap(),
-            ["id", "age", "note", "bmi"]
-        );
+        assert_eq!(header(text.as_bytes(), "a.csv", None).unwrap(), ["id", "age", "note", "bmi"]);
     }
 
     #[test]
     fn declared_levels_are_held_against_the_file() {
         let levels = [("dose".to_owned(), vec!["2".to_owned(), "1".to_owned()])].into();
-        let request = Request {
-            levels,
-            ..Request::default()
-        };
+        let request = Request { levels, ..Request::default() };
         let frame = read("dose\n1\n2\n".as_bytes(), "a.csv", &request).unwrap();
         assert!(matches!(&frame.columns()[0].values, Values::Categorical { codes, .. } if codes == &[1, 0]));
         let error = read("dose\n1\n3\n".as_bytes(), "a.csv", &request).unwrap_err();
@@ -643,10 +537,7 @@ mod tests {
         let mut batches = Batches::from_reader(Followed(receive, Vec::new()), "pipe", &Request::default()).unwrap();
         let first = batches.next(2).unwrap().unwrap();
         assert_eq!(numbers(&first, "x"), [1.0, 2.0]);
-        assert_eq!(
-            first.columns()[1].values,
-            Values::Boolean(vec![Some(true), Some(false)])
-        );
+        assert_eq!(first.columns()[1].values, Values::Boolean(vec![Some(true), Some(false)]));
         send.send(b"TRUE\n4".to_vec()).unwrap();
         send.send(b",\n5,true".to_vec()).unwrap();
         drop(send);
@@ -662,20 +553,9 @@ mod tests {
     fn text_in_batches_needs_declared_levels_and_an_empty_stream_is_refused() {
         let batches = |text: &'static str, request: &Request| Batches::from_reader(text.as_bytes(), "pipe", request);
         let error = batches("f\na\n", &Request::default()).unwrap().next(5).unwrap_err();
-        assert!(
-            chain(&error).contains("column `f`, line 2: `a` is text; declare the levels"),
-            "{}",
-            chain(&error)
-        );
+        assert!(chain(&error).contains("column `f`, line 2: `a` is text; declare the levels"), "{}", chain(&error));
         let levels = [("f".to_owned(), vec!["a".to_owned(), "b".to_owned()])].into();
-        let mut declared = batches(
-            "f\na\nb\n",
-            &Request {
-                levels,
-                ..Request::default()
-            },
-        )
-        .unwrap();
+        let mut declared = batches("f\na\nb\n", &Request { levels, ..Request::default() }).unwrap();
         assert_eq!(texts(&declared.next(1).unwrap().unwrap(), "f"), ["a"]);
         assert_eq!(texts(&declared.next(1).unwrap().unwrap(), "f"), ["b"]);
         assert!(chain(&batches("f\n", &Request::default()).unwrap().next(1).unwrap_err()).contains("no rows"));

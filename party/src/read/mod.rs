@@ -178,16 +178,10 @@ enum Format {
 /// Tells the format by the first bytes, because names of files are what people make them.
 fn open(path: &Path) -> Result<(Format, File), ReadError> {
     let file = path.display().to_string();
-    let failed = |source| ReadError::Open {
-        file: file.clone(),
-        source,
-    };
+    let failed = |source| ReadError::Open { file: file.clone(), source };
     let mut source = File::open(path).map_err(failed)?;
     if source.metadata().map_err(failed)?.is_dir() {
-        return Err(ReadError::Format {
-            file,
-            problem: "this is a folder, expected a file".to_owned(),
-        });
+        return Err(ReadError::Format { file, problem: "this is a folder, expected a file".to_owned() });
     }
     let mut start = [0; 4];
     let mut filled = 0;
@@ -200,11 +194,7 @@ fn open(path: &Path) -> Result<(Format, File), ReadError> {
         }
     }
     let parquet = &start == b"PAR1";
-    if !parquet
-        && path
-            .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
-    {
+    if !parquet && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet")) {
         let problem = "the name says Parquet, but the file does not begin as one".to_owned();
         return Err(ReadError::Format { file, problem });
     }
@@ -215,12 +205,7 @@ fn open(path: &Path) -> Result<(Format, File), ReadError> {
 /// Positions of the requested columns in the header, and of the id.
 fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<usize>), DataError> {
     let names = || header.iter().map(String::as_str);
-    let position = |name: &str| {
-        header
-            .iter()
-            .position(|known| known == name)
-            .ok_or_else(|| unknown(name, names()))
-    };
+    let position = |name: &str| header.iter().position(|known| known == name).ok_or_else(|| unknown(name, names()));
     let id = request.id.as_deref().map(position).transpose()?;
     let columns = match &request.columns {
         None => (0..header.len()).filter(|&position| Some(position) != id).collect(),
@@ -230,10 +215,7 @@ fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<us
             for name in wanted {
                 let position = position(name)?;
                 if Some(position) == id {
-                    return Err(DataError::RoleAmongTerms {
-                        column: name.clone(),
-                        role: "id",
-                    });
+                    return Err(DataError::RoleAmongTerms { column: name.clone(), role: "id" });
                 }
                 if !seen.insert(position) {
                     return Err(DataError::RepeatedColumn { column: name.clone() });
@@ -282,10 +264,7 @@ mod tests {
         };
         assert_eq!(message("a.csv", b""), "a.csv: the file is empty");
         assert_eq!(message("a.csv", b"\n \r\n"), "a.csv: the file is empty");
-        assert_eq!(
-            message("a.csv", b"x,y\n"),
-            "cannot use a.csv: there are no rows; at least one is needed"
-        );
+        assert_eq!(message("a.csv", b"x,y\n"), "cannot use a.csv: there are no rows; at least one is needed");
         assert_eq!(
             message("a.parquet", b"x,y\n1,2\n"),
             "a.parquet: the name says Parquet, but the file does not begin as one"
@@ -295,18 +274,9 @@ mod tests {
             message("a.csv", b"PK\x03\x04xxxx"),
             "a.csv: this is a ZIP archive or an Excel workbook; export it as CSV"
         );
-        assert_eq!(
-            message("a.csv", b"\x1f\x8bxxxx"),
-            "a.csv: the file is compressed; unpack it first"
-        );
-        assert_eq!(
-            message("a.csv", b"\xff\xfex\0,\0"),
-            "a.csv: the file is UTF-16; save it as UTF-8"
-        );
-        assert_eq!(
-            message("a.csv", b"x,\0\n1,2\n"),
-            "a.csv: the header has zero bytes; this is no text file"
-        );
+        assert_eq!(message("a.csv", b"\x1f\x8bxxxx"), "a.csv: the file is compressed; unpack it first");
+        assert_eq!(message("a.csv", b"\xff\xfex\0,\0"), "a.csv: the file is UTF-16; save it as UTF-8");
+        assert_eq!(message("a.csv", b"x,\0\n1,2\n"), "a.csv: the header has zero bytes; this is no text file");
         let missing = folder.path().join("none.csv");
         assert!(chain(&read(&missing, &Request::default()).unwrap_err()).starts_with("cannot open "));
         assert!(chain(&read(folder.path(), &Request::default()).unwrap_err()).contains("this is a folder"));
@@ -315,33 +285,15 @@ mod tests {
     #[test]
     fn columns_are_chosen_by_name_and_wrong_choices_are_refused() {
         let header: Vec<String> = ["id", "age", "bmi"].map(String::from).to_vec();
+        assert_eq!(select(&header, &request(&["bmi", "age"], Some("id"))), Ok((vec![2, 1], Some(0))));
         assert_eq!(
-            select(&header, &request(&["bmi", "age"], Some("id"))),
-            Ok((vec![2, 1], Some(0)))
-        );
-        assert_eq!(
-            select(
-                &header,
-                &Request {
-                    id: Some("age".into()),
-                    ..Request::default()
-                }
-            ),
+            select(&header, &Request { id: Some("age".into()), ..Request::default() }),
             Ok((vec![0, 2], Some(1)))
         );
         let message = |request| select(&header, &request).unwrap_err().to_string();
-        assert_eq!(
-            message(request(&["bim"], None)),
-            "there is no column `bim`; the nearest name is `bmi`"
-        );
+        assert_eq!(message(request(&["bim"], None)), "there is no column `bim`; the nearest name is `bmi`");
         assert_eq!(message(request(&["age", "age"], None)), "column `age` is named twice");
-        assert_eq!(
-            message(request(&["age", "id"], Some("id"))),
-            "column `id` is the id and cannot be a predictor too"
-        );
-        assert_eq!(
-            message(request(&[], Some("ID"))),
-            "there is no column `ID`; the nearest name is `id`"
-        );
+        assert_eq!(message(request(&["age", "id"], Some("id"))), "column `id` is the id and cannot be a predictor too");
+        assert_eq!(message(request(&[], Some("ID"))), "there is no column `ID`; the nearest name is `id`");
     }
 }

@@ -38,15 +38,10 @@ pub fn read(source: File, file: &str, request: &Request) -> Result<Frame, ReadEr
             }
             table.advance(rows);
         }
-        let Table {
-            columns, ids, places, ..
-        } = table;
+        let Table { columns, ids, places, .. } = table;
         let columns = columns.into_iter().map(ColumnBuilder::finish).collect::<Result<_, _>>();
         let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-        frame.map_err(|source| ReadError::Data {
-            file: file.to_owned(),
-            source,
-        })
+        frame.map_err(|source| ReadError::Data { file: file.to_owned(), source })
     })
 }
 
@@ -107,10 +102,7 @@ impl Table {
     fn open(source: File, file: &str, request: &Request) -> Result<Table, ReadError> {
         let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
         let names = names(&reader, file)?;
-        let data = |source| ReadError::Data {
-            file: file.to_owned(),
-            source,
-        };
+        let data = |source| ReadError::Data { file: file.to_owned(), source };
         let (positions, id) = select(&names, request).map_err(data)?;
         let mut picks = Vec::new();
         let mut columns = Vec::new();
@@ -165,9 +157,7 @@ impl Table {
                 if !self.next_group()? {
                     break;
                 }
-                self.open = (0..self.picks.len())
-                    .map(|index| self.column_reader(index))
-                    .collect::<Result<_, _>>()?;
+                self.open = (0..self.picks.len()).map(|index| self.column_reader(index)).collect::<Result<_, _>>()?;
             }
             let count = self.left.min(rows - self.places.len());
             let mut open = std::mem::take(&mut self.open);
@@ -181,11 +171,7 @@ impl Table {
             return Ok(None);
         }
         self.any = true;
-        let columns = self
-            .columns
-            .iter_mut()
-            .map(ColumnBuilder::batch)
-            .collect::<Result<_, _>>();
+        let columns = self.columns.iter_mut().map(ColumnBuilder::batch).collect::<Result<_, _>>();
         let ids = self.ids.as_mut().map(std::mem::take);
         let places = std::mem::take(&mut self.places);
         let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
@@ -195,10 +181,7 @@ impl Table {
     /// Goes to the next row group that has rows; `false` after the last.
     fn next_group(&mut self) -> Result<bool, ReadError> {
         let groups = self.reader.metadata().row_groups();
-        let Some(group) = groups[self.group.min(groups.len())..]
-            .iter()
-            .position(|group| group.num_rows() != 0)
-        else {
+        let Some(group) = groups[self.group.min(groups.len())..].iter().position(|group| group.num_rows() != 0) else {
             return Ok(false);
         };
         let index = self.group + group;
@@ -213,10 +196,7 @@ impl Table {
     }
 
     fn column_reader(&self, index: usize) -> Result<ColumnReader, ReadError> {
-        let group = self
-            .reader
-            .get_row_group(self.group - 1)
-            .map_err(|error| damaged(&self.file, &error))?;
+        let group = self.reader.get_row_group(self.group - 1).map_err(|error| damaged(&self.file, &error))?;
         let reader = group.get_column_reader(self.picks[index].leaf);
         reader.map_err(|error| damaged(&self.file, &error))
     }
@@ -231,18 +211,8 @@ impl Table {
 
     /// Moves the next `rows` values of one column into its builder.
     fn pull(&mut self, index: usize, reader: &mut ColumnReader, rows: usize) -> Result<(), ReadError> {
-        let Pick {
-            column,
-            unsigned,
-            nullable,
-            ..
-        } = self.picks[index];
-        let source = Chunks {
-            file: &self.file,
-            nullable,
-            rows,
-            first: self.row,
-        };
+        let Pick { column, unsigned, nullable, .. } = self.picks[index];
+        let source = Chunks { file: &self.file, nullable, rows, first: self.row };
         let Some(column) = column else {
             let (name, ids) = (&self.id_name, &mut self.ids);
             let mut push = |id: Option<&[u8]>, place| match (id.filter(|id| !is_missing(id)), &mut *ids) {
@@ -250,20 +220,17 @@ impl Table {
                     ids.push(id);
                     Ok(())
                 }
-                _ => Err(DataError::MissingId {
-                    column: name.clone(),
-                    place,
-                }),
+                _ => Err(DataError::MissingId { column: name.clone(), place }),
             };
             let mut whole =
                 |number: Option<i128>, place| push(number.map(|n| n.to_string()).as_deref().map(str::as_bytes), place);
             return match reader {
-                ColumnReader::Int32ColumnReader(reader) => source.each(reader, |value, place| {
-                    whole(value.map(|&value| wide32(value, unsigned)), place)
-                }),
-                ColumnReader::Int64ColumnReader(reader) => source.each(reader, |value, place| {
-                    whole(value.map(|&value| wide64(value, unsigned)), place)
-                }),
+                ColumnReader::Int32ColumnReader(reader) => {
+                    source.each(reader, |value, place| whole(value.map(|&value| wide32(value, unsigned)), place))
+                }
+                ColumnReader::Int64ColumnReader(reader) => {
+                    source.each(reader, |value, place| whole(value.map(|&value| wide64(value, unsigned)), place))
+                }
                 ColumnReader::ByteArrayColumnReader(reader) => {
                     source.each(reader, |value, place| push(value.map(|value| value.data()), place))
                 }
@@ -303,20 +270,14 @@ impl Table {
     }
 
     fn data(&self, source: DataError) -> ReadError {
-        ReadError::Data {
-            file: self.file.clone(),
-            source,
-        }
+        ReadError::Data { file: self.file.clone(), source }
     }
 }
 
 /// Sizes only: the cells are the data that must not leave.
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
-            .field("file", &self.file)
-            .field("columns", &self.columns.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns.len()).finish_non_exhaustive()
     }
 }
 
@@ -351,15 +312,9 @@ impl Chunks<'_> {
                 let place = Place::Row(self.first + (done + record) as u64 + 1);
                 let value = match self.nullable && levels.get(record) != Some(&1) {
                     true => None,
-                    false => Some(
-                        next.next()
-                            .ok_or_else(|| unreadable(self.file, "a value is missing in a page"))?,
-                    ),
+                    false => Some(next.next().ok_or_else(|| unreadable(self.file, "a value is missing in a page"))?),
                 };
-                take(value, place).map_err(|source| ReadError::Data {
-                    file: self.file.to_owned(),
-                    source,
-                })?;
+                take(value, place).map_err(|source| ReadError::Data { file: self.file.to_owned(), source })?;
             }
             done += records;
         }
@@ -373,33 +328,18 @@ fn missing(column: &mut ColumnBuilder) -> Result<(), DataError> {
 }
 
 fn wide32(value: i32, unsigned: bool) -> i128 {
-    if unsigned {
-        i128::from(value as u32)
-    } else {
-        i128::from(value)
-    }
+    if unsigned { i128::from(value as u32) } else { i128::from(value) }
 }
 
 fn wide64(value: i64, unsigned: bool) -> i128 {
-    if unsigned {
-        i128::from(value as u64)
-    } else {
-        i128::from(value)
-    }
+    if unsigned { i128::from(value as u64) } else { i128::from(value) }
 }
 
 fn names(reader: &SerializedFileReader<File>, file: &str) -> Result<Vec<String>, ReadError> {
     let schema = reader.metadata().file_metadata().schema_descr();
-    let names: Vec<String> = schema
-        .root_schema()
-        .get_fields()
-        .iter()
-        .map(|field| field.name().to_owned())
-        .collect();
-    check_names(names.iter().map(String::as_str)).map_err(|source| ReadError::Data {
-        file: file.to_owned(),
-        source,
-    })?;
+    let names: Vec<String> = schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
+    check_names(names.iter().map(String::as_str))
+        .map_err(|source| ReadError::Data { file: file.to_owned(), source })?;
     Ok(names)
 }
 
@@ -407,18 +347,10 @@ fn names(reader: &SerializedFileReader<File>, file: &str) -> Result<Vec<String>,
 fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Option<usize>) -> Result<Pick, ReadError> {
     const USABLE: &str = "truth values, whole and floating-point numbers and text can be read, so convert it";
     let refuse = |found: &str, expected| {
-        Err(ReadError::Type {
-            file: file.to_owned(),
-            column: name.to_owned(),
-            found: found.to_owned(),
-            expected,
-        })
+        Err(ReadError::Type { file: file.to_owned(), column: name.to_owned(), found: found.to_owned(), expected })
     };
     let schema = reader.metadata().file_metadata().schema_descr();
-    let leaf = schema
-        .columns()
-        .iter()
-        .position(|leaf| leaf.path().parts().first().is_some_and(|part| part == name));
+    let leaf = schema.columns().iter().position(|leaf| leaf.path().parts().first().is_some_and(|part| part == name));
     let Some(leaf) = leaf else {
         return refuse("an empty group", USABLE);
     };
@@ -430,11 +362,7 @@ fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Opt
         return refuse(found, USABLE);
     }
     if column.is_none() && matches!(descriptor.physical_type(), Type::BOOLEAN | Type::FLOAT | Type::DOUBLE) {
-        let found = if descriptor.physical_type() == Type::BOOLEAN {
-            "truth value"
-        } else {
-            "floating-point number"
-        };
+        let found = if descriptor.physical_type() == Type::BOOLEAN { "truth value" } else { "floating-point number" };
         return refuse(found, "ids must be text or whole numbers");
     }
     let unsigned = match descriptor.logical_type_ref() {
@@ -444,12 +372,7 @@ fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Opt
             ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
         ),
     };
-    Ok(Pick {
-        leaf,
-        column,
-        unsigned,
-        nullable: descriptor.max_def_level() == 1,
-    })
+    Ok(Pick { leaf, column, unsigned, nullable: descriptor.max_def_level() == 1 })
 }
 
 /// The name of a type that has no place in a regression.
@@ -490,10 +413,7 @@ fn damaged(file: &str, error: &ParquetError) -> ReadError {
 
 fn unreadable(file: &str, reason: &str) -> ReadError {
     let reason: String = reason.chars().take(200).flat_map(char::escape_debug).collect();
-    ReadError::Format {
-        file: file.to_owned(),
-        problem: format!("the Parquet file is damaged or cut short ({reason})"),
-    }
+    ReadError::Format { file: file.to_owned(), problem: format!("the Parquet file is damaged or cut short ({reason})") }
 }
 
 /// Decoders of damaged files may panic inside the parquet crate; here that is an error like others.
@@ -550,15 +470,9 @@ mod tests {
                 let mut column = rows.next_column().unwrap().unwrap();
                 macro_rules! put {
                     ($kind:ty, $cells:expr, $convert:expr) => {{
-                        let levels: Vec<i16> = $cells
-                            .iter()
-                            .map(|cell| i16::from(cell.is_some()))
-                            .collect();
+                        let levels: Vec<i16> = $cells.iter().map(|cell| i16::from(cell.is_some())).collect();
                         let values: Vec<_> = $cells.into_iter().flatten().map($convert).collect();
-                        column
-                            .typed::<$kind>()
-                            .write_batch(&values, Some(&levels), None)
-                            .unwrap();
+                        column.typed::<$kind>().write_batch(&values, Some(&levels), None).unwrap();
                     }};
                 }
                 match cells {
@@ -590,18 +504,13 @@ mod tests {
             let all = start..start + rows;
             vec![
                 Cells::Int64(all.clone().map(Some).collect()),
-                Cells::Double(
-                    all.clone()
-                        .map(|row| (row % 4 != 1).then_some(row as f64 / 8.0))
-                        .collect(),
-                ),
+                Cells::Double(all.clone().map(|row| (row % 4 != 1).then_some(row as f64 / 8.0)).collect()),
                 Cells::Float(all.clone().map(|row| Some(row as f32 / 4.0)).collect()),
                 Cells::Int32(all.clone().map(|row| (row % 5 != 2).then_some(-row as i32)).collect()),
                 Cells::Int64(all.clone().map(|row| Some(if row == 0 { -1 } else { row })).collect()),
                 Cells::Truth(all.clone().map(|row| (row % 3 != 0).then_some(row % 2 == 0)).collect()),
                 Cells::Text(
-                    all.map(|row| [Some("b"), Some("1"), None, Some("NA"), Some("a")][row as usize % 5])
-                        .collect(),
+                    all.map(|row| [Some("b"), Some("1"), None, Some("NA"), Some("a")][row as usize % 5]).collect(),
                 ),
             ]
         };
@@ -609,10 +518,7 @@ mod tests {
     }
 
     fn with_id() -> Request {
-        Request {
-            id: Some("id".into()),
-            ..Request::default()
-        }
+        Request { id: Some("id".into()), ..Request::default() }
     }
 
     fn numbers(frame: &Frame, name: &str) -> Vec<Option<f64>> {
@@ -625,33 +531,22 @@ mod tests {
     #[test]
     fn every_usable_type_is_read_over_pages_and_row_groups_with_nulls_as_missing() {
         let (_folder, path) = usual();
-        assert_eq!(
-            file_header(&path, None).unwrap(),
-            ["id", "x", "single", "small", "whole", "flag", "city"]
-        );
+        assert_eq!(file_header(&path, None).unwrap(), ["id", "x", "single", "small", "whole", "flag", "city"]);
         let frame = read_file(&path, &with_id()).unwrap();
         let rows = 0..12i64;
         let ids: Vec<String> = rows.clone().map(|row| row.to_string()).collect();
         assert!(frame.ids().unwrap().iter().eq(ids.iter().map(|id| id.as_bytes())));
         let expected = |f: &dyn Fn(i64) -> Option<f64>| rows.clone().map(f).collect::<Vec<_>>();
-        assert_eq!(
-            numbers(&frame, "x"),
-            expected(&|row| (row % 4 != 1).then_some(row as f64 / 8.0))
-        );
+        assert_eq!(numbers(&frame, "x"), expected(&|row| (row % 4 != 1).then_some(row as f64 / 8.0)));
         assert_eq!(numbers(&frame, "single"), expected(&|row| Some(row as f64 / 4.0)));
-        assert_eq!(
-            numbers(&frame, "small"),
-            expected(&|row| (row % 5 != 2).then_some(-row as f64))
-        );
+        assert_eq!(numbers(&frame, "small"), expected(&|row| (row % 5 != 2).then_some(-row as f64)));
         assert_eq!(
             numbers(&frame, "whole"),
             expected(&|row| Some(if row == 0 { u64::MAX as f64 } else { row as f64 }))
         );
         let flags = rows.clone().map(|row| (row % 3 != 0).then_some(row % 2 == 0)).collect();
         assert_eq!(frame.column("flag").unwrap().values, Values::Boolean(flags));
-        let Values::Categorical { codes, levels, .. } = &frame.column("city").unwrap().values else {
-            panic!()
-        };
+        let Values::Categorical { codes, levels, .. } = &frame.column("city").unwrap().values else { panic!() };
         assert_eq!(levels, &["1", "a", "b"]);
         let missing = u32::MAX;
         assert_eq!(codes, &[2, 0, missing, missing, 1, 2, 0, missing, missing, 1, 2, 0]);
@@ -707,10 +602,7 @@ mod tests {
             Cells::Text(vec![None]),
         ];
         let (folder, path) = write(schema, vec![group]);
-        let request = |name: &str| Request {
-            columns: Some(vec![name.to_owned()]),
-            ..Request::default()
-        };
+        let request = |name: &str| Request { columns: Some(vec![name.to_owned()]), ..Request::default() };
         assert_eq!(numbers(&read_file(&path, &request("x")).unwrap(), "x"), [Some(1.0)]);
         for (name, found) in [
             ("old", "INT96 (a timestamp of old writers)"),
@@ -731,45 +623,21 @@ mod tests {
                 )
             );
         }
-        let message = chain(
-            &read_file(
-                &path,
-                &Request {
-                    id: Some("x".into()),
-                    ..request("x")
-                },
-            )
-            .unwrap_err(),
-        );
+        let message = chain(&read_file(&path, &Request { id: Some("x".into()), ..request("x") }).unwrap_err());
         assert!(message.contains("column `x` is the id"), "{message}");
-        let by_x = Request {
-            id: Some("x".into()),
-            columns: Some(vec![]),
-            ..Request::default()
-        };
+        let by_x = Request { id: Some("x".into()), columns: Some(vec![]), ..Request::default() };
         let message = chain(&read_file(&path, &by_x).unwrap_err());
-        assert!(
-            message.ends_with("is of type floating-point number; ids must be text or whole numbers"),
-            "{message}"
-        );
+        assert!(message.ends_with("is of type floating-point number; ids must be text or whole numbers"), "{message}");
     }
 
     #[test]
     fn numbers_that_are_not_finite_and_rows_without_id_are_refused_with_their_row() {
-        let cells = |x, id| {
-            vec![
-                Cells::Double(vec![Some(1.0), Some(x)]),
-                Cells::Text(vec![Some("a"), id]),
-            ]
-        };
+        let cells = |x, id| vec![Cells::Double(vec![Some(1.0), Some(x)]), Cells::Text(vec![Some("a"), id])];
         let schema = "message m { optional double x; optional binary id (UTF8); }";
         for (value, word) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")] {
             let (_folder, path) = write(schema, vec![cells(value, Some("b"))]);
             let message = chain(&read_file(&path, &with_id()).unwrap_err());
-            assert!(
-                message.contains(&format!("column `x`, row 2: `{word}` is not a value")),
-                "{message}"
-            );
+            assert!(message.contains(&format!("column `x`, row 2: `{word}` is not a value")), "{message}");
         }
         for id in [None, Some(""), Some("NA")] {
             let (_folder, path) = write(schema, vec![cells(2.0, id)]);
@@ -797,17 +665,12 @@ mod tests {
         assert!(attempt(&bytes).is_ok());
         for length in [4, 8, 12, bytes.len() / 2, bytes.len() - 9, bytes.len() - 1] {
             let message = attempt(&bytes[..length]).unwrap_err();
-            assert!(
-                message.contains("the Parquet file is damaged or cut short ("),
-                "{length}: {message}"
-            );
+            assert!(message.contains("the Parquet file is damaged or cut short ("), "{length}: {message}");
         }
         // Not every changed byte can be noticed, because pages carry no check sums; but none may end in a panic.
         let mut state = 1u64;
         for _ in 0..400 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let mut changed = bytes.clone();
             let position = 4 + (state >> 33) as usize % (bytes.len() - 4);
             changed[position] = (state >> 20) as u8;
@@ -818,9 +681,6 @@ mod tests {
     #[test]
     fn a_panic_of_the_decoder_becomes_an_error() {
         let error = guarded::<()>("a.parquet", || panic!("as the decoder would")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "a.parquet: the Parquet file is damaged or cut short (its decoder gave up)"
-        );
+        assert_eq!(error.to_string(), "a.parquet: the Parquet file is damaged or cut short (its decoder gave up)");
     }
 }

@@ -121,10 +121,7 @@ impl Open {
             reserved.is_ok()
         });
         if !reserved {
-            return Err(garbage(format!(
-                "{count} values of {}, more than memory holds",
-                head.what
-            )));
+            return Err(garbage(format!("{count} values of {}, more than memory holds", head.what)));
         }
         Ok(Open {
             header,
@@ -146,10 +143,7 @@ impl Open {
             return Err(garbage(format!("more than the announced values of {}", self.head.what)));
         }
         if chunk.len() as u64 != expected {
-            return Err(garbage(format!(
-                "a chunk of {} bytes, expected {expected}",
-                chunk.len()
-            )));
+            return Err(garbage(format!("a chunk of {} bytes, expected {expected}", chunk.len())));
         }
         self.payload_left -= expected;
         if matches!(self.head.body, Body::Complete(_)) {
@@ -158,15 +152,10 @@ impl Open {
         }
         let (places, _) = chunk.as_chunks::<{ size_of::<f64>() }>();
         let before = self.values.len();
-        self.values
-            .extend(places.iter().map(|place| f64::from_le_bytes(*place)));
+        self.values.extend(places.iter().map(|place| f64::from_le_bytes(*place)));
         // Without a branch in the loop: a product with zero is zero for every finite value, and nothing else.
         let sum = self.values[before..].iter().fold(0.0, |sum, value| sum + value * 0.0);
-        if sum == 0.0 {
-            Ok(())
-        } else {
-            Err(self.head.not_finite())
-        }
+        if sum == 0.0 { Ok(()) } else { Err(self.head.not_finite()) }
     }
 
     fn entries(&mut self, entries: wire::Entries) -> Result<(), PeerFault> {
@@ -205,11 +194,7 @@ impl Open {
             _ => VALUE_BYTES,
         };
         match self.payload_left {
-            0 => PeerFault::Length {
-                what: "entries",
-                came: self.entries - self.entries_left,
-                expected: self.entries,
-            },
+            0 => PeerFault::Length { what: "entries", came: self.entries - self.entries_left, expected: self.entries },
             left => PeerFault::Length {
                 what: self.head.what,
                 came: (self.payload - left) / unit,
@@ -219,15 +204,7 @@ impl Open {
     }
 
     fn finish(self) -> Message {
-        let Open {
-            header,
-            head,
-            mut values,
-            bits,
-            keys,
-            coefficients,
-            ..
-        } = self;
+        let Open { header, head, mut values, bits, keys, coefficients, .. } = self;
         // It is at most the number of values, which are in memory.
         let mut split_off = || values.split_off(usize::try_from(head.split).unwrap_or(usize::MAX).min(values.len()));
         let mut body = head.body;
@@ -279,27 +256,15 @@ struct Head {
 
 impl Head {
     fn read(body: start::Body, limits: &Limits) -> Result<Head, PeerFault> {
-        let mut head = Head {
-            body: Body::Go,
-            what: "anything",
-            round: 0,
-            room: Room::Exactly(0),
-            split: 0,
-            entries: 0,
-        };
+        let mut head =
+            Head { body: Body::Go, what: "anything", round: 0, room: Room::Exactly(0), split: 0, entries: 0 };
         head.body = match body {
             start::Body::Hello(hello) => {
                 head.entries = KEYS;
-                Body::Hello(Hello {
-                    version: hello.version,
-                    keys: Vec::new(),
-                })
+                Body::Hello(Hello { version: hello.version, keys: Vec::new() })
             }
             start::Body::Rows(rows) => Body::Rows(Rows {
-                key: rows
-                    .key
-                    .map(|key| fixed(&key, "the key of the run's digests"))
-                    .transpose()?,
+                key: rows.key.map(|key| fixed(&key, "the key of the run's digests")).transpose()?,
                 rows: rows.rows,
                 ids: digest(&rows.ids, "the digest of the ids")?,
             }),
@@ -358,10 +323,9 @@ impl Head {
                     certificate: head.finite(partial.certificate, "the scaled gradient")?,
                 })
             }
-            start::Body::Ended(ended) => Body::Ended(Ended {
-                termination: termination_from_wire(ended.termination)?,
-                rounds: ended.rounds,
-            }),
+            start::Body::Ended(ended) => {
+                Body::Ended(Ended { termination: termination_from_wire(ended.termination)?, rounds: ended.rounds })
+            }
             start::Body::Basis(basis) => {
                 head.what = "the basis";
                 let count = u64::from(basis.rows).saturating_mul(basis.columns.into());
@@ -373,12 +337,7 @@ impl Head {
                     return Err(garbage("rows of the basis beyond any table"));
                 }
                 head.room = Room::Exactly(count);
-                Body::Basis(Basis {
-                    start: basis.start,
-                    rows: basis.rows,
-                    columns: basis.columns,
-                    values: Vec::new(),
-                })
+                Body::Basis(Basis { start: basis.start, rows: basis.rows, columns: basis.columns, values: Vec::new() })
             }
             start::Body::Table(table) => {
                 head.what = "the projection table";
@@ -414,32 +373,16 @@ impl Head {
     }
 
     fn not_finite(&self) -> PeerFault {
-        PeerFault::Value {
-            what: self.what,
-            expected: "finite",
-            round: self.round,
-        }
+        PeerFault::Value { what: self.what, expected: "finite", round: self.round }
     }
 
     fn too_long(&self, came: u64, expected: u64) -> PeerFault {
-        PeerFault::Length {
-            what: self.what,
-            came,
-            expected,
-        }
+        PeerFault::Length { what: self.what, came, expected }
     }
 }
 
 fn finite(value: f64, what: &'static str, round: u32) -> Result<f64, PeerFault> {
-    if value.is_finite() {
-        Ok(value)
-    } else {
-        Err(PeerFault::Value {
-            what,
-            expected: "finite",
-            round,
-        })
-    }
+    if value.is_finite() { Ok(value) } else { Err(PeerFault::Value { what, expected: "finite", round }) }
 }
 
 /// A number that may be absent, but not infinite.
@@ -473,11 +416,7 @@ fn degrees(value: Option<i64>) -> Result<Option<i64>, PeerFault> {
 fn coefficient(row: wire::Coefficient) -> Result<fit::Coefficient, PeerFault> {
     let p_value = perhaps(row.p_value, "a p-value")?;
     if p_value.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-        return Err(PeerFault::Value {
-            what: "a p-value",
-            expected: "between 0 and 1",
-            round: 0,
-        });
+        return Err(PeerFault::Value { what: "a p-value", expected: "between 0 and 1", round: 0 });
     }
     Ok(fit::Coefficient {
         term: name(&row.term, "a term")?,

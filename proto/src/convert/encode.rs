@@ -22,11 +22,7 @@ pub fn frames(message: Released<Message>) -> Frames {
         entries: entries.len(),
         body: Some(body),
     };
-    Frames {
-        start: Some(start),
-        payload,
-        entries,
-    }
+    Frames { start: Some(start), payload, entries }
 }
 
 /// See [`frames`].
@@ -86,12 +82,7 @@ impl Payload {
             Payload::Bits(bits) if bits.is_empty() => None,
             Payload::Bits(bits) => Some(bits.split_to(bits.len().min(CHUNK_BYTES))),
             Payload::Values { left: 0, .. } => None,
-            Payload::Values {
-                vectors,
-                current,
-                at,
-                left,
-            } => {
+            Payload::Values { vectors, current, at, left } => {
                 let mut chunk = vec![0; (*left).min(CHUNK_VALUES) * size_of::<f64>()];
                 let (mut room, _) = chunk.as_chunks_mut::<{ size_of::<f64>() }>();
                 while !room.is_empty() {
@@ -196,10 +187,7 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
         }),
         Body::Held(held) => {
             payload = Payload::values(vec![held.values]);
-            start::Body::Held(wire::Held {
-                what: held_to_wire(held.what),
-                total: Some(held.total),
-            })
+            start::Body::Held(wire::Held { what: held_to_wire(held.what), total: Some(held.total) })
         }
         Body::LargestGradient(value) => start::Body::LargestGradient(wire::LargestGradient { value: Some(value) }),
         Body::Partial(partial) => {
@@ -223,28 +211,16 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
         }),
         Body::Basis(basis) => {
             payload = Payload::values(vec![basis.values]);
-            start::Body::Basis(wire::Basis {
-                start: basis.start,
-                rows: basis.rows,
-                columns: basis.columns,
-            })
+            start::Body::Basis(wire::Basis { start: basis.start, rows: basis.rows, columns: basis.columns })
         }
         Body::Table(table) => {
             let factor = table.factor.len() as u64;
             payload = Payload::values(vec![table.factor, table.score]);
-            start::Body::Table(wire::Table {
-                factor,
-                residual: Some(table.residual),
-                dependent: table.dependent,
-            })
+            start::Body::Table(wire::Table { factor, residual: Some(table.residual), dependent: table.dependent })
         }
         Body::Redo(fewer) => start::Body::Redo(wire::Redo { fewer }),
         Body::Results(results) => {
-            let fits = results
-                .fits
-                .iter()
-                .flat_map(|fit| [fit.shift, fit.certificate])
-                .collect();
+            let fits = results.fits.iter().flat_map(|fit| [fit.shift, fit.certificate]).collect();
             payload = Payload::values(vec![fits, results.fold_errors]);
             let shared = results.coefficients.is_some();
             entries = Entries::Coefficients(results.coefficients.unwrap_or_default().into_iter().peekable());

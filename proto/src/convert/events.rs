@@ -16,12 +16,7 @@ impl From<&PartyEvent> for wire::PartyEvent {
     fn from(event: &PartyEvent) -> wire::PartyEvent {
         use party_event::Event;
         let event = match event {
-            PartyEvent::Join {
-                role,
-                version,
-                keys,
-                run,
-            } => Event::Join(wire::Join {
+            PartyEvent::Join { role, version, keys, run } => Event::Join(wire::Join {
                 role: role_to_wire(*role),
                 version: *version,
                 keys: keys.iter().map(key_to_wire).collect(),
@@ -30,9 +25,7 @@ impl From<&PartyEvent> for wire::PartyEvent {
             PartyEvent::Ready => Event::Ready(wire::Nothing {}),
             PartyEvent::Progress(progress) => Event::Progress(progress.into()),
             PartyEvent::Abort(notice) => Event::Abort(notice.into()),
-            PartyEvent::Done(exit) => Event::Done(wire::Done {
-                exit: exit.code().into(),
-            }),
+            PartyEvent::Done(exit) => Event::Done(wire::Done { exit: exit.code().into() }),
         };
         wire::PartyEvent { event: Some(event) }
     }
@@ -48,10 +41,7 @@ pub fn party_event(event: wire::PartyEvent) -> Result<PartyEvent, PeerFault> {
         Event::Join(join) => PartyEvent::Join {
             role: role_from_wire(join.role)?,
             version: join.version,
-            keys: at_most_keys(&join.keys)?
-                .iter()
-                .map(key_from_wire)
-                .collect::<Result<_, _>>()?,
+            keys: at_most_keys(&join.keys)?.iter().map(key_from_wire).collect::<Result<_, _>>()?,
             run: join.run.map(|run| run_id(&run)).transpose()?,
         },
         Event::Ready(_) => PartyEvent::Ready,
@@ -65,18 +55,14 @@ impl From<&CoordinatorEvent> for wire::CoordinatorEvent {
     fn from(event: &CoordinatorEvent) -> wire::CoordinatorEvent {
         use coordinator_event::Event;
         let event = match event {
-            CoordinatorEvent::Welcome { differing } => Event::Welcome(wire::Welcome {
-                differing: differing.clone(),
-            }),
-            CoordinatorEvent::Peer { role, state } => Event::Peer(wire::PeerNews {
-                role: role_to_wire(*role),
-                state: state_to_wire(*state),
-            }),
+            CoordinatorEvent::Welcome { differing } => Event::Welcome(wire::Welcome { differing: differing.clone() }),
+            CoordinatorEvent::Peer { role, state } => {
+                Event::Peer(wire::PeerNews { role: role_to_wire(*role), state: state_to_wire(*state) })
+            }
             CoordinatorEvent::Start { run } => Event::Start(wire::Begin { run: owned(&run.0) }),
-            CoordinatorEvent::Abort { from, notice } => Event::Abort(wire::RelayedAbort {
-                from: role_to_wire(*from),
-                notice: Some(notice.into()),
-            }),
+            CoordinatorEvent::Abort { from, notice } => {
+                Event::Abort(wire::RelayedAbort { from: role_to_wire(*from), notice: Some(notice.into()) })
+            }
             CoordinatorEvent::Ended => Event::Ended(wire::Nothing {}),
         };
         wire::CoordinatorEvent { event: Some(event) }
@@ -96,13 +82,10 @@ pub fn coordinator_event(event: wire::CoordinatorEvent) -> Result<CoordinatorEve
                 .map(|key| name(key, "the name of a key"))
                 .collect::<Result<_, _>>()?,
         },
-        Event::Peer(news) => CoordinatorEvent::Peer {
-            role: role_from_wire(news.role)?,
-            state: state_from_wire(news.state)?,
-        },
-        Event::Start(begin) => CoordinatorEvent::Start {
-            run: run_id(&begin.run)?,
-        },
+        Event::Peer(news) => {
+            CoordinatorEvent::Peer { role: role_from_wire(news.role)?, state: state_from_wire(news.state)? }
+        }
+        Event::Start(begin) => CoordinatorEvent::Start { run: run_id(&begin.run)? },
         Event::Abort(abort) => CoordinatorEvent::Abort {
             from: role_from_wire(abort.from)?,
             notice: Notice::from(abort.notice.ok_or_else(|| missing("the notice"))?),
@@ -145,11 +128,7 @@ pub fn status_reply(reply: wire::StatusReply) -> Result<StatusReply, PeerFault> 
             .into_iter()
             .map(|party| {
                 let progress = party.progress.ok_or_else(|| missing("the progress"))?;
-                Ok((
-                    role_from_wire(party.role)?,
-                    state_from_wire(party.state)?,
-                    progress_from_wire(progress)?,
-                ))
+                Ok((role_from_wire(party.role)?, state_from_wire(party.state)?, progress_from_wire(progress)?))
             })
             .collect::<Result<_, PeerFault>>()?,
         exit: reply.exit.map(exit_code),
@@ -169,11 +148,7 @@ impl From<&Progress> for wire::Progress {
 
 fn progress_from_wire(progress: wire::Progress) -> Result<Progress, PeerFault> {
     if progress.certificate.is_some_and(|value| !value.is_finite()) {
-        return Err(PeerFault::Value {
-            what: "the scaled gradient",
-            expected: "finite",
-            round: progress.round,
-        });
+        return Err(PeerFault::Value { what: "the scaled gradient", expected: "finite", round: progress.round });
     }
     Ok(Progress {
         phase: printable_within(&progress.phase, PHASE_CHARACTERS),
@@ -186,11 +161,7 @@ fn progress_from_wire(progress: wire::Progress) -> Result<Progress, PeerFault> {
 fn at_most_keys<T>(keys: &[T]) -> Result<&[T], PeerFault> {
     let came = keys.len() as u64;
     if came > KEYS {
-        return Err(PeerFault::Length {
-            what: "keys",
-            came,
-            expected: KEYS,
-        });
+        return Err(PeerFault::Length { what: "keys", came, expected: KEYS });
     }
     Ok(keys)
 }

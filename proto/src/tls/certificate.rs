@@ -45,9 +45,7 @@ impl CertificateFacts {
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| NotACertificate(error.to_string()))?;
         let mut names = Vec::new();
         let mut addresses = Vec::new();
-        let extension = certificate
-            .subject_alternative_name()
-            .map_err(|error| NotACertificate(error.to_string()))?;
+        let extension = certificate.subject_alternative_name().map_err(|error| NotACertificate(error.to_string()))?;
         for name in extension.iter().flat_map(|extension| &extension.value.general_names) {
             match name {
                 GeneralName::DNSName(name) => names.push(printable(name)),
@@ -56,10 +54,7 @@ impl CertificateFacts {
             }
         }
         let common_name = |name: &x509_parser::x509::X509Name<'_>| {
-            name.iter_common_name()
-                .next()
-                .and_then(|attribute| attribute.as_str().ok())
-                .map(printable)
+            name.iter_common_name().next().and_then(|attribute| attribute.as_str().ok()).map(printable)
         };
         let subject = common_name(certificate.subject());
         if names.is_empty() {
@@ -100,19 +95,11 @@ pub fn check_name(name: &str) -> Result<(), InvalidName> {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     };
     // A name of digits and dots alone would read as an address.
-    let letters = name
-        .bytes()
-        .any(|byte| byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-');
-    if name.len() <= 253 && letters && name.split('.').all(label) {
-        Ok(())
-    } else {
-        Err(InvalidName(printable(name)))
-    }
+    let letters = name.bytes().any(|byte| byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-');
+    if name.len() <= 253 && letters && name.split('.').all(label) { Ok(()) } else { Err(InvalidName(printable(name))) }
 }
 
 /// A date and time as every sentence here writes it.
@@ -128,12 +115,7 @@ pub(crate) fn quoted(names: &[String]) -> String {
     if names.is_empty() {
         return "no name".to_owned();
     }
-    let mut text = names
-        .iter()
-        .take(SHOWN)
-        .map(|name| format!("'{name}'"))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut text = names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {
         let _ = write!(text, " and {} more", names.len() - SHOWN);
     }
@@ -148,9 +130,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// As [`printable`], with another limit in characters, the sign of omission included.
 pub(crate) fn printable_within(text: &str, limit: usize) -> String {
-    let mut characters = text
-        .chars()
-        .map(|c| if c.is_control() || is_invisible(c) { '?' } else { c });
+    let mut characters = text.chars().map(|c| if c.is_control() || is_invisible(c) { '?' } else { c });
     let mut shown = characters.by_ref().take(limit).collect::<String>();
     if characters.next().is_some() {
         shown.pop();
@@ -173,10 +153,7 @@ fn fingerprint(der: &[u8]) -> String {
 }
 
 fn ip_address(bytes: &[u8]) -> Option<IpAddr> {
-    <[u8; 4]>::try_from(bytes)
-        .map(IpAddr::from)
-        .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
-        .ok()
+    <[u8; 4]>::try_from(bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 #[cfg(test)]
@@ -188,19 +165,8 @@ mod tests {
         for name in ["alice", "alice.hospital-a.example", "site_7", "7-east"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
-        for name in [
-            "",
-            ".",
-            "alice.",
-            "-a",
-            "a-",
-            "10.0.0.1",
-            "a b",
-            "a/b",
-            "*.example",
-            "münchen",
-            &"a".repeat(64),
-        ] {
+        for name in ["", ".", "alice.", "-a", "a-", "10.0.0.1", "a b", "a/b", "*.example", "münchen", &"a".repeat(64)]
+        {
             assert!(check_name(name).is_err(), "{name}");
         }
     }

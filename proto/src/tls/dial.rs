@@ -45,10 +45,7 @@ pub async fn dial(
     patience: Duration,
 ) -> Result<Connection, LinkError> {
     let who = format!("{} at {}", printable(expected), printable(address));
-    let fail = |cause| LinkError {
-        who: who.clone(),
-        cause,
-    };
+    let fail = |cause| LinkError { who: who.clone(), cause };
     check_name(expected).map_err(|error| fail(error.into()))?;
     let latest = Arc::new(Mutex::new(None));
     let connector = Connector {
@@ -63,11 +60,7 @@ pub async fn dial(
     let broken = |detail: String| fail(Cause::Handshake { detail });
     let endpoint = Endpoint::from_shared(format!("http://{expected}"))
         .map_err(|error| broken(error.to_string()))?
-        .origin(
-            format!("https://{expected}")
-                .parse()
-                .map_err(|_| broken("no origin".to_owned()))?,
-        )
+        .origin(format!("https://{expected}").parse().map_err(|_| broken("no origin".to_owned()))?)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_frame_size(MAX_FRAME_BYTES)
@@ -106,10 +99,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _uri: Uri) -> Self::Future {
         let connector = self.clone();
         Box::pin(async move {
-            let stream = connector.open().await.map_err(|cause| LinkError {
-                who: connector.who.clone(),
-                cause,
-            })?;
+            let stream = connector.open().await.map_err(|cause| LinkError { who: connector.who.clone(), cause })?;
             Ok(TokioIo::new(stream))
         })
     }
@@ -125,9 +115,7 @@ impl Connector {
         let config = self
             .identity
             .client(&self.expected, &verdict)
-            .map_err(|error| Cause::Handshake {
-                detail: error.to_string(),
-            })?;
+            .map_err(|error| Cause::Handshake { detail: error.to_string() })?;
         let of_io = |error: &std::io::Error, stage| {
             let finding = verdict.finding();
             finding
@@ -182,17 +170,11 @@ impl Connector {
 
     /// The name in the clear part of the handshake: the dialled host, as with any TLS client. Nothing is checked by it.
     fn server_name(&self, ip: IpAddr) -> ServerName<'static> {
-        let host = self
-            .address
-            .rsplit_once(':')
-            .map_or(self.address.as_str(), |(host, _)| host);
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         ServerName::try_from(host.to_owned()).unwrap_or(ServerName::IpAddress(ip.into()))
     }
 
     fn timed_out(&self, stage: Stage) -> Cause {
-        Cause::TimedOut {
-            seconds: self.patience.as_secs_f64().ceil() as u64,
-            stage,
-        }
+        Cause::TimedOut { seconds: self.patience.as_secs_f64().ceil() as u64, stage }
     }
 }

@@ -264,11 +264,7 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     for error in chain(error) {
         let text = printable(&error.to_string());
         if !sentence.contains(&text) {
-            sentence = if sentence.is_empty() {
-                text
-            } else {
-                format!("{sentence}: {text}")
-            };
+            sentence = if sentence.is_empty() { text } else { format!("{sentence}: {text}") };
         }
     }
     sentence
@@ -277,11 +273,9 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
 /// The error and everything below it. An `io::Error` hides the error that it wraps from `source`, so it is opened.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     // Bounded, because nothing stops a foreign error from being its own source.
-    std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| {
-        match error.downcast_ref::<io::Error>() {
-            Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
-            None => error.source(),
-        }
+    std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| match error.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
     })
     .take(32)
 }
@@ -296,9 +290,8 @@ impl Cause {
     ) -> Cause {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(error) => Cause::of_tls(error, seen, trusted),
-            None => Cause::of_io_kind(error.kind(), stage).unwrap_or_else(|| Cause::Unreachable {
-                detail: printable(&error.to_string()),
-            }),
+            None => Cause::of_io_kind(error.kind(), stage)
+                .unwrap_or_else(|| Cause::Unreachable { detail: printable(&error.to_string()) }),
         }
     }
 
@@ -309,12 +302,12 @@ impl Cause {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe => Some(Cause::Closed { stage }),
-            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Cause::Unreachable {
-                detail: "no route to it from here; check the network".to_owned(),
-            }),
-            io::ErrorKind::TimedOut => Some(Cause::Unreachable {
-                detail: "it does not answer; check the address and firewalls".to_owned(),
-            }),
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                Some(Cause::Unreachable { detail: "no route to it from here; check the network".to_owned() })
+            }
+            io::ErrorKind::TimedOut => {
+                Some(Cause::Unreachable { detail: "it does not answer; check the address and firewalls".to_owned() })
+            }
             _ => None,
         }
     }
@@ -339,9 +332,7 @@ impl Cause {
             ) => Cause::OldTls,
             Tls::InvalidMessage(_) => Cause::NotTls,
             Tls::NoApplicationProtocol => Cause::NotHttp2,
-            error => Cause::Handshake {
-                detail: printable(&error.to_string()),
-            },
+            error => Cause::Handshake { detail: printable(&error.to_string()) },
         }
     }
 
@@ -363,16 +354,12 @@ impl Cause {
                 trusted: trusted.iter().map(|a| a.subject.clone()).collect(),
             },
             CertificateError::BadSignature => Cause::ForeignSignature { issuer: issuer() },
-            CertificateError::ExpiredContext { not_after, .. } => Cause::Expired {
-                not_after: seconds(not_after),
-            },
-            CertificateError::NotValidYetContext { not_before, .. } => Cause::NotYetValid {
-                not_before: seconds(not_before),
-            },
+            CertificateError::ExpiredContext { not_after, .. } => Cause::Expired { not_after: seconds(not_after) },
+            CertificateError::NotValidYetContext { not_before, .. } => {
+                Cause::NotYetValid { not_before: seconds(not_before) }
+            }
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Cause::WrongPurpose,
-            error => Cause::BadCertificate {
-                detail: printable(&error.to_string()),
-            },
+            error => Cause::BadCertificate { detail: printable(&error.to_string()) },
         }
     }
 
@@ -390,9 +377,7 @@ impl Cause {
             | Alert::DecryptError => Cause::RefusedOurs(RefusedOurs::Other(format!("{alert:?}"))),
             Alert::ProtocolVersion => Cause::OldTls,
             Alert::NoApplicationProtocol => Cause::NotHttp2,
-            alert => Cause::Handshake {
-                detail: format!("it sent the alert {alert:?}"),
-            },
+            alert => Cause::Handshake { detail: format!("it sent the alert {alert:?}") },
         }
     }
 }
@@ -416,25 +401,13 @@ mod tests {
 
     #[test]
     fn a_status_without_a_cause_speaks_for_itself() {
-        assert_eq!(
-            explain(&tonic::Status::aborted("round 7 came, expected 5")),
-            "round 7 came, expected 5"
-        );
-        assert_eq!(
-            explain(&tonic::Status::new(tonic::Code::Internal, "")),
-            "the peer answered with status Internal"
-        );
+        assert_eq!(explain(&tonic::Status::aborted("round 7 came, expected 5")), "round 7 came, expected 5");
+        assert_eq!(explain(&tonic::Status::new(tonic::Code::Internal, "")), "the peer answered with status Internal");
     }
 
     #[test]
     fn exit_codes_tell_refusals_from_absence() {
-        let exit = |cause| {
-            LinkError {
-                who: "bob".to_owned(),
-                cause,
-            }
-            .exit()
-        };
+        let exit = |cause| LinkError { who: "bob".to_owned(), cause }.exit();
         assert_eq!(exit(Cause::NoCertificate), Exit::Refused);
         assert_eq!(exit(Cause::RefusedOurs(RefusedOurs::OutOfDate)), Exit::Refused);
         assert_eq!(exit(Cause::Plaintext), Exit::Refused);

@@ -221,9 +221,7 @@ pub struct Identity {
 // Written by hand so that no change of the fields can ever print the key.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity")
-            .field("facts", &self.facts)
-            .finish_non_exhaustive()
+        f.debug_struct("Identity").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
@@ -250,16 +248,11 @@ impl Identity {
         for der in certificates(FileRole::Authority, &files.authority)? {
             let facts = facts(FileRole::Authority, &files.authority, &der)?;
             if !facts.authority {
-                return Err(IdentityError::PartyAsAuthority {
-                    file: files.authority.clone(),
-                    subject: facts.subject,
-                });
+                return Err(IdentityError::PartyAsAuthority { file: files.authority.clone(), subject: facts.subject });
             }
             // webpki does not look at the dates of a root.
             in_date(FileRole::Authority, &files.authority, &facts, now)?;
-            roots
-                .add(der)
-                .map_err(|error| unusable(FileRole::Authority, &files.authority, &error))?;
+            roots.add(der).map_err(|error| unusable(FileRole::Authority, &files.authority, &error))?;
             authorities.push(facts);
         }
         let roots = Arc::new(roots);
@@ -270,18 +263,15 @@ impl Identity {
             None => return Err(not_pem(FileRole::Certificate, &files.certificate)),
         };
         if own.authority {
-            return Err(IdentityError::AuthorityAsParty {
-                file: files.certificate.clone(),
-            });
+            return Err(IdentityError::AuthorityAsParty { file: files.certificate.clone() });
         }
         in_date(FileRole::Certificate, &files.certificate, &own, now)?;
 
         let key = private_key(&files.key)?;
         let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => IdentityError::KeyMismatch {
-                key: files.key.clone(),
-                certificate: files.certificate.clone(),
-            },
+            rustls::Error::InconsistentKeys(_) => {
+                IdentityError::KeyMismatch { key: files.key.clone(), certificate: files.certificate.clone() }
+            }
             error => unusable(FileRole::Key, &files.key, &error),
         })?;
 
@@ -388,11 +378,7 @@ fn certificates(role: FileRole, file: &Path) -> Result<Vec<CertificateDer<'stati
     let text = read(role, file)?;
     let found = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| IdentityError::Damaged {
-            role,
-            file: file.to_owned(),
-            detail: error.to_string(),
-        })?;
+        .map_err(|error| IdentityError::Damaged { role, file: file.to_owned(), detail: error.to_string() })?;
     if found.is_empty() {
         return Err(wrong_contents(role, file, &text));
     }
@@ -410,11 +396,9 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
     match PrivateKeyDer::pem_slice_iter(&text).next() {
         Some(Ok(key)) => Ok(key),
         // The parser's message could quote what it read.
-        Some(Err(_)) => Err(IdentityError::Damaged {
-            role,
-            file: file.to_owned(),
-            detail: "its PEM block cannot be read".into(),
-        }),
+        Some(Err(_)) => {
+            Err(IdentityError::Damaged { role, file: file.to_owned(), detail: "its PEM block cannot be read".into() })
+        }
         None => Err(wrong_contents(role, file, &text)),
     }
 }
@@ -424,15 +408,10 @@ fn read(role: FileRole, file: &Path) -> Result<Vec<u8>, IdentityError> {
     let outcome = std::fs::File::open(file).and_then(|handle| handle.take(MAX_FILE_BYTES).read_to_end(&mut text));
     match outcome {
         Ok(_) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(IdentityError::Missing {
-            role,
-            file: file.to_owned(),
-        }),
-        Err(source) => Err(IdentityError::Unreadable {
-            role,
-            file: file.to_owned(),
-            source,
-        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(IdentityError::Missing { role, file: file.to_owned() })
+        }
+        Err(source) => Err(IdentityError::Unreadable { role, file: file.to_owned(), source }),
     }
 }
 
@@ -440,21 +419,12 @@ fn read(role: FileRole, file: &Path) -> Result<Vec<u8>, IdentityError> {
 fn labels(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text)
         .lines()
-        .filter_map(|line| {
-            line.trim()
-                .strip_prefix("-----BEGIN ")?
-                .strip_suffix("-----")
-                .map(str::to_owned)
-        })
+        .filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----").map(str::to_owned))
         .collect()
 }
 
 fn wrong_contents(role: FileRole, file: &Path, text: &[u8]) -> IdentityError {
-    let expected = if role == FileRole::Key {
-        "a private key"
-    } else {
-        "a certificate"
-    };
+    let expected = if role == FileRole::Key { "a private key" } else { "a certificate" };
     let found = match labels(text).first().map(String::as_str) {
         None => return not_pem(role, file),
         Some("CERTIFICATE") => "a certificate".to_owned(),
@@ -463,31 +433,14 @@ fn wrong_contents(role: FileRole, file: &Path, text: &[u8]) -> IdentityError {
         Some(label) => format!("a PEM block '{}'", super::certificate::printable(label)),
     };
     if found == expected {
-        return IdentityError::Damaged {
-            role,
-            file: file.to_owned(),
-            detail: "its PEM block has no end".to_owned(),
-        };
+        return IdentityError::Damaged { role, file: file.to_owned(), detail: "its PEM block has no end".to_owned() };
     }
-    IdentityError::WrongContents {
-        role,
-        file: file.to_owned(),
-        expected,
-        found,
-    }
+    IdentityError::WrongContents { role, file: file.to_owned(), expected, found }
 }
 
 fn not_pem(role: FileRole, file: &Path) -> IdentityError {
-    let label = if role == FileRole::Key {
-        "PRIVATE KEY"
-    } else {
-        "CERTIFICATE"
-    };
-    IdentityError::NotPem {
-        role,
-        file: file.to_owned(),
-        label,
-    }
+    let label = if role == FileRole::Key { "PRIVATE KEY" } else { "CERTIFICATE" };
+    IdentityError::NotPem { role, file: file.to_owned(), label }
 }
 
 fn facts(role: FileRole, file: &Path, der: &CertificateDer<'_>) -> Result<CertificateFacts, IdentityError> {
@@ -499,31 +452,16 @@ fn facts(role: FileRole, file: &Path, der: &CertificateDer<'_>) -> Result<Certif
 }
 
 fn unusable(role: FileRole, file: &Path, error: &rustls::Error) -> IdentityError {
-    IdentityError::Unusable {
-        role,
-        file: file.to_owned(),
-        detail: error.to_string(),
-    }
+    IdentityError::Unusable { role, file: file.to_owned(), detail: error.to_string() }
 }
 
 fn in_date(role: FileRole, file: &Path, facts: &CertificateFacts, now: OffsetDateTime) -> Result<(), IdentityError> {
     let (file, subject) = (file.to_owned(), facts.subject.clone());
     if now > facts.not_after {
-        return Err(IdentityError::Expired {
-            role,
-            file,
-            subject,
-            not_after: facts.not_after,
-        });
+        return Err(IdentityError::Expired { role, file, subject, not_after: facts.not_after });
     }
     if now < facts.not_before {
-        return Err(IdentityError::NotYetValid {
-            role,
-            file,
-            subject,
-            not_before: facts.not_before,
-            now,
-        });
+        return Err(IdentityError::NotYetValid { role, file, subject, not_before: facts.not_before, now });
     }
     Ok(())
 }

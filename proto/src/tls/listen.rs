@@ -74,37 +74,24 @@ impl Listener {
         expected: &[String],
         patience: Duration,
     ) -> Result<Listener, LinkError> {
-        let fail = |cause| LinkError {
-            who: format!("address {}", printable(address)),
-            cause,
-        };
+        let fail = |cause| LinkError { who: format!("address {}", printable(address)), cause };
         for name in expected {
             check_name(name).map_err(|error| fail(error.into()))?;
         }
         let tcp = TcpListener::bind(address).await.map_err(|error| {
             fail(match error.kind() {
                 io::ErrorKind::AddrInUse => Cause::PortInUse,
-                _ => Cause::CannotListen {
-                    detail: printable(&error.to_string()),
-                },
+                _ => Cause::CannotListen { detail: printable(&error.to_string()) },
             })
         })?;
-        let own = tcp.local_addr().map_err(|error| {
-            fail(Cause::CannotListen {
-                detail: error.to_string(),
-            })
-        })?;
+        let own = tcp.local_addr().map_err(|error| fail(Cause::CannotListen { detail: error.to_string() }))?;
         let door = Door {
             identity: identity.clone(),
             expected: expected.into(),
             patience,
             refusals: Arc::new(watch::Sender::new(Refusals::default())),
         };
-        Ok(Listener {
-            tcp,
-            door,
-            address: own,
-        })
+        Ok(Listener { tcp, door, address: own })
     }
 
     /// The address with the port that was given to us.
@@ -121,10 +108,7 @@ impl Listener {
     pub fn incoming(self) -> Incoming {
         let (accepted, connections) = mpsc::channel(MAX_HANDSHAKES);
         let task = tokio::spawn(accept_all(self.tcp, self.door, accepted));
-        Incoming {
-            connections,
-            task: task.abort_handle(),
-        }
+        Incoming { connections, task: task.abort_handle() }
     }
 }
 
@@ -157,10 +141,7 @@ async fn accept_all(tcp: TcpListener, door: Door, accepted: mpsc::Sender<PeerStr
                 // Somebody looked whether the port is open.
                 Err(None) => tracing::debug!(address = %address, "a caller left without a word"),
                 Err(Some(cause)) => {
-                    let error = LinkError {
-                        who: format!("the peer at {address}"),
-                        cause,
-                    };
+                    let error = LinkError { who: format!("the peer at {address}"), cause };
                     tracing::warn!("refused a connection: {error}");
                     door.refusals.send_modify(|refusals| {
                         refusals.count = refusals.count.saturating_add(1);
@@ -175,10 +156,8 @@ async fn accept_all(tcp: TcpListener, door: Door, accepted: mpsc::Sender<PeerStr
 impl Door {
     /// Makes the handshake; `Err(None)` for a caller that left before it said anything.
     async fn admit(&self, tcp: TcpStream, address: SocketAddr) -> Result<PeerStream, Option<Cause>> {
-        let timed_out = || Cause::TimedOut {
-            seconds: self.patience.as_secs_f64().ceil() as u64,
-            stage: Stage::Handshake,
-        };
+        let timed_out =
+            || Cause::TimedOut { seconds: self.patience.as_secs_f64().ceil() as u64, stage: Stage::Handshake };
         // Without it small messages wait for the acknowledgement of the one before. A refusal to set it costs only time.
         let _ = tcp.set_nodelay(true);
         let mut first = [0u8; 1];
@@ -192,11 +171,10 @@ impl Door {
         }
 
         let verdict = Verdict::default();
-        let config = self.identity.server(&self.expected, &verdict).map_err(|error| {
-            Some(Cause::Handshake {
-                detail: error.to_string(),
-            })
-        })?;
+        let config = self
+            .identity
+            .server(&self.expected, &verdict)
+            .map_err(|error| Some(Cause::Handshake { detail: error.to_string() }))?;
         let handshake = TlsAcceptor::from(Arc::new(config)).accept(tcp).into_fallible();
         let stream = match timeout(self.patience, handshake).await {
             Err(_) => return Err(Some(timed_out())),
@@ -204,12 +182,7 @@ impl Door {
             Ok(Err((error, tcp))) => {
                 let finding = verdict.finding();
                 let cause = finding.cause.unwrap_or_else(|| {
-                    Cause::of_io(
-                        &error,
-                        Stage::Handshake,
-                        finding.facts.as_ref(),
-                        self.identity.authorities(),
-                    )
+                    Cause::of_io(&error, Stage::Handshake, finding.facts.as_ref(), self.identity.authorities())
                 });
                 say_farewell(tcp).await;
                 return Err(Some(cause));
@@ -229,10 +202,7 @@ impl Door {
 async fn say_farewell(mut tcp: TcpStream) {
     let _ = tcp.shutdown().await;
     let mut rest = [0u8; 4096];
-    let _ = timeout(FAREWELL, async {
-        while matches!(tcp.read(&mut rest).await, Ok(1..)) {}
-    })
-    .await;
+    let _ = timeout(FAREWELL, async { while matches!(tcp.read(&mut rest).await, Ok(1..)) {} }).await;
 }
 
 /// Connections of parties whose certificate was accepted.

@@ -41,9 +41,7 @@ impl Verdict {
         let facts = match CertificateFacts::parse(certificate) {
             Ok(facts) => finding.facts.insert(facts).clone(),
             Err(error) => {
-                finding.cause = Some(Cause::BadCertificate {
-                    detail: error.to_string(),
-                });
+                finding.cause = Some(Cause::BadCertificate { detail: error.to_string() });
                 return Err(CertificateError::BadEncoding.into());
             }
         };
@@ -52,11 +50,7 @@ impl Verdict {
             finding.cause = Some(Cause::of_tls(&error, Some(&facts), trusted));
             return Err(error);
         }
-        let carried = expected
-            .iter()
-            .filter(|name| facts.carries(name))
-            .cloned()
-            .collect::<Vec<_>>();
+        let carried = expected.iter().filter(|name| facts.carries(name)).cloned().collect::<Vec<_>>();
         match <[String; 1]>::try_from(carried) {
             Ok([name]) => {
                 finding.name = Some(name);
@@ -64,10 +58,7 @@ impl Verdict {
             }
             Err(carried) => {
                 finding.cause = Some(if carried.is_empty() {
-                    Cause::WrongName {
-                        expected: expected.to_vec(),
-                        found: facts.names,
-                    }
+                    Cause::WrongName { expected: expected.to_vec(), found: facts.names }
                 } else {
                     Cause::SeveralParties { names: carried }
                 });
@@ -124,12 +115,7 @@ impl ServerCertVerifier for DialledParty {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -28,22 +28,13 @@ struct Desk {
 async fn open() -> Desk {
     let office = Office::open("office");
     let expected = ["alice", "bob"].map(str::to_owned);
-    let listener = Listener::bind("127.0.0.1:0", &office.party("coordinator"), &expected)
-        .await
-        .unwrap();
+    let listener = Listener::bind("127.0.0.1:0", &office.party("coordinator"), &expected).await.unwrap();
     let address = listener.address().to_string();
     let (found, callers) = mpsc::channel(8);
     let (status, shown) = watch::channel(nothing_yet());
     let (stop, stopped) = oneshot::channel::<()>();
     let served = tokio::spawn(serve(listener, found, shown, async { drop(stopped.await) }));
-    Desk {
-        office,
-        address,
-        callers,
-        status,
-        stop,
-        served,
-    }
+    Desk { office, address, callers, status, stop, served }
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -51,29 +42,15 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn nothing_yet() -> StatusReply {
-    StatusReply {
-        study: "heart".to_owned(),
-        digest: Digest::of(b"study"),
-        run: None,
-        parties: vec![],
-        exit: None,
-    }
+    StatusReply { study: "heart".to_owned(), digest: Digest::of(b"study"), run: None, parties: vec![], exit: None }
 }
 
 fn notice() -> Notice {
-    Notice {
-        exit: Exit::Data,
-        sentence: "the data of bob were refused; the reason is shown there only".to_owned(),
-    }
+    Notice { exit: Exit::Data, sentence: "the data of bob were refused; the reason is shown there only".to_owned() }
 }
 
 fn progress() -> Progress {
-    Progress {
-        phase: "rounds".to_owned(),
-        round: 7,
-        certificate: Some(3.5e-9),
-        bytes_sent: u64::MAX,
-    }
+    Progress { phase: "rounds".to_owned(), round: 7, certificate: Some(3.5e-9), bytes_sent: u64::MAX }
 }
 
 fn party_events() -> Vec<PartyEvent> {
@@ -84,12 +61,7 @@ fn party_events() -> Vec<PartyEvent> {
             keys: vec![("model.family".to_owned(), Digest::of(b"x"))],
             run: None,
         },
-        PartyEvent::Join {
-            role: Role::Alice,
-            version: 2,
-            keys: vec![],
-            run: Some(RunId([3; 16])),
-        },
+        PartyEvent::Join { role: Role::Alice, version: 2, keys: vec![], run: Some(RunId([3; 16])) },
         PartyEvent::Ready,
         PartyEvent::Progress(progress()),
         PartyEvent::Progress(Progress::default()),
@@ -100,29 +72,15 @@ fn party_events() -> Vec<PartyEvent> {
 }
 
 fn coordinator_events() -> Vec<CoordinatorEvent> {
-    let states = [
-        PeerState::Absent,
-        PeerState::Joined,
-        PeerState::Ready,
-        PeerState::Lost,
-        PeerState::Done,
-    ];
+    let states = [PeerState::Absent, PeerState::Joined, PeerState::Ready, PeerState::Lost, PeerState::Done];
     let mut events = vec![
         CoordinatorEvent::Welcome { differing: vec![] },
-        CoordinatorEvent::Welcome {
-            differing: vec!["model.family".to_owned()],
-        },
+        CoordinatorEvent::Welcome { differing: vec!["model.family".to_owned()] },
         CoordinatorEvent::Start { run: RunId([9; 16]) },
-        CoordinatorEvent::Abort {
-            from: Role::Bob,
-            notice: notice(),
-        },
+        CoordinatorEvent::Abort { from: Role::Bob, notice: notice() },
         CoordinatorEvent::Ended,
     ];
-    let peer = |state| CoordinatorEvent::Peer {
-        role: Role::Alice,
-        state,
-    };
+    let peer = |state| CoordinatorEvent::Peer { role: Role::Alice, state };
     events.extend(states.map(peer));
     events
 }
@@ -207,16 +165,10 @@ async fn a_coordinator_that_vanishes_is_noticed() {
 async fn the_status_is_what_the_coordinator_last_showed() {
     let office = open().await;
     let alice = office.office.party("alice");
-    assert_eq!(
-        soon(status(&office.address, &alice, "coordinator")).await,
-        Ok(nothing_yet())
-    );
+    assert_eq!(soon(status(&office.address, &alice, "coordinator")).await, Ok(nothing_yet()));
     let later = StatusReply {
         run: Some(RunId([1; 16])),
-        parties: vec![
-            (Role::Alice, PeerState::Ready, progress()),
-            (Role::Bob, PeerState::Lost, Progress::default()),
-        ],
+        parties: vec![(Role::Alice, PeerState::Ready, progress()), (Role::Bob, PeerState::Lost, Progress::default())],
         exit: Some(Exit::Interrupted),
         ..nothing_yet()
     };
@@ -231,9 +183,7 @@ async fn strangers_are_refused_and_need_not_try_again() {
     for error in [
         soon(join(&office.address, &carol, "coordinator")).await.err(),
         soon(status(&office.address, &carol, "coordinator")).await.err(),
-        soon(join(&office.address, &office.office.party("bob"), "somebody"))
-            .await
-            .err(),
+        soon(join(&office.address, &office.office.party("bob"), "somebody")).await.err(),
     ] {
         assert!(matches!(error, Some(OpenError::Refused(_))), "{error:?}");
     }
@@ -247,10 +197,7 @@ fn malformed_events_are_refused() {
         party(Some(party_event::Event::Join(wire::Join {
             role,
             version: 1,
-            keys: vec![wire::KeyDigest {
-                name: "a".to_owned(),
-                digest: vec![0; digest].into(),
-            }],
+            keys: vec![wire::KeyDigest { name: "a".to_owned(), digest: vec![0; digest].into() }],
             run: run.map(|bytes| vec![0; bytes].into()),
         })))
     };
@@ -268,18 +215,11 @@ fn malformed_events_are_refused() {
         })))
     };
     assert!(progress(Some(f64::NAN)).is_err());
-    let Ok(PartyEvent::Progress(tamed)) = progress(None) else {
-        panic!("refused")
-    };
+    let Ok(PartyEvent::Progress(tamed)) = progress(None) else { panic!("refused") };
     assert!(tamed.phase.chars().count() <= 100 && !tamed.phase.contains('\u{1b}'));
     let told = |event| convert::coordinator_event(wire::CoordinatorEvent { event });
     assert!(told(None).is_err());
-    assert!(
-        told(Some(coordinator_event::Event::Start(wire::Begin {
-            run: vec![].into()
-        })))
-        .is_err()
-    );
+    assert!(told(Some(coordinator_event::Event::Start(wire::Begin { run: vec![].into() }))).is_err());
     let news = wire::PeerNews { role: 2, state: 0 };
     assert!(told(Some(coordinator_event::Event::Peer(news))).is_err());
     let abort = wire::RelayedAbort { from: 2, notice: None };

@@ -15,10 +15,7 @@ use fedreg_proto::wire::{self, Frame, start};
 use proptest::prelude::*;
 use prost::Message as _;
 
-const LIMITS: Limits = Limits {
-    values: 100_000,
-    matrix: 90_000,
-};
+const LIMITS: Limits = Limits { values: 100_000, matrix: 90_000 };
 
 fn decode(parts: impl IntoIterator<Item = Frame>) -> Result<Option<Message>, PeerFault> {
     let mut decoder = Decoder::new(LIMITS);
@@ -110,12 +107,8 @@ fn said(body: Body) -> Message {
 /// A message of any kind. Bodies have no `Debug`, which a strategy's values need.
 fn any_message() -> impl Strategy<Value = Message> {
     let keys = prop::collection::vec(("[a-z.]{1,20}", digest()), 0..30);
-    let held = prop::sample::select(vec![
-        HeldKind::Outcome,
-        HeldKind::Weights,
-        HeldKind::Scale,
-        HeldKind::NullResidual,
-    ]);
+    let held =
+        prop::sample::select(vec![HeldKind::Outcome, HeldKind::Weights, HeldKind::Scale, HeldKind::NullResidual]);
     let some = || prop::option::of(digest());
     let fits = prop::collection::vec(
         (number(), number()).prop_map(|(shift, certificate)| FitEnd { shift, certificate }),
@@ -131,14 +124,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         prop::collection::vec(any::<u8>(), 0..12_500).prop_map(|it| said(Body::Complete(it))),
         (some(), some(), some(), some(), any::<(u32, bool)>()).prop_map(
             |(outcome, offset, weights, folds, (columns, basis))| {
-                said(Body::Shared(Shared {
-                    outcome,
-                    offset,
-                    weights,
-                    folds,
-                    columns,
-                    basis,
-                }))
+                said(Body::Shared(Shared { outcome, offset, weights, folds, columns, basis }))
             }
         ),
         (held, values(), number()).prop_map(|(what, values, total)| said(Body::Held(Held { what, values, total }))),
@@ -164,28 +150,16 @@ fn any_message() -> impl Strategy<Value = Message> {
             values
         }))),
         (values(), values(), number(), any::<u32>()).prop_map(|(factor, score, residual, dependent)| said(
-            Body::Table(Table {
-                factor,
-                score,
-                residual,
-                dependent
-            })
+            Body::Table(Table { factor, score, residual, dependent })
         )),
         any::<u32>().prop_map(|it| said(Body::Redo(it))),
-        (
-            fits,
-            values(),
-            prop::option::of(statistics()),
-            prop::option::of(prop::collection::vec(coefficient(), 0..20))
-        )
-            .prop_map(
-                |(fits, fold_errors, statistics, coefficients)| said(Body::Results(Results {
-                    fits,
-                    fold_errors,
-                    statistics,
-                    coefficients
-                }))
-            ),
+        (fits, values(), prop::option::of(statistics()), prop::option::of(prop::collection::vec(coefficient(), 0..20)))
+            .prop_map(|(fits, fold_errors, statistics, coefficients)| said(Body::Results(Results {
+                fits,
+                fold_errors,
+                statistics,
+                coefficients
+            }))),
         Just(said(Body::Go)),
     ]
 }
@@ -289,21 +263,14 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         Just(start::Body::Go(wire::Nothing {})),
     ];
     let start = (count(), count(), prop::option::weighted(0.95, body)).prop_map(|(payload, entries, body)| {
-        Kind::Start(wire::Start {
-            header: Some(good_header()),
-            payload,
-            entries,
-            body,
-        })
+        Kind::Start(wire::Start { header: Some(good_header()), payload, entries, body })
     });
     let chunk = prop_oneof![
         prop::sample::select(vec![0, 1, 2, 3, 8, 16, CHUNK_BYTES]).prop_map(|n| vec![0; n]),
         prop::collection::vec(any::<u8>(), 0..17),
     ];
-    let key = (0..3_usize).prop_map(|n| wire::KeyDigest {
-        name: "k".repeat(n),
-        digest: Bytes::from(vec![0; 31 + n.min(1)]),
-    });
+    let key =
+        (0..3_usize).prop_map(|n| wire::KeyDigest { name: "k".repeat(n), digest: Bytes::from(vec![0; 31 + n.min(1)]) });
     let row = (0..5_i32, any::<Option<f64>>()).prop_map(|(party, p_value)| wire::Coefficient {
         party,
         p_value,
@@ -333,23 +300,11 @@ fn good_header() -> wire::Header {
 }
 
 fn begin(payload: u64, entries: u64, body: start::Body) -> Frame {
-    frame(Kind::Start(wire::Start {
-        header: Some(good_header()),
-        payload,
-        entries,
-        body: Some(body),
-    }))
+    frame(Kind::Start(wire::Start { header: Some(good_header()), payload, entries, body: Some(body) }))
 }
 
 fn predictions() -> wire::Partial {
-    wire::Partial {
-        fit: 0,
-        round: 4,
-        penalty: Some(0.0),
-        loss: Some(0.0),
-        change: Some(0.0),
-        certificate: Some(0.0),
-    }
+    wire::Partial { fit: 0, round: 4, penalty: Some(0.0), loss: Some(0.0), change: Some(0.0), certificate: Some(0.0) }
 }
 
 fn chunk(values: &[f64]) -> Frame {
@@ -362,11 +317,7 @@ fn too_long(what: &'static str, came: u64, expected: u64) -> PeerFault {
 }
 
 fn not_finite(what: &'static str, round: u32) -> PeerFault {
-    PeerFault::Value {
-        what,
-        expected: "finite",
-        round,
-    }
+    PeerFault::Value { what, expected: "finite", round }
 }
 
 fn says(fault: &PeerFault, part: &str) {
@@ -407,12 +358,8 @@ fn many_coefficients_and_keys_travel_in_small_frames() {
         statistics: None,
         coefficients: Some((0..2000).map(row).collect()),
     };
-    let hello = Hello {
-        version: 1,
-        keys: (0..3000)
-            .map(|i| (format!("{i}{}", "k".repeat(500)), Digest::of(b"")))
-            .collect(),
-    };
+    let hello =
+        Hello { version: 1, keys: (0..3000).map(|i| (format!("{i}{}", "k".repeat(500)), Digest::of(b""))).collect() };
     for body in [Body::Results(results), Body::Hello(hello)] {
         let sent = message(1, body);
         let parts = wired(sent.clone());
@@ -434,10 +381,7 @@ fn a_longer_vector_than_the_limit_is_refused_at_its_announcement() {
     let partial = || start::Body::Partial(predictions());
     assert!(decode([begin(LIMITS.values * 8, 0, partial())]).unwrap().is_none());
     let came = LIMITS.values + 1;
-    assert_eq!(
-        fault([begin(came * 8, 0, partial())]),
-        too_long("partial predictions", came, LIMITS.values)
-    );
+    assert_eq!(fault([begin(came * 8, 0, partial())]), too_long("partial predictions", came, LIMITS.values));
     // Nothing is allocated for it either, or this test would end here.
     assert_eq!(
         fault([begin(u64::MAX - 7, 0, partial())]),
@@ -445,36 +389,14 @@ fn a_longer_vector_than_the_limit_is_refused_at_its_announcement() {
     );
     let mask = || start::Body::Complete(wire::Nothing {});
     let bytes = LIMITS.values.div_ceil(8);
-    assert_eq!(
-        fault([begin(bytes + 1, 0, mask())]),
-        too_long("the mask of complete rows", bytes + 1, bytes)
-    );
-    let table = start::Body::Table(wire::Table {
-        factor: 4,
-        residual: Some(0.0),
-        dependent: 0,
-    });
+    assert_eq!(fault([begin(bytes + 1, 0, mask())]), too_long("the mask of complete rows", bytes + 1, bytes));
+    let table = start::Body::Table(wire::Table { factor: 4, residual: Some(0.0), dependent: 0 });
     let came = LIMITS.matrix + 1;
-    assert_eq!(
-        fault([begin(came * 8, 0, table)]),
-        too_long("the projection table", came, LIMITS.matrix)
-    );
-    let results = || {
-        start::Body::Results(wire::Results {
-            fits: 0,
-            statistics: None,
-            coefficients: true,
-        })
-    };
+    assert_eq!(fault([begin(came * 8, 0, table)]), too_long("the projection table", came, LIMITS.matrix));
+    let results = || start::Body::Results(wire::Results { fits: 0, statistics: None, coefficients: true });
     let came = RESULT_VALUES + 1;
-    assert_eq!(
-        fault([begin(came * 8, 0, results())]),
-        too_long("results", came, RESULT_VALUES)
-    );
-    assert_eq!(
-        fault([begin(0, COEFFICIENTS + 1, results())]),
-        too_long("entries", COEFFICIENTS + 1, COEFFICIENTS)
-    );
+    assert_eq!(fault([begin(came * 8, 0, results())]), too_long("results", came, RESULT_VALUES));
+    assert_eq!(fault([begin(0, COEFFICIENTS + 1, results())]), too_long("entries", COEFFICIENTS + 1, COEFFICIENTS));
     assert_eq!(
         fault([begin(0, KEYS + 1, start::Body::Hello(wire::Hello { version: 1 }))]),
         too_long("entries", KEYS + 1, KEYS)
@@ -486,63 +408,29 @@ fn values_where_none_belong_are_refused() {
     let go = || start::Body::Go(wire::Nothing {});
     assert_eq!(fault([begin(8, 0, go())]), too_long("anything", 1, 0));
     assert_eq!(fault([begin(0, 1, go())]), too_long("entries", 1, 0));
-    let own = start::Body::Results(wire::Results {
-        fits: 0,
-        statistics: None,
-        coefficients: false,
-    });
+    let own = start::Body::Results(wire::Results { fits: 0, statistics: None, coefficients: false });
     assert_eq!(fault([begin(0, 1, own)]), too_long("entries", 1, 0));
 }
 
 #[test]
 fn counts_inside_a_message_must_agree() {
-    let basis = |rows, columns| {
-        start::Body::Basis(wire::Basis {
-            start: 0,
-            rows,
-            columns,
-        })
-    };
+    let basis = |rows, columns| start::Body::Basis(wire::Basis { start: 0, rows, columns });
     assert_eq!(fault([begin(40, 0, basis(2, 3))]), too_long("the basis", 5, 6));
     let huge = u64::from(u32::MAX) * u64::from(u32::MAX);
-    assert_eq!(
-        fault([begin(40, 0, basis(u32::MAX, u32::MAX))]),
-        too_long("the basis", huge, LIMITS.matrix)
-    );
-    let beyond = start::Body::Basis(wire::Basis {
-        start: u64::MAX,
-        rows: 1,
-        columns: 1,
-    });
+    assert_eq!(fault([begin(40, 0, basis(u32::MAX, u32::MAX))]), too_long("the basis", huge, LIMITS.matrix));
+    let beyond = start::Body::Basis(wire::Basis { start: u64::MAX, rows: 1, columns: 1 });
     says(&fault([begin(8, 0, beyond)]), "beyond any table");
-    let table = start::Body::Table(wire::Table {
-        factor: 5,
-        residual: Some(0.0),
-        dependent: 0,
-    });
+    let table = start::Body::Table(wire::Table { factor: 5, residual: Some(0.0), dependent: 0 });
     assert_eq!(fault([begin(32, 0, table)]), too_long("the projection table", 4, 5));
-    let results = start::Body::Results(wire::Results {
-        fits: u32::MAX,
-        statistics: None,
-        coefficients: false,
-    });
-    assert_eq!(
-        fault([begin(32, 0, results)]),
-        too_long("results", 4, 2 * u64::from(u32::MAX))
-    );
-    says(
-        &fault([begin(12, 0, start::Body::Partial(predictions()))]),
-        "12 bytes of partial predictions",
-    );
+    let results = start::Body::Results(wire::Results { fits: u32::MAX, statistics: None, coefficients: false });
+    assert_eq!(fault([begin(32, 0, results)]), too_long("results", 4, 2 * u64::from(u32::MAX)));
+    says(&fault([begin(12, 0, start::Body::Partial(predictions()))]), "12 bytes of partial predictions");
 }
 
 #[test]
 fn chunks_of_another_size_than_agreed_are_refused() {
     let three = || begin(24, 0, start::Body::Partial(predictions()));
-    says(
-        &fault([three(), chunk(&[1.0, 2.0])]),
-        "a chunk of 16 bytes, expected 24",
-    );
+    says(&fault([three(), chunk(&[1.0, 2.0])]), "a chunk of 16 bytes, expected 24");
     says(&fault([three(), chunk(&[1.0; 4])]), "a chunk of 32 bytes, expected 24");
     let long = begin(CHUNK_BYTES as u64 + 8, 0, start::Body::Partial(predictions()));
     let half = vec![1.0; CHUNK_BYTES / 16];
@@ -552,9 +440,7 @@ fn chunks_of_another_size_than_agreed_are_refused() {
 #[test]
 fn too_few_and_too_many_values_are_counted() {
     let parts = wired(partial(0, 40_000));
-    let [start, first, _] = &parts[..] else {
-        panic!("{}", parts.len())
-    };
+    let [start, first, _] = &parts[..] else { panic!("{}", parts.len()) };
     let again = [start.clone(), first.clone(), start.clone()];
     assert_eq!(fault(again), too_long("partial predictions", 32_768, 40_000));
     let bye = [start.clone(), first.clone(), frame(Kind::Bye(wire::Nothing {}))];
@@ -570,20 +456,14 @@ fn too_few_and_too_many_values_are_counted() {
     says(&fault([hello, chunk(&[1.0])]), "more than the announced values");
     // Entries where values are due.
     let entries = frame(Kind::Entries(wire::Entries::default()));
-    assert_eq!(
-        fault([start.clone(), entries]),
-        too_long("partial predictions", 0, 40_000)
-    );
+    assert_eq!(fault([start.clone(), entries]), too_long("partial predictions", 0, 40_000));
 }
 
 #[test]
 fn infinities_and_nans_are_refused_wherever_they_hide() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -f64::NAN] {
         let three = begin(24, 0, start::Body::Partial(predictions()));
-        assert_eq!(
-            fault([three, chunk(&[1.0, bad, f64::MAX])]),
-            not_finite("partial predictions", 4)
-        );
+        assert_eq!(fault([three, chunk(&[1.0, bad, f64::MAX])]), not_finite("partial predictions", 4));
         let scalars: [(fn(&mut wire::Partial) -> &mut Option<f64>, &str); 4] = [
             (|p| &mut p.penalty, "the penalty"),
             (|p| &mut p.loss, "the loss"),
@@ -597,26 +477,13 @@ fn infinities_and_nans_are_refused_wherever_they_hide() {
             *field(&mut partial) = None;
             says(&fault([begin(0, 0, start::Body::Partial(partial))]), "is missing");
         }
-        let total = start::Body::Held(wire::Held {
-            what: 1,
-            total: Some(bad),
-        });
+        let total = start::Body::Held(wire::Held { what: 1, total: Some(bad) });
         says(&fault([begin(0, 0, total)]), "sum of squares");
         let gradient = start::Body::LargestGradient(wire::LargestGradient { value: Some(bad) });
         assert_eq!(fault([begin(0, 0, gradient)]), not_finite("the largest gradient", 0));
-        let residual = start::Body::Table(wire::Table {
-            factor: 0,
-            residual: Some(bad),
-            dependent: 0,
-        });
+        let residual = start::Body::Table(wire::Table { factor: 0, residual: Some(bad), dependent: 0 });
         says(&fault([begin(0, 0, residual)]), "residual sum of squares");
-        let results = |statistics| {
-            start::Body::Results(wire::Results {
-                fits: 1,
-                statistics,
-                coefficients: true,
-            })
-        };
+        let results = |statistics| start::Body::Results(wire::Results { fits: 1, statistics, coefficients: true });
         let statistics: [fn(&mut wire::Statistics) -> &mut Option<f64>; 7] = [
             |s| &mut s.deviance,
             |s| &mut s.null_deviance,
@@ -631,10 +498,7 @@ fn infinities_and_nans_are_refused_wherever_they_hide() {
             *field(&mut statistics) = Some(bad);
             says(&fault([begin(16, 0, results(Some(statistics)))]), "not finite");
         }
-        assert_eq!(
-            fault([begin(16, 0, results(None)), chunk(&[0.0, bad])]),
-            not_finite("results", 0)
-        );
+        assert_eq!(fault([begin(16, 0, results(None)), chunk(&[0.0, bad])]), not_finite("results", 0));
         let columns: [fn(&mut wire::Coefficient) -> &mut Option<f64>; 6] = [
             |c| &mut c.estimate,
             |c| &mut c.std_error,
@@ -655,75 +519,37 @@ fn infinities_and_nans_are_refused_wherever_they_hide() {
 }
 
 fn term(name: &str) -> wire::Coefficient {
-    wire::Coefficient {
-        term: name.to_owned(),
-        party: wire::Role::Bob.into(),
-        ..Default::default()
-    }
+    wire::Coefficient { term: name.to_owned(), party: wire::Role::Bob.into(), ..Default::default() }
 }
 
 /// A message that announces one coefficient.
 fn table_of(coefficients: Vec<wire::Coefficient>) -> [Frame; 2] {
-    let results = start::Body::Results(wire::Results {
-        fits: 0,
-        statistics: None,
-        coefficients: true,
-    });
+    let results = start::Body::Results(wire::Results { fits: 0, statistics: None, coefficients: true });
     let keys = Vec::new();
-    [
-        begin(0, 1, results),
-        frame(Kind::Entries(wire::Entries { keys, coefficients })),
-    ]
+    [begin(0, 1, results), frame(Kind::Entries(wire::Entries { keys, coefficients }))]
 }
 
 #[test]
 fn names_are_short_and_entries_are_of_the_right_kind_and_number() {
-    assert!(
-        decode(table_of(vec![term(&"ä".repeat(NAME_BYTES / 2))]))
-            .unwrap()
-            .is_some()
-    );
+    assert!(decode(table_of(vec![term(&"ä".repeat(NAME_BYTES / 2))])).unwrap().is_some());
     says(&fault(table_of(vec![term(&"x".repeat(NAME_BYTES + 1))])), "1001 bytes");
     assert_eq!(fault(table_of(vec![term("a"), term("b")])), too_long("entries", 2, 1));
     says(&fault(table_of(vec![])), "without any");
-    let Some(Message {
-        body: Body::Results(results),
-        ..
-    }) = decode(table_of(vec![term("a\u{1b}[2J\nb")])).unwrap()
+    let Some(Message { body: Body::Results(results), .. }) = decode(table_of(vec![term("a\u{1b}[2J\nb")])).unwrap()
     else {
         panic!("no results")
     };
     assert_eq!(results.coefficients.unwrap()[0].term, "a?[2J?b");
 
     let hello = || begin(0, 1, start::Body::Hello(wire::Hello { version: 1 }));
-    let key = |name: &str, bytes: usize| wire::KeyDigest {
-        name: name.to_owned(),
-        digest: Bytes::from(vec![1; bytes]),
-    };
-    let keys = |keys| {
-        frame(Kind::Entries(wire::Entries {
-            keys,
-            coefficients: vec![],
-        }))
-    };
+    let key = |name: &str, bytes: usize| wire::KeyDigest { name: name.to_owned(), digest: Bytes::from(vec![1; bytes]) };
+    let keys = |keys| frame(Kind::Entries(wire::Entries { keys, coefficients: vec![] }));
     assert!(decode([hello(), keys(vec![key("a", 32)])]).unwrap().is_some());
     says(&fault([hello(), keys(vec![key("a", 31)])]), "31 bytes, expected 32");
+    says(&fault([hello(), keys(vec![key(&"k".repeat(NAME_BYTES + 1), 32)])]), "1001 bytes");
+    assert_eq!(fault([hello(), keys(vec![key("a", 32), key("b", 32)])]), too_long("entries", 2, 1));
     says(
-        &fault([hello(), keys(vec![key(&"k".repeat(NAME_BYTES + 1), 32)])]),
-        "1001 bytes",
-    );
-    assert_eq!(
-        fault([hello(), keys(vec![key("a", 32), key("b", 32)])]),
-        too_long("entries", 2, 1)
-    );
-    says(
-        &fault([
-            hello(),
-            frame(Kind::Entries(wire::Entries {
-                keys: vec![],
-                coefficients: vec![term("x")],
-            })),
-        ]),
+        &fault([hello(), frame(Kind::Entries(wire::Entries { keys: vec![], coefficients: vec![term("x")] }))]),
         "another kind",
     );
     let mut wrong = table_of(vec![term("x")]);
@@ -759,25 +585,10 @@ fn unknown_enumerations_wrong_digests_and_missing_parts_are_refused() {
     says(&header(|header| header.sender = -3), "-3 is not a role");
     says(&header(|header| header.sender = 99), "99 is not a role");
     says(&header(|header| header.study = Bytes::new()), "0 bytes, expected 32");
-    says(
-        &header(|header| header.run = Bytes::from(vec![0; 17])),
-        "17 bytes, expected 16",
-    );
+    says(&header(|header| header.run = Bytes::from(vec![0; 17])), "17 bytes, expected 16");
     let bodies = [
-        (
-            start::Body::Held(wire::Held {
-                what: 9,
-                total: Some(0.0),
-            }),
-            "9 is not a kind of held vector",
-        ),
-        (
-            start::Body::Ended(wire::Ended {
-                termination: 0,
-                rounds: 1,
-            }),
-            "0 is not a reason to end",
-        ),
+        (start::Body::Held(wire::Held { what: 9, total: Some(0.0) }), "9 is not a kind of held vector"),
+        (start::Body::Ended(wire::Ended { termination: 0, rounds: 1 }), "0 is not a reason to end"),
         (
             start::Body::Rows(wire::Rows {
                 key: Some(Bytes::from(vec![0; 16])),
@@ -786,28 +597,15 @@ fn unknown_enumerations_wrong_digests_and_missing_parts_are_refused() {
             }),
             "16 bytes, expected 32",
         ),
+        (start::Body::Rows(wire::Rows { key: None, rows: 1, ids: Bytes::new() }), "0 bytes, expected 32"),
         (
-            start::Body::Rows(wire::Rows {
-                key: None,
-                rows: 1,
-                ids: Bytes::new(),
-            }),
-            "0 bytes, expected 32",
-        ),
-        (
-            start::Body::Shared(wire::Shared {
-                folds: Some(Bytes::from(vec![0; 33])),
-                ..Default::default()
-            }),
+            start::Body::Shared(wire::Shared { folds: Some(Bytes::from(vec![0; 33])), ..Default::default() }),
             "33 bytes, expected 32",
         ),
         (
             start::Body::Results(wire::Results {
                 fits: 0,
-                statistics: Some(wire::Statistics {
-                    df_null: Some(i64::MIN),
-                    ..Default::default()
-                }),
+                statistics: Some(wire::Statistics { df_null: Some(i64::MIN), ..Default::default() }),
                 coefficients: false,
             }),
             "degrees of freedom",

@@ -32,24 +32,13 @@ fn good_files_load_without_a_warning() {
     assert_eq!(identity.authorities()[0].subject, "office");
     assert!(identity.check_own_name("Alice").is_ok());
     let wrong = identity.check_own_name("bob").unwrap_err().to_string();
-    assert!(
-        wrong.contains("is for 'alice', but the study calls this party 'bob'"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("is for 'alice', but the study calls this party 'bob'"), "{wrong}");
 }
 
 #[test]
 fn a_missing_file_is_named() {
-    refused(
-        |office, files| files.key = office.path("lost.key"),
-        2,
-        &["key file", "lost.key does not exist"],
-    );
-    refused(
-        |office, files| files.authority = office.path(""),
-        2,
-        &["authority file", "cannot be read"],
-    );
+    refused(|office, files| files.key = office.path("lost.key"), 2, &["key file", "lost.key does not exist"]);
+    refused(|office, files| files.authority = office.path(""), 2, &["authority file", "cannot be read"]);
 }
 
 #[test]
@@ -57,16 +46,9 @@ fn swapped_and_foreign_contents_are_named() {
     refused(
         |_, files| std::mem::swap(&mut files.key, &mut files.certificate),
         77,
-        &[
-            "certificate file",
-            "alice.key holds a private key, expected a certificate",
-        ],
+        &["certificate file", "alice.key holds a private key, expected a certificate"],
     );
-    refused(
-        |_, files| files.key = files.certificate.clone(),
-        77,
-        &["holds a certificate, expected a private key"],
-    );
+    refused(|_, files| files.key = files.certificate.clone(), 77, &["holds a certificate, expected a private key"]);
     refused(
         |office, files| {
             let subject = fedreg_proto::certs::Subject::new("alice", &[]).unwrap();
@@ -94,20 +76,14 @@ fn damaged_blocks_are_named() {
     );
     refused(
         |office, files| {
-            files.certificate = office.write(
-                "x.pem",
-                "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            );
+            files.certificate = office.write("x.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
         },
         77,
         &["x.pem is damaged", "not an X.509 certificate"],
     );
     refused(
         |office, files| {
-            files.key = office.write(
-                "x.key",
-                "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
-            );
+            files.key = office.write("x.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
         },
         77,
         &["key file", "x.key cannot be used for TLS"],
@@ -129,11 +105,7 @@ fn a_key_with_a_passphrase_is_refused_with_the_command_that_removes_it() {
 #[test]
 fn a_key_of_another_certificate_is_refused_naming_both_files() {
     refused(
-        |office, files| {
-            files.key = office
-                .files("bob", &[], around(Duration::days(1), Duration::days(9)))
-                .key
-        },
+        |office, files| files.key = office.files("bob", &[], around(Duration::days(1), Duration::days(9))).key,
         77,
         &["bob.key does not belong to certificate file", "alice.pem"],
     );
@@ -142,12 +114,7 @@ fn a_key_of_another_certificate_is_refused_naming_both_files() {
 #[test]
 fn dates_are_checked_and_told() {
     let day = OffsetDateTime::now_utc() - Duration::days(2);
-    let date = format!(
-        "expired on {}-{:02}-{:02}",
-        day.year(),
-        u8::from(day.month()),
-        day.day()
-    );
+    let date = format!("expired on {}-{:02}-{:02}", day.year(), u8::from(day.month()), day.day());
     refused(
         |office, files| *files = office.files("alice", &[], around(Duration::days(9), Duration::days(-2))),
         77,
@@ -162,11 +129,7 @@ fn dates_are_checked_and_told() {
 
 #[test]
 fn authorities_and_parties_are_not_confused() {
-    refused(
-        |_, files| files.authority = files.certificate.clone(),
-        77,
-        &["'alice', which is no authority"],
-    );
+    refused(|_, files| files.authority = files.certificate.clone(), 77, &["'alice', which is no authority"]);
     refused(
         |office, files| files.certificate = office.path("authority.pem"),
         77,
@@ -182,30 +145,19 @@ fn a_key_that_others_can_read_is_warned_about() {
     let files = files(&office);
     std::fs::set_permissions(&files.key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let identity = Identity::load(&files).unwrap();
-    assert!(
-        identity.warnings()[0].contains("(mode 644): run `chmod 600`"),
-        "{:?}",
-        identity.warnings()
-    );
+    assert!(identity.warnings()[0].contains("(mode 644): run `chmod 600`"), "{:?}", identity.warnings());
 }
 
 #[test]
 fn the_coming_end_of_a_certificate_is_warned_about() {
     let office = Office::open("office");
     let identity = Identity::load(&office.files("alice", &[], around(Duration::days(1), Duration::days(10)))).unwrap();
-    assert!(
-        identity.warnings()[0].contains("issue it again soon"),
-        "{:?}",
-        identity.warnings()
-    );
+    assert!(identity.warnings()[0].contains("issue it again soon"), "{:?}", identity.warnings());
 }
 
 #[test]
 fn a_key_is_not_in_the_debug_form() {
     let office = Office::open("office");
     let text = format!("{:?}", Identity::load(&files(&office)).unwrap());
-    assert!(
-        text.starts_with("Identity { facts:") && !text.to_lowercase().contains("key"),
-        "{text}"
-    );
+    assert!(text.starts_with("Identity { facts:") && !text.to_lowercase().contains("key"), "{text}");
 }

@@ -28,10 +28,7 @@ use tonic_prost::ProstCodec;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// More than the 16 MiB that HTTP/2 lets a sender run ahead of a reader.
 const LONG: usize = 5_000_000;
-const LIMITS: Limits = Limits {
-    values: LONG as u64,
-    matrix: 100,
-};
+const LIMITS: Limits = Limits { values: LONG as u64, matrix: 100 };
 
 struct Ends {
     office: Office,
@@ -41,29 +38,19 @@ struct Ends {
 }
 
 fn name(role: Role) -> PeerName {
-    PeerName {
-        role,
-        certificate: role.name().to_owned(),
-    }
+    PeerName { role, certificate: role.name().to_owned() }
 }
 
 /// Alice listens for Bob; heartbeats are so rare that they never come.
 async fn ends() -> Ends {
     let office = Office::open("office");
     let (alice, bob) = (office.party("alice"), office.party("bob"));
-    let listener = Listener::bind("127.0.0.1:0", &alice, &["bob".to_owned()])
-        .await
-        .unwrap();
+    let listener = Listener::bind("127.0.0.1:0", &alice, &["bob".to_owned()]).await.unwrap();
     let address = listener.address();
     let mut alice = GrpcLink::listen(listener, name(Role::Bob));
     alice.set_limits(LIMITS);
     alice.set_heartbeat(PATIENCE);
-    Ends {
-        office,
-        alice,
-        address,
-        bob,
-    }
+    Ends { office, alice, address, bob }
 }
 
 impl Ends {
@@ -125,10 +112,7 @@ async fn faulted(link: &mut GrpcLink) -> PeerFault {
 }
 
 fn notice() -> Notice {
-    Notice {
-        exit: Exit::Interrupted,
-        sentence: "interrupted by the user of bob".to_owned(),
-    }
+    Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,11 +173,7 @@ async fn listening_can_be_interrupted_in_the_middle_of_a_message() {
 async fn an_abort_and_a_goodbye_come_behind_everything_handed_over() {
     for listener_ends in [true, false] {
         let (mut alice, mut bob) = pair().await;
-        let (from, to) = if listener_ends {
-            (&mut alice, &mut bob)
-        } else {
-            (&mut bob, &mut alice)
-        };
+        let (from, to) = if listener_ends { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
         from.send(released(partial(0, LONG)));
         from.send(say(2, Body::Go));
         from.bye();
@@ -202,9 +182,7 @@ async fn an_abort_and_a_goodbye_come_behind_everything_handed_over() {
             same(&next_message(to).await, &partial(0, LONG));
             same(&next_message(to).await, &message(2, Body::Go));
             assert!(matches!(next(to).await, Event::Bye));
-            let Event::Abort(came) = next(to).await else {
-                panic!("no abort")
-            };
+            let Event::Abort(came) = next(to).await else { panic!("no abort") };
             assert_eq!(came, notice());
             to.close().await;
         };
@@ -241,11 +219,7 @@ async fn a_line_that_comes_early_is_held_alive_and_unread() {
     soon(ends.alice.open()).await.unwrap();
     assert_eq!(
         faulted(&mut ends.alice).await,
-        PeerFault::Length {
-            what: "partial predictions",
-            came: 100,
-            expected: 99
-        }
+        PeerFault::Length { what: "partial predictions", came: 100, expected: 99 }
     );
 }
 
@@ -380,9 +354,7 @@ async fn waiting_for_the_peer_can_be_given_up_and_begun_again() {
 
 /// A peer with the right certificate that writes what it likes.
 async fn raw<T: prost::Message + 'static>(ends: &Ends) -> (mpsc::Sender<T>, Streaming<Frame>) {
-    let connection = tls::dial(&ends.bob, &ends.address.to_string(), "alice", PATIENCE)
-        .await
-        .unwrap();
+    let connection = tls::dial(&ends.bob, &ends.address.to_string(), "alice", PATIENCE).await.unwrap();
     let (out, outbound) = mpsc::channel(8);
     let mut client = tonic::client::Grpc::new(connection.channel);
     client.ready().await.unwrap();
@@ -410,17 +382,11 @@ async fn a_peer_that_sends_garbage_is_a_fault_and_is_told_so() {
     // Bytes of another message: they do not decode as a frame.
     let (out, mut inbound) = raw::<wire::KeyDigest>(&ends).await;
     soon(ends.alice.open()).await.unwrap();
-    let bytes = wire::KeyDigest {
-        name: "not a frame at all".to_owned(),
-        digest: vec![9; 40].into(),
-    };
+    let bytes = wire::KeyDigest { name: "not a frame at all".to_owned(), digest: vec![9; 40].into() };
     out.send(bytes).await.unwrap();
     let fault = faulted(&mut ends.alice).await;
     assert!(matches!(fault, PeerFault::Garbage(_)), "{fault}");
-    ends.alice.abort(Notice {
-        exit: Exit::Peer,
-        sentence: fault.to_string(),
-    });
+    ends.alice.abort(Notice { exit: Exit::Peer, sentence: fault.to_string() });
     let told = async {
         let sentence = told(&mut inbound).await;
         drop(out);
@@ -460,18 +426,12 @@ async fn a_line_that_ends_inside_a_message_is_lost_and_one_with_a_goodbye_there_
 
     let (out, _inbound) = raw::<Frame>(&ends).await;
     soon(ends.alice.open()).await.unwrap();
-    let bye = Frame {
-        kind: Some(Kind::Bye(wire::Nothing {})),
-    };
+    let bye = Frame { kind: Some(Kind::Bye(wire::Nothing {})) };
     for frame in parts().chain([bye]) {
         out.send(frame).await.unwrap();
     }
     assert_eq!(
         faulted(&mut ends.alice).await,
-        PeerFault::Length {
-            what: "partial predictions",
-            came: 32_768,
-            expected: 40_000
-        }
+        PeerFault::Length { what: "partial predictions", came: 32_768, expected: 40_000 }
     );
 }

@@ -32,25 +32,15 @@ impl Server {
 
     async fn start_at(address: &str, identity: &Identity, expected: &[&str], patience: Duration) -> Server {
         let expected = expected.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let listener = Listener::bind_patient(address, identity, &expected, patience)
-            .await
-            .unwrap();
+        let listener = Listener::bind_patient(address, identity, &expected, patience).await.unwrap();
         let (address, refusals) = (listener.address(), listener.refusals());
         let (stop, stopped) = oneshot::channel::<()>();
         let done = tokio::spawn(async move {
             let router = tls::server().add_service(HealthService::server());
             let stopped = async { drop(stopped.await) };
-            router
-                .serve_with_incoming_shutdown(listener.incoming(), stopped)
-                .await
-                .unwrap();
+            router.serve_with_incoming_shutdown(listener.incoming(), stopped).await.unwrap();
         });
-        Server {
-            address,
-            refusals,
-            stop,
-            done,
-        }
+        Server { address, refusals, stop, done }
     }
 
     /// Why the next caller is turned away.
@@ -97,15 +87,8 @@ async fn parties_of_one_authority_accept_each_other_and_know_who_speaks() {
     assert_eq!(connection.peer.fingerprint, alice.facts().fingerprint);
     assert_eq!(connection.peer.protocol, "TLS 1.3");
     assert!(connection.peer.cipher.starts_with("TLS13_"), "{}", connection.peer);
-    let reply = HealthClient::new(connection.channel)
-        .check(HealthRequest {})
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(
-        (reply.caller.as_str(), reply.caller_fingerprint),
-        ("bob", bob.facts().fingerprint.clone())
-    );
+    let reply = HealthClient::new(connection.channel).check(HealthRequest {}).await.unwrap().into_inner();
+    assert_eq!((reply.caller.as_str(), reply.caller_fingerprint), ("bob", bob.facts().fingerprint.clone()));
     assert_eq!(server.refusals.borrow().count, 0);
     server.close().await;
 }
@@ -120,21 +103,10 @@ async fn institutions_with_an_authority_each_trust_both_files() {
     let party = |office: &Office, name| {
         let validity = crate::office::around(time::Duration::days(1), time::Duration::days(99));
         let files = office.files(name, &[], validity);
-        Identity::load(&tls::TlsFiles {
-            authority: bundle(office),
-            ..files
-        })
-        .unwrap()
+        Identity::load(&tls::TlsFiles { authority: bundle(office), ..files }).unwrap()
     };
     let server = Server::start(&party(&north, "alice"), &["bob"]).await;
-    assert_eq!(
-        dial(&party(&south, "bob"), server.address, "alice")
-            .await
-            .unwrap()
-            .peer
-            .name,
-        "alice"
-    );
+    assert_eq!(dial(&party(&south, "bob"), server.address, "alice").await.unwrap().peer.name, "alice");
     server.close().await;
 }
 
@@ -144,9 +116,7 @@ async fn the_dialled_address_need_not_be_in_the_certificate() {
     let server = Server::start(&office.party("alice.hospital.example"), &["bob"]).await;
     for host in ["127.0.0.1", "localhost"] {
         let address = format!("{host}:{}", server.address.port());
-        let connection = tls::dial(&office.party("bob"), &address, "alice.hospital.example", PATIENCE)
-            .await
-            .unwrap();
+        let connection = tls::dial(&office.party("bob"), &address, "alice.hospital.example", PATIENCE).await.unwrap();
         assert_eq!(connection.peer.name, "alice.hospital.example");
     }
     server.close().await;
@@ -158,9 +128,7 @@ async fn a_caller_without_a_certificate_is_refused_and_told() {
     let mut server = Server::start(&office.party("alice"), &["bob"]).await;
     let mut roots = rustls::RootCertStore::empty();
     let pem = std::fs::read(office.path("authority.pem")).unwrap();
-    roots
-        .add(rustls::pki_types::pem::PemObject::from_pem_slice(&pem).unwrap())
-        .unwrap();
+    roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(&pem).unwrap()).unwrap();
     let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
@@ -171,10 +139,7 @@ async fn a_caller_without_a_certificate_is_refused_and_told() {
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     let mut stream = connector.connect("alice".try_into().unwrap(), socket).await.unwrap();
     let error = stream.read_u8().await.unwrap_err();
-    says(
-        &tls::explain(&error),
-        &["the peer refused our certificate: it saw none"],
-    );
+    says(&tls::explain(&error), &["the peer refused our certificate: it saw none"]);
     let cause = server.refusal().await;
     assert_eq!(cause, Cause::NoCertificate);
     says(&cause, &["showed no certificate", "certs issue"]);
@@ -186,28 +151,16 @@ async fn a_caller_from_a_foreign_authority_is_refused_and_told() {
     let (office, foreign) = (Office::open("office"), Office::open("foreign"));
     let (bob, alice) = refused_both_ways(&office.party("alice"), &foreign.party_trusting("bob", &office)).await;
     assert_eq!(bob.cause, Cause::RefusedOurs(RefusedOurs::UnknownAuthority));
-    says(
-        &bob,
-        &[
-            "alice at 127.0.0.1:",
-            "refused our certificate: it does not know the authority that issued it",
-        ],
-    );
+    says(&bob, &["alice at 127.0.0.1:", "refused our certificate: it does not know the authority that issued it"]);
     assert_eq!(bob.exit().code(), 77);
-    says(
-        &alice,
-        &["a certificate from 'foreign', which is none of our authorities ('office')"],
-    );
+    says(&alice, &["a certificate from 'foreign', which is none of our authorities ('office')"]);
 }
 
 #[tokio::test]
 async fn a_listener_from_a_foreign_authority_is_refused_and_told() {
     let (office, foreign) = (Office::open("office"), Office::open("foreign"));
     let (bob, alice) = refused_both_ways(&foreign.party_trusting("alice", &office), &office.party("bob")).await;
-    says(
-        &bob,
-        &["a certificate from 'foreign', which is none of our authorities ('office')"],
-    );
+    says(&bob, &["a certificate from 'foreign', which is none of our authorities ('office')"]);
     assert_eq!((bob.exit().code(), bob.passing()), (77, false));
     assert_eq!(alice, Cause::RefusedOurs(RefusedOurs::UnknownAuthority));
 }
@@ -216,13 +169,7 @@ async fn a_listener_from_a_foreign_authority_is_refused_and_told() {
 async fn an_authority_made_anew_under_its_old_name_is_recognised_as_such() {
     let (old, new) = (Office::open("office"), Office::open("office"));
     let (bob, alice) = refused_both_ways(&new.party("alice"), &old.party_trusting("bob", &new)).await;
-    says(
-        &alice,
-        &[
-            "in the name of 'office', but our authority of that name did not sign it",
-            "made anew",
-        ],
-    );
+    says(&alice, &["in the name of 'office', but our authority of that name did not sign it", "made anew"]);
     says(&bob, &["refused our certificate"]);
 }
 
@@ -231,12 +178,7 @@ async fn an_expired_certificate_is_refused_on_either_side_with_its_date() {
     let office = Office::open("office");
     let (long_ago, lately) = (time::Duration::days(-20), time::Duration::days(-2));
     let day = time::OffsetDateTime::now_utc() + lately;
-    let date = format!(
-        "expired on {}-{:02}-{:02}",
-        day.year(),
-        u8::from(day.month()),
-        day.day()
-    );
+    let date = format!("expired on {}-{:02}-{:02}", day.year(), u8::from(day.month()), day.day());
 
     let (bob, alice) = refused_both_ways(&office.party("alice"), &office.party_at("bob", long_ago, lately)).await;
     says(&alice, &["shows a certificate that", &date, "issued again"]);
@@ -259,23 +201,14 @@ async fn a_certificate_from_the_future_is_refused() {
 #[tokio::test]
 async fn a_wrong_name_is_refused_on_either_side_naming_both() {
     let office = Office::open("office");
-    let (bob, alice) = refused_both_ways(
-        &office.party("alice"),
-        &office.party_also("mallory", &["mallory.example"]),
-    )
-    .await;
-    says(
-        &alice,
-        &["a certificate for 'mallory', 'mallory.example', expected 'bob', 'coordinator' as the study says"],
-    );
+    let (bob, alice) =
+        refused_both_ways(&office.party("alice"), &office.party_also("mallory", &["mallory.example"])).await;
+    says(&alice, &["a certificate for 'mallory', 'mallory.example', expected 'bob', 'coordinator' as the study says"]);
     assert_eq!(bob.cause, Cause::RefusedOurs(RefusedOurs::WrongName));
     says(&bob, &["its study expects another name here", "certs show"]);
 
     let (bob, alice) = refused_both_ways(&office.party("mallory"), &office.party("bob")).await;
-    says(
-        &bob,
-        &["shows a certificate for 'mallory', expected 'alice' as the study says"],
-    );
+    says(&bob, &["shows a certificate for 'mallory', expected 'alice' as the study says"]);
     assert_eq!((bob.exit().code(), bob.passing()), (77, false));
     assert_eq!(alice, Cause::RefusedOurs(RefusedOurs::WrongName));
 }
@@ -333,28 +266,14 @@ async fn garbage_is_refused_and_others_are_served_meanwhile() {
         let seen = server.refusals.borrow_and_update().count;
         let mut socket = TcpStream::connect(server.address).await.unwrap();
         socket.write_all(garbage).await.unwrap();
-        let refusals = server
-            .refusals
-            .wait_for(|refusals| refusals.count > seen)
-            .await
-            .unwrap();
+        let refusals = server.refusals.wait_for(|refusals| refusals.count > seen).await.unwrap();
         assert_eq!(refusals.last.as_ref().unwrap().cause, Cause::NotTls);
     }
     // Begins like TLS, and is none.
     let seen = server.refusals.borrow_and_update().count;
     let mut socket = TcpStream::connect(server.address).await.unwrap();
-    socket
-        .write_all(&[[0x16, 0x03, 0x01, 0x00, 0x40].as_slice(), &[0x41; 64]].concat())
-        .await
-        .unwrap();
-    let refusal = server
-        .refusals
-        .wait_for(|refusals| refusals.count > seen)
-        .await
-        .unwrap()
-        .last
-        .clone()
-        .unwrap();
+    socket.write_all(&[[0x16, 0x03, 0x01, 0x00, 0x40].as_slice(), &[0x41; 64]].concat()).await.unwrap();
+    let refusal = server.refusals.wait_for(|refusals| refusals.count > seen).await.unwrap().last.clone().unwrap();
     assert_eq!(refusal.exit().code(), 76, "{refusal}");
     assert!(dial(&office.party("bob"), server.address, "alice").await.is_ok());
     drop(silent);
@@ -367,13 +286,7 @@ async fn a_caller_that_falls_silent_is_given_up() {
     let mut server = Server::start_at("127.0.0.1:0", &office.party("alice"), &["bob"], SHORT).await;
     let mut socket = TcpStream::connect(server.address).await.unwrap();
     socket.write_all(&[0x16, 0x03]).await.unwrap();
-    assert_eq!(
-        server.refusal().await,
-        Cause::TimedOut {
-            seconds: 1,
-            stage: Stage::Handshake
-        }
-    );
+    assert_eq!(server.refusal().await, Cause::TimedOut { seconds: 1, stage: Stage::Handshake });
     server.close().await;
 }
 
@@ -386,28 +299,16 @@ async fn a_port_where_nobody_listens_says_so_and_may_be_tried_again() {
     let free = held.local_addr().unwrap();
     let error = dial(&office.party("bob"), free, "alice").await.unwrap_err();
     assert_eq!(error.cause, Cause::NobodyListens);
-    says(
-        &error,
-        &[&format!(
-            "alice at {free} refuses connections: nobody listens there yet"
-        )],
-    );
+    says(&error, &[&format!("alice at {free} refuses connections: nobody listens there yet")]);
     assert_eq!((error.exit().code(), error.passing()), (69, true));
 }
 
 #[tokio::test]
 async fn an_address_without_a_port_says_what_is_expected() {
     let office = Office::open("office");
-    let error = tls::dial(&office.party("bob"), "alice.example", "alice", PATIENCE)
-        .await
-        .unwrap_err();
-    says(
-        &error,
-        &["alice at alice.example cannot be found", "expected host:port"],
-    );
-    let error = tls::dial(&office.party("bob"), "127.0.0.1:1", "al ice", PATIENCE)
-        .await
-        .unwrap_err();
+    let error = tls::dial(&office.party("bob"), "alice.example", "alice", PATIENCE).await.unwrap_err();
+    says(&error, &["alice at alice.example cannot be found", "expected host:port"]);
+    let error = tls::dial(&office.party("bob"), "127.0.0.1:1", "al ice", PATIENCE).await.unwrap_err();
     says(&error, &["cannot be a certificate name"]);
 }
 
@@ -416,18 +317,11 @@ async fn a_port_in_use_says_so() {
     let office = Office::open("office");
     let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let taken = holder.local_addr().unwrap();
-    let error = Listener::bind(&taken.to_string(), &office.party("alice"), &["bob".to_owned()])
-        .await
-        .unwrap_err();
+    let error = Listener::bind(&taken.to_string(), &office.party("alice"), &["bob".to_owned()]).await.unwrap_err();
     says(&error, &[&format!("address {taken} is in use by another process")]);
     assert_eq!((error.exit().code(), error.passing()), (69, false));
-    let error = Listener::bind("192.0.2.1:0", &office.party("alice"), &[])
-        .await
-        .unwrap_err();
-    says(
-        &error,
-        &["cannot be listened at", "expected an address of this machine"],
-    );
+    let error = Listener::bind("192.0.2.1:0", &office.party("alice"), &[]).await.unwrap_err();
+    says(&error, &["cannot be listened at", "expected an address of this machine"]);
 }
 
 /// A foreign service that answers the first bytes of a caller with `answer`, then waits for the caller to leave.
@@ -459,16 +353,8 @@ async fn foreign_services_are_told_apart() {
     assert_eq!(dial(&bob, alert, "alice").await.unwrap_err().cause, Cause::OldTls);
 
     let hangs_up = foreign_service(Vec::new()).await;
-    let error = tls::dial(&bob, &hangs_up.to_string(), "alice", SHORT)
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.cause,
-        Cause::TimedOut {
-            seconds: 1,
-            stage: Stage::Handshake
-        }
-    );
+    let error = tls::dial(&bob, &hangs_up.to_string(), "alice", SHORT).await.unwrap_err();
+    assert_eq!(error.cause, Cause::TimedOut { seconds: 1, stage: Stage::Handshake });
     says(&error, &["did not answer within 1 s while making the TLS handshake"]);
 }
 
@@ -491,16 +377,10 @@ async fn after_a_break_the_channel_dials_again_and_checks_again() {
     let _impostor = Server::start_at(&address, &office.party("mallory"), &["bob"], PATIENCE).await;
     let _ = client.check(HealthRequest {}).await;
     let status = client.check(HealthRequest {}).await.unwrap_err();
-    says(
-        &tls::explain(&status),
-        &["shows a certificate for 'mallory', expected 'alice'"],
-    );
+    says(&tls::explain(&status), &["shows a certificate for 'mallory', expected 'alice'"]);
     assert!(!tls::link_error(&status).unwrap().passing());
 }
 
 fn bytes(hexadecimal: &str) -> Vec<u8> {
-    (0..hexadecimal.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hexadecimal[at..at + 2], 16).unwrap())
-        .collect()
+    (0..hexadecimal.len()).step_by(2).map(|at| u8::from_str_radix(&hexadecimal[at..at + 2], 16).unwrap()).collect()
 }

@@ -14,10 +14,7 @@ pub(crate) struct Office {
 impl Office {
     pub(crate) fn open(name: &str) -> Office {
         let made = Authority::create(name, around(Duration::days(3000), Duration::days(3000))).unwrap();
-        let office = Office {
-            folder: tempfile::tempdir().unwrap(),
-            made,
-        };
+        let office = Office { folder: tempfile::tempdir().unwrap(), made };
         office.write("authority.pem", &office.made.pem);
         office
     }
@@ -45,10 +42,7 @@ impl Office {
     /// Files of a party whose certificate is valid around now.
     pub(crate) fn files(&self, name: &str, also: &[&str], validity: Validity) -> TlsFiles {
         let also = also.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let made = self
-            .authority()
-            .issue(&Subject::new(name, &also).unwrap(), validity)
-            .unwrap();
+        let made = self.authority().issue(&Subject::new(name, &also).unwrap(), validity).unwrap();
         TlsFiles {
             authority: self.path("authority.pem"),
             certificate: self.write(&format!("{name}.pem"), &made.pem),
@@ -67,32 +61,18 @@ impl Office {
     /// A party whose certificate is out of date now; it was loaded when it was not.
     pub(crate) fn party_at(&self, name: &str, from: Duration, until: Duration) -> Identity {
         let now = OffsetDateTime::now_utc();
-        let files = self.files(
-            name,
-            &[],
-            Validity {
-                from: now + from,
-                until: now + until,
-            },
-        );
+        let files = self.files(name, &[], Validity { from: now + from, until: now + until });
         Identity::load_at(&files, now + from + Duration::minutes(1)).unwrap()
     }
 
     /// A party of this office that trusts another one's authority.
     pub(crate) fn party_trusting(&self, name: &str, other: &Office) -> Identity {
         let files = self.files(name, &[], around(Duration::days(1), Duration::days(100)));
-        Identity::load(&TlsFiles {
-            authority: other.path("authority.pem"),
-            ..files
-        })
-        .unwrap()
+        Identity::load(&TlsFiles { authority: other.path("authority.pem"), ..files }).unwrap()
     }
 }
 
 pub(crate) fn around(before: Duration, after: Duration) -> Validity {
     let now = OffsetDateTime::now_utc();
-    Validity {
-        from: now - before,
-        until: now + after,
-    }
+    Validity { from: now - before, until: now + after }
 }

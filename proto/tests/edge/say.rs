@@ -6,12 +6,7 @@ use fedreg_common::session::Header;
 use fedreg_common::vertical::message::{Body, Message, Partial};
 
 pub(crate) fn header(sequence: u64) -> Header {
-    Header {
-        study: Digest::of(b"study"),
-        run: RunId([7; 16]),
-        sender: Role::Alice,
-        sequence,
-    }
+    Header { study: Digest::of(b"study"), run: RunId([7; 16]), sender: Role::Alice, sequence }
 }
 
 pub(crate) fn message(sequence: u64, body: Body) -> Message {

@@ -5,9 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 
 fn ranges(count: usize, intercept: Option<f64>) -> RowBounds {
-    let columns = (0..count)
-        .map(|index| (format!("x{index}"), ColumnBounds::Range { low: -2.0, high: 6.0 }))
-        .collect();
+    let columns = (0..count).map(|index| (format!("x{index}"), ColumnBounds::Range { low: -2.0, high: 6.0 })).collect();
     RowBounds::new(columns, None, intercept).unwrap()
 }
 
@@ -34,20 +32,8 @@ fn rows_have_norm_at_most_one_whatever_comes() {
     for intercept in [None, Some(0.5), Some(1e-9), Some(0.999_999)] {
         let columns = vec![
             ("a".to_owned(), ColumnBounds::Range { low: -2.0, high: 6.0 }),
-            (
-                "b".to_owned(),
-                ColumnBounds::Centred {
-                    centre: 1e-300,
-                    scale: 1e-300,
-                },
-            ),
-            (
-                "c".to_owned(),
-                ColumnBounds::Centred {
-                    centre: 1e300,
-                    scale: 1e300,
-                },
-            ),
+            ("b".to_owned(), ColumnBounds::Centred { centre: 1e-300, scale: 1e-300 }),
+            ("c".to_owned(), ColumnBounds::Centred { centre: 1e300, scale: 1e300 }),
             ("d".to_owned(), ColumnBounds::Indicator),
         ];
         let bounds = RowBounds::new(columns, Some(0.3), intercept).unwrap();
@@ -60,9 +46,7 @@ fn rows_have_norm_at_most_one_whatever_comes() {
             assert_eq!(square == 0, !sound || square == 0, "row {row}");
             assert!(sound || square == 0, "an invalid row is the zero row");
         }
-        let invalid = (0..3_000)
-            .filter(|&row| !values.row(row).iter().all(|value| value.is_finite()))
-            .count();
+        let invalid = (0..3_000).filter(|&row| !values.row(row).iter().all(|value| value.is_finite())).count();
         assert_eq!(rows.invalid(), invalid);
     }
 }
@@ -101,25 +85,18 @@ fn sums_do_not_depend_on_the_order_of_rows() {
         second.cross(&ClippedResiduals::clip(&shuffled_residuals, 2.5))
     );
     // Against plain arithmetic.
-    let total: f64 = first
-        .entries
-        .chunks_exact(4)
-        .map(|row| f64::from(row[0]) * f64::from(row[1]))
-        .sum();
+    let total: f64 = first.entries.chunks_exact(4).map(|row| f64::from(row[0]) * f64::from(row[1])).sum();
     assert_eq!(first.gram()[1] as f64, total);
 }
 
 #[test]
 fn residuals_stay_within_their_bound() {
     for bound in [1.0, 0.3, 1e-4, 7.9, 8.0, 8.1, 1e12] {
-        let values: Vec<f64> = NASTY
-            .iter()
-            .flat_map(|&v| [v, v * bound, 0.999_999 * bound, 1.000_001 * bound])
-            .collect();
-        for (residuals, rejecting) in [
-            (ClippedResiduals::clip(&values, bound), false),
-            (ClippedResiduals::reject(&values, bound), true),
-        ] {
+        let values: Vec<f64> =
+            NASTY.iter().flat_map(|&v| [v, v * bound, 0.999_999 * bound, 1.000_001 * bound]).collect();
+        for (residuals, rejecting) in
+            [(ClippedResiduals::clip(&values, bound), false), (ClippedResiduals::reject(&values, bound), true)]
+        {
             let step = 2f64.powi(residuals.exponent());
             for (value, &entry) in values.iter().zip(&residuals.entries) {
                 let kept = f64::from(entry) * step;
@@ -140,18 +117,11 @@ fn residuals_stay_within_their_bound() {
 
 #[test]
 fn bounds_without_meaning_are_refused_by_name() {
-    let one = |bounds| {
-        RowBounds::new(vec![("age".to_owned(), bounds)], None, None)
-            .unwrap_err()
-            .to_string()
-    };
+    let one = |bounds| RowBounds::new(vec![("age".to_owned(), bounds)], None, None).unwrap_err().to_string();
     assert_eq!(RowBounds::new(Vec::new(), None, None), Err(BoundsError::Empty));
     for (low, high) in [(0.0, f64::INFINITY), (f64::NAN, 1.0), (1.0, 1.0), (2.0, 1.0)] {
         let sentence = one(ColumnBounds::Range { low, high });
-        assert!(
-            sentence.starts_with("bounds of column age must be two finite numbers"),
-            "{sentence}"
-        );
+        assert!(sentence.starts_with("bounds of column age must be two finite numbers"), "{sentence}");
         assert!(OutcomeBounds::new(low, high).is_err());
     }
     for (centre, scale) in [(0.0, 0.0), (0.0, -1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
@@ -159,41 +129,23 @@ fn bounds_without_meaning_are_refused_by_name() {
     }
     let columns = || vec![("age".to_owned(), ColumnBounds::Indicator)];
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(matches!(
-            RowBounds::new(columns(), Some(bad), None),
-            Err(BoundsError::Radius { .. })
-        ));
-        assert!(matches!(
-            RowBounds::new(columns(), None, Some(bad)),
-            Err(BoundsError::Intercept { .. })
-        ));
+        assert!(matches!(RowBounds::new(columns(), Some(bad), None), Err(BoundsError::Radius { .. })));
+        assert!(matches!(RowBounds::new(columns(), None, Some(bad)), Err(BoundsError::Intercept { .. })));
     }
     assert!(
         matches!(RowBounds::range("age", Err("auto")), Err(BoundsError::DataDerived { word, .. }) if word == "auto")
     );
     for numbers in [&[][..], &[1.0], &[2.0, 1.0], &[1.0, 2.0, 3.0]] {
-        assert!(matches!(
-            RowBounds::range("age", Ok(numbers)),
-            Err(BoundsError::Range { .. })
-        ));
+        assert!(matches!(RowBounds::range("age", Ok(numbers)), Err(BoundsError::Range { .. })));
     }
-    assert_eq!(
-        RowBounds::range("age", Ok(&[18.0, 64.0])),
-        Ok(ColumnBounds::Range { low: 18.0, high: 64.0 })
-    );
+    assert_eq!(RowBounds::range("age", Ok(&[18.0, 64.0])), Ok(ColumnBounds::Range { low: 18.0, high: 64.0 }));
 }
 
 #[test]
 fn coefficients_return_to_the_original_scale() {
     let columns = vec![
         ("a".to_owned(), ColumnBounds::Range { low: 10.0, high: 30.0 }),
-        (
-            "b".to_owned(),
-            ColumnBounds::Centred {
-                centre: -4.0,
-                scale: 2.0,
-            },
-        ),
+        ("b".to_owned(), ColumnBounds::Centred { centre: -4.0, scale: 2.0 }),
     ];
     for intercept in [None, Some(0.5)] {
         let bounds = RowBounds::new(columns.clone(), Some(3.0), intercept).unwrap();
@@ -205,10 +157,7 @@ fn coefficients_return_to_the_original_scale() {
         let original = scale.coefficients(&unit);
         for (row, product) in rows.products(&unit, 0).into_iter().enumerate() {
             let here = scale.outcome_centre() + original[0] + original[1] * x[(row, 0)] + original[2] * x[(row, 1)];
-            assert!(
-                (here - (outcome.centre() + outcome.half_range() * product)).abs() < 1e-2,
-                "{here}"
-            );
+            assert!((here - (outcome.centre() + outcome.half_range() * product)).abs() < 1e-2, "{here}");
         }
         let covariance = scale.covariance(&DMatrix::identity(bounds.width(), bounds.width()));
         assert!(covariance[(1, 1)] > 0.0 && covariance.nrows() == 3);

@@ -171,14 +171,7 @@ impl State {
                 };
                 self.accounts.insert(data_set, account);
             }
-            Entry::Reserved {
-                run,
-                data_set,
-                peers,
-                charge,
-                plan,
-                study: _,
-            } => {
+            Entry::Reserved { run, data_set, peers, charge, plan, study: _ } => {
                 if self.runs.contains_key(&run) || charge.is_nan() || charge <= 0.0 {
                     return None;
                 }
@@ -216,11 +209,7 @@ impl State {
                     return None;
                 }
             }
-            Entry::Received {
-                run,
-                index,
-                bytes_digest,
-            } => {
+            Entry::Received { run, index, bytes_digest } => {
                 let run = self.runs.get_mut(&run)?;
                 if run.received.insert(index, bytes_digest).is_some() {
                     return None;

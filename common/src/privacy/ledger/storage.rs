@@ -154,19 +154,11 @@ impl Record {
             .chain_update(body.as_bytes())
             .finalize()
             .into();
-        Record {
-            sequence,
-            at,
-            body,
-            hash,
-        }
+        Record { sequence, at, body, hash }
     }
 
     pub(super) fn end(&self) -> Anchor {
-        Anchor {
-            sequence: self.sequence,
-            hash: self.hash,
-        }
+        Anchor { sequence: self.sequence, hash: self.hash }
     }
 }
 

@@ -30,20 +30,13 @@ struct Memory {
 
 impl Memory {
     fn new() -> Memory {
-        Memory {
-            disk: Rc::default(),
-            pending: None,
-            fuse: Rc::new(Cell::new(u32::MAX)),
-            key: [7; 32],
-        }
+        Memory { disk: Rc::default(), pending: None, fuse: Rc::new(Cell::new(u32::MAX)), key: [7; 32] }
     }
 
     fn step(&self) -> Result<(), StorageError> {
         let left = self.fuse.get();
         if left == 0 {
-            return Err(StorageError::Full {
-                place: "the test's disk".to_owned(),
-            });
+            return Err(StorageError::Full { place: "the test's disk".to_owned() });
         }
         self.fuse.set(if left == u32::MAX { left } else { left - 1 });
         Ok(())
@@ -65,13 +58,7 @@ impl Storage for Memory {
     }
     fn records_after(&mut self, sequence: u64) -> Result<Vec<Record>, StorageError> {
         self.step()?;
-        Ok(self
-            .inside()
-            .records
-            .iter()
-            .filter(|record| record.sequence > sequence)
-            .cloned()
-            .collect())
+        Ok(self.inside().records.iter().filter(|record| record.sequence > sequence).cloned().collect())
     }
     fn append(&mut self, record: &Record) -> Result<(), StorageError> {
         self.step()?;
@@ -80,10 +67,7 @@ impl Storage for Memory {
     }
     fn put_blob(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
         self.step()?;
-        assert!(
-            self.inside().blobs.insert(name.to_owned(), bytes.to_vec()).is_none(),
-            "{name} is overwritten"
-        );
+        assert!(self.inside().blobs.insert(name.to_owned(), bytes.to_vec()).is_none(), "{name} is overwritten");
         Ok(())
     }
     fn blob(&mut self, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
@@ -129,14 +113,7 @@ fn registration(name: &str, range: std::ops::Range<u32>, epsilon: f64) -> Regist
 
 fn plan(mu: f64, releases: usize) -> ReleasePlan {
     let each = mu / (releases as f64).sqrt();
-    ReleasePlan::new(
-        (0..releases)
-            .map(|index| PlannedRelease {
-                label: format!("r{index}"),
-                mu: each,
-            })
-            .collect(),
-    )
+    ReleasePlan::new((0..releases).map(|index| PlannedRelease { label: format!("r{index}"), mu: each }).collect())
 }
 
 fn opened() -> (Memory, Ledger<Memory>) {
@@ -147,55 +124,32 @@ fn opened() -> (Memory, Ledger<Memory>) {
 }
 
 fn query() -> Query {
-    let bounds = RowBounds::new(
-        vec![("x".to_owned(), ColumnBounds::Range { low: 0.0, high: 1.0 })],
-        None,
-        None,
-    )
-    .unwrap();
+    let bounds =
+        RowBounds::new(vec![("x".to_owned(), ColumnBounds::Range { low: 0.0, high: 1.0 })], None, None).unwrap();
     let rows = ClippedRows::new(&bounds, &DMatrix::from_column_slice(3, 1, &[0.1, 0.5, 0.9]));
     Query::message(&rows, &DVector::from_element(1, 1.0), 0.5)
 }
 
 fn reserve(ledger: &mut Ledger<Memory>, run: &str, mu: f64, releases: usize) -> Result<(), LedgerError> {
-    ledger.reserve(
-        run,
-        "cohort",
-        &persons(0..1000),
-        &["bob".to_owned()],
-        "digest",
-        &plan(mu, releases),
-    )
+    ledger.reserve(run, "cohort", &persons(0..1000), &["bob".to_owned()], "digest", &plan(mu, releases))
 }
 
 #[test]
 fn a_release_is_stored_before_it_can_be_read_and_a_repeat_gives_the_same_bytes() {
     let (memory, mut ledger) = opened();
     reserve(&mut ledger, "run", 0.2, 2).unwrap();
-    let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else {
-        panic!("nothing is stored yet")
-    };
+    let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored yet") };
     let unsent = release(&query(), permit, &mut NoisePool::new()).unwrap();
     let first = ledger.store(unsent).unwrap();
-    let Grant::Stored(again) = ledger.permit("run", 0).unwrap() else {
-        panic!("it is stored")
-    };
+    let Grant::Stored(again) = ledger.permit("run", 0).unwrap() else { panic!("it is stored") };
     assert_eq!(first.bytes(), again.bytes());
     let mut restarted = Ledger::open(memory).unwrap();
-    let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else {
-        panic!("it is stored")
-    };
+    let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
     assert_eq!(first.bytes(), again.bytes());
     assert_eq!(restarted.receipts("run").len(), 1);
     assert!((restarted.account("cohort").unwrap().sum - 0.04).abs() < 1e-12);
-    assert!(matches!(
-        restarted.permit("run", 2),
-        Err(LedgerError::NoSuchRelease { index: 2, .. })
-    ));
-    assert!(matches!(
-        restarted.permit("other", 0),
-        Err(LedgerError::UnknownRun { .. })
-    ));
+    assert!(matches!(restarted.permit("run", 2), Err(LedgerError::NoSuchRelease { index: 2, .. })));
+    assert!(matches!(restarted.permit("other", 0), Err(LedgerError::UnknownRun { .. })));
 }
 
 #[test]
@@ -223,10 +177,7 @@ fn the_last_budget_goes_to_exactly_one() {
         .collect();
     assert_eq!(outcomes, [true, false]);
     assert!(ledgers[1].account("cohort").unwrap().sum <= cap);
-    assert!(matches!(
-        reserve(&mut ledgers[1], "run 2", (0.7 * cap).sqrt(), 1),
-        Err(LedgerError::Overspent { .. })
-    ));
+    assert!(matches!(reserve(&mut ledgers[1], "run 2", (0.7 * cap).sqrt(), 1), Err(LedgerError::Overspent { .. })));
 }
 
 #[test]
@@ -251,10 +202,7 @@ fn data_sets_that_share_a_person_share_their_sums() {
     assert_eq!(shared.shares_with.len(), 2);
     let before = shared.sum;
     reserve(&mut ledger, "run 2", 0.1, 1).unwrap();
-    assert!(
-        ledger.account("shared").unwrap().sum > before,
-        "a charge on one is a charge on the other"
-    );
+    assert!(ledger.account("shared").unwrap().sum > before, "a charge on one is a charge on the other");
     assert_eq!(ledger.account("apart").unwrap().sum, 0.0);
     // The larger budget of one does not help the persons of the other.
     let outcome = ledger.reserve("run 3", "shared", &persons(999..2001), &[], "digest", &plan(0.5, 1));
@@ -265,12 +213,7 @@ fn data_sets_that_share_a_person_share_their_sums() {
 fn a_second_name_brings_no_second_budget() {
     let (_, mut ledger) = opened();
     let again = ledger.register(&registration("renamed", 0..1000, 1.0));
-    assert_eq!(
-        again,
-        Err(LedgerError::SamePersons {
-            existing: "cohort".to_owned()
-        })
-    );
+    assert_eq!(again, Err(LedgerError::SamePersons { existing: "cohort".to_owned() }));
     let taken = ledger.register(&registration("cohort", 0..10, 1.0));
     assert!(matches!(taken, Err(LedgerError::NameTaken { .. })));
     let other = ledger.reserve("run", "cohort", &persons(0..999), &[], "digest", &plan(0.1, 1));
@@ -285,31 +228,21 @@ fn a_second_name_brings_no_second_budget() {
 fn two_rows_of_one_person_are_refused_or_charged() {
     let key = [7; 32];
     let rows = ["a", "b", "a"];
-    assert_eq!(
-        PersonDigests::new(&key, rows, 1),
-        Err(LedgerError::RowsPerPerson { declared: 1, found: 2 })
-    );
+    assert_eq!(PersonDigests::new(&key, rows, 1), Err(LedgerError::RowsPerPerson { declared: 1, found: 2 }));
     let (_, mut ledger) = opened();
     let persons = PersonDigests::new(&key, rows, 2).unwrap();
     let mut twice = registration("twice", 0..1, 1.0);
     twice.persons = persons.clone();
     ledger.register(&twice).unwrap();
-    ledger
-        .reserve("run", "twice", &persons, &[], "digest", &plan(0.1, 1))
-        .unwrap();
-    assert!(
-        (ledger.account("twice").unwrap().sum - 0.04).abs() < 1e-12,
-        "four times the charge of one row"
-    );
+    ledger.reserve("run", "twice", &persons, &[], "digest", &plan(0.1, 1)).unwrap();
+    assert!((ledger.account("twice").unwrap().sum - 0.04).abs() < 1e-12, "four times the charge of one row");
 }
 
 #[test]
 fn a_plain_run_is_on_record_for_every_person_it_showed() {
     let (_, mut ledger) = opened();
     ledger.register(&registration("shared", 999..2001, 1.0)).unwrap();
-    ledger
-        .record_plain("plain", "cohort", &persons(0..1000), &[], "digest")
-        .unwrap();
+    ledger.record_plain("plain", "cohort", &persons(0..1000), &[], "digest").unwrap();
     assert!(ledger.account("cohort").unwrap().unbounded);
     assert!(ledger.account("shared").unwrap().unbounded);
     assert!(ledger.register(&registration("later", 5..50, 1.0)).unwrap().unbounded);
@@ -326,26 +259,18 @@ fn changes_to_the_chain_are_seen() {
         let changed = Memory::new();
         *changed.disk.borrow_mut() = sound.clone();
         change(&mut changed.disk.borrow_mut());
-        Ledger::open(changed)
-            .and_then(|mut ledger| ledger.verify())
-            .map(|(records, _)| records)
+        Ledger::open(changed).and_then(|mut ledger| ledger.verify()).map(|(records, _)| records)
     };
     assert_eq!(reopen(&|_| {}), Ok(4));
     // An edited charge.
     let edit = |disk: &mut Disk| disk.records[2].body = disk.records[2].body.replace("0.1", "0.01");
     assert_eq!(reopen(&edit), Err(LedgerError::Broken { sequence: 3 }));
     // A record taken out of the middle.
-    assert_eq!(
-        reopen(&|disk| drop(disk.records.remove(1))),
-        Err(LedgerError::Broken { sequence: 2 })
-    );
+    assert_eq!(reopen(&|disk| drop(disk.records.remove(1))), Err(LedgerError::Broken { sequence: 2 }));
     // An older copy put back.
     let cut = |disk: &mut Disk| disk.records.truncate(2);
     assert_eq!(reopen(&cut), Err(LedgerError::RolledBack { expected: 4, found: 2 }));
-    assert_eq!(
-        reopen(&|disk| disk.records.clear()),
-        Err(LedgerError::RolledBack { expected: 4, found: 0 })
-    );
+    assert_eq!(reopen(&|disk| disk.records.clear()), Err(LedgerError::RolledBack { expected: 4, found: 0 }));
     // A whole other chain, consistent in itself.
     let rebuilt = |disk: &mut Disk| {
         let mut previous = Anchor::default();
@@ -354,10 +279,7 @@ fn changes_to_the_chain_are_seen() {
             previous = record.end();
         }
     };
-    assert!(matches!(
-        reopen(&rebuilt),
-        Err(LedgerError::RolledBack { expected: 4, .. })
-    ));
+    assert!(matches!(reopen(&rebuilt), Err(LedgerError::RolledBack { expected: 4, .. })));
     assert_eq!(reopen(&|disk| disk.anchor = None), Err(LedgerError::NoAnchor));
     // Stored bytes.
     let bytes = |disk: &mut Disk| disk.blobs.get_mut("received/run/0").unwrap()[0] ^= 1;
@@ -377,25 +299,16 @@ fn a_rollback_under_an_open_ledger_is_seen() {
     let old = memory.disk.borrow().clone();
     reserve(&mut ledger, "run", 0.1, 1).unwrap();
     *memory.disk.borrow_mut() = old;
-    assert!(matches!(
-        reserve(&mut ledger, "again", 0.1, 1),
-        Err(LedgerError::RolledBack { .. })
-    ));
+    assert!(matches!(reserve(&mut ledger, "again", 0.1, 1), Err(LedgerError::RolledBack { .. })));
 }
 
 #[test]
 fn a_chain_is_not_started_over() {
     let (memory, ledger) = opened();
     drop(ledger);
-    assert_eq!(
-        Ledger::create(memory.clone()).map(|_| ()),
-        Err(LedgerError::Exists { records: 2 })
-    );
+    assert_eq!(Ledger::create(memory.clone()).map(|_| ()), Err(LedgerError::Exists { records: 2 }));
     memory.disk.borrow_mut().records.clear();
-    assert!(matches!(
-        Ledger::create(memory).map(|_| ()),
-        Err(LedgerError::RolledBack { expected: 2, found: 0 })
-    ));
+    assert!(matches!(Ledger::create(memory).map(|_| ()), Err(LedgerError::RolledBack { expected: 2, found: 0 })));
 }
 
 #[test]
@@ -406,10 +319,7 @@ fn a_repeated_message_must_be_the_same() {
     ledger.keep_received("run", 0, b"reply").unwrap();
     ledger.keep_received("run", 0, b"reply").unwrap();
     assert_eq!(ledger.received("run", 0).unwrap().as_deref(), Some(&b"reply"[..]));
-    assert!(matches!(
-        ledger.keep_received("run", 0, b"other"),
-        Err(LedgerError::Differs { .. })
-    ));
+    assert!(matches!(ledger.keep_received("run", 0, b"other"), Err(LedgerError::Differs { .. })));
 }
 
 /// Whatever crashes and whoever retries: what was handed out never costs more than what is on record, a repeat has the
@@ -430,11 +340,7 @@ fn no_sequence_of_crashes_and_retries_spends_less_than_it_released() {
             let outcome = (|| -> Result<(), LedgerError> {
                 if ledger.is_none() {
                     let empty = memory.disk.borrow().records.is_empty();
-                    let mut fresh = if empty {
-                        Ledger::create(memory.clone())?
-                    } else {
-                        Ledger::open(memory.clone())?
-                    };
+                    let mut fresh = if empty { Ledger::create(memory.clone())? } else { Ledger::open(memory.clone())? };
                     if fresh.account("cohort").is_err() {
                         fresh.register(&registration("cohort", 0..1000, 1.0))?;
                     }
@@ -463,21 +369,14 @@ fn no_sequence_of_crashes_and_retries_spends_less_than_it_released() {
                 memory.fuse.set(u32::MAX);
             }
             assert!(
-                !matches!(
-                    outcome,
-                    Err(LedgerError::Broken { .. } | LedgerError::RolledBack { .. })
-                ),
+                !matches!(outcome, Err(LedgerError::Broken { .. } | LedgerError::RolledBack { .. })),
                 "{outcome:?}"
             );
         }
         memory.fuse.set(u32::MAX);
         let account = Ledger::open(memory).unwrap().account("cohort");
         if let Ok(account) = account {
-            assert!(
-                account.sum >= cost && account.sum <= account.cap,
-                "seed {seed}: {} {cost}",
-                account.sum
-            );
+            assert!(account.sum >= cost && account.sum <= account.cap, "seed {seed}: {} {cost}", account.sum);
         } else {
             assert_eq!(cost, 0.0);
         }

@@ -10,62 +10,24 @@ use crate::privacy::sampler::SCALE;
 use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
 
 fn bounds(width: usize) -> RowBounds {
-    let column = |index| {
-        (
-            format!("x{index}"),
-            ColumnBounds::Centred {
-                centre: 0.0,
-                scale: 1.0,
-            },
-        )
-    };
+    let column = |index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
     RowBounds::new((0..width).map(column).collect(), Some(1.0), None).unwrap()
 }
 
 fn permit(mu: f64) -> Permit {
-    Permit::new(
-        "run".to_owned(),
-        0,
-        PlannedRelease {
-            label: "test".to_owned(),
-            mu,
-        },
-    )
+    Permit::new("run".to_owned(), 0, PlannedRelease { label: "test".to_owned(), mu })
 }
 
 /// Distance between two neighbours' values on a lattice, in real units.
 fn distance(first: &Query, second: &Query, step: f64) -> f64 {
     let (first, second) = (first.on_lattice(step).unwrap(), second.on_lattice(step).unwrap());
-    first
-        .iter()
-        .zip(&second)
-        .map(|(a, b)| ((a - b) as f64).powi(2))
-        .sum::<f64>()
-        .sqrt()
-        * step
+    first.iter().zip(&second).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>().sqrt() * step
 }
 
 /// Rows, residuals and outcomes that a malicious data set would hold.
 fn nasty(random: &mut ChaCha8Rng) -> f64 {
-    let corner = [
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        1e300,
-        -1e300,
-        f64::MAX,
-        5e-324,
-        f64::NAN,
-        f64::INFINITY,
-        0.5,
-        -0.5,
-    ];
-    if random.random_bool(0.5) {
-        *corner.choose(random).unwrap()
-    } else {
-        random.random_range(-2.0..2.0)
-    }
+    let corner = [0.0, -0.0, 1.0, -1.0, 1e300, -1e300, f64::MAX, 5e-324, f64::NAN, f64::INFINITY, 0.5, -0.5];
+    if random.random_bool(0.5) { *corner.choose(random).unwrap() } else { random.random_range(-2.0..2.0) }
 }
 
 /// Compares every query on data sets that differ in one row with its stated sensitivity, rounding included, and says how
@@ -106,10 +68,7 @@ fn largest_ratio(make: impl Fn(&DMatrix<f64>, &[f64]) -> Query) -> f64 {
         for step in [2f64.powi(-30), 0.01 + random.random::<f64>()] {
             let moved = distance(&before, &after, step);
             let allowed = before.sensitivity() + before.slack() * step;
-            assert!(
-                moved <= allowed * (1.0 + 1e-12),
-                "moved {moved}, allowed {allowed}, step {step}"
-            );
+            assert!(moved <= allowed * (1.0 + 1e-12), "moved {moved}, allowed {allowed}, step {step}");
             if step < 1e-6 {
                 largest = largest.max(moved / before.sensitivity());
             }
@@ -124,21 +83,9 @@ fn no_neighbour_moves_a_query_by_more_than_its_sensitivity_and_some_come_close()
     type Make = Box<dyn Fn(&DMatrix<f64>, &[f64]) -> Query>;
     let queries: [(&str, f64, Make); 5] = [
         ("X'X", 0.99, Box::new(move |x, _| Query::gram(&rows(x)).unwrap())),
-        (
-            "X'r",
-            0.99,
-            Box::new(move |x, y| Query::score(&rows(x), &ClippedResiduals::clip(y, 0.7))),
-        ),
-        (
-            "X'psi(r)",
-            0.97,
-            Box::new(move |x, y| Query::score(&rows(x), &ClippedResiduals::reject(y, 1.0))),
-        ),
-        (
-            "message",
-            0.99,
-            Box::new(move |x, _| Query::message(&rows(x), &DVector::from_vec(vec![3.0, -2.0]), 0.3)),
-        ),
+        ("X'r", 0.99, Box::new(move |x, y| Query::score(&rows(x), &ClippedResiduals::clip(y, 0.7)))),
+        ("X'psi(r)", 0.97, Box::new(move |x, y| Query::score(&rows(x), &ClippedResiduals::reject(y, 1.0)))),
+        ("message", 0.99, Box::new(move |x, _| Query::message(&rows(x), &DVector::from_vec(vec![3.0, -2.0]), 0.3))),
         (
             "moments",
             0.95,
@@ -169,23 +116,13 @@ fn a_message_moves_in_one_entry_only() {
     let mut other = x.clone();
     other.set_row(1, &nalgebra::RowDVector::from_vec(vec![-5.0, 1e300]));
     let beta = DVector::from_vec(vec![7.0, -3.0]);
-    let on = |x: &DMatrix<f64>| {
-        Query::message(&ClippedRows::new(&bounds(2), x), &beta, 0.3)
-            .on_lattice(1e-9)
-            .unwrap()
-    };
+    let on = |x: &DMatrix<f64>| Query::message(&ClippedRows::new(&bounds(2), x), &beta, 0.3).on_lattice(1e-9).unwrap();
     let (first, second) = (on(&x), on(&other));
     assert_eq!((first[0], first[2]), (second[0], second[2]));
     assert_ne!(first[1], second[1]);
     let strange = DVector::from_vec(vec![f64::NAN, f64::INFINITY]);
     let rows = ClippedRows::new(&bounds(2), &x);
-    assert!(
-        Query::message(&rows, &strange, 0.3)
-            .on_lattice(1e-9)
-            .unwrap()
-            .iter()
-            .all(|k| k.abs() <= 300_000_000)
-    );
+    assert!(Query::message(&rows, &strange, 0.3).on_lattice(1e-9).unwrap().iter().all(|k| k.abs() <= 300_000_000));
 }
 
 /// The joint cost of a table and vectors of the same rows, by search over pairs, against the claim that the table is free.
@@ -196,11 +133,7 @@ fn the_table_is_free_up_to_a_quarter_of_the_vectors_and_not_beyond() {
         let mut largest = 0.0f64;
         for _ in 0..200_000 {
             let angle: f64 = random.random_range(0.0..std::f64::consts::PI);
-            let angle = if random.random_bool(0.5) {
-                std::f64::consts::PI - angle.powi(4) / 100.0
-            } else {
-                angle
-            };
+            let angle = if random.random_bool(0.5) { std::f64::consts::PI - angle.powi(4) / 100.0 } else { angle };
             let length =
                 |random: &mut ChaCha8Rng| -> f64 { if random.random_bool(0.7) { 1.0 } else { random.random() } };
             let (a, b) = (length(&mut random), length(&mut random));
@@ -214,23 +147,11 @@ fn the_table_is_free_up_to_a_quarter_of_the_vectors_and_not_beyond() {
     assert!(worst(0.25) <= 1.0 + 1e-12);
     assert!(worst(0.28) > 1.0 + 1e-4, "beyond a quarter some pair pays more");
     let releases = |table: f64| {
-        let planned = |label: &str, mu: f64| PlannedRelease {
-            label: label.to_owned(),
-            mu,
-        };
-        vec![
-            planned("X'X", table.sqrt()),
-            planned("X'r", 0.8),
-            planned("X'r", 0.6),
-            planned("message", 0.5),
-        ]
+        let planned = |label: &str, mu: f64| PlannedRelease { label: label.to_owned(), mu };
+        vec![planned("X'X", table.sqrt()), planned("X'r", 0.8), planned("X'r", 0.6), planned("message", 0.5)]
     };
     let free = ReleasePlan::with_free_table(releases(0.24), 0, &[1, 2], 10);
-    assert!(
-        free.charge() >= 1.25 && free.charge() < 1.25 + 1e-10,
-        "{}",
-        free.charge()
-    );
+    assert!(free.charge() >= 1.25 && free.charge() < 1.25 + 1e-10, "{}", free.charge());
     let paid = ReleasePlan::with_free_table(releases(0.26), 0, &[1, 2], 10);
     assert!((paid.charge() - 1.51).abs() < 1e-12, "falls back to the plain sum");
 }
@@ -250,15 +171,8 @@ fn division_onto_the_lattice_is_correctly_rounded() {
         } else {
             (value, quotient * (u128::from(divisor) << -shift))
         };
-        let unit = if shift >= 0 {
-            u128::from(divisor)
-        } else {
-            u128::from(divisor) << -shift
-        };
-        assert!(
-            2 * left.abs_diff(right) <= unit,
-            "{value} 2^{shift} / {divisor} gave {quotient}"
-        );
+        let unit = if shift >= 0 { u128::from(divisor) } else { u128::from(divisor) << -shift };
+        assert!(2 * left.abs_diff(right) <= unit, "{value} 2^{shift} / {divisor} gave {quotient}");
     }
     assert_eq!(divide_rounding(3, 130, 1 << 52), Some(3 << 78));
     assert_eq!(divide_rounding(1, 127 + 60, 1 << 52), None);
@@ -266,10 +180,7 @@ fn division_onto_the_lattice_is_correctly_rounded() {
     assert!((ROOT_TWO as u128 + 1).pow(2) > 2u128 << 124);
     for value in [1.0, 0.1, 1e-300, 1e300, 3.7306 * STEP_PER_SIGMA] {
         let (mantissa, exponent) = decompose(value).unwrap();
-        assert_eq!(
-            mantissa as f64 * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2),
-            value
-        );
+        assert_eq!(mantissa as f64 * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2), value);
     }
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 5e-324] {
         assert_eq!(decompose(value), None);
@@ -292,10 +203,7 @@ fn noise_keeps_the_permitted_share_and_wastes_nothing() {
         assert!(noise_scale(1.0, 1, bad).is_err(), "{bad}");
         assert!(noise_scale(bad, 1, 1.0).is_err(), "{bad}");
     }
-    assert!(
-        noise_scale(1.0, 1, 1e-13).is_err(),
-        "rounding alone exceeds such a share"
-    );
+    assert!(noise_scale(1.0, 1, 1e-13).is_err(), "rounding alone exceeds such a share");
     assert!(noise_scale(f64::MAX, 1, 0.5).is_err());
     let query = Query::histogram(3, [0].into_iter());
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-320] {
@@ -315,9 +223,7 @@ fn the_noise_of_a_table_is_isotropic_in_frobenius_norm() {
     let mut squares = [0.0; 3];
     let mut sigma = 0.0;
     for _ in 0..runs {
-        let made = release(&Query::gram(&rows).unwrap(), permit(0.7), &mut pool)
-            .unwrap()
-            .stored();
+        let made = release(&Query::gram(&rows).unwrap(), permit(0.7), &mut pool).unwrap().stored();
         sigma = made.receipt().sigma;
         let table = made.lattice().symmetric(2);
         assert_eq!(table[(0, 1)], table[(1, 0)]);
@@ -327,10 +233,7 @@ fn the_noise_of_a_table_is_isotropic_in_frobenius_norm() {
     }
     let error = 5.0 * (2.0 / f64::from(runs)).sqrt();
     for (slot, ratio) in [(0, 1.0), (1, 0.5), (2, 1.0)] {
-        assert!(
-            (squares[slot] / (sigma * sigma) / ratio - 1.0).abs() < error,
-            "entry {slot}"
-        );
+        assert!((squares[slot] / (sigma * sigma) / ratio - 1.0).abs() < error, "entry {slot}");
     }
     assert!((sigma - std::f64::consts::SQRT_2 / 0.7).abs() < 1e-9);
 }
@@ -345,60 +248,31 @@ fn what_is_sent_lies_on_the_lattice_and_reads_back() {
     for (value, &integer) in lattice.values().iter().zip(lattice.integers()) {
         assert_eq!((value / lattice.step()).round() as i64, integer);
     }
-    for bytes in [
-        &[][..],
-        &[0; 7],
-        &[0; 8],
-        &[0; 12],
-        &f64::NAN.to_le_bytes(),
-        &(-1.0f64).to_le_bytes(),
-    ] {
+    for bytes in [&[][..], &[0; 7], &[0; 8], &[0; 12], &f64::NAN.to_le_bytes(), &(-1.0f64).to_le_bytes()] {
         assert!(LatticeVector::decode(bytes).is_err());
     }
     let mut huge = f64::MAX.to_le_bytes().to_vec();
     huge.extend_from_slice(&i64::MIN.to_le_bytes());
     assert!(LatticeVector::decode(&huge).unwrap().values()[0].is_finite());
-    assert_eq!(
-        lattice.expect(4, lattice.step()),
-        Err(LatticeError::Entries { expected: 4, got: 3 })
-    );
+    assert_eq!(lattice.expect(4, lattice.step()), Err(LatticeError::Entries { expected: 4, got: 3 }));
     assert!(lattice.expect(3, lattice.step() * 2.0).is_err());
 }
 
 #[test]
 fn values_far_beyond_the_noise_are_refused_and_not_wrapped() {
-    let query = Query {
-        formula: "",
-        sensitivity: 1e-9,
-        payload: Payload::Exact {
-            values: vec![1 << 60],
-            exponent: 0,
-        },
-    };
-    assert_eq!(
-        release(&query, permit(1.0), &mut NoisePool::seeded(1)).unwrap_err(),
-        ReleaseError::TooLarge
-    );
+    let query =
+        Query { formula: "", sensitivity: 1e-9, payload: Payload::Exact { values: vec![1 << 60], exponent: 0 } };
+    assert_eq!(release(&query, permit(1.0), &mut NoisePool::seeded(1)).unwrap_err(), ReleaseError::TooLarge);
 }
 
 #[test]
 fn the_intercept_is_added_after_the_cut_and_the_noise() {
-    let column = (
-        "x".to_owned(),
-        ColumnBounds::Centred {
-            centre: 0.0,
-            scale: 1.0,
-        },
-    );
+    let column = ("x".to_owned(), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
     let bounds = RowBounds::new(vec![column], Some(1.0), Some(0.5)).unwrap();
     let rows = ClippedRows::new(&bounds, &DMatrix::from_column_slice(2, 1, &[0.2, 5.0]));
     let query = |intercept: f64| Query::message(&rows, &DVector::from_vec(vec![intercept, 1.0]), 0.1);
     let sent = |intercept: f64| {
-        release(&query(intercept), permit(1.0), &mut NoisePool::seeded(3))
-            .unwrap()
-            .stored()
-            .lattice()
-            .values()
+        release(&query(intercept), permit(1.0), &mut NoisePool::seeded(3)).unwrap().stored().lattice().values()
     };
     for (with, without) in sent(0.8).iter().zip(sent(0.0)) {
         assert!((with - without - 0.4).abs() < 1e-9);
@@ -409,16 +283,9 @@ fn the_intercept_is_added_after_the_cut_and_the_noise() {
 /// One-sided Clopper-Pearson limits at 1e-4 of an error rate.
 fn limits(errors: u32, runs: u32) -> (f64, f64) {
     let (errors, runs) = (f64::from(errors), f64::from(runs));
-    let low = if errors == 0.0 {
-        0.0
-    } else {
-        Beta::new(errors, runs - errors + 1.0).unwrap().inverse_cdf(1e-4)
-    };
-    let high = if errors == runs {
-        1.0
-    } else {
-        Beta::new(errors + 1.0, runs - errors).unwrap().inverse_cdf(1.0 - 1e-4)
-    };
+    let low = if errors == 0.0 { 0.0 } else { Beta::new(errors, runs - errors + 1.0).unwrap().inverse_cdf(1e-4) };
+    let high =
+        if errors == runs { 1.0 } else { Beta::new(errors + 1.0, runs - errors).unwrap().inverse_cdf(1.0 - 1e-4) };
     (low, high)
 }
 
@@ -451,30 +318,15 @@ fn sound(low: f64, high: f64, mu_pair: f64, mu: f64) -> bool {
 
 fn audit_queries(runs: u32, epsilons: &[f64]) {
     let rows = |entries: &[f64]| ClippedRows::new(&bounds(2), &DMatrix::from_row_slice(2, 2, entries));
-    let (one, opposite, turned) = (
-        rows(&[0.3, 0.4, 1.0, 0.0]),
-        rows(&[0.3, 0.4, -1.0, 0.0]),
-        rows(&[0.3, 0.4, 0.0, 1.0]),
-    );
+    let (one, opposite, turned) =
+        (rows(&[0.3, 0.4, 1.0, 0.0]), rows(&[0.3, 0.4, -1.0, 0.0]), rows(&[0.3, 0.4, 0.0, 1.0]));
     let residuals = ClippedResiduals::clip(&[0.1, 0.7], 0.7);
     let beta = DVector::from_vec(vec![2.0, 0.0]);
     let pairs = [
         ("X'X", Query::gram(&one).unwrap(), Query::gram(&turned).unwrap()),
-        (
-            "X'r",
-            Query::score(&one, &residuals),
-            Query::score(&opposite, &residuals),
-        ),
-        (
-            "message",
-            Query::message(&one, &beta, 0.3),
-            Query::message(&opposite, &beta, 0.3),
-        ),
-        (
-            "histogram",
-            Query::histogram(3, [0, 1].into_iter()),
-            Query::histogram(3, [0, 2].into_iter()),
-        ),
+        ("X'r", Query::score(&one, &residuals), Query::score(&opposite, &residuals)),
+        ("message", Query::message(&one, &beta, 0.3), Query::message(&opposite, &beta, 0.3)),
+        ("histogram", Query::histogram(3, [0, 1].into_iter()), Query::histogram(3, [0, 2].into_iter())),
     ];
     let mut pool = NoisePool::new();
     for &epsilon in epsilons {
@@ -482,10 +334,7 @@ fn audit_queries(runs: u32, epsilons: &[f64]) {
         for (name, first, second) in &pairs {
             let (sigma, _) = scale_for(first.sensitivity(), first.slack(), mu).unwrap();
             let mu_pair = distance(first, second, sigma * STEP_PER_SIGMA) / sigma;
-            assert!(
-                mu_pair <= mu && mu_pair > 0.99 * mu,
-                "{name}: the pair is nearly the worst"
-            );
+            assert!(mu_pair <= mu && mu_pair > 0.99 * mu, "{name}: the pair is nearly the worst");
             let mut ratio = |swapped: bool| {
                 let query = if swapped { second } else { first };
                 let made = release(query, permit(mu), &mut pool).unwrap().stored();
@@ -493,24 +342,16 @@ fn audit_queries(runs: u32, epsilons: &[f64]) {
             };
             let (low, high) = audit(runs, &mut ratio);
             println!("epsilon {epsilon} {name}: mu between {low:.4} and {high:.4}, claimed {mu:.4}");
-            assert!(
-                sound(low, high, mu_pair, mu),
-                "{name} at epsilon {epsilon}: {low} {high} {mu_pair} {mu}"
-            );
+            assert!(sound(low, high, mu_pair, mu), "{name} at epsilon {epsilon}: {low} {high} {mu_pair} {mu}");
         }
         let (name, first, second) = &pairs[1];
         let mut weak = |swapped: bool| {
             let query = if swapped { second } else { first };
-            let made = release(query, permit(mu * std::f64::consts::SQRT_2), &mut pool)
-                .unwrap()
-                .stored();
+            let made = release(query, permit(mu * std::f64::consts::SQRT_2), &mut pool).unwrap().stored();
             log_ratio(made.lattice(), first, second)
         };
         let (low, high) = audit(runs, &mut weak);
-        assert!(
-            !sound(low, high, 0.99 * mu, mu),
-            "{name}: noise too small by sqrt 2 must not pass: {low} {high} {mu}"
-        );
+        assert!(!sound(low, high, 0.99 * mu, mu), "{name}: noise too small by sqrt 2 must not pass: {low} {high} {mu}");
     }
 }
 
@@ -537,9 +378,7 @@ fn audit_exchange(runs: u32, epsilons: &[f64], weaken: f64) -> Vec<bool> {
                 bob_budget: budget,
             };
             let plan = Plan::new(setup).unwrap();
-            let mut reply = (plan.side(Side::Bob).message_sigma / SCALE as f64)
-                .to_le_bytes()
-                .to_vec();
+            let mut reply = (plan.side(Side::Bob).message_sigma / SCALE as f64).to_le_bytes().to_vec();
             reply.extend_from_slice(&i64::MIN.to_le_bytes());
             let reply = LatticeVector::decode(&reply).unwrap();
             let mut ratio = |swapped: bool| {
@@ -551,9 +390,7 @@ fn audit_exchange(runs: u32, epsilons: &[f64], weaken: f64) -> Vec<bool> {
                         (Need::Release { index, query: a, .. }, Need::Release { query: b, .. }) => {
                             let planned = plan.side(Side::Alice).releases.releases()[index as usize].clone();
                             let permit = Permit::new("run".to_owned(), index, planned);
-                            let made = release(if swapped { &b } else { &a }, permit, &mut pool)
-                                .unwrap()
-                                .stored();
+                            let made = release(if swapped { &b } else { &a }, permit, &mut pool).unwrap().stored();
                             total += log_ratio(made.lattice(), &a, &b);
                             first.supply(&made).unwrap();
                             second.supply(&made).unwrap();
@@ -586,8 +423,5 @@ fn an_audit_finds_every_mechanism_sound_and_sees_noise_that_is_too_small() {
 fn an_audit_in_full() {
     audit_queries(100_000, &[1.0, 3.0, 10.0]);
     assert_eq!(audit_exchange(100_000, &[1.0, 3.0, 10.0], 1.0), [true; 3]);
-    assert_eq!(
-        audit_exchange(100_000, &[1.0, 3.0, 10.0], std::f64::consts::SQRT_2),
-        [false; 3]
-    );
+    assert_eq!(audit_exchange(100_000, &[1.0, 3.0, 10.0], std::f64::consts::SQRT_2), [false; 3]);
 }

@@ -59,15 +59,7 @@ fn batch(rows: usize, width: usize, share: f64, kind: Corruption, correlation: f
             }
         };
     }
-    let columns = (0..width).map(|index| {
-        (
-            format!("x{index}"),
-            ColumnBounds::Centred {
-                centre: 0.0,
-                scale: 1.0,
-            },
-        )
-    });
+    let columns = (0..width).map(|index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 }));
     let bounds = RowBounds::new(columns.collect(), Some((width as f64).sqrt()), None).unwrap();
     let range = OutcomeBounds::new(-HALF_RANGE, HALF_RANGE).unwrap();
     let (rows, outcome) = ClippedRows::with_outcome(&bounds, &x, &range, &y);
@@ -81,9 +73,7 @@ fn run(plan: &Plan, batch: &Batch, seed: u64) -> Estimate {
     let mut fit = Fit::new(plan.clone(), batch.rows.clone(), batch.outcome.clone()).unwrap();
     while let Need::Release { index, query } = fit.need().unwrap() {
         let planned = plan.releases().releases()[index as usize].clone();
-        let made = release(&query, Permit::new("run".to_owned(), index, planned), &mut pool)
-            .unwrap()
-            .stored();
+        let made = release(&query, Permit::new("run".to_owned(), index, planned), &mut pool).unwrap().stored();
         fit.supply(&made).unwrap();
     }
     fit.estimate().unwrap()
@@ -103,12 +93,7 @@ fn error(estimate: &Estimate, batch: &Batch) -> f64 {
 }
 
 fn table(seeds: u64, change: impl Fn(Setup) -> Setup, judged: bool) {
-    for kind in [
-        Corruption::Uniform,
-        Corruption::Shift,
-        Corruption::Collusion,
-        Corruption::Leverage,
-    ] {
+    for kind in [Corruption::Uniform, Corruption::Shift, Corruption::Collusion, Corruption::Leverage] {
         let mut line = format!("{kind:?}:");
         for (epsilon, largest) in [(0.5, 0.045), (1.0, 0.028), (3.0, 0.020)] {
             let plan = Plan::new(change(setup(10_000, 10, epsilon))).unwrap();
@@ -139,14 +124,7 @@ fn errors_under_all_four_corruptions_in_full() {
     println!("without whitening, the table free");
     table(20, Setup::without_whitening, true);
     println!("Huber");
-    table(
-        20,
-        |setup| Setup {
-            influence: Influence::Huber,
-            ..setup
-        },
-        false,
-    );
+    table(20, |setup| Setup { influence: Influence::Huber, ..setup }, false);
 }
 
 #[test]
@@ -183,10 +161,7 @@ fn coverage(simulations: u64, epsilons: &[f64], kinds: &[Corruption], slack: f64
             let mean = shares.iter().sum::<f64>() / 10.0;
             println!("{kind:?}, epsilon {epsilon}: coverage {mean:.3} (per coefficient {shares:.3?})");
             if kind != Corruption::Collusion {
-                assert!(
-                    (0.92 - slack..=0.98 + slack).contains(&mean),
-                    "{kind:?} epsilon {epsilon}: {mean}"
-                );
+                assert!((0.92 - slack..=0.98 + slack).contains(&mean), "{kind:?} epsilon {epsilon}: {mean}");
             }
         }
     }
@@ -201,49 +176,21 @@ fn intervals_cover_the_coefficients_of_the_clean_rows() {
 #[test]
 #[ignore = "500 simulations"]
 fn intervals_cover_in_full() {
-    let kinds = [
-        Corruption::None,
-        Corruption::Uniform,
-        Corruption::Shift,
-        Corruption::Leverage,
-        Corruption::Collusion,
-    ];
+    let kinds = [Corruption::None, Corruption::Uniform, Corruption::Shift, Corruption::Leverage, Corruption::Collusion];
     coverage(500, &[1.0, 3.0, 10.0], &kinds, 0.0);
 }
 
 #[test]
 fn a_hopeless_budget_is_refused_before_anything_is_spent() {
     let refused = Plan::new(setup(500, 30, 0.1));
-    assert!(
-        matches!(
-            refused,
-            Err(PlanError::Hopeless {
-                rows: 500,
-                width: 30,
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(PlanError::Hopeless { rows: 500, width: 30, .. })), "{refused:?}");
     let thin = Plan::new(setup(1_500, 10, 1.0)).unwrap();
     assert!(thin.rounds() < 5, "fewer rounds where five would drown");
     for bad in [
-        Setup {
-            rows: 0,
-            ..setup(500, 3, 1.0)
-        },
-        Setup {
-            budget: f64::NAN,
-            ..setup(500, 3, 1.0)
-        },
-        Setup {
-            growth: 0.0,
-            ..setup(500, 3, 1.0)
-        },
-        Setup {
-            coefficient_bound: f64::INFINITY,
-            ..setup(500, 3, 1.0)
-        },
+        Setup { rows: 0, ..setup(500, 3, 1.0) },
+        Setup { budget: f64::NAN, ..setup(500, 3, 1.0) },
+        Setup { growth: 0.0, ..setup(500, 3, 1.0) },
+        Setup { coefficient_bound: f64::INFINITY, ..setup(500, 3, 1.0) },
     ] {
         assert!(matches!(Plan::new(bad), Err(PlanError::Positive { .. })));
     }
@@ -252,16 +199,10 @@ fn a_hopeless_budget_is_refused_before_anything_is_spent() {
 #[test]
 fn a_plan_charges_its_budget_to_twelve_digits_and_never_more() {
     for epsilon in [0.5, 1.0, 3.0, 10.0] {
-        for plan in [
-            setup(10_000, 10, epsilon),
-            setup(10_000, 10, epsilon).without_whitening(),
-        ] {
+        for plan in [setup(10_000, 10, epsilon), setup(10_000, 10, epsilon).without_whitening()] {
             let budget = plan.budget;
             let charge = Plan::new(plan).unwrap().releases().charge();
-            assert!(
-                charge <= budget && charge >= budget * (1.0 - 1e-12),
-                "{charge} {budget}"
-            );
+            assert!(charge <= budget && charge >= budget * (1.0 - 1e-12), "{charge} {budget}");
         }
     }
 }
@@ -296,11 +237,8 @@ fn the_cut_is_two_and_a_half_standard_deviations_of_the_clean_rows() {
     for (share, low, high) in [(0.0, 2.3, 2.8), (0.3, 2.2, 2.9)] {
         let counts = (0..20_000).fold(vec![0.0; EDGES.with_cells()], |mut counts, index| {
             let normal: f64 = StandardNormal.sample(&mut random);
-            let residual = if f64::from(index) < share * 20_000.0 {
-                0.5 + random.random::<f64>()
-            } else {
-                0.03 * normal
-            };
+            let residual =
+                if f64::from(index) < share * 20_000.0 { 0.5 + random.random::<f64>() } else { 0.03 * normal };
             counts[EDGES.cell(residual)] += 1.0;
             counts
         });

@@ -34,29 +34,14 @@ fn data(rows: usize, correlation: f64, seed: u64) -> Data {
                 block.row_mut(row).scale_mut(1.0 / norm);
             }
         }
-        let mean: f64 = (0..10)
-            .map(|column| blocks[column / 5][(row, column % 5)] * beta[column])
-            .sum();
+        let mean: f64 = (0..10).map(|column| blocks[column / 5][(row, column % 5)] * beta[column]).sum();
         outcome.push((mean + 0.3 * normal()).clamp(-1.0, 1.0));
     }
     let all = DMatrix::from_fn(rows, 10, |row, column| blocks[column / 5][(row, column % 5)]);
     let response = DVector::from_column_slice(&outcome);
-    let pooled = (all.transpose() * &all)
-        .cholesky()
-        .unwrap()
-        .solve(&(all.transpose() * response));
+    let pooled = (all.transpose() * &all).cholesky().unwrap().solve(&(all.transpose() * response));
     let bounds = RowBounds::new(
-        (0..5)
-            .map(|index| {
-                (
-                    format!("x{index}"),
-                    ColumnBounds::Centred {
-                        centre: 0.0,
-                        scale: 1.0,
-                    },
-                )
-            })
-            .collect(),
+        (0..5).map(|index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 })).collect(),
         Some(1.0),
         None,
     )
@@ -124,12 +109,8 @@ fn run(plan: &Plan, data: &Data, seed: u64, mut observe: impl FnMut(Side, &Noise
 }
 
 fn relative_error(estimates: &[Estimate; 2], data: &Data) -> f64 {
-    let joined = DVector::from_iterator(
-        10,
-        estimates
-            .iter()
-            .flat_map(|estimate| estimate.coefficients.iter().copied()),
-    );
+    let joined =
+        DVector::from_iterator(10, estimates.iter().flat_map(|estimate| estimate.coefficients.iter().copied()));
     (joined - &data.pooled).norm() / data.pooled.norm()
 }
 
@@ -161,11 +142,7 @@ fn comparison(repetitions: u64) {
         );
         assert!(measured <= largest, "epsilon {epsilon}: {measured}");
         let ratio = predicted.relative_error / measured;
-        assert!(
-            (1.0 / 1.5..1.5).contains(&ratio),
-            "epsilon {epsilon}: predicted {}",
-            predicted.relative_error
-        );
+        assert!((1.0 / 1.5..1.5).contains(&ratio), "epsilon {epsilon}: predicted {}", predicted.relative_error);
         assert_eq!(predicted.better_alone(), epsilon < 3.0);
         assert!(
             predicted.biased() || epsilon < 10.0,
@@ -189,27 +166,13 @@ fn errors_reach_the_comparison_table_in_full() {
 fn a_plan_charges_its_budget_to_twelve_digits_and_never_more() {
     for epsilon in [0.1, 1.0, 3.0, 10.0] {
         for rounds in [1, 2, 5] {
-            for shares in [
-                Shares::default(),
-                Shares {
-                    table: 0.3,
-                    score: 0.3,
-                    message: 0.4,
-                },
-            ] {
-                let setup = Setup {
-                    shares,
-                    ..setup(10_000, epsilon, rounds)
-                };
+            for shares in [Shares::default(), Shares { table: 0.3, score: 0.3, message: 0.4 }] {
+                let setup = Setup { shares, ..setup(10_000, epsilon, rounds) };
                 let plan = Plan::new(setup).unwrap();
                 for side in [Side::Alice, Side::Bob] {
                     let charge = plan.side(side).releases.charge();
                     assert!(charge <= setup.alice_budget, "{charge} {}", setup.alice_budget);
-                    assert!(
-                        charge >= setup.alice_budget * (1.0 - 1e-12),
-                        "{charge} {}",
-                        setup.alice_budget
-                    );
+                    assert!(charge >= setup.alice_budget * (1.0 - 1e-12), "{charge} {}", setup.alice_budget);
                 }
             }
         }
@@ -240,12 +203,7 @@ fn releases_cost_what_was_planned_and_the_free_table_is_the_only_one_left_out() 
 #[test]
 fn without_much_noise_many_rounds_reach_the_pooled_fit() {
     let data = data(4_000, 0.3, 3);
-    let wide = Setup {
-        message_bound: 4.0,
-        alice_budget: 1e8,
-        bob_budget: 1e8,
-        ..setup(4_000, 1.0, 40)
-    };
+    let wide = Setup { message_bound: 4.0, alice_budget: 1e8, bob_budget: 1e8, ..setup(4_000, 1.0, 40) };
     let estimates = run(&Plan::new(wide).unwrap(), &data, 1, |_, _| {});
     let error = relative_error(&estimates, &data);
     assert!(error < 1e-3, "{error}");
@@ -274,10 +232,7 @@ fn coverage(rows: usize, simulations: u64, epsilons: &[f64], slack: f64) {
             "epsilon {epsilon}: coverage of the stated target {mean:.3} (per coefficient {shares:.3?}), of the pooled coefficient {:.3}",
             f64::from(pooled_hits) / 10.0 / simulations as f64
         );
-        assert!(
-            (0.92 - slack..=0.98 + slack).contains(&mean),
-            "epsilon {epsilon}: {mean}"
-        );
+        assert!((0.92 - slack..=0.98 + slack).contains(&mean), "epsilon {epsilon}: {mean}");
     }
 }
 
@@ -323,13 +278,9 @@ fn a_malicious_peer_is_cut_and_cannot_change_what_is_charged() {
     let mut bob = Exchange::new(plan.clone(), Side::Bob, data.bob.clone(), data.outcome.clone()).unwrap();
     let mut pool = NoisePool::seeded(4);
     let mut step = |bob: &mut Exchange| {
-        let Need::Release { index, query, .. } = bob.need().unwrap() else {
-            panic!("a release is next")
-        };
+        let Need::Release { index, query, .. } = bob.need().unwrap() else { panic!("a release is next") };
         let planned = plan.side(Side::Bob).releases.releases()[index as usize].clone();
-        let made = release(&query, Permit::new("run".to_owned(), index, planned), &mut pool)
-            .unwrap()
-            .stored();
+        let made = release(&query, Permit::new("run".to_owned(), index, planned), &mut pool).unwrap().stored();
         bob.supply(&made).unwrap();
         query.sensitivity()
     };
@@ -337,24 +288,13 @@ fn a_malicious_peer_is_cut_and_cannot_change_what_is_charged() {
     let lattice = plan.side(Side::Alice).message_sigma / (1u64 << 40) as f64;
     let make = |entries: &[i64], step: f64| {
         let mut bytes = step.to_le_bytes().to_vec();
-        entries
-            .iter()
-            .for_each(|entry| bytes.extend_from_slice(&entry.to_le_bytes()));
+        entries.iter().for_each(|entry| bytes.extend_from_slice(&entry.to_le_bytes()));
         LatticeVector::decode(&bytes).unwrap()
     };
-    assert!(matches!(
-        bob.receive(&make(&[0; 299], lattice)),
-        Err(ExchangeError::Vector(LatticeError::Entries { .. }))
-    ));
-    assert!(matches!(
-        bob.receive(&make(&[0; 300], 1.0)),
-        Err(ExchangeError::Vector(LatticeError::OtherStep { .. }))
-    ));
+    assert!(matches!(bob.receive(&make(&[0; 299], lattice)), Err(ExchangeError::Vector(LatticeError::Entries { .. }))));
+    assert!(matches!(bob.receive(&make(&[0; 300], 1.0)), Err(ExchangeError::Vector(LatticeError::OtherStep { .. }))));
     bob.receive(&make(&[i64::MAX; 300], lattice)).unwrap();
-    assert!(matches!(
-        bob.receive(&make(&[0; 300], lattice)),
-        Err(ExchangeError::Order { .. })
-    ));
+    assert!(matches!(bob.receive(&make(&[0; 300], lattice)), Err(ExchangeError::Order { .. })));
     assert_eq!(step(&mut bob), 2.0 * plan.side(Side::Bob).residual_bound);
 }
 
@@ -364,48 +304,24 @@ fn plans_without_meaning_are_refused() {
     for bad in [
         Setup { rows: 0, ..sound },
         Setup { rounds: 0, ..sound },
-        Setup {
-            message_bound: f64::NAN,
-            ..sound
-        },
-        Setup {
-            message_bound: -0.0,
-            ..sound
-        },
-        Setup {
-            alice_budget: f64::INFINITY,
-            ..sound
-        },
-        Setup {
-            bob_budget: 0.0,
-            ..sound
-        },
+        Setup { message_bound: f64::NAN, ..sound },
+        Setup { message_bound: -0.0, ..sound },
+        Setup { alice_budget: f64::INFINITY, ..sound },
+        Setup { bob_budget: 0.0, ..sound },
         Setup { ridge: -1.0, ..sound },
     ] {
         assert!(matches!(Plan::new(bad), Err(PlanError::Positive { .. })), "{bad:?}");
     }
-    assert!(matches!(
-        Plan::new(Setup {
-            bob_budget: 1e-30,
-            ..sound
-        }),
-        Err(PlanError::NoBudget { side: Side::Bob })
-    ));
+    assert!(matches!(Plan::new(Setup { bob_budget: 1e-30, ..sound }), Err(PlanError::NoBudget { side: Side::Bob })));
     let data = data(50, 0.0, 1);
     assert!(matches!(
         Exchange::new(Plan::new(sound).unwrap(), Side::Alice, data.alice, data.outcome),
-        Err(ExchangeError::Shape {
-            expected: 100,
-            got: 50,
-            ..
-        })
+        Err(ExchangeError::Shape { expected: 100, got: 50, .. })
     ));
 }
 
 #[test]
 fn declared_independence_says_that_nothing_need_be_exchanged() {
-    let prediction = Plan::new(setup(10_000, 10.0, 1))
-        .unwrap()
-        .predict(&Design::isotropic(5, 5));
+    let prediction = Plan::new(setup(10_000, 10.0, 1)).unwrap().predict(&Design::isotropic(5, 5));
     assert!(prediction.alone_error < 1e-12 && prediction.better_alone());
 }

@@ -129,11 +129,7 @@ AIC: 13757";
 fn columns_of_very_different_sizes_show_as_in_r() {
     let rows = [
         ("(Intercept)", Some(-107.7689218534358), Some(55.913665147416864)),
-        (
-            "I(age * 1e+06)",
-            Some(-4.9296876826065478e-07),
-            Some(6.4006773280064918e-07),
-        ),
+        ("I(age * 1e+06)", Some(-4.9296876826065478e-07), Some(6.4006773280064918e-07)),
         ("I(bmi * 1e-06)", Some(10513338.092783492), Some(2243643.9688304588)),
     ];
     let statistics = Statistics {
@@ -190,11 +186,7 @@ AIC: 5098.3";
 #[test]
 fn a_tiny_outcome_shows_as_in_r() {
     let rows = [
-        (
-            "(Intercept)",
-            Some(0.00098523084299237222),
-            Some(0.00013838351897640843),
-        ),
+        ("(Intercept)", Some(0.00098523084299237222), Some(0.00013838351897640843)),
         ("age", Some(1.1049567143733795e-05), Some(2.7536820664688632e-06)),
     ];
     let statistics = Statistics {

@@ -56,11 +56,8 @@ fn off(found: &Consensus, beta: &DVector<f64>) -> f64 {
 #[test]
 fn the_self_distance_is_counted_and_the_dominating_set_is_a_bare_majority() {
     // Four on a line at 0, 1, 3, 6: a majority is three, itself and two neighbours. Radii are 3, 2, 3, 5.
-    let line: Vec<Estimate> = [0.0, 1.0, 3.0, 6.0]
-        .iter()
-        .enumerate()
-        .map(|(i, v)| bare(&format!("{i}"), 0, &[*v]))
-        .collect();
+    let line: Vec<Estimate> =
+        [0.0, 1.0, 3.0, 6.0].iter().enumerate().map(|(i, v)| bare(&format!("{i}"), 0, &[*v])).collect();
     let found = of(&line, "pivot");
     assert_eq!((found.majority, found.pivot, found.withstands()), (3, 1, 1));
     assert_eq!(found.radius, 2.0);
@@ -87,11 +84,7 @@ fn distances_by_blocks_agree_with_direct_ones() {
     for (i, found) in by_blocks.iter().enumerate() {
         let mut direct: Vec<f64> = points.column_iter().map(|c| (c - points.column(i)).norm()).collect();
         direct.sort_by(f64::total_cmp);
-        assert!(
-            (found - direct[350]).abs() <= 1e-6 * direct[350].max(1.0),
-            "{i}: {found} should be {}",
-            direct[350]
-        );
+        assert!((found - direct[350]).abs() <= 1e-6 * direct[350].max(1.0), "{i}: {found} should be {}", direct[350]);
     }
 }
 
@@ -111,10 +104,7 @@ fn a_minority_of_liars_at_any_distance_moves_nothing() {
                     "{name} of {m} at {away}: {}",
                     off(&found, &beta)
                 );
-                assert!(
-                    found.members[..liars].iter().all(|m| !m.trusted),
-                    "{name} of {m} at {away}"
-                );
+                assert!(found.members[..liars].iter().all(|m| !m.trusted), "{name} of {m} at {away}");
                 assert!(found.members.iter().all(|m| m.distance.is_finite()));
                 assert_eq!(found.verdict, Verdict::MajorityAgrees, "{name} of {m} at {away}");
             }
@@ -126,22 +116,16 @@ fn a_minority_of_liars_at_any_distance_moves_nothing() {
 }
 
 fn mean_of(all: &[Estimate]) -> DVector<f64> {
-    all.iter().fold(DVector::zeros(all[0].coefficients.len()), |s, e| {
-        s + DVector::from_row_slice(&e.coefficients)
-    }) / all.len() as f64
+    all.iter().fold(DVector::zeros(all[0].coefficients.len()), |s, e| s + DVector::from_row_slice(&e.coefficients))
+        / all.len() as f64
 }
 
 #[test]
 fn half_or_more_that_disagree_are_reported_as_outside_the_guarantee() {
     for seed in 0..5 {
-        for (m, liars, scattered) in [
-            (20, 10, false),
-            (20, 14, true),
-            (6, 3, false),
-            (4, 2, false),
-            (2, 1, false),
-            (3, 2, true),
-        ] {
+        for (m, liars, scattered) in
+            [(20, 10, false), (20, 14, true), (6, 3, false), (4, 2, false), (2, 1, false), (3, 2, true)]
+        {
             let (beta, mut all) = honest(10 + seed, m, 20);
             let mut rng = rng(seed);
             let to = &beta + unit_direction(&mut rng, 20) * 10.0;
@@ -171,21 +155,13 @@ fn honest_estimates_are_never_accused_and_copies_cannot_raise_the_alarm() {
         for (m, q) in [(2, 3), (3, 1), (4, 2), (7, 1), (7, 20), (20, 5), (40, 30)] {
             let (_, all) = honest(100 + seed, m, q);
             for name in ["pivot", "refine"] {
-                assert_eq!(
-                    of(&all, name).verdict,
-                    Verdict::MajorityAgrees,
-                    "{name}: {m} of {q} numbers, seed {seed}"
-                );
+                assert_eq!(of(&all, name).verdict, Verdict::MajorityAgrees, "{name}: {m} of {q} numbers, seed {seed}");
             }
         }
         let (beta, mut all) = honest(seed, 20, 20);
         lie(&mut all[..7], |_| beta.clone());
         for name in ["pivot", "refine"] {
-            assert_eq!(
-                of(&all, name).verdict,
-                Verdict::MajorityAgrees,
-                "{name} with seven copies, seed {seed}"
-            );
+            assert_eq!(of(&all, name).verdict, Verdict::MajorityAgrees, "{name} with seven copies, seed {seed}");
         }
     }
 }
@@ -196,21 +172,11 @@ fn batches_of_very_different_size_are_not_taken_for_groups() {
         let mut rng = rng(seed);
         let beta = unit_coefficients(&mut rng, 10);
         let all: Vec<SyntheticBatch> = (0..12)
-            .map(|i| {
-                batch(
-                    &mut rng,
-                    &beta,
-                    &BatchLaw::published(if i % 2 == 0 { 200 } else { 2000 }, 0.1),
-                )
-            })
+            .map(|i| batch(&mut rng, &beta, &BatchLaw::published(if i % 2 == 0 { 200 } else { 2000 }, 0.1)))
             .collect();
         let estimates = estimates_of(&all, Start::Ols);
         for name in ["pivot", "refine"] {
-            assert_eq!(
-                of(&estimates, name).verdict,
-                Verdict::MajorityAgrees,
-                "{name}, seed {seed}"
-            );
+            assert_eq!(of(&estimates, name).verdict, Verdict::MajorityAgrees, "{name}, seed {seed}");
         }
     }
 }
@@ -238,11 +204,7 @@ fn claims_buy_no_weight() {
             e.kept = 2000;
         }
         let found = of(&boastful, "refine");
-        assert!(
-            off(&found, &beta) < 2.0 * plain + 0.01,
-            "factor {factor}: {}",
-            off(&found, &beta)
-        );
+        assert!(off(&found, &beta) < 2.0 * plain + 0.01, "factor {factor}: {}", off(&found, &beta));
         let widest = found.std_errors().unwrap().amax();
         assert!(widest < 0.01, "factor {factor}: standard error {widest}");
     }
@@ -257,9 +219,7 @@ fn a_boast_inside_the_noise_counts_for_two_at_most() {
         let close = &beta + (DVector::from_row_slice(&all[0].coefficients) - &beta) * 0.02;
         all[0].coefficients = close.iter().copied().collect();
         plain += (of(&all, "refine").coefficients - &close).norm();
-        all[0].gram = Some(Gram::from_packed(
-            all[0].gram.as_ref().unwrap().packed().iter().map(|g| g * 8.0).collect(),
-        ));
+        all[0].gram = Some(Gram::from_packed(all[0].gram.as_ref().unwrap().packed().iter().map(|g| g * 8.0).collect()));
         boast += (of(&all, "refine").coefficients - &close).norm();
     }
     assert!(boast > 0.75 * plain, "{boast} beside {plain}");
@@ -271,27 +231,19 @@ fn sites_that_differ_by_more_than_noise_widen_the_standard_errors() {
     let mut rng = rng(8);
     let mut apart = all.clone();
     for e in &mut apart {
-        e.coefficients
-            .iter_mut()
-            .for_each(|b| *b += 0.05 * rng.sample::<f64, _>(rand_distr::StandardNormal));
+        e.coefficients.iter_mut().for_each(|b| *b += 0.05 * rng.sample::<f64, _>(rand_distr::StandardNormal));
     }
     let (calm, wide) = (of(&all, "refine"), of(&apart, "refine"));
     assert!(calm.overdispersion.unwrap() < 1.6 && wide.overdispersion.unwrap() > 10.0);
     let ratio = wide.std_errors().unwrap()[0] / calm.std_errors().unwrap()[0];
-    assert!(
-        (ratio / wide.overdispersion.unwrap().sqrt() - 1.0).abs() < 0.2,
-        "ratio {ratio}"
-    );
+    assert!((ratio / wide.overdispersion.unwrap().sqrt() - 1.0).abs() < 0.2, "ratio {ratio}");
 }
 
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
     // 500 runs of 5 coefficients: the standard error of the share is 0.0044 even if a run's five went together.
     let (held, square) = coverage(200, 5, 8, 0.1, Start::Ols, 500);
-    assert!(
-        (0.92..=0.97).contains(&held),
-        "held {held}, mean squared standardised error {square}"
-    );
+    assert!((0.92..=0.97).contains(&held), "held {held}, mean squared standardised error {square}");
 }
 
 #[test]
@@ -310,20 +262,14 @@ fn consolidation_reaches_its_numbers_at_a_reduced_size() {
             let errors = [
                 off(&of(&estimates, "pivot"), &beta),
                 off(&of(&estimates, "refine"), &beta),
-                off(
-                    &stream(&estimates, OnlineSettings::source()).pop().unwrap().consensus,
-                    &beta,
-                ),
+                off(&stream(&estimates, OnlineSettings::source()).pop().unwrap().consensus, &beta),
                 (baselines::first_hard_thresholding_average(&all).unwrap() - &beta).norm(),
             ];
             sums[k].iter_mut().zip(errors).for_each(|(s, e)| *s += e / runs as f64);
         }
     }
     // The published size has 5000 rows of 100 columns: the same error per batch, as p / n is the same, but less even.
-    let [
-        [pivot, refine, online, _],
-        [pivot_bad, refine_bad, online_bad, averaged],
-    ] = sums;
+    let [[pivot, refine, online, _], [pivot_bad, refine_bad, online_bad, averaged]] = sums;
     assert!(pivot <= 0.020 && pivot_bad <= 0.020, "{sums:?}");
     assert!(online <= 0.030 && online_bad <= 0.030, "{sums:?}");
     assert!(refine <= 0.0125 && refine_bad <= 0.0165, "{sums:?}");
@@ -337,10 +283,7 @@ fn with_correlated_columns_refine_stays_near_pooled_least_squares_under_collusio
         for run in 0..4 {
             let mut rng = rng(run);
             let beta = unit_coefficients(&mut rng, 20);
-            let law = BatchLaw {
-                design: Design::Toeplitz(0.9),
-                ..BatchLaw::published(1000, 0.1)
-            };
+            let law = BatchLaw { design: Design::Toeplitz(0.9), ..BatchLaw::published(1000, 0.1) };
             let all: Vec<SyntheticBatch> = (0..20).map(|_| batch(&mut rng, &beta, &law)).collect();
             let mut estimates = estimates_of(&all, Start::Ols);
             let to = &beta + unit_direction(&mut rng, 20) * 0.5;
@@ -356,38 +299,18 @@ fn with_correlated_columns_refine_stays_near_pooled_least_squares_under_collusio
 fn too_large_a_discard_and_impossible_metrics_are_refused() {
     let (_, all) = honest(1, 6, 2);
     let refused = |method, metric| consolidate(&set_of(&all), &ConsolidationSettings { method, metric }).unwrap_err();
-    let discard = ConsolidateError::Discard {
-        estimates: 6,
-        discard: 3,
-    };
-    assert_eq!(
-        refused(Method::Trimmed { discard: Some(3) }, Metric::Automatic),
-        discard
-    );
+    let discard = ConsolidateError::Discard { estimates: 6, discard: 3 };
+    assert_eq!(refused(Method::Trimmed { discard: Some(3) }, Metric::Automatic), discard);
     assert_eq!(refused(Method::Filter { discard: Some(3) }, Metric::Automatic), discard);
-    assert_eq!(
-        consolidate(&Estimates::new(2, true), &ConsolidationSettings::default()),
-        Err(ConsolidateError::Empty)
-    );
+    assert_eq!(consolidate(&Estimates::new(2, true), &ConsolidationSettings::default()), Err(ConsolidateError::Empty));
     let mut plain = Estimates::new(1, false);
     plain.insert(bare("a", 0, &[1.0])).unwrap();
-    let majority = ConsolidationSettings {
-        method: Method::Pivot,
-        metric: Metric::Majority,
-    };
+    let majority = ConsolidationSettings { method: Method::Pivot, metric: Metric::Majority };
     assert_eq!(consolidate(&plain, &majority), Err(ConsolidateError::MetricNeedsGram));
-    assert!(matches!(
-        "median".parse::<Method>(),
-        Err(ConsolidateError::UnknownMethod(_))
-    ));
+    assert!(matches!("median".parse::<Method>(), Err(ConsolidateError::UnknownMethod(_))));
     for name in METHODS {
         assert_eq!(name.parse::<Method>().unwrap().to_string(), name);
-        assert_eq!(
-            consolidate(&plain, &name.parse::<Method>().unwrap().into())
-                .unwrap()
-                .coefficients[0],
-            1.0
-        );
+        assert_eq!(consolidate(&plain, &name.parse::<Method>().unwrap().into()).unwrap().coefficients[0], 1.0);
     }
 }
 

@@ -8,10 +8,7 @@ use super::super::threshold::Rule;
 use super::*;
 
 fn law(corruption: Corruption, rows: usize, corrupted: f64) -> BatchLaw {
-    BatchLaw {
-        corruption,
-        ..BatchLaw::published(rows, corrupted)
-    }
+    BatchLaw { corruption, ..BatchLaw::published(rows, corrupted) }
 }
 
 /// Mean error of a start and of least squares on the clean rows over a few seeds.
@@ -30,41 +27,18 @@ fn mean_errors(start: Start, columns: usize, law: impl Fn(&DVector<f64>) -> Batc
 #[test]
 fn without_noise_every_start_recovers_the_coefficients_exactly_up_to_forty_percent_corruption() {
     for share in [0.0, 0.1, 0.25, 0.4] {
-        for (start, intercept) in [
-            (Start::Ols, false),
-            (Start::Ols, true),
-            (Start::Score, true),
-            (Start::Lts, true),
-            (Start::Auto, true),
-        ] {
+        for (start, intercept) in
+            [(Start::Ols, false), (Start::Ols, true), (Start::Score, true), (Start::Lts, true), (Start::Auto, true)]
+        {
             let mut rng = rng(1);
             let beta = unit_coefficients(&mut rng, 10);
-            let b = batch(
-                &mut rng,
-                &beta,
-                &BatchLaw {
-                    noise: 0.0,
-                    ..BatchLaw::published(1000, share)
-                },
-            );
-            let found = fit(
-                &b.x,
-                &b.y,
-                &FitSettings {
-                    start,
-                    intercept,
-                    ..FitSettings::default()
-                },
-            )
-            .unwrap();
+            let b = batch(&mut rng, &beta, &BatchLaw { noise: 0.0, ..BatchLaw::published(1000, share) });
+            let found = fit(&b.x, &b.y, &FitSettings { start, intercept, ..FitSettings::default() }).unwrap();
             let skip = usize::from(intercept);
             let off = (found.coefficients.rows(skip, 10) - &beta).norm();
             assert!(off < 1e-9, "{start:?} at {share}: off by {off}");
             assert_eq!(found.kept, (0..b.clean).collect::<Vec<_>>(), "{start:?} at {share}");
-            assert_eq!(
-                (found.termination, found.cleaning),
-                (Termination::ExactFit, Cleaning::Cleaned)
-            );
+            assert_eq!((found.termination, found.cleaning), (Termination::ExactFit, Cleaning::Cleaned));
             assert!(found.scale < 1e-12);
         }
     }
@@ -75,14 +49,8 @@ fn every_start_is_near_least_squares_on_the_clean_rows_also_with_correlated_colu
     for design in [Design::Independent, Design::Toeplitz(0.9)] {
         for share in [0.0, 0.2, 0.3] {
             for start in [Start::Ols, Start::Score, Start::Lts, Start::Auto] {
-                let (ours, best) = mean_errors(start, 12, |_| BatchLaw {
-                    design,
-                    ..BatchLaw::published(1500, share)
-                });
-                assert!(
-                    ours <= 1.3 * best,
-                    "{start:?} {design:?} at {share}: {ours} beside {best}"
-                );
+                let (ours, best) = mean_errors(start, 12, |_| BatchLaw { design, ..BatchLaw::published(1500, share) });
+                assert!(ours <= 1.3 * best, "{start:?} {design:?} at {share}: {ours} beside {best}");
             }
         }
     }
@@ -91,10 +59,7 @@ fn every_start_is_near_least_squares_on_the_clean_rows_also_with_correlated_colu
 #[test]
 fn the_score_start_withstands_corrupted_features_and_the_ols_start_does_not() {
     for design in [Design::Independent, Design::Toeplitz(0.9)] {
-        let lever = |beta: &DVector<f64>| BatchLaw {
-            design,
-            ..law(Corruption::Leverage(-beta), 2000, 0.3)
-        };
+        let lever = |beta: &DVector<f64>| BatchLaw { design, ..law(Corruption::Leverage(-beta), 2000, 0.3) };
         let (score, best) = mean_errors(Start::Score, 20, lever);
         assert!(score <= 1.3 * best, "{design:?}: score {score} beside {best}");
         if design == Design::Independent {
@@ -126,10 +91,7 @@ fn the_automatic_start_is_never_far_from_the_best_start() {
         };
         let best = of(Start::Ols).min(of(Start::Score)).min(of(Start::Lts));
         let automatic = of(Start::Auto);
-        assert!(
-            automatic <= 1.2 * best,
-            "{kind} {share}: automatic {automatic}, best of three {best}"
-        );
+        assert!(automatic <= 1.2 * best, "{kind} {share}: automatic {automatic}, best of three {best}");
     }
 }
 
@@ -140,11 +102,7 @@ fn a_batch_of_garbage_says_that_it_could_not_be_cleaned_and_others_do_not() {
             let mut rng = rng(seed);
             let beta = unit_coefficients(&mut rng, 10);
             let found = fitted(&batch(&mut rng, &beta, &BatchLaw::published(1000, share)), Start::Ols);
-            let expected = if share > 0.5 {
-                Cleaning::NoCore
-            } else {
-                Cleaning::Cleaned
-            };
+            let expected = if share > 0.5 { Cleaning::NoCore } else { Cleaning::Cleaned };
             assert_eq!(found.cleaning, expected, "share {share}, seed {seed}");
         }
     }
@@ -178,9 +136,7 @@ fn the_fit_is_a_fixed_point_of_both_of_its_steps() {
     let kept: Vec<usize> = (0..600).filter(|&i| r[i].abs() <= sorted[tau - 1]).collect();
     assert_eq!(found.kept, kept);
     assert!(kept.len() > 400 && kept.len() < 520);
-    let gradient = kept
-        .iter()
-        .fold(DVector::zeros(6), |g, &i| g + b.x.row(i).transpose() * r[i]);
+    let gradient = kept.iter().fold(DVector::zeros(6), |g, &i| g + b.x.row(i).transpose() * r[i]);
     assert!(gradient.amax() < 1e-10);
 }
 
@@ -189,15 +145,7 @@ fn a_limit_on_rounds_is_reported_and_not_called_convergence() {
     let mut rng = rng(4);
     let beta = unit_coefficients(&mut rng, 6);
     let b = batch(&mut rng, &beta, &BatchLaw::published(600, 0.4));
-    let found = fit(
-        &b.x,
-        &b.y,
-        &FitSettings {
-            max_iterations: 1,
-            ..settings(Start::Ols)
-        },
-    )
-    .unwrap();
+    let found = fit(&b.x, &b.y, &FitSettings { max_iterations: 1, ..settings(Start::Ols) }).unwrap();
     assert_eq!((found.termination, found.iterations), (Termination::MaxIterations, 1));
 }
 
@@ -206,18 +154,7 @@ fn the_lts_start_depends_on_its_seed_alone() {
     let mut rng = rng(5);
     let beta = unit_coefficients(&mut rng, 6);
     let b = batch(&mut rng, &beta, &law(Corruption::Colluding(-&beta), 5000, 0.4));
-    let of = |seed| {
-        fit(
-            &b.x,
-            &b.y,
-            &FitSettings {
-                seed,
-                ..settings(Start::Lts)
-            },
-        )
-        .unwrap()
-        .coefficients
-    };
+    let of = |seed| fit(&b.x, &b.y, &FitSettings { seed, ..settings(Start::Lts) }).unwrap().coefficients;
     assert_eq!(of(1), of(1));
 }
 
@@ -232,19 +169,10 @@ fn unusable_batches_are_refused_with_their_place() {
         change(&mut x, &mut y);
         refused(&x, &y)
     };
-    assert_eq!(
-        with(&|x, _| x[(7, 2)] = f64::NAN),
-        BatchError::Feature { row: 7, column: 2 }
-    );
-    assert_eq!(
-        with(&|x, _| x[(7, 2)] = 1e101),
-        BatchError::Feature { row: 7, column: 2 }
-    );
+    assert_eq!(with(&|x, _| x[(7, 2)] = f64::NAN), BatchError::Feature { row: 7, column: 2 });
+    assert_eq!(with(&|x, _| x[(7, 2)] = 1e101), BatchError::Feature { row: 7, column: 2 });
     assert_eq!(with(&|_, y| y[9] = f64::INFINITY), BatchError::Outcome { row: 9 });
-    let dependent = |column| BatchError::DependentColumn {
-        column,
-        kept_only: false,
-    };
+    let dependent = |column| BatchError::DependentColumn { column, kept_only: false };
     assert_eq!(with(&|x, _| x.column_mut(3).fill(5.0)), dependent(3));
     assert_eq!(with(&|x, _| x.column_mut(0).fill(1e6)), dependent(0));
     assert_eq!(
@@ -255,25 +183,13 @@ fn unusable_batches_are_refused_with_their_place() {
         dependent(2)
     );
     let first = b.x.row(0).clone_owned();
-    assert_eq!(
-        with(&|x, _| x.row_iter_mut().for_each(|mut r| r.copy_from(&first))),
-        dependent(0)
-    );
-    assert_eq!(
-        refused(&b.x, &DVector::zeros(49)),
-        BatchError::Lengths { rows: 50, outcomes: 49 }
-    );
+    assert_eq!(with(&|x, _| x.row_iter_mut().for_each(|mut r| r.copy_from(&first))), dependent(0));
+    assert_eq!(refused(&b.x, &DVector::zeros(49)), BatchError::Lengths { rows: 50, outcomes: 49 });
     let few = b.x.rows(0, 14).into_owned();
-    assert_eq!(
-        refused(&few, &DVector::zeros(14)),
-        BatchError::TooFewRows { rows: 14, needed: 15 }
-    );
+    assert_eq!(refused(&few, &DVector::zeros(14)), BatchError::TooFewRows { rows: 14, needed: 15 });
     let none = fit(&DMatrix::zeros(5, 0), &DVector::zeros(5), &settings(Start::Auto));
     assert_eq!(none.unwrap_err(), BatchError::NoColumns);
-    assert_eq!(
-        dependent(2).to_string(),
-        "expected independent columns, but column 3 depends on those before it"
-    );
+    assert_eq!(dependent(2).to_string(), "expected independent columns, but column 3 depends on those before it");
 }
 
 #[test]
@@ -284,21 +200,9 @@ fn a_column_that_lives_only_in_rejected_rows_is_named_as_such() {
     // A level that only corrupted rows have, with outcomes that one coefficient cannot fit.
     let level = DVector::from_fn(400, |i, _| if i >= 390 { 1.0 } else { 0.0 });
     let x = b.x.clone().insert_column(2, 0.0) + DMatrix::from_fn(400, 3, |i, j| if j == 2 { level[i] } else { 0.0 });
-    let y = DVector::from_fn(400, |i, _| {
-        if i >= 390 {
-            if i % 2 == 0 { 50.0 } else { -50.0 }
-        } else {
-            b.y[i]
-        }
-    });
+    let y = DVector::from_fn(400, |i, _| if i >= 390 { if i % 2 == 0 { 50.0 } else { -50.0 } } else { b.y[i] });
     let error = fit(&x, &y, &settings(Start::Ols)).unwrap_err();
-    assert_eq!(
-        error,
-        BatchError::DependentColumn {
-            column: 2,
-            kept_only: true
-        }
-    );
+    assert_eq!(error, BatchError::DependentColumn { column: 2, kept_only: true });
     assert!(error.to_string().ends_with("among the rows kept"));
 }
 
@@ -307,37 +211,14 @@ fn an_outcome_far_from_zero_and_huge_offsets_keep_their_digits() {
     let mut rng = rng(8);
     let beta = unit_coefficients(&mut rng, 4);
     let b = batch(&mut rng, &beta, &BatchLaw::published(500, 0.2));
-    let near = fit(
-        &b.x,
-        &b.y,
-        &FitSettings {
-            start: Start::Ols,
-            ..FitSettings::default()
-        },
-    )
-    .unwrap();
+    let near = fit(&b.x, &b.y, &FitSettings { start: Start::Ols, ..FitSettings::default() }).unwrap();
     // Powers of two, so that moving the data there is exact.
     let far_x = b.x.map(|v| (v * 1024.0).round() / 1024.0).add_scalar(1048576.0);
     let close_x = far_x.add_scalar(-1048576.0);
     let y = b.y.map(|v| (v * 1024.0).round() / 1024.0);
-    let close = fit(
-        &close_x,
-        &y,
-        &FitSettings {
-            start: Start::Ols,
-            ..FitSettings::default()
-        },
-    )
-    .unwrap();
-    let far = fit(
-        &far_x,
-        &y.add_scalar(1048576.0),
-        &FitSettings {
-            start: Start::Ols,
-            ..FitSettings::default()
-        },
-    )
-    .unwrap();
+    let close = fit(&close_x, &y, &FitSettings { start: Start::Ols, ..FitSettings::default() }).unwrap();
+    let far =
+        fit(&far_x, &y.add_scalar(1048576.0), &FitSettings { start: Start::Ols, ..FitSettings::default() }).unwrap();
     assert!((close.coefficients.rows(1, 4) - near.coefficients.rows(1, 4)).amax() < 1e-3);
     assert_eq!(far.kept, close.kept);
     assert!((far.coefficients.rows(1, 4) - close.coefficients.rows(1, 4)).amax() < 1e-11);

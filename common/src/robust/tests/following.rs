@@ -26,26 +26,13 @@ fn the_source_never_follows_a_change_and_the_switch_does_within_ten_arrivals() {
     let source = stream(&arrivals, OnlineSettings::source());
     assert!(off(&source[19], &first) < 0.03);
     let apart = (&first - &second).norm();
-    assert!(
-        (20..60).all(|t| off(&source[t], &second) > 0.9 * apart),
-        "the source must stay where it was"
-    );
+    assert!((20..60).all(|t| off(&source[t], &second) > 0.9 * apart), "the source must stay where it was");
     let following = stream(&arrivals, OnlineSettings::default());
     assert!(off(&following[19], &first) < 0.03);
     assert!(off(&following[29], &second) < 0.03, "{}", off(&following[29], &second));
-    assert_eq!(
-        following.iter().filter(|u| u.placement == Placement::Switched).count(),
-        1
-    );
-    assert_eq!(
-        following[26].placement,
-        Placement::Switched,
-        "the seventh arrival after the change"
-    );
-    let off_switch = OnlineSettings {
-        switch: None,
-        ..OnlineSettings::default()
-    };
+    assert_eq!(following.iter().filter(|u| u.placement == Placement::Switched).count(), 1);
+    assert_eq!(following[26].placement, Placement::Switched, "the seventh arrival after the change");
+    let off_switch = OnlineSettings { switch: None, ..OnlineSettings::default() };
     assert!(off(stream(&arrivals, off_switch).last().unwrap(), &second) > 0.9 * apart);
 }
 
@@ -105,10 +92,7 @@ fn a_repeated_batch_counts_once_and_a_malformed_one_changes_nothing() {
     assert_eq!(online.push(arrivals[2].clone()).unwrap().placement, Placement::Repeated);
     let mut wrong = around(&truth, 10, 1).remove(0);
     wrong.coefficients[0] = f64::NAN;
-    assert!(matches!(
-        online.push(wrong),
-        Err(OnlineError::Estimate(EstimateError::Coefficient { index: 0 }))
-    ));
+    assert!(matches!(online.push(wrong), Err(OnlineError::Estimate(EstimateError::Coefficient { index: 0 }))));
     assert_eq!(online, before);
     // Another worker may use the same numbers.
     let mut other = arrivals[2].clone();
@@ -137,17 +121,7 @@ fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
 
 #[test]
 fn windows_and_switches_that_cannot_work_are_refused() {
-    let with = |window, switch| {
-        Online::new(
-            OnlineSettings {
-                window,
-                switch,
-                ..OnlineSettings::default()
-            },
-            3,
-            true,
-        )
-    };
+    let with = |window, switch| Online::new(OnlineSettings { window, switch, ..OnlineSettings::default() }, 3, true);
     assert_eq!(with(2, None).unwrap_err(), OnlineError::Window(2));
     assert_eq!(with(7, Some(1)).unwrap_err(), OnlineError::Switch(1));
     assert!(with(3, Some(2)).is_ok());

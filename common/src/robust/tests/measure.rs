@@ -39,15 +39,7 @@ fn single_batch_table() {
                     "alt" => Corruption::Colluding(-&beta),
                     _ => Corruption::Leverage(-&beta),
                 };
-                let b = batch(
-                    &mut rng,
-                    &beta,
-                    &BatchLaw {
-                        corruption,
-                        design,
-                        ..BatchLaw::published(n, share)
-                    },
-                );
+                let b = batch(&mut rng, &beta, &BatchLaw { corruption, design, ..BatchLaw::published(n, share) });
                 sums[0] += (told(&b) - &beta).norm() / 5.0;
                 for (k, start) in STARTS.into_iter().enumerate() {
                     let fit = fitted(&b, start);
@@ -109,11 +101,7 @@ fn table_of_bad_batches() {
                 baselines::passive_aggressive(&all, start, 22.0),
                 baselines::online_trimmed(&all, |_| 0.5).unwrap(),
                 baselines::online_trimmed(&all, |b| b.corrupted).unwrap(),
-                stream(&estimates, OnlineSettings::source())
-                    .pop()
-                    .unwrap()
-                    .consensus
-                    .coefficients,
+                stream(&estimates, OnlineSettings::source()).pop().unwrap().consensus.coefficients,
                 of(Method::Pivot),
                 of(Method::Refine),
             ];
@@ -150,21 +138,10 @@ fn aggregators() {
             for run in 0..runs {
                 let mut rng = rng(7000 + run);
                 let beta = unit_coefficients(&mut rng, p);
-                let shares: Vec<f64> = (0..m)
-                    .map(|i| if i < bad && away.is_none() { 0.9 } else { 0.1 })
-                    .collect();
+                let shares: Vec<f64> = (0..m).map(|i| if i < bad && away.is_none() { 0.9 } else { 0.1 }).collect();
                 let all: Vec<SyntheticBatch> = shares
                     .into_iter()
-                    .map(|share| {
-                        batch(
-                            &mut rng,
-                            &beta,
-                            &BatchLaw {
-                                design,
-                                ..BatchLaw::published(n, share)
-                            },
-                        )
-                    })
+                    .map(|share| batch(&mut rng, &beta, &BatchLaw { design, ..BatchLaw::published(n, share) }))
                     .collect();
                 let mut estimates = estimates_of(&all, Start::Ols);
                 if let Some(away) = away {
@@ -175,9 +152,8 @@ fn aggregators() {
                 }
                 let honest: Vec<&SyntheticBatch> = all[bad..].iter().collect();
                 sums[0] += (pooled_told(&honest) - &beta).norm() / runs as f64;
-                for (k, name) in ["mean", "pivot", "refine", "geomed", "trimmed", "cmedian", "filter"]
-                    .iter()
-                    .enumerate()
+                for (k, name) in
+                    ["mean", "pivot", "refine", "geomed", "trimmed", "cmedian", "filter"].iter().enumerate()
                 {
                     let found = consolidate(&set_of(&estimates), &name.parse::<Method>().unwrap().into()).unwrap();
                     sums[k + 1] += (&found.coefficients - &beta).norm() / runs as f64;
@@ -185,10 +161,7 @@ fn aggregators() {
                         notes.push(format!("{}:{:?}/{}", &name[..1], found.verdict, found.trusted()));
                     }
                 }
-                let euclid = ConsolidationSettings {
-                    method: Method::Refine,
-                    metric: Metric::Euclidean,
-                };
+                let euclid = ConsolidationSettings { method: Method::Refine, metric: Metric::Euclidean };
                 sums[8] +=
                     (consolidate(&set_of(&estimates), &euclid).unwrap().coefficients - &beta).norm() / runs as f64;
             }
@@ -207,13 +180,7 @@ fn stream_table() {
     for scene in ["clean", "change", "scattered", "burst"] {
         for (name, settings) in [
             ("source", OnlineSettings::source()),
-            (
-                "switch 4",
-                OnlineSettings {
-                    switch: Some(4),
-                    ..OnlineSettings::default()
-                },
-            ),
+            ("switch 4", OnlineSettings { switch: Some(4), ..OnlineSettings::default() }),
             ("switch 7", OnlineSettings::default()),
         ] {
             let mut sums = [0.0; 5];
@@ -251,10 +218,7 @@ fn coverage_table() {
     for (n, p, m) in [(300, 5, 10), (1000, 10, 20), (200, 3, 5), (400, 20, 12)] {
         for share in [0.0, 0.1] {
             for start in [Start::Ols, Start::Score] {
-                println!(
-                    "n {n} p {p} m {m} share {share} {start:?}: {:?}",
-                    coverage(n, p, m, share, start, 500)
-                );
+                println!("n {n} p {p} m {m} share {share} {start:?}: {:?}", coverage(n, p, m, share, start, 500));
             }
         }
     }

@@ -16,12 +16,7 @@ use super::*;
 
 /// The same cases on every run.
 fn seeded(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(1),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { cases, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() }
 }
 
 fn rng(seed: u64) -> ChaCha8Rng {
@@ -29,11 +24,7 @@ fn rng(seed: u64) -> ChaCha8Rng {
 }
 
 fn settings(start: Start) -> FitSettings {
-    FitSettings {
-        start,
-        intercept: false,
-        ..FitSettings::default()
-    }
+    FitSettings { start, intercept: false, ..FitSettings::default() }
 }
 
 fn fitted(b: &SyntheticBatch, start: Start) -> BatchFit {
@@ -86,16 +77,10 @@ fn coverage(n: usize, p: usize, m: usize, share: f64, start: Start, runs: u64) -
     for run in 0..runs {
         let mut rng = rng(50_000 + run);
         let beta = unit_coefficients(&mut rng, p);
-        let all: Vec<SyntheticBatch> = (0..m)
-            .map(|_| batch(&mut rng, &beta, &BatchLaw::published(n, share)))
-            .collect();
+        let all: Vec<SyntheticBatch> = (0..m).map(|_| batch(&mut rng, &beta, &BatchLaw::published(n, share))).collect();
         let found = consolidate(&set_of(&estimates_of(&all, start)), &Method::Refine.into()).unwrap();
         let off = &found.coefficients - &beta;
-        for ((d, h), s) in off
-            .iter()
-            .zip(&found.half_widths(0.95).unwrap())
-            .zip(&found.std_errors().unwrap())
-        {
+        for ((d, h), s) in off.iter().zip(&found.half_widths(0.95).unwrap()).zip(&found.std_errors().unwrap()) {
             held += usize::from(d.abs() <= *h);
             square += (d / s).powi(2);
             count += 1;

@@ -45,12 +45,8 @@ fn batch_fits_agree_with_a_second_implementation() {
     for case in file.cases {
         let x = DMatrix::from_row_iterator(case.x.len(), case.x[0].len(), case.x.concat());
         let y = DVector::from_vec(case.y);
-        let settings = FitSettings {
-            start: case.start,
-            intercept: case.intercept,
-            rule: case.rule,
-            ..Default::default()
-        };
+        let settings =
+            FitSettings { start: case.start, intercept: case.intercept, rule: case.rule, ..Default::default() };
         let fit = fit(&x, &y, &settings).unwrap();
         assert_eq!(fit.kept, case.kept, "{}", case.name);
         near(fit.coefficients.iter().copied(), &case.coefficients, &case.name);
@@ -132,25 +128,12 @@ fn consolidations_agree_with_a_second_implementation() {
         let pivot = of(Method::Pivot);
         near(pivot.coefficients.iter().copied(), &case.pivot.coefficients, &case.name);
         near([pivot.radius], &[case.pivot.radius], &case.name);
-        assert_eq!(
-            (pivot.pivot, trusted(&pivot)),
-            (case.pivot.pivot, case.pivot.trusted),
-            "{}",
-            case.name
-        );
+        assert_eq!((pivot.pivot, trusted(&pivot)), (case.pivot.pivot, case.pivot.trusted), "{}", case.name);
         let refine = of(Method::Refine);
-        near(
-            refine.coefficients.iter().copied(),
-            &case.refine.coefficients,
-            &case.name,
-        );
+        near(refine.coefficients.iter().copied(), &case.refine.coefficients, &case.name);
         near([refine.radius], &[case.refine.radius], &case.name);
         assert_eq!(trusted(&refine), case.refine.trusted, "{}", case.name);
-        near(
-            refine.covariance.unwrap().iter().map(|v| v * 1e4),
-            &scaled(&case.refine.covariance),
-            &case.name,
-        );
+        near(refine.covariance.unwrap().iter().map(|v| v * 1e4), &scaled(&case.refine.covariance), &case.name);
         near(refine.overdispersion, &[case.refine.overdispersion], &case.name);
         for (name, expected) in [
             ("geomed", case.geomed),
@@ -159,11 +142,7 @@ fn consolidations_agree_with_a_second_implementation() {
             ("cmedian", case.cmedian),
             ("mean", case.mean),
         ] {
-            near(
-                of(name.parse().unwrap()).coefficients.iter().copied(),
-                &expected,
-                &format!("{} {name}", case.name),
-            );
+            near(of(name.parse().unwrap()).coefficients.iter().copied(), &expected, &format!("{} {name}", case.name));
         }
     }
 }
@@ -198,22 +177,14 @@ fn streams_agree_with_a_second_implementation_step_by_step() {
     assert_eq!(file.cases.len(), 4);
     let mut switches = 0;
     for case in file.cases {
-        let settings = OnlineSettings {
-            window: case.size,
-            switch: case.switch,
-            consolidation: Method::Pivot.into(),
-        };
+        let settings = OnlineSettings { window: case.size, switch: case.switch, consolidation: Method::Pivot.into() };
         let mut online = Online::new(settings, 3, false).unwrap();
         assert_eq!(case.steps.len(), file.arrivals.len());
         for (t, (arrival, step)) in file.arrivals.iter().zip(case.steps).enumerate() {
             let update = online.push(bare("w", t as u64, arrival)).unwrap();
             let window: Vec<u64> = online.window().iter().map(|e| e.batch).collect();
             assert_eq!(window, step.window, "{} after arrival {t}", case.name);
-            near(
-                update.consensus.coefficients.iter().copied(),
-                &step.coefficients,
-                &case.name,
-            );
+            near(update.consensus.coefficients.iter().copied(), &step.coefficients, &case.name);
         }
         switches += online.switches();
     }
