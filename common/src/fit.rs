@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
+use crate::exit::Exit;
 use crate::glm::Family;
 use crate::id::Role;
 
@@ -116,18 +117,21 @@ pub enum Termination {
     CollinearAcrossParties,
     /// A fixed number of rounds, as private mode demands.
     FixedRounds,
+    /// The result is outside the method's guarantee: half or more of what it rests on may be wrong.
+    OutsideGuarantee,
     /// Interrupted by a user.
     Interrupted,
 }
 
 impl Termination {
     /// Every reason.
-    pub const ALL: [Termination; 6] = [
+    pub const ALL: [Termination; 7] = [
         Termination::Converged,
         Termination::MaxRounds,
         Termination::Separation,
         Termination::CollinearAcrossParties,
         Termination::FixedRounds,
+        Termination::OutsideGuarantee,
         Termination::Interrupted,
     ];
 
@@ -139,7 +143,17 @@ impl Termination {
             Termination::Separation => "separation",
             Termination::CollinearAcrossParties => "collinear_across_parties",
             Termination::FixedRounds => "fixed_rounds",
+            Termination::OutsideGuarantee => "outside_guarantee",
             Termination::Interrupted => "interrupted",
+        }
+    }
+
+    /// The code for the shell after a fit that ended so.
+    pub fn exit(self) -> Exit {
+        match self {
+            Termination::Converged | Termination::CollinearAcrossParties | Termination::FixedRounds => Exit::Done,
+            Termination::MaxRounds | Termination::Separation | Termination::OutsideGuarantee => Exit::NotConverged,
+            Termination::Interrupted => Exit::Interrupted,
         }
     }
 
@@ -161,6 +175,9 @@ impl fmt::Display for Termination {
                 "converged, after columns of bob that depend on columns of alice were set aside"
             }
             Termination::FixedRounds => "the fixed number of rounds was run",
+            Termination::OutsideGuarantee => {
+                "outside the guarantee: half or more of what the result rests on may be wrong"
+            }
             Termination::Interrupted => "interrupted",
         })
     }

@@ -4,4 +4,6 @@ pub mod cli;
 pub mod config;
 pub mod register;
 pub mod service;
+pub mod star;
+pub mod state;
 pub mod store;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::glm::Family;
+use fedreg_common::robust::Start;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::output::Format;
 
@@ -20,11 +21,8 @@ pub(crate) struct Program {
 pub(crate) enum Command {
     /// Two parties, different columns about the same people
     Vertical(Box<Vertical>),
-    /// Many sites, the same columns about different people (not in this version)
-    Robust {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        rest: Vec<OsString>,
-    },
+    /// Many sites, the same columns about different people, some of them wrong
+    Robust(Box<Robust>),
     /// Private expectation maximisation (not in this version)
     Em {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -110,6 +108,89 @@ pub(crate) struct Vertical {
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Robust {
+    /// Table with all rows, CSV or Parquet; the shipped diabetes data by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Outcome column
+    #[arg(long, value_name = "COL")]
+    pub(crate) outcome: Option<String>,
+    /// Features, comma-separated, quoted as in CSV; by default all other columns
+    #[arg(long, value_name = "COLS")]
+    pub(crate) features: Option<String>,
+    /// Number of workers; each gets a contiguous block of rows
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) workers: u64,
+    /// Rows of a batch; 1000, and 50 with the shipped data
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) batch_rows: Option<u64>,
+    /// How estimates become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
+    #[arg(long, value_name = "HOW", default_value = "refine")]
+    pub(crate) consolidation: String,
+    /// Where the fit of a batch starts
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) start: StartName,
+    /// Follow the estimates as they arrive, through a window
+    #[arg(long)]
+    pub(crate) online: bool,
+    /// With --online: agreeing arrivals that replace the window, 0 for never
+    #[arg(long, value_name = "NUMBER", default_value_t = 7, requires = "online")]
+    pub(crate) switch: u64,
+    /// With --online: estimates in the window
+    #[arg(long, value_name = "NUMBER", default_value_t = 7, requires = "online")]
+    pub(crate) window: u64,
+    /// Damage this share of the batches first, and show least squares of all rows beside ours
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
+    pub(crate) corrupt: f64,
+    /// What happens to rows with missing values
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) missing: MissingName,
+    /// Seed of the damage
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// What leaves a worker, and under which guarantee
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    pub(crate) mode: ModeName,
+    /// Folder for the study's files and the reports
+    #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
+    pub(crate) out: PathBuf,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum StartName {
+    /// The best of the others
+    #[default]
+    Auto,
+    /// Least squares on all rows, as in the source
+    Ols,
+    /// Bounded leverage
+    Score,
+    /// Least trimmed squares
+    Lts,
+}
+
+impl From<StartName> for Start {
+    fn from(name: StartName) -> Start {
+        match name {
+            StartName::Auto => Start::Auto,
+            StartName::Ols => Start::Ols,
+            StartName::Score => Start::Score,
+            StartName::Lts => Start::Lts,
+        }
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(format!("`{text}` is not a share between 0 and 1")),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -240,7 +321,11 @@ mod tests {
         assert_eq!(arguments.lambda, Some(Lambda::Path(PathWord::Path)));
         assert_eq!((arguments.cv, arguments.max_rounds), (Some(10), Some(7)));
         assert!(Program::try_parse_from(["demo", "vertical", "--max-round", "3"]).is_err());
-        assert!(Program::try_parse_from(["demo", "robust", "--workers", "3"]).is_ok());
+        let line = "demo robust --data f.csv --outcome y --features a,b --workers 4 --batch-rows 500 --consolidation pivot --start \
+                    score --online --switch 5 --window 9 --corrupt 0.3 --missing complete-cases --seed 3 --mode plain --out d \
+                    --format csv";
+        assert!(Program::try_parse_from(line.split_whitespace()).is_ok());
+        assert!(Program::try_parse_from(["demo", "robust", "--corrupt", "1.5"]).is_err());
     }
 
     #[test]

@@ -4,33 +4,27 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::merge::merge;
-use fedreg_common::report::{Report, json};
+use fedreg_common::report::Report;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
     Protocol, RowTerms, Study,
 };
-use fedreg_coordinator::config as coordinator_config;
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::read;
-use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
-use fedreg_proto::files::TlsTerms;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
 use crate::columns::{Split, split};
 use crate::processes::{self, Process};
+use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
-
-/// Days that the certificates of a rehearsal are valid.
-const DAYS: u32 = 30;
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     match arguments.mode {
@@ -40,9 +34,9 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     }
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
-    let stage = Stage::set(arguments, &folder)?;
+    let play = Play::set(arguments, &folder)?;
     processes::watch_for_interrupts()?;
-    let [alice, bob] = stage.play()?;
+    let [alice, bob] = play.run()?;
     let mut merged = merge(&alice, &bob).map_err(|error| Failure::new(Exit::Internal, error))?;
     merged.call = call;
     folder.report(&merged).map_err(cannot_write)?;
@@ -54,29 +48,15 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     Ok(fedreg_party::service::exit_of(merged.termination))
 }
 
-fn folder(path: &Path) -> Result<Folder, Failure> {
-    Folder::prepare(path).map_err(cannot_write)
-}
-
-fn cannot_write(error: output::OutputError) -> Failure {
-    Failure::new(error.exit(), error)
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path)
-        .with_context(|| format!("`{}` is no path", path.display()))
-        .map_err(|error| Failure::new(Exit::Usage, error))
-}
-
-/// The study's files in the demo's folder, ready to be looked at and run.
-struct Stage<'a> {
-    folder: &'a Folder,
+/// The play of two parties on a stage.
+struct Play<'a> {
+    stage: Stage<'a>,
     data: PathBuf,
     seed: String,
 }
 
-impl<'a> Stage<'a> {
-    fn set(arguments: &Vertical, folder: &'a Folder) -> Result<Stage<'a>, Failure> {
+impl<'a> Play<'a> {
+    fn set(arguments: &Vertical, folder: &'a Folder) -> Result<Play<'a>, Failure> {
         let shipped = arguments.data.is_none();
         let data = match &arguments.data {
             Some(file) => absolute(file)?,
@@ -99,59 +79,29 @@ impl<'a> Stage<'a> {
         );
         let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
         let study = study(arguments, outcome, id, columns);
-        // Through the parser, so that the demo complains as every other program does.
-        let text = toml::to_string_pretty(&study)
-            .context("the study cannot be written")
-            .map_err(|error| Failure::new(Exit::Internal, error))?;
-        Study::parse(&text).map_err(Failure::usage)?;
-        let stage = Stage { folder, data, seed: arguments.seed.to_string() };
-        stage.write("study.toml", "What all parties agree on; each has the same file.", &text)?;
-        stage.certificates().map_err(|error| Failure::new(error.exit(), error))?;
-        Ok(stage)
-    }
-
-    fn write(&self, name: &str, what: &str, text: &str) -> Result<(), Failure> {
-        let text = format!("# {what}\n# Written by `demo vertical`.\n\n{text}");
-        self.folder.write(name, text.as_bytes()).map_err(cannot_write)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A fresh authority and a certificate for each role; the authority's key is not kept.
-    fn certificates(&self) -> Result<(), CertsError> {
-        let validity = Validity::days(time::OffsetDateTime::now_utc(), DAYS)?;
-        let made = Authority::create("demo authority", validity)?;
-        let place = self.path("certificates/authority.pem");
-        let authority = Authority::from_pem(&made.pem, &made.key, (&place, &place))?;
-        let write = |path: &Path, contents: &str, secret| certs::write(&[NewFile { path, contents, secret }], true);
-        write(&place, &made.pem, false)?;
-        for name in ["coordinator", "alice", "bob"] {
-            let issued = authority.issue(&Subject::new(name, &[])?, validity)?;
-            write(&self.path(&format!("certificates/{name}.key")), &issued.key, true)?;
-            write(&self.path(&format!("certificates/{name}.pem")), &issued.pem, false)?;
-        }
-        Ok(())
+        let stage = Stage::new(folder, "demo vertical");
+        stage.study(&study)?;
+        stage.certificates(&["coordinator", "alice", "bob"])?;
+        Ok(Play { stage, data, seed: arguments.seed.to_string() })
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.
-    fn play(&self) -> Result<[Report; 2], Failure> {
-        let address = |role: Role| self.path(&format!("{role}.address"));
+    fn run(&self) -> Result<[Report; 2], Failure> {
+        let stage = &self.stage;
+        let address = |role: Role| stage.path(&format!("{role}.address"));
         for role in [Role::Coordinator, Role::Alice, Role::Bob] {
-            folder(&self.path(role.name()))?;
+            folder(&stage.path(role.name()))?;
             // A file of an earlier rehearsal would be taken for this one's.
-            for stale in [address(role), self.path(&format!("{role}/report.json"))] {
+            for stale in [address(role), stage.path(&format!("{role}/report.json"))] {
                 let _ = fs::remove_file(stale);
             }
         }
-        let mut coordinator = self.coordinator(&address(Role::Coordinator))?;
-        let convened = coordinator.address(&address(Role::Coordinator))?;
+        let (mut coordinator, convened) = stage.coordinator(&[])?;
         let mut alice = self.party(Role::Alice, &convened, None, &address(Role::Alice))?;
         let listening = alice.address(&address(Role::Alice))?;
         let mut bob = self.party(Role::Bob, &convened, Some(listening), &address(Role::Bob))?;
-        let ends = processes::wait([&mut alice, &mut bob])?;
-        processes::wait([&mut coordinator])?;
+        let ends = processes::wait(&mut [&mut alice, &mut bob])?;
+        processes::wait(&mut [&mut coordinator])?;
         for role in [Role::Coordinator, Role::Alice] {
             let _ = fs::remove_file(address(role));
         }
@@ -161,31 +111,10 @@ impl<'a> Stage<'a> {
             for process in [&alice, &bob] {
                 eprintln!("{}", process.last_words());
             }
-            let sentence = format!("the run was ended; logs are in {}", self.folder.path().display());
+            let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
             return Err(Failure::new(exit, anyhow::anyhow!(sentence)));
         }
-        Ok([self.report(Role::Alice)?, self.report(Role::Bob)?])
-    }
-
-    fn coordinator(&self, announce: &Path) -> Result<Process, Failure> {
-        let config = coordinator_config::Config {
-            study: "study.toml".into(),
-            listen: "127.0.0.1:0".to_string(),
-            state: "coordinator".into(),
-            wait: 60,
-            tls: TlsTerms {
-                authority: "certificates/authority.pem".into(),
-                certificate: "certificates/coordinator.pem".into(),
-                key: "certificates/coordinator.key".into(),
-            },
-        };
-        self.write("coordinator.toml", "The coordinator's own file; port 0 takes any free port.", &config.print())?;
-        let (config, announce) = (shown(&self.path("coordinator.toml")), shown(announce));
-        Process::start(
-            Role::Coordinator,
-            &["serve", "--config", &config, "--announce", &announce],
-            &self.path("coordinator/log.txt"),
-        )
+        Ok([stage.report("alice")?, stage.report("bob")?])
     }
 
     fn party(
@@ -208,34 +137,20 @@ impl<'a> Stage<'a> {
                 file: self.data.clone(),
                 separator: None,
             },
-            tls: TlsTerms {
-                authority: "certificates/authority.pem".into(),
-                certificate: format!("certificates/{role}.pem").into(),
-                key: format!("certificates/{role}.key").into(),
-            },
+            tls: Stage::tls(role.name()),
             policy: PolicyTerms::default(),
         };
         let file = format!("{role}.toml");
-        self.write(&file, "A private file: no other party ever sees it.", &config.print())?;
-        let (config, out, announce) = (shown(&self.path(&file)), shown(&self.path(role.name())), shown(announce));
+        let stage = &self.stage;
+        stage.write(&file, "A private file: no other party ever sees it.", &config.print())?;
+        let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
         Process::start(
             role,
+            role.name(),
             &["fit", "--config", &config, "--out", &out, "--seed", &self.seed, "--announce", &announce],
-            &self.path(&format!("{role}/log.txt")),
+            &stage.path(&format!("{role}/log.txt")),
         )
     }
-
-    fn report(&self, role: Role) -> Result<Report, Failure> {
-        let path = self.path(&format!("{role}/report.json"));
-        fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))
-            .and_then(|text| json::parse(&text).with_context(|| format!("{}", path.display())))
-            .map_err(|error| Failure::new(Exit::Internal, error))
-    }
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> Study {
@@ -251,7 +166,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         mode: Mode::Plain,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
-        model: Model { family: arguments.family.into(), intercept: true },
+        model: Model { family: arguments.family.into(), ..Model::default() },
         outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at.into() },
         offset: shared(&arguments.offset),
         weights: shared(&arguments.weights),
@@ -271,6 +186,9 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         },
         inference: InferenceTerms { allowed: !arguments.no_inference, ..InferenceTerms::default() },
         prediction: PredictionTerms::default(),
+        workers: BTreeMap::new(),
+        sites: None,
+        robust: None,
     }
 }
 
@@ -308,6 +226,3 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
     text
 }
 
-fn heading(title: &str) -> String {
-    format!("--- {title} {}", "-".repeat(90_usize.saturating_sub(title.len())))
-}

@@ -305,6 +305,7 @@ impl<'a> Forecast<'a> {
                 (format!("only when predicting: one value a new row, to {name}"), "this party's part of each score")
             }
             Declaration::BatchEstimate => (String::new(), "estimates of batches"),
+            Declaration::BatchGram => (String::new(), "cross-products of batches"),
         };
         Leaving { what: declaration.name(), amount, reveals }
     }

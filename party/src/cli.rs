@@ -21,8 +21,9 @@ use tokio::sync::mpsc;
 use crate::check;
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
-use crate::output::{self, Format};
+use crate::output::{self, Format, call};
 use crate::service::{self, Failure, Job, Scale};
+use crate::worker;
 
 /// Federated regression: this party's part.
 #[derive(Debug, Parser)]
@@ -35,8 +36,9 @@ struct Program {
     log: Log,
 }
 
+/// How log lines look.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Log {
+pub(crate) enum Log {
     /// Readable on a terminal, JSON elsewhere
     #[default]
     Auto,
@@ -44,6 +46,16 @@ enum Log {
     Text,
     /// One JSON object a line
     Json,
+}
+
+impl Log {
+    pub(crate) fn format(self) -> LogFormat {
+        match self {
+            Log::Auto => LogFormat::Auto,
+            Log::Text => LogFormat::Text,
+            Log::Json => LogFormat::Json,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -123,11 +135,10 @@ pub fn main(role: Role) -> ExitCode {
 
 /// Runs a party's command line, the program's name first; ends with the exit code for the shell.
 pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    if role == Role::Worker {
-        eprintln!("worker: robust regression over many sites is not in this version");
-        return Exit::Usage;
-    }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if role == Role::Worker {
+        return worker::cli::run(&arguments);
+    }
     let name = role.name();
     let matches = Program::command()
         .name(name)
@@ -142,11 +153,7 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
-    telemetry::init(match program.log {
-        Log::Auto => LogFormat::Auto,
-        Log::Text => LogFormat::Text,
-        Log::Json => LogFormat::Json,
-    });
+    telemetry::init(program.log.format());
     let call = call(name, &arguments);
     let result = match program.command {
         Command::Fit(arguments) => fit(role, arguments, call),
@@ -230,7 +237,7 @@ fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
 }
 
 /// Runs something on a runtime of its own, with the user's interrupts as reasons to stop.
-fn with_interrupts<T, F>(
+pub(crate) fn with_interrupts<T, F>(
     role: Role,
     leash: bool,
     work: impl FnOnce(mpsc::Sender<Abort>, mpsc::Receiver<Abort>) -> F,
@@ -296,30 +303,6 @@ fn hold(role: Role, stop: mpsc::Sender<Abort>) {
     });
 }
 
-/// The command line as R prints a call, without what only matters to whoever started the process.
-pub fn call(name: &str, arguments: &[OsString]) -> String {
-    let mut call = name.to_string();
-    let mut rest = arguments.iter().skip(1);
-    while let Some(argument) = rest.next() {
-        let argument = argument.to_string_lossy();
-        match argument.as_ref() {
-            "--leash" => continue,
-            "--announce" | "--log" => {
-                rest.next();
-                continue;
-            }
-            _ => {}
-        }
-        let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
-        call.push(' ');
-        match !argument.is_empty() && argument.chars().all(plain) {
-            true => call.push_str(&argument),
-            false => call.push_str(&format!("'{}'", argument.replace('\'', "'\\''"))),
-        }
-    }
-    call
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,9 +325,4 @@ mod tests {
         assert_eq!(run(Role::Worker, ["worker".into()]), Exit::Usage);
     }
 
-    #[test]
-    fn a_call_is_quoted_where_a_shell_would_need_it() {
-        let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
-        assert_eq!(call, "alice fit --data 'my file.csv'");
-    }
 }

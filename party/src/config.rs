@@ -215,13 +215,7 @@ impl Config {
 
     /// The separator as a byte.
     pub fn separator(&self) -> Option<u8> {
-        match self.data.separator.as_deref()? {
-            "\\t" | "tab" => Some(b'\t'),
-            text => match text.as_bytes() {
-                [byte] => Some(*byte),
-                _ => None,
-            },
-        }
+        separator_byte(self.data.separator.as_deref()?)
     }
 
     /// The policy, as sessions take it.
@@ -242,6 +236,17 @@ impl Config {
     /// The configuration as it would stand in a file.
     pub fn print(&self) -> String {
         files::print(self)
+    }
+}
+
+/// The separator as a byte.
+pub(crate) fn separator_byte(text: &str) -> Option<u8> {
+    match text {
+        "\\t" | "tab" => Some(b'\t'),
+        text => match text.as_bytes() {
+            [byte] => Some(*byte),
+            _ => None,
+        },
     }
 }
 

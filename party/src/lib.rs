@@ -8,8 +8,10 @@ pub mod drive;
 pub mod ledger;
 mod line;
 mod meet;
-pub mod output;
 mod pace;
 pub mod read;
 pub mod service;
 pub mod store;
+pub mod worker;
+
+pub use fedreg_proto::output;

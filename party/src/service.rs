@@ -276,16 +276,16 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         seconds: PerParty::Own(met.seconds),
         disclosure: PerParty::Own(fit.disclosure.clone()),
         privacy: PerParty::Own(None),
+        consolidation: None,
+        workers: None,
+        course: None,
+        comparison: None,
     }
 }
 
 /// The code for a fit that ended in some way.
 pub fn exit_of(termination: Termination) -> Exit {
-    match termination {
-        Termination::Converged | Termination::CollinearAcrossParties | Termination::FixedRounds => Exit::Done,
-        Termination::MaxRounds | Termination::Separation => Exit::NotConverged,
-        Termination::Interrupted => Exit::Interrupted,
-    }
+    termination.exit()
 }
 
 /// On which scale scores are.

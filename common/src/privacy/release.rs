@@ -31,8 +31,10 @@ pub enum Declaration {
     Coefficients,
     /// Partial predictions of new rows, towards the party that the study names.
     Prediction,
-    /// Estimate, Gram, counts and scale of one mini-batch.
+    /// Estimate, counts and scale of one mini-batch.
     BatchEstimate,
+    /// Cross-products of the rows that the fit of one mini-batch kept.
+    BatchGram,
 }
 
 impl Declaration {
@@ -49,6 +51,7 @@ impl Declaration {
             Declaration::Coefficients => "coefficients",
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",
+            Declaration::BatchGram => "cross-products of batches",
         }
     }
 }

@@ -95,6 +95,10 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         seconds: keyed(&alice.seconds, &bob.seconds),
         disclosure: keyed(&alice.disclosure, &bob.disclosure),
         privacy: keyed(&alice.privacy, &bob.privacy),
+        consolidation: None,
+        workers: None,
+        course: None,
+        comparison: None,
     })
 }
 

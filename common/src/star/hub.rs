@@ -124,6 +124,34 @@ struct Site {
     done: bool,
 }
 
+/// How far a site is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub state: State,
+    /// Contributions that were accepted.
+    pub contributions: u64,
+    /// Bytes of their numbers.
+    pub bytes: u64,
+}
+
+/// What a site does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It never came.
+    Absent,
+    /// It has a line.
+    Here,
+    /// Its line is lost.
+    Away,
+    /// Everything of it has come.
+    Complete,
+    /// It is out of the run.
+    Left,
+}
+
 impl Site {
     fn finished(&self) -> bool {
         self.left.is_some() || self.position.total.is_some_and(|total| self.position.next >= total)
@@ -382,12 +410,26 @@ impl Hub {
         self.sites.values().all(|site| site.done || site.left.is_some() || !site.joined)
     }
 
-    /// Each site with what it does, its contributions and their bytes.
-    pub fn progress(&self) -> Vec<(String, String, u64, u64)> {
-        let row = |(name, site): (&String, &Site)| {
-            (name.clone(), site.state(), site.position.accepted, site.position.bytes)
+    /// How far each site is.
+    pub fn progress(&self) -> Vec<Progress> {
+        let row = |(name, site): (&String, &Site)| Progress {
+            name: name.clone(),
+            state: match (&site.left, site.finished(), site.line, site.joined) {
+                (Some(_), ..) => State::Left,
+                (None, true, ..) => State::Complete,
+                (None, false, Some(_), true) => State::Here,
+                (None, false, None, true) => State::Away,
+                (None, false, _, false) => State::Absent,
+            },
+            contributions: site.position.accepted,
+            bytes: site.position.bytes,
         };
         self.sites.iter().map(row).collect()
+    }
+
+    /// Whether the method publishes results while the run goes on.
+    pub fn follows(&self) -> bool {
+        self.method.broadcast().is_some()
     }
 
     /// The hub's report: of the end, or of how it stands.
@@ -761,7 +803,7 @@ impl Hub {
             consolidation,
             workers: Some(workers),
             course: outcome.course,
-            pooled: None,
+            comparison: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::robust::{
 };
 
 /// Most numbers of one contribution: 16 MiB.
-pub const LARGEST_CONTRIBUTION: u64 = 1 << 21;
+const LARGEST_CONTRIBUTION: u64 = 1 << 21;
 /// Most workers of one study.
 const MOST_WORKERS: usize = 10_000;
 /// Most rows of a batch.
