@@ -92,7 +92,7 @@ mod tests {
     fn a_party_without_columns_is_refused() {
         let header = ["y".to_string(), "a".to_string()];
         assert!(split(&header, &["y"], Some("a"), None).is_err());
-        assert!(parse("a,,b", "--bob").is_err());
-        assert!(parse("", "--bob").is_err());
+        assert!(list("a,,b", "--bob").is_err());
+        assert!(list("", "--bob").is_err());
     }
 }

@@ -8,7 +8,7 @@ use super::table::{
     Cells, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties,
     statistic_name, why_no_errors,
 };
-use super::{Report, plot};
+use super::{Report, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
 use crate::glm::Family;
 use crate::id::Role;
@@ -25,6 +25,9 @@ const MOST_RELEASES: usize = 200;
 /// Every name is escaped, and a content policy in the page forbids scripts and loading anything. It follows the reader's
 /// light or dark setting and prints on white.
 pub fn html(report: &Report) -> String {
+    if report.workers.is_some() {
+        return horizontal::html(report);
+    }
     let title = format!("{} regression of {}", report.family, visible(&report.outcome));
     let chosen: Vec<(&str, f64)> = [("min", report.lambda_min), ("1se", report.lambda_1se)]
         .into_iter()
@@ -101,7 +104,7 @@ fn head(report: &Report, title: &str) -> Markup {
     }
 }
 
-fn notes(report: &Report) -> Markup {
+pub(super) fn notes(report: &Report) -> Markup {
     html! {
         @if !report.notes.is_empty() {
             section.notes {
@@ -116,7 +119,7 @@ fn notes(report: &Report) -> Markup {
     }
 }
 
-fn coefficients(report: &Report) -> Markup {
+pub(super) fn coefficients(report: &Report) -> Markup {
     let rows = &report.coefficients;
     let parties = several_parties(report);
     let picture = plot::coefficients(rows, parties);
@@ -145,7 +148,7 @@ fn coefficients(report: &Report) -> Markup {
             } @else {
                 (coefficient_table(rows, report.family, parties, report.mode != "private"))
             }
-            (statistics(report))
+            @if report.workers.is_none() { (statistics(report)) }
         }
     }
 }
@@ -364,7 +367,7 @@ fn disclosure(report: &Report) -> Markup {
     }
 }
 
-fn privacy(report: &Report) -> Markup {
+pub(super) fn privacy(report: &Report) -> Markup {
     let accounts = report.privacy.each(report.role);
     html! {
         section {
@@ -480,7 +483,7 @@ fn timings(report: &Report) -> Markup {
     }
 }
 
-fn about(report: &Report) -> Markup {
+pub(super) fn about(report: &Report) -> Markup {
     html! {
         footer {
             h2 { "This run" }

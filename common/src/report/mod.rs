@@ -3,6 +3,7 @@
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
 pub mod csv;
+mod horizontal;
 pub mod html;
 pub mod json;
 pub mod merge;

@@ -6,7 +6,7 @@ use super::number::{
     UNDEFINED, bytes, column, duration, exponential, percent, round, shape, significant, single, small, thousands,
     visible,
 };
-use super::{CvPoint, Disclosure, PathPoint, Report};
+use super::{CvPoint, Disclosure, PathPoint, Report, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
@@ -39,6 +39,9 @@ pub fn text(report: &Report) -> String {
 }
 
 fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.workers.is_some() {
+        return horizontal::write(out, report);
+    }
     writeln!(out, "Call:\n{}\n", visible(&report.call))?;
     coefficients(out, report)?;
     fit(out, report)?;
@@ -176,7 +179,8 @@ pub(super) fn statistic_name(family: Family) -> char {
 
 /// Whether the rows belong to more than one party, so that each must say to whom.
 pub(super) fn several_parties(report: &Report) -> bool {
-    report.role.is_none() || report.coefficients.iter().any(|row| Some(row.party) != report.role)
+    report.workers.is_none()
+        && (report.role.is_none() || report.coefficients.iter().any(|row| Some(row.party) != report.role))
 }
 
 /// Why there are no standard errors at all; `None` if there are some, or no estimates to have them.
@@ -195,7 +199,7 @@ pub(super) fn why_no_errors(report: &Report) -> Option<&'static str> {
     }
 }
 
-fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
+pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
     let rows = &report.coefficients;
     if rows.is_empty() {
         return writeln!(out, "No Coefficients\n");
@@ -204,7 +208,7 @@ fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
     let parties = several_parties(report);
     let dropped = rows.iter().filter(|row| row.estimate.is_none()).count();
     let mut remarks = Vec::new();
-    if let (Some(role), false) = (report.role, parties) {
+    if let (Some(role), false, None) = (report.role, parties, &report.workers) {
         remarks.push(format!("columns of {role}"));
     }
     if dropped > 0 {
@@ -494,7 +498,7 @@ pub(super) fn in_order(fields: &serde_json::Map<String, serde_json::Value>) -> V
 }
 
 /// A privacy account on one line: its scalars by name, and its lists by length.
-fn account_line(account: &serde_json::Value) -> String {
+pub(super) fn account_line(account: &serde_json::Value) -> String {
     use serde_json::Value;
     let Value::Object(fields) = account else {
         return visible(&plain_value(account));
@@ -529,7 +533,7 @@ pub(super) fn plain_value(value: &serde_json::Value) -> String {
 }
 
 /// A label and its lines, folded and indented.
-fn labelled(out: &mut String, label: &str, lines: &[String]) -> std::fmt::Result {
+pub(super) fn labelled(out: &mut String, label: &str, lines: &[String]) -> std::fmt::Result {
     let indent = " ".repeat(INDENT);
     let mut first = format!("{label:<INDENT$}");
     for line in lines {

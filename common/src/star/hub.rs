@@ -591,7 +591,7 @@ impl Hub {
             site.joined = true;
             let position = &mut site.position;
             position.next = number + 1;
-            position.accepted += 1;
+            position.accepted += u64::from(body.kind.counts());
             position.bytes = position.bytes.saturating_add(body.bytes());
             position.remember(body.digest().to_string());
         }

@@ -24,6 +24,11 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Kind; 3] = [Kind::Estimate, Kind::EstimateWithGram, Kind::Unfit];
 
+    /// Whether a contribution of this kind counts as one for the quorum.
+    pub fn counts(self) -> bool {
+        self != Kind::Unfit
+    }
+
     /// In a few words.
     pub fn name(self) -> &'static str {
         match self {

@@ -20,3 +20,6 @@ pub mod site;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod tests;

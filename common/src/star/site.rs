@@ -130,6 +130,11 @@ impl Site {
         self.acknowledged + self.waiting.len() as u64
     }
 
+    /// Whether the hub has said where to begin.
+    pub fn has_begun(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// Pieces that are not acknowledged.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
