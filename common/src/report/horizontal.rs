@@ -69,6 +69,14 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 
 fn ending(report: &Report) -> String {
     match &report.consolidation {
+        // The guarantee of a stream is that of its window, not of all that arrived.
+        Some(c) if report.course.is_some() => format!(
+            "{}; {} of the last {} estimates are trusted; the window withstands {} wrong ones",
+            report.termination,
+            thousands(c.trusted),
+            thousands(c.batches.len() as u64),
+            thousands(c.withstands)
+        ),
         Some(consolidation) => format!("{}; {}", report.termination, consolidation.sentence()),
         None => report.termination.to_string(),
     }

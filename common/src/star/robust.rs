@@ -196,6 +196,7 @@ impl Method for Robust {
         let mut consolidation = Consolidation::new(&consensus);
         if let Taken::Stream(stream) = &self.taken {
             consolidation.batches = stream.members(&consensus);
+            consolidation.trusted = consolidation.batches.iter().filter(|batch| batch.trusted).count() as u64;
         }
         if !self.unfit.is_empty() {
             notes.push(match self.unfit.len() {
