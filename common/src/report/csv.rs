@@ -2,14 +2,20 @@
 
 use super::Report;
 use super::number::UNDEFINED;
+use crate::fit::Coefficient;
 
 /// The coefficient table: a header and a line a coefficient, quoted where CSV asks for it, `NA` for what is undefined.
 ///
 /// Numbers have the fewest digits that read back as the same bits. A term that is itself called `NA` is quoted, which
 /// readers that know the difference keep.
 pub fn csv(report: &Report) -> String {
+    rows(&report.coefficients)
+}
+
+/// As [`csv`], of the table alone.
+pub(super) fn rows(coefficients: &[Coefficient]) -> String {
     let mut text = String::from("term,party,estimate,std_error,statistic,p_value,conf_low,conf_high\n");
-    for row in &report.coefficients {
+    for row in coefficients {
         text.push_str(&field(&row.term));
         text.push(',');
         text.push_str(row.party.name());

@@ -10,6 +10,7 @@ use super::table::{
 };
 use super::{Report, plot};
 use crate::fit::{Coefficient, Termination};
+use crate::glm::Family;
 use crate::id::Role;
 
 /// Nothing may be fetched and nothing may run, whatever a column is called.
@@ -29,6 +30,24 @@ pub fn html(report: &Report) -> String {
         .into_iter()
         .filter_map(|(name, lambda)| Some((name, lambda?)))
         .collect();
+    page(
+        &title,
+        html! {
+            (head(report, &title))
+            (notes(report))
+            (coefficients(report))
+            (path(report, &chosen))
+            (convergence(report))
+            (disclosure(report))
+            (privacy(report))
+            (timings(report))
+            (about(report))
+        },
+    )
+}
+
+/// A self-contained page: the style sheet is inside, and nothing may be fetched or run.
+pub(super) fn page(title: &str, body: Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -41,17 +60,7 @@ pub fn html(report: &Report) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                main {
-                    (head(report, &title))
-                    (notes(report))
-                    (coefficients(report))
-                    (path(report, &chosen))
-                    (convergence(report))
-                    (disclosure(report))
-                    (privacy(report))
-                    (timings(report))
-                    (about(report))
-                }
+                main { (body) }
             }
         }
     }
@@ -110,15 +119,7 @@ fn notes(report: &Report) -> Markup {
 fn coefficients(report: &Report) -> Markup {
     let rows = &report.coefficients;
     let parties = several_parties(report);
-    let private = report.mode == "private";
-    let cells = Cells::new(rows, !private);
-    let test = statistic_name(report.family);
-    let interval = |value: fn(&Coefficient) -> Option<f64>| {
-        interval_cells(&rows.iter().map(value).collect::<Vec<_>>(), &cells.estimate)
-    };
-    let (low, high) = (interval(|row| row.conf_low), interval(|row| row.conf_high));
     let picture = plot::coefficients(rows, parties);
-    let dropped = rows.iter().filter(|row| row.estimate.is_none()).count();
     let with_intervals = rows.iter().filter(|row| row.conf_low.is_some()).count();
     html! {
         section {
@@ -142,49 +143,63 @@ fn coefficients(report: &Report) -> Markup {
             @if rows.is_empty() {
                 p.remark { "No coefficients." }
             } @else {
-                div.scroll {
-                    table {
-                        thead {
-                            tr {
-                                th.text { "Term" }
-                                @if parties { th.text { "Party" } }
-                                th { "Estimate" }
-                                th { "Std. error" }
-                                th { (test) " value" }
-                                th { "Pr(>|" (test) "|)" }
-                                @if cells.starred { th.text {} }
-                                th { "2.5 %" }
-                                th { "97.5 %" }
-                            }
-                        }
-                        tbody {
-                            @for (at, row) in rows.iter().enumerate() {
-                                tr {
-                                    td class=(term_class(&row.term)) { (visible(&row.term)) }
-                                    @if parties { td class={ "text " (row.party.name()) } { span.swatch {} " " (row.party) } }
-                                    td { (cells.estimate[at]) }
-                                    td { (cells.std_error[at]) }
-                                    td { (cells.statistic[at]) }
-                                    td { (cells.p_value[at]) }
-                                    @if cells.starred { td.text.stars { (cells.stars[at]) } }
-                                    td { (low[at]) }
-                                    td { (high[at]) }
-                                }
-                            }
-                        }
+                (coefficient_table(rows, report.family, parties, report.mode != "private"))
+            }
+            (statistics(report))
+        }
+    }
+}
+
+/// The coefficients as a table with a remark on how its columns came about.
+pub(super) fn coefficient_table(rows: &[Coefficient], family: Family, parties: bool, stars: bool) -> Markup {
+    let cells = Cells::new(rows, stars);
+    let test = statistic_name(family);
+    let interval = |value: fn(&Coefficient) -> Option<f64>| {
+        interval_cells(&rows.iter().map(value).collect::<Vec<_>>(), &cells.estimate)
+    };
+    let (low, high) = (interval(|row| row.conf_low), interval(|row| row.conf_high));
+    let dropped = rows.iter().filter(|row| row.estimate.is_none()).count();
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        th.text { "Term" }
+                        @if parties { th.text { "Party" } }
+                        th { "Estimate" }
+                        th { "Std. error" }
+                        th { (test) " value" }
+                        th { "Pr(>|" (test) "|)" }
+                        @if cells.starred { th.text {} }
+                        th { "2.5 %" }
+                        th { "97.5 %" }
                     }
                 }
-                p.remark {
-                    @if dropped > 0 { (dropped) " not defined because of singularities. " }
-                    @if cells.starred { "*** p ≤ 0.001, ** p ≤ 0.01, * p ≤ 0.05, . p ≤ 0.1. " }
-                    @if with_intervals == 0 {} @else if report.family.estimates_dispersion() {
-                        "Wald intervals from Student's t with the residual degrees of freedom."
-                    } @else {
-                        "Wald intervals from the normal distribution."
+                tbody {
+                    @for (at, row) in rows.iter().enumerate() {
+                        tr {
+                            td class=(term_class(&row.term)) { (visible(&row.term)) }
+                            @if parties { td class={ "text " (row.party.name()) } { span.swatch {} " " (row.party) } }
+                            td { (cells.estimate[at]) }
+                            td { (cells.std_error[at]) }
+                            td { (cells.statistic[at]) }
+                            td { (cells.p_value[at]) }
+                            @if cells.starred { td.text.stars { (cells.stars[at]) } }
+                            td { (low[at]) }
+                            td { (high[at]) }
+                        }
                     }
                 }
             }
-            (statistics(report))
+        }
+        p.remark {
+            @if dropped > 0 { (dropped) " not defined because of singularities. " }
+            @if cells.starred { "*** p ≤ 0.001, ** p ≤ 0.01, * p ≤ 0.05, . p ≤ 0.1. " }
+            @if rows.iter().all(|row| row.conf_low.is_none()) {} @else if family.estimates_dispersion() {
+                "Wald intervals from Student's t with the residual degrees of freedom."
+            } @else {
+                "Wald intervals from the normal distribution."
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod json;
 pub mod merge;
 mod number;
 mod plot;
+pub mod robust;
 pub mod table;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@ use super::number::{duration, percent, significant, single, small, visible};
 use super::{ColumnDisclosure, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
 use crate::fit::Coefficient;
 use crate::id::Role;
+use crate::robust::Member;
 
 /// Width of every picture in its own units; one is a CSS pixel when the page is wide enough.
 const WIDTH: f64 = 760.0;
@@ -441,6 +442,83 @@ fn chosen_lines(frame: &Frame, chosen: &[(&str, f64)]) -> Markup {
             text.limit-name x=(px(x + 4.0)) y=(px(frame.top + 12.0)) { (name) }
         }
     }
+}
+
+/// Most batches that a picture draws.
+const MOST_BATCHES: usize = 2000;
+
+/// Whether a picture of so many batches leaves some out.
+pub(super) fn thinned(batches: usize) -> bool {
+    batches > MOST_BATCHES
+}
+
+/// Distance of each batch to the consensus, on a logarithmic axis where they differ much, and below it the share of rows
+/// kept. `None` without batches.
+pub(super) fn batches(all: &[Member]) -> Option<Markup> {
+    let every = all.len().div_ceil(MOST_BATCHES).max(1);
+    // Whatever is left out, what was not trusted is seen.
+    let drawn: Vec<(usize, &Member)> =
+        all.iter().enumerate().filter(|(at, b)| at % every == 0 || !b.trusted).take(2 * MOST_BATCHES).collect();
+    let distances = || all.iter().map(|b| b.distance).filter(|d| drawable(*d) && *d > 0.0);
+    let (smallest, largest) = (distances().fold(f64::INFINITY, f64::min), distances().fold(0.0, f64::max));
+    let logarithmic = largest > 30.0 * smallest;
+    let place = |d: f64| match (drawable(d), logarithmic) {
+        (false, true) => largest.log10(),
+        (false, false) => largest,
+        (true, true) => d.max(smallest).log10(),
+        (true, false) => d,
+    };
+    let (low, high) = match logarithmic {
+        true => (smallest.log10().floor(), largest.log10().ceil()),
+        false => range(distances().chain([0.0]))?,
+    };
+    let last = all.len().max(2) as f64;
+    let upper = Frame::new((1.0, last), (low, high), 64.0, 24.0);
+    let room = 110.0;
+    let lower = Frame {
+        x: Scale::new((1.0, last), (upper.left + 8.0, upper.right - 8.0)),
+        y: Scale::new((0.0, 1.0), (upper.bottom + 38.0 + room, upper.bottom + 38.0)),
+        left: upper.left,
+        right: upper.right,
+        top: upper.bottom + 38.0,
+        bottom: upper.bottom + 38.0 + room,
+    };
+    let exponents = || {
+        let every = ((high - low) / 6.0).ceil().max(1.0);
+        (0..=((high - low) / every) as i32).map(move |k| low + f64::from(k) * every)
+    };
+    let mut ticks = nice_ticks(1.0, last, 10);
+    ticks.retain(|tick| tick.fract() == 0.0 && *tick >= 1.0);
+    let radius = if drawn.len() > 300 { 1.8 } else { 3.4 };
+    (!all.is_empty()).then(|| {
+        html! {
+            svg viewBox=(view_box(lower.height())) role="img" aria-label="Distance of each batch to the consensus, and share of rows kept" {
+                @if logarithmic {
+                    @for exponent in exponents() { (upper.horizontal(exponent, &power_of_ten(exponent))) }
+                } @else {
+                    @for tick in nice_ticks(low, high, 6) { (upper.horizontal(tick, &tick_label(tick))) }
+                }
+                text.axis-name x="4" y="12" { "distance to the consensus" }
+                @for tick in [0.0, 0.5, 1.0] { (lower.horizontal(tick, &format!("{:.0} %", 100.0 * tick))) }
+                text.axis-name x="4" y=(px(lower.top - 12.0)) { "rows kept" }
+                @for tick in &ticks { (lower.vertical(*tick, &tick_label(*tick))) }
+                line.axis x1=(px(lower.left)) x2=(px(lower.right)) y1=(px(lower.bottom)) y2=(px(lower.bottom)) {}
+                text.axis-name x=(px((lower.left + lower.right) / 2.0)) y=(px(lower.bottom + 38.0)) text-anchor="middle" { "batch" }
+                @for (at, b) in &drawn {
+                    @let x = px(upper.x.at(*at as f64 + 1.0));
+                    @let share = if b.nobs == 0 { 0.0 } else { (b.kept as f64 / b.nobs as f64).min(1.0) };
+                    g class=(if b.trusted { "c2" } else { "c1" }) {
+                        title {
+                            (visible(&b.worker)) ", batch " (b.batch) ": distance " (single(Some(b.distance), 3)) ", " (percent(share)) " of "
+                            (b.nobs) " rows kept, " @if !b.trusted { "not " } "trusted"
+                        }
+                        circle class=(if b.trusted { "point" } else { "hollow" }) cx=(x) cy=(px(upper.y.at(place(b.distance)))) r=(radius) {}
+                        circle class=(if b.trusted { "point" } else { "hollow" }) cx=(x) cy=(px(lower.y.at(share))) r=(radius) {}
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// Whether a number can stand on an axis: widths of intervals of larger ones are not finite.

@@ -545,7 +545,7 @@ fn labelled(out: &mut String, label: &str, lines: &[String]) -> std::fmt::Result
 }
 
 /// Breaks a sentence at spaces so that lines stay within the width; a word that is longer stays whole.
-fn folded(sentence: &str, first: &str, others: &str) -> String {
+pub(super) fn folded(sentence: &str, first: &str, others: &str) -> String {
     let mut text = first.to_string();
     let mut width = first.chars().count();
     let mut fresh = true;
@@ -568,26 +568,29 @@ fn folded(sentence: &str, first: &str, others: &str) -> String {
     text
 }
 
-struct Column {
+/// A column of a text table.
+pub(super) struct Column {
     name: String,
     cells: Vec<String>,
     left: bool,
 }
 
 impl Column {
-    fn left(name: &str, cells: Vec<String>) -> Column {
+    /// Cells that begin below each other.
+    pub(super) fn left(name: &str, cells: Vec<String>) -> Column {
         let name = name.to_string();
         Column { name, cells, left: true }
     }
 
-    fn right(name: &str, cells: Vec<String>) -> Column {
+    /// Cells that end below each other.
+    pub(super) fn right(name: &str, cells: Vec<String>) -> Column {
         let name = name.to_string();
         Column { name, cells, left: false }
     }
 }
 
 /// Columns side by side, a space between them.
-fn table(out: &mut String, columns: &[Column]) -> std::fmt::Result {
+pub(super) fn table(out: &mut String, columns: &[Column]) -> std::fmt::Result {
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| {
