@@ -230,10 +230,14 @@ impl State {
                         }
                         Record::Round => add.execute(params!["round", none, none, none, none])?,
                         Record::Over { reason } => add.execute(params!["over", none, none, reason, none])?,
-                        Record::Snapshot(snapshot) => transaction.execute(
-                            "INSERT OR REPLACE INTO snapshot (id, body) VALUES (0, ?1)",
-                            params![serde_json::to_string(snapshot).unwrap_or_default()],
-                        )?,
+                        Record::Snapshot(snapshot) => {
+                            // It stands for everything before it.
+                            transaction.execute("DELETE FROM records", [])?;
+                            transaction.execute(
+                                "INSERT OR REPLACE INTO snapshot (id, body) VALUES (0, ?1)",
+                                params![serde_json::to_string(snapshot).unwrap_or_default()],
+                            )?
+                        }
                     };
                 }
             }

@@ -87,6 +87,8 @@ struct Network {
     faults: Faults,
     next: Line,
     contributed: u64,
+    /// Records that were kept.
+    progress: u64,
     hubs: u32,
 }
 
@@ -122,6 +124,7 @@ pub fn run(study: &Arc<Study>, pieces: &BTreeMap<String, Vec<Body>>, faults: Fau
         faults,
         next: 0,
         contributed: 0,
+        progress: 0,
         hubs: 1,
     };
     network.play()?;
@@ -136,7 +139,7 @@ pub fn run(study: &Arc<Study>, pieces: &BTreeMap<String, Vec<Body>>, faults: Fau
 
 impl Network {
     fn play(&mut self) -> Result<(), StudyError> {
-        let mut silence = 0;
+        let (mut silence, mut known) = (0, 0);
         for _ in 0..PATIENCE {
             if self.places.values().all(|place| place.told.is_some()) {
                 break;
@@ -155,7 +158,8 @@ impl Network {
                 })
                 .collect();
             if waiting.is_empty() {
-                silence += 1;
+                silence = if self.progress == known { silence + 1 } else { 0 };
+                known = self.progress;
                 if silence > 200 {
                     let acts = self.hub.deadline();
                     self.act(acts)?;
@@ -178,7 +182,6 @@ impl Network {
             if up {
                 let (id, message) = (pipe.id, pipe.up.pop_front());
                 if let Some(message) = message {
-                    silence = 0;
                     let mut acts = self.hub.hear(id, message);
                     acts.extend(self.hub.publish());
                     self.act(acts)?;
@@ -276,10 +279,13 @@ impl Network {
             for act in &acts {
                 match act {
                     Act::Store(record @ Record::Snapshot(_)) => {
-                        self.kept.retain(|kept| !matches!(kept, Record::Snapshot(_)));
-                        self.kept.insert(0, record.clone());
+                        self.progress += 1;
+                        self.kept = vec![record.clone()];
                     }
-                    Act::Store(record) => self.kept.push(record.clone()),
+                    Act::Store(record) => {
+                        self.progress += 1;
+                        self.kept.push(record.clone());
+                    }
                     _ => {}
                 }
             }

@@ -51,7 +51,7 @@ pub enum Record {
         /// Its content.
         body: Body,
     },
-    /// Stands for everything before it, and replaces every older one.
+    /// Stands for everything before it: older records may go.
     Snapshot(Snapshot),
     /// Something that was not accepted. With a number, that number is used up.
     Rejected {
@@ -94,6 +94,10 @@ pub struct Snapshot {
     pub method: String,
     /// What is known of each site.
     pub sites: BTreeMap<String, Position>,
+    /// What was not accepted.
+    pub rejected: Vec<Rejection>,
+    /// What came again.
+    pub repeated: Vec<BatchName>,
 }
 
 /// How far a site is.
@@ -110,6 +114,8 @@ pub struct Position {
     /// How many there will be, once that is known.
     total: Option<u64>,
     rejected: u64,
+    /// Code and reason, once it is out of the run.
+    left: Option<(u8, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -118,7 +124,6 @@ struct Site {
     line: Option<Line>,
     instance: Option<[u8; 16]>,
     joined: bool,
-    left: Option<(Exit, String)>,
     /// The latest broadcast that was said to it.
     told: u64,
     done: bool,
@@ -154,12 +159,12 @@ pub enum State {
 
 impl Site {
     fn finished(&self) -> bool {
-        self.left.is_some() || self.position.total.is_some_and(|total| self.position.next >= total)
+        self.position.left.is_some() || self.position.total.is_some_and(|total| self.position.next >= total)
     }
 
     fn state(&self) -> String {
-        match (&self.left, self.line, self.joined) {
-            (Some((exit, sentence)), ..) => format!("left ({}): {sentence}", exit.code()),
+        match (&self.position.left, self.line, self.joined) {
+            (Some((code, sentence)), ..) => format!("left ({code}): {sentence}"),
             _ if self.finished() => "complete".to_string(),
             (None, Some(_), true) => "under way".to_string(),
             (None, _, true) => "lost".to_string(),
@@ -239,6 +244,7 @@ impl Hub {
                     site.joined |= position != Position::default();
                     site.position = position;
                 }
+                (self.rejections, self.repeated) = (snapshot.rejected, snapshot.repeated);
             }
             Record::Rejected { site, number, reason } => {
                 self.reject(&site, number, reason);
@@ -252,7 +258,7 @@ impl Hub {
             Record::Left { site, exit, sentence } => {
                 if let Some(site) = self.sites.get_mut(&site) {
                     site.joined = true;
-                    site.left = Some((exit, sentence));
+                    site.position.left = Some((exit.code(), sentence));
                 }
             }
             Record::Round => {
@@ -292,7 +298,19 @@ impl Hub {
                 acts.push(Act::Close(line));
                 self.lost(line);
             }
-            _ if self.over.is_some() => {}
+            message if self.over.is_some() => {
+                // The outcome may have been lost on the way; of a burst of contributions only the first asks for it.
+                let next = self.sites.get(&name).map(|site| site.position.next);
+                let asks = match message {
+                    ToHub::Complete { .. } => true,
+                    ToHub::Contribution(contribution) => Some(contribution.number) == next,
+                    _ => false,
+                };
+                if asks {
+                    let outcome = self.outcome_for(&name);
+                    acts.push(Act::Say(line, outcome));
+                }
+            }
             ToHub::Contribution(contribution) => self.contribution(line, &name, contribution, &mut acts),
             ToHub::Complete { run, contributions } => {
                 if run != self.run {
@@ -407,14 +425,14 @@ impl Hub {
 
     /// Whether every site that was there has kept the outcome.
     pub fn all_told(&self) -> bool {
-        self.sites.values().all(|site| site.done || site.left.is_some() || !site.joined)
+        self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
     }
 
     /// How far each site is.
     pub fn progress(&self) -> Vec<Progress> {
         let row = |(name, site): (&String, &Site)| Progress {
             name: name.clone(),
-            state: match (&site.left, site.finished(), site.line, site.joined) {
+            state: match (&site.position.left, site.finished(), site.line, site.joined) {
                 (Some(_), ..) => State::Left,
                 (None, true, ..) => State::Complete,
                 (None, false, Some(_), true) => State::Here,
@@ -473,8 +491,8 @@ impl Hub {
             Some(ToSite::Welcome { differing: differing.clone(), run, next: 0 })
         } else if site.line.is_some_and(|other| other != line) && site.instance != Some(join.instance) {
             Some(refused(Exit::Refused, format!("another process with the certificate of {name} has joined already")))
-        } else if let (Some((exit, sentence)), None) = (&site.left, &self.over) {
-            Some(refused(*exit, format!("{name} is out of this run: {sentence}")))
+        } else if let (Some((code, sentence)), None) = (&site.position.left, &self.over) {
+            Some(refused(Exit::from_code(*code), format!("{name} is out of this run: {sentence}")))
         } else {
             None
         };
@@ -545,7 +563,12 @@ impl Hub {
             Ok(()) => {
                 self.advance(name, number, &body);
                 acts.push(Act::Store(match self.method.snapshot() {
-                    Some(method) => Record::Snapshot(Snapshot { method, sites: self.positions() }),
+                    Some(method) => Record::Snapshot(Snapshot {
+                        method,
+                        sites: self.positions(),
+                        rejected: self.rejections.clone(),
+                        repeated: self.repeated.clone(),
+                    }),
                     None => Record::Contribution { site: name.to_string(), number, body },
                 }));
                 acts.push(Act::Say(line, ToSite::Acknowledged { next: number + 1 }));
@@ -627,9 +650,9 @@ impl Hub {
 
     fn leave(&mut self, name: &str, exit: Exit, sentence: String, acts: &mut Vec<Act>) {
         if let Some(site) = self.sites.get_mut(name)
-            && site.left.is_none()
+            && site.position.left.is_none()
         {
-            site.left = Some((exit, sentence.clone()));
+            site.position.left = Some((exit.code(), sentence.clone()));
             acts.push(Act::Store(Record::Left { site: name.to_string(), exit, sentence }));
         }
     }
@@ -651,7 +674,7 @@ impl Hub {
             }
             Pace::Rounds => {
                 let (round, quorum) = (self.round, self.study.quorum());
-                let present = self.sites.values().filter(|site| site.left.is_none());
+                let present = self.sites.values().filter(|site| site.position.left.is_none());
                 if present.clone().count() < quorum {
                     acts.extend(self.end(None));
                 } else if present.clone().all(|site| site.joined && site.position.next > round) {
@@ -719,7 +742,7 @@ impl Hub {
         let absent: Vec<String> = self
             .sites
             .iter()
-            .filter(|(_, site)| site.left.is_some() || !site.finished())
+            .filter(|(_, site)| site.position.left.is_some() || !site.finished())
             .take(NAMED)
             .map(|(name, site)| format!("; {name} {}", site.state()))
             .collect();
@@ -742,8 +765,8 @@ impl Hub {
     fn written(&self, outcome: Outcome, reason: Option<String>) -> Report {
         let mut notes = outcome.notes;
         notes.extend(reason);
-        for (name, site) in self.sites.iter().filter(|(_, site)| site.left.is_some() || !site.finished()) {
-            if self.over.is_none() && site.left.is_none() {
+        for (name, site) in self.sites.iter().filter(|(_, site)| site.position.left.is_some() || !site.finished()) {
+            if self.over.is_none() && site.position.left.is_none() {
                 continue;
             }
             notes.push(format!("{name}: {}", site.state()));

@@ -20,6 +20,3 @@ pub mod site;
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod tests;

@@ -145,8 +145,9 @@ fn a_stream_survives_a_lossy_line_and_dead_processes_without_losing_or_doubling_
             Faults { drop: 0.1, duplicate: 0.2, reorder: 0.2, cut: 0.03, site_crash: 0.0, hub_crash: 0.03, seed };
         let ended = run(&study, &pieces(2, 8), faults).unwrap();
         assert_eq!(ended.exit, Some(Exit::Done), "seed {seed}: {:?}", ended.report);
-        let course = ended.report.unwrap().course.unwrap();
-        assert_eq!(course.arrivals, 16, "seed {seed}");
+        let report = ended.report.unwrap();
+        let course = report.course.unwrap();
+        assert_eq!(course.arrivals, 16, "seed {seed}: {:?} {:?}", report.consolidation.map(|c| c.rejected), report.workers);
         assert!(course.points.windows(2).all(|pair| pair[0].arrival < pair[1].arrival));
     }
 }
