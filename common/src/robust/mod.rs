@@ -16,6 +16,7 @@ mod distance;
 pub mod estimate;
 mod normal;
 pub mod online;
+pub mod record;
 mod start;
 pub mod synthetic;
 pub mod threshold;
@@ -28,4 +29,5 @@ pub use consolidate::{
     Consensus, ConsolidateError, ConsolidationSettings, Member, Method, Metric, Verdict, consolidate,
 };
 pub use estimate::{Estimate, EstimateError, Estimates, Gram, Insertion};
+pub use record::Record;
 pub use online::{Online, OnlineError, OnlineSettings, Placement, Update};
