@@ -19,6 +19,7 @@ use fedreg_proto::tls::Identity;
 use tokio::sync::oneshot;
 
 use crate::config::{Config, Overrides};
+use crate::consolidate;
 use crate::service::{self, Failure, Job};
 
 /// Federated regression: the coordinator, which holds no data.
@@ -51,6 +52,10 @@ enum Command {
     ///
     /// Exit code 0 when the run is under way or over, 75 while a party is awaited.
     Status(StatusArguments),
+    /// One set of coefficients from estimates that other engines carried
+    ///
+    /// Exit code 3 where the result lies outside the method's guarantee.
+    Consolidate(consolidate::Arguments),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -98,7 +103,8 @@ pub fn main() -> ExitCode {
 
 /// Runs a command line, the program's name first; ends with the exit code for the shell.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let program = match Program::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = match Program::try_parse_from(&arguments) {
         Ok(program) => program,
         Err(error) => {
             // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
@@ -114,6 +120,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let result = match program.command {
         Command::Serve(arguments) => serve(arguments),
         Command::Status(arguments) => status(&arguments),
+        Command::Consolidate(flags) => {
+            let call = words(&arguments);
+            let result = consolidate::run(&flags, call, std::io::stdin());
+            return match result {
+                Ok((text, exit)) => print(&text).max(exit),
+                Err(failure) => {
+                    eprintln!("coordinator: {failure}");
+                    failure.exit()
+                }
+            };
+        }
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }
@@ -128,6 +145,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         eprintln!("coordinator: {text}");
         failure.exit()
     })
+}
+
+/// The command line as it was typed, the folder of the program left out.
+fn words(arguments: &[OsString]) -> String {
+    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("coordinator".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

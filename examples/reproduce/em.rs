@@ -240,9 +240,16 @@ fn truncation(document: &mut Document) {
     table.ours(row("as printed", &arguments.map(|a| printed::smoothed_truncation(a, a))));
     table.ours(row("evaluated stably", &arguments.map(|a| stable.value(a))));
     document.table(table);
-    let broken = arguments.iter().any(|a| printed::smoothed_truncation(*a, *a).abs() > 0.943);
+    // Between these arguments the sum is rounding, and where it falls is chance.
+    let largest =
+        (0..30).map(|k| 1e5 * 1.3_f64.powi(k)).map(|a| printed::smoothed_truncation(a, a).abs()).fold(0.0, f64::max);
+    let broken = largest > 0.943;
     document.finding(
         !broken,
-        "the closed form stays within its bound in double precision; where it cancels, one record exceeds the sensitivity",
+        format!(
+            "the closed form stays within its bound in double precision: between 1e5 and 2e8 its largest value is {}, and a record \
+             with such a gradient exceeds the sensitivity",
+            number(largest)
+        ),
     );
 }

@@ -294,7 +294,7 @@ fn batches(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     document.paragraph(format!(
         "Mean |beta^ - beta| of {rows} rows and {width} columns, delta 1e-5, {seeds} data sets ({few} for Catoni). Oracle: numpy, 20 data \
          sets of 10 000 rows. Catoni: gradient descent on Catoni means (DP-EM's estimator) with its scale tuned on the truth, a \
-         favour to it. Adaptive ridge: AdaSSP with outcomes cut at 5."
+         favour to it. Adaptive ridge: AdaSSP with rows and outcomes cut at 5."
     ));
     for (kind, oracle) in Corruption::KINDS.into_iter().zip(&BATCHES) {
         let mut methods: [[f64; 3]; 4] = [[f64::NAN; 3]; 4];
@@ -311,7 +311,7 @@ fn batches(run: &Run, document: &mut Document) -> anyhow::Result<()> {
                 let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
                 let settings = FitSettings { start: Start::Ols, intercept: false, ..FitSettings::default() };
                 let (x, y) = (batch.features(), batch.outcomes());
-                let ridge = adaptive_ridge(x, y, (width as f64).sqrt(), 5.0, mu, &mut normal);
+                let ridge = adaptive_ridge(x, y, 5.0, 5.0, mu, &mut normal);
                 Ok(vec![
                     (fit(x, y, &settings)?.coefficients - &truth).norm(),
                     (baselines::least_squares(x, y).context("dependent columns")? - &truth).norm(),

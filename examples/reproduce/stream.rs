@@ -36,6 +36,7 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     let header = std::iter::once("method".to_owned()).chain(lengths.iter().map(|n| format!("{n} records")));
     let mut table = Table::new("Integrated squared error", header.collect::<Vec<_>>());
     let mut lines = Vec::new();
+    let mut statements = Document::new("");
     let x: Vec<f64> = lengths.iter().map(|n| *n as f64).collect();
     for (colour, (name, mu, oracle)) in cases.into_iter().enumerate() {
         let mut found = Vec::new();
@@ -47,13 +48,13 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
         table.published(row("  oracle", &oracle[..lengths.len()]));
         for ((n, found), oracle) in lengths.iter().zip(&found).zip(oracle) {
             // The oracle's numbers are rounded to a unit of their last digit.
-            run.target(&mut document, *found, 1.3 * (oracle + 0.00005), &format!("{name}, {n} records"));
+            run.target(&mut statements, *found, 1.3 * (oracle + 0.00005), &format!("{name}, {n} records"));
         }
         lines.push(line(name, colour, &x, &found, false));
         lines.push(line(&format!("{name}, oracle"), colour, &x, &oracle[..lengths.len()], true));
         if let (Some(_), true) = (mu, lengths.len() > 1) {
             let slope = (found[lengths.len() - 1] / found[0]).ln() / (x[lengths.len() - 1] / x[0]).ln();
-            document.finding(
+            statements.finding(
                 slope < -0.85,
                 format!(
                     "{name} has the rate of the method without privacy, about -0.95: its error falls as n^{slope:.2}"
@@ -62,6 +63,7 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
         }
     }
     document.table(table);
+    document.parts.extend(statements.parts);
     let chart = Chart {
         title: "Integrated squared error by length of the stream".to_owned(),
         x: Axis::logarithmic("records"),

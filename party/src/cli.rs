@@ -124,8 +124,7 @@ pub fn main(role: Role) -> ExitCode {
 /// Runs a party's command line, the program's name first; ends with the exit code for the shell.
 pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if role == Role::Worker {
-        eprintln!("worker: robust regression over many sites is not in this version");
-        return Exit::Usage;
+        return crate::worker::run(arguments);
     }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let name = role.name();

@@ -141,9 +141,16 @@ impl Document {
 
     /// For a terminal; pictures are left out.
     pub fn text(&self) -> String {
-        let mut out = format!("{}\n", visible(&self.title));
+        let mut out = format!("{}\n\n", visible(&self.title));
         // Writing to a string cannot fail.
-        let _ = self.parts.iter().try_for_each(|part| write_part(&mut out, part));
+        let _ = self.parts.iter().enumerate().try_for_each(|(at, part)| {
+            let statement = |part: &Part| matches!(part, Part::Finding { .. } | Part::Target { .. });
+            // Statements stand close together and apart from what follows.
+            if at > 0 && statement(&self.parts[at - 1]) && !statement(part) {
+                out.push('\n');
+            }
+            write_part(&mut out, part)
+        });
         out
     }
 
@@ -162,7 +169,7 @@ impl Document {
 fn write_part(out: &mut String, part: &Part) -> std::fmt::Result {
     use std::fmt::Write as _;
     match part {
-        Part::Heading(text) => writeln!(out, "\n== {}\n", visible(text)),
+        Part::Heading(text) => writeln!(out, "== {}\n", visible(text)),
         Part::Paragraph(text) => writeln!(out, "{}\n", folded(&visible(text), "", "")),
         Part::Finding { holds, text } => {
             let first = if *holds { "  holds:         " } else { "  does not hold: " };

@@ -29,5 +29,5 @@ pub use consolidate::{
     Consensus, ConsolidateError, ConsolidationSettings, Member, Method, Metric, Verdict, consolidate,
 };
 pub use estimate::{Estimate, EstimateError, Estimates, Gram, Insertion};
-pub use record::Record;
 pub use online::{Online, OnlineError, OnlineSettings, Placement, Update};
+pub use record::Record;

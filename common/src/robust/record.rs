@@ -113,7 +113,9 @@ mod tests {
         assert!(Record { scale: f64::NAN, ..record() }.line().is_err());
         assert!(Record { coefficients: vec![f64::INFINITY], ..record() }.line().is_err());
         let line = record().line().unwrap();
-        for broken in [&line[..line.len() - 3], "", "[]", &line.replace("-1e-300", "NaN"), &line.replace("scale", "skale")] {
+        for broken in
+            [&line[..line.len() - 3], "", "[]", &line.replace("-1e-300", "NaN"), &line.replace("scale", "skale")]
+        {
             assert!(Record::parse(broken).is_err(), "{broken}");
         }
     }
