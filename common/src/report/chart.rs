@@ -194,6 +194,6 @@ mod tests {
             Axis::logarithmic("x").ticks(low.log10(), high.log10()).into_iter().map(|(_, label)| label).collect()
         };
         assert_eq!(labels(0.5, 3.0), ["0.5", "1", "2"]);
-        assert_eq!(labels(1e-6, 1.0), ["1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1"]);
+        assert_eq!(labels(1e-6, 1.0), ["1e-06", "1e-05", "1e-04", "0.001", "0.01", "0.1", "1"]);
     }
 }
