@@ -370,7 +370,7 @@ fn every_bad_table_is_refused_with_65_and_its_sentence() {
         ("columns.csv", None, "there is no column `b`"),
         ("few.csv", None, "expected at least 9 rows in the batch"),
         ("truncated.parquet", None, "damaged or cut short"),
-        ("-", Some("a,b,y\n1,2,3\n4,5"), "in the middle of a line"),
+        ("-", Some("a,b,y\n1,2,3\n4,5"), "in the middle of a row"),
         ("-", Some("a,b,y\n"), "no rows"),
     ] {
         let tag = format!("case-{}", says.len());

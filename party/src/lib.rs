@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 pub mod convene;
 pub mod drive;
+pub mod estimate;
 pub mod ledger;
 mod line;
 mod meet;

@@ -2,7 +2,9 @@
 //!
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
+pub mod chart;
 pub mod csv;
+pub mod document;
 mod horizontal;
 pub mod html;
 pub mod json;

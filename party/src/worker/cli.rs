@@ -18,6 +18,7 @@ use super::{check, join};
 use crate::check::CheckFormat;
 use crate::cli::{Log, with_interrupts};
 use crate::drive::Patience;
+use crate::estimate;
 use crate::output::{self, Format};
 use crate::service::{self, Failure};
 
@@ -36,6 +37,10 @@ struct Program {
 enum Command {
     /// Take part in a study's run
     Join(JoinArguments),
+    /// Fit batches of rows from standard input, and write one estimate a line
+    ///
+    /// A filter for engines that move the data themselves; `coordinator consolidate` reads its lines.
+    Estimate(estimate::Arguments),
     /// Check files, data and certificates, and show what would leave; opens no connection
     Check(CheckArguments),
     /// Make, sign and show certificates
@@ -91,6 +96,10 @@ pub fn run(arguments: &[OsString]) -> Exit {
     telemetry::init(program.log.format());
     let result = match program.command {
         Command::Join(flags) => take_part(flags, output::call("worker", arguments)),
+        Command::Estimate(flags) => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            estimate::run(&flags, std::io::stdin(), &mut out)
+        }
         Command::Check(flags) => look(&flags),
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
