@@ -12,6 +12,10 @@ use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 
+mod privacy;
+
+pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
+
 /// A study, as parsed and checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +28,9 @@ pub struct Study {
     /// What leaves, and under which guarantee.
     #[serde(default)]
     pub mode: Mode,
+    /// What a private run may cost, and how it is made; in private mode only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyTerms>,
     /// The parties of a vertical study.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parties: BTreeMap<Role, PartyTerms>,
@@ -77,6 +84,18 @@ pub enum Mode {
     /// Partial predictions without noise: declared, counted and metered.
     #[default]
     Plain,
+    /// Noised values, charged to a ledger: differential privacy towards whoever sees what left.
+    Private,
+}
+
+impl Mode {
+    /// The word in studies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Plain => "plain",
+            Mode::Private => "private",
+        }
+    }
 }
 
 /// One party's part of a vertical study.
@@ -155,7 +174,7 @@ pub struct ColumnTerms {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<String>,
     /// Public range of a numeric column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "privacy::range", skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
@@ -442,7 +461,7 @@ impl Study {
                 return wrong(&format!("columns.{name}.range"), "must be two finite numbers in ascending order");
             }
         }
-        Ok(())
+        privacy::check(self)
     }
 
     /// The digest of each leaf of the study, by dotted name: defaults included, comments and order not.
@@ -480,6 +499,9 @@ impl Study {
 
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
+        if self.mode == Mode::Private {
+            return Disclosures::default();
+        }
         let mut declared = vec![Declaration::PartialPrediction, Declaration::Summary];
         if self.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
@@ -510,7 +532,7 @@ impl Study {
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian
     /// path. A party's policy may still forbid it.
     pub fn uses_basis(&self) -> bool {
-        self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
+        self.mode == Mode::Plain && self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
     }
 
     /// Whether the lambdas are to be found from the data.
