@@ -15,14 +15,17 @@ use fedreg_common::study::{
 };
 use fedreg_coordinator::config as coordinator_config;
 use fedreg_party::check::size;
-use fedreg_party::config::{Config, DataTerms, PolicyTerms};
+use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
+use fedreg_party::privacy;
 use fedreg_party::read;
+use fedreg_party::service::Failure as PartyFailure;
 use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
 use fedreg_proto::files::TlsTerms;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
+use crate::bounds;
 use crate::columns::{Split, split};
 use crate::processes::{self, Process};
 
@@ -33,10 +36,8 @@ const DIABETES: &str = include_str!("../data/diabetes.csv");
 const DAYS: u32 = 30;
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
-    match arguments.mode {
-        ModeName::Plain => {}
-        ModeName::Sealed => return Err(Failure::usage("mode `sealed` is not in this version")),
-        ModeName::Private => return Err(Failure::usage("mode `private` is not in this version")),
+    if arguments.mode == ModeName::Sealed {
+        return Err(Failure::usage("mode `sealed` is not in this version"));
     }
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
@@ -73,6 +74,7 @@ struct Stage<'a> {
     folder: &'a Folder,
     data: PathBuf,
     seed: String,
+    private: bool,
 }
 
 impl<'a> Stage<'a> {
@@ -98,13 +100,20 @@ impl<'a> Stage<'a> {
                 .filter_map(|name| name.as_deref()),
         );
         let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
-        let study = study(arguments, outcome, id, columns);
+        let mut study = study(arguments, outcome, id, columns);
+        if arguments.mode == ModeName::Private {
+            study.mode = Mode::Private;
+            study.privacy = Some(bounds::terms(arguments));
+            study.columns = bounds::columns(arguments, &study.outcome.column)?;
+            bounds::only_used(&mut study);
+        }
         // Through the parser, so that the demo complains as every other program does.
         let text = toml::to_string_pretty(&study)
             .context("the study cannot be written")
             .map_err(|error| Failure::new(Exit::Internal, error))?;
         Study::parse(&text).map_err(Failure::usage)?;
-        let stage = Stage { folder, data, seed: arguments.seed.to_string() };
+        let private = arguments.mode == ModeName::Private;
+        let stage = Stage { folder, data, seed: arguments.seed.to_string(), private };
         stage.write("study.toml", "What all parties agree on; each has the same file.", &text)?;
         stage.certificates().map_err(|error| Failure::new(error.exit(), error))?;
         Ok(stage)
@@ -140,6 +149,10 @@ impl<'a> Stage<'a> {
         let address = |role: Role| self.path(&format!("{role}.address"));
         for role in [Role::Coordinator, Role::Alice, Role::Bob] {
             folder(&self.path(role.name()))?;
+            // Every rehearsal begins with its whole budget. Only here: no other program ever removes a ledger.
+            for ledger in [format!("{role}/privacy.sqlite"), format!("anchors/{role}.anchor")] {
+                let _ = fs::remove_file(self.path(&ledger));
+            }
             // A file of an earlier rehearsal would be taken for this one's.
             for stale in [address(role), self.path(&format!("{role}/report.json"))] {
                 let _ = fs::remove_file(stale);
@@ -214,9 +227,24 @@ impl<'a> Stage<'a> {
                 key: format!("certificates/{role}.key").into(),
             },
             policy: PolicyTerms::default(),
+            privacy: LedgerTerms {
+                data_set: Some("rehearsal".to_string()),
+                anchor: self.private.then(|| format!("anchors/{role}.anchor").into()),
+                ..LedgerTerms::default()
+            },
         };
         let file = format!("{role}.toml");
         self.write(&file, "A private file: no other party ever sees it.", &config.print())?;
+        if self.private {
+            let overrides = Overrides { config: Some(self.path(&file)), ..Overrides::default() };
+            let made = Config::load(role, &overrides)
+                .map_err(PartyFailure::from)
+                .and_then(|config| privacy::init(role, &config));
+            made.map_err(|failure| {
+                let exit = failure.exit();
+                Failure::new(exit, anyhow::anyhow!("{role}: {}", fedreg_party::service::chain(&failure)))
+            })?;
+        }
         let (config, out, announce) = (shown(&self.path(&file)), shown(&self.path(role.name())), shown(announce));
         Process::start(
             role,
@@ -249,6 +277,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         id: "demo".to_string(),
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
+        privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
         model: Model { family: arguments.family.into(), intercept: true },
@@ -286,6 +315,18 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
         let (Some(disclosure), Some(bytes)) = (peer.disclosure.of(role), peer.bytes_sent.of(role)) else {
             continue;
         };
+        if merged.mode == Mode::Private.name() {
+            let sent = peer.privacy.of(role.partner()).and_then(Option::as_ref).and_then(|account| account.get("releases"));
+            let releases = sent.and_then(|releases| releases.as_array()).map_or(0, Vec::len);
+            text.push_str(&format!(
+                "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",
+                role.partner(),
+                merged.rounds,
+                if merged.rounds == 1 { "" } else { "s" },
+                size(*bytes),
+            ));
+            continue;
+        }
         let most = disclosure
             .columns
             .iter()
@@ -301,9 +342,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             disclosure.declared.join(", "),
         ));
     }
-    text.push_str(
-        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds, gradients and bytes; no data\n",
-    );
+    let gradients = if merged.mode == Mode::Private.name() { "" } else { ", gradients" };
+    text.push_str(&format!(
+        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
+    ));
     text.push_str(&format!("\nReports and the study's files are in {}\n", out.display()));
     text
 }

@@ -10,6 +10,8 @@ mod line;
 mod meet;
 pub mod output;
 mod pace;
+pub mod privacy;
+mod private;
 pub mod read;
 pub mod service;
 pub mod store;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
 use super::table::{
-    Cells, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties,
+    Cells, SUMMARY, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties, summary,
     statistic_name, why_no_errors,
 };
 use super::{Report, plot};
@@ -360,7 +360,10 @@ fn privacy(report: &Report) -> Markup {
                 @for (role, account) in &accounts {
                     @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
                     @match account {
-                        Some(account) => (value(account)),
+                        Some(account) => {
+                            ul { @for line in summary(account) { li { (visible(line)) } } }
+                            (value(account))
+                        },
                         None => p.remark { "None spent." },
                     }
                 }
@@ -374,7 +377,7 @@ fn value(account: &Value) -> Markup {
     let Value::Object(fields) = account else {
         return html! { p { (cell(account)) } };
     };
-    let fields = in_order(fields);
+    let fields: Vec<_> = in_order(fields).into_iter().filter(|(name, _)| *name != SUMMARY).collect();
     let nested = |value: &&Value| {
         matches!(value, Value::Array(items) if items.iter().any(Value::is_object)) || value.is_object()
     };
@@ -454,7 +457,7 @@ fn timings(report: &Report) -> Markup {
                 None => p.remark { "Not measured." },
             }
             dl.grid {
-                @for (role, seconds) in &seconds {
+                @for (role, seconds) in seconds.iter().filter(|(_, seconds)| seconds.total.is_finite()) {
                     div { dt { "Time of " (role.map_or("this party", Role::name)) " after reading" } dd { (duration((seconds.total - seconds.read).max(0.0))) } }
                 }
                 @for (role, peak) in &memory {

@@ -378,9 +378,12 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         .privacy
         .each(report.role)
         .into_iter()
-        .map(|(role, account)| match account {
-            Some(account) => format!("{}{}", owner(role), account_line(account)),
-            None => format!("{}none spent: values left without noise", owner(role)),
+        .flat_map(|(role, account)| match account.as_ref().map(|account| (account, summary(account))) {
+            Some((_, lines)) if !lines.is_empty() => {
+                lines.iter().map(|line| format!("{}{}", owner(role), visible(line))).collect()
+            }
+            Some((account, _)) => vec![format!("{}{}", owner(role), account_line(account))],
+            None => vec![format!("{}none spent: values left without noise", owner(role))],
         })
         .collect();
     // Both parties saying the same is said once.
@@ -392,6 +395,7 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         .seconds
         .each(report.role)
         .into_iter()
+        .filter(|(_, s)| s.total.is_finite())
         .map(|(role, s)| {
             format!(
                 "{}{} in all: reading {}, computing {}, exchange {}",
@@ -403,7 +407,9 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
             )
         })
         .collect();
-    labelled(out, "Time:", &times)?;
+    if !times.is_empty() {
+        labelled(out, "Time:", &times)?;
+    }
     if !report.notes.is_empty() {
         writeln!(out, "Notes:")?;
         for note in &report.notes {
@@ -483,6 +489,15 @@ fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, nob
         }
     }
     text
+}
+
+/// The field of a privacy account that says it in words.
+pub(super) const SUMMARY: &str = "summary";
+
+/// A privacy account in words, a thought a line; empty where it brings none.
+pub(super) fn summary(account: &serde_json::Value) -> Vec<&str> {
+    let lines = account.get(SUMMARY).and_then(serde_json::Value::as_array);
+    lines.into_iter().flatten().filter_map(serde_json::Value::as_str).collect()
 }
 
 /// The fields of a privacy account in the order in which people look for them; the rest as they come.

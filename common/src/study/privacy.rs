@@ -136,6 +136,9 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
             format!("is {family}: private mode is for gaussian only, as no sensitivity is proved for other families"),
         );
     }
+    if !study.model.intercept {
+        return refused("model.intercept", "columns are centred by their public ranges, which leaves an intercept");
+    }
     if study.outcome.held_by != HeldBy::Both {
         return refused(
             "outcome.held_by",
@@ -257,7 +260,7 @@ impl Study {
         }
         // The intercept has as much of a unit row as every other entry.
         let share = (1.0 / (terms.len() + 1) as f64).sqrt();
-        let intercept = (self.model.intercept && role == Role::Alice).then_some(share);
+        let intercept = (role == Role::Alice).then_some(share);
         RowBounds::new(terms, None, intercept)
     }
 
@@ -402,6 +405,7 @@ mod tests {
             ("[offset]\ncolumn = \"o\"", "no public bounds"),
             ("[weights]\ncolumn = \"w\"", "sensitivity"),
             ("[model]\nfamily = \"binomial\"", "no sensitivity is proved"),
+            ("[model]\nintercept = false", "leaves an intercept"),
             ("[model]\nfamily = \"poisson\"", "no sensitivity is proved"),
         ] {
             let complaint = complaint(&with(more));

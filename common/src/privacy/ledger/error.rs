@@ -147,6 +147,11 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// Whether there is no ledger and there never was one.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, LedgerError::Storage(StorageError::Missing { .. }))
+    }
+
     /// The exit code that belongs to it.
     pub fn exit(&self) -> Exit {
         match self {
