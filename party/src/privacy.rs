@@ -6,11 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
-use fedreg_common::privacy::mechanism::Receipt;
+use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::privacy::vertical::{Prediction, Side};
 use fedreg_common::session::Abort;
-use fedreg_common::study::Study;
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 use serde_json::json;
@@ -348,6 +347,8 @@ pub struct Planned {
     left: Option<f64>,
     /// How many such runs still fit.
     runs_left: Option<u64>,
+    #[serde(skip)]
+    plan: ReleasePlan,
 }
 
 #[derive(Debug, Serialize)]
@@ -393,6 +394,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
         correlation: terms.design.correlation,
         expected: expected(&plan.predict(&study.declared_design(&plan))),
         left,
+        plan: side.releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
     })
 }
@@ -406,6 +408,31 @@ fn runs_left(account: &Account, charge: f64) -> u64 {
 }
 
 impl Planned {
+    /// Exchanges of one message each way.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// The releases, as the ledger reserves them.
+    pub fn releases(&self) -> &ReleasePlan {
+        &self.plan
+    }
+
+    /// What a run costs and what is left, a sentence each.
+    pub fn budget_lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "a run costs epsilon {} at delta {:e} ({}), a sum of {:.6}",
+            self.epsilon,
+            self.delta,
+            self.accountant.name(),
+            self.charge
+        )];
+        if let (Some(left), Some(runs)) = (self.left, self.runs_left) {
+            lines.push(format!("{left:.6} is left of the data set's budget: {runs} such runs still fit"));
+        }
+        lines
+    }
+
     fn text(&self) -> String {
         let percent = |name: &str| {
             let share = self.expected.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);

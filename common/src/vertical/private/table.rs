@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nalgebra::DMatrix;
 
-use crate::data::{Column, Frame, MISSING, Values, align};
+use crate::data::{Column, Frame, Values, align};
 use crate::id::{Digest, Role};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, RowBounds};
 use crate::session::Abort;
@@ -127,9 +127,9 @@ fn append(column: &Column, values: &mut Vec<f64>) -> Result<(), Abort> {
         Values::Numeric(numbers) => values.extend(numbers),
         Values::Categorical { codes, levels, declared: true } => {
             for level in 1..levels.len() as u32 {
-                values.extend(codes.iter().map(|&code| match code {
-                    MISSING => f64::NAN,
-                    code => f64::from(u8::from(code == level)),
+                values.extend(codes.iter().enumerate().map(|(row, &code)| match column.values.is_missing(row) {
+                    true => f64::NAN,
+                    false => f64::from(u8::from(code == level)),
                 }));
             }
         }
