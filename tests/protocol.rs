@@ -9,7 +9,7 @@ use fedreg_common::id::{Role, RunId};
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
 use fedreg_common::study::Study;
-use fedreg_common::vertical::message::{Body, Message};
+use fedreg_common::vertical::message::{Body, Message, Purpose};
 use fedreg_common::vertical::outcome::VerticalFit;
 use fedreg_common::vertical::predict::{NewRows, PredictSession, needed_columns};
 use fedreg_common::vertical::prepare::{Policy, Prepared};
@@ -312,6 +312,17 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
         }
     }));
     assert!(matches!(basis, PeerFault::Value { what: "a basis", .. }), "{basis}");
+}
+
+#[test]
+fn a_fit_against_a_prediction_is_refused_at_the_greeting() {
+    let refused = tampered("", |message| {
+        if let Body::Hello(hello) = &mut message.body {
+            hello.purpose = Purpose::Predict;
+        }
+    });
+    assert_eq!(refused.exit(), Exit::Refused);
+    assert_eq!(refused.to_string(), "alice runs `fit` and bob runs `predict`: start the same command on both sides");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::wire;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::PeerFault;
-use fedreg_common::vertical::message::HeldKind;
+use fedreg_common::vertical::message::{HeldKind, Purpose};
 
 /// Both directions of an enumeration from one table.
 macro_rules! correspond {
@@ -38,6 +38,7 @@ macro_rules! correspond {
 
 correspond!(role_to_wire, role_from_wire, "a role", Role, wire::Role,
     Alice => Alice, Bob => Bob, Worker => Worker, Coordinator => Coordinator);
+correspond!(purpose_to_wire, purpose_from_wire, "a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict);
 correspond!(held_to_wire, held_from_wire, "a kind of held vector", HeldKind, wire::HeldKind,
     Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual);
 correspond!(termination_to_wire, termination_from_wire, "a reason to end", Termination, wire::Termination,

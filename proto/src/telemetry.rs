@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 use tracing::Subscriber;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
 
 /// What is logged when `RUST_LOG` is not set: our own crates at `info`, everything else at `warn`.
 pub const DEFAULT_FILTER: &str = "warn,fedreg_common=info,fedreg_proto=info,fedreg_party=info,fedreg_coordinator=info,\
@@ -44,30 +45,32 @@ pub fn init(format: LogFormat) {
 pub fn subscriber<W>(
     json: bool,
     colour: bool,
-    filter: EnvFilter,
+    filter: Targets,
     writer: W,
 ) -> Box<dyn Subscriber + Send + Sync + 'static>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let builder = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer);
     if json {
-        Box::new(builder.json().flatten_event(true).finish())
+        Box::new(builder.json().flatten_event(true).finish().with(filter))
     } else {
-        Box::new(builder.with_ansi(colour).with_target(false).finish())
+        Box::new(builder.with_ansi(colour).with_target(false).finish().with(filter))
     }
 }
 
 /// The filter for a value of `RUST_LOG`, and a complaint if that value could not be used.
-pub fn filter(rust_log: Option<&str>) -> (EnvFilter, Option<String>) {
+///
+/// `LEVEL` or `MODULE=LEVEL`, several separated by commas.
+pub fn filter(rust_log: Option<&str>) -> (Targets, Option<String>) {
+    let default = || DEFAULT_FILTER.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     match rust_log.map(str::trim) {
-        None | Some("") => (EnvFilter::new(DEFAULT_FILTER), None),
-        Some(value) => match EnvFilter::try_new(value) {
+        None | Some("") => (default(), None),
+        Some(value) => match value.parse() {
             Ok(filter) => (filter, None),
-            Err(error) => (
-                EnvFilter::new(DEFAULT_FILTER),
-                Some(format!("RUST_LOG is ignored: {error}; expected for example fedreg_proto=debug")),
-            ),
+            Err(error) => {
+                (default(), Some(format!("RUST_LOG is ignored: {error}; expected for example fedreg_proto=debug")))
+            }
         },
     }
 }

@@ -89,8 +89,8 @@ impl Statement {
         }
         for release in &self.releases {
             lines.push(format!(
-                "release {}: {}, sensitivity {:.6} = {}, sigma {:.6}",
-                release.index, release.label, release.sensitivity, release.formula, release.sigma
+                "release {}, {}: sigma {:.6} for sensitivity {:.6}, which is {}",
+                release.index, release.label, release.sigma, release.sensitivity, release.formula
             ));
         }
         lines

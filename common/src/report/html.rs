@@ -112,7 +112,7 @@ fn coefficients(report: &Report) -> Markup {
     let parties = several_parties(report);
     let private = report.mode == "private";
     let cells = Cells::new(rows, !private);
-    let test = statistic_name(report.family);
+    let test = statistic_name(report);
     let interval = |value: fn(&Coefficient) -> Option<f64>| {
         interval_cells(&rows.iter().map(value).collect::<Vec<_>>(), &cells.estimate)
     };

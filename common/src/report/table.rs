@@ -10,6 +10,7 @@ use super::{CvPoint, Disclosure, PathPoint, Report};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
+use crate::study::Mode;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
@@ -169,9 +170,9 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
     text
 }
 
-/// The name of the statistic: `t` where the dispersion is estimated, `z` where it is known.
-pub(super) fn statistic_name(family: Family) -> char {
-    if family.estimates_dispersion() { 't' } else { 'z' }
+/// The name of the statistic: `t` where the dispersion is estimated, `z` where it is known or noise is all there is.
+pub(super) fn statistic_name(report: &Report) -> char {
+    if report.family.estimates_dispersion() && report.mode != Mode::Private.name() { 't' } else { 'z' }
 }
 
 /// Whether the rows belong to more than one party, so that each must say to whom.
@@ -215,7 +216,7 @@ fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
         false => writeln!(out, "Coefficients: ({})", remarks.join("; "))?,
     }
     let cells = Cells::new(rows, !private);
-    let test = statistic_name(report.family);
+    let test = statistic_name(report);
     let mut columns = vec![Column::left("", rows.iter().map(|row| visible(&row.term)).collect())];
     if parties {
         columns.push(Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect()));
@@ -374,18 +375,20 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         })
         .collect();
     labelled(out, "Left:", &left)?;
-    let privacy: Vec<String> = report
-        .privacy
-        .each(report.role)
+    let accounts = report.privacy.each(report.role);
+    let common = in_all(&accounts);
+    let said_once: Vec<String> = common.iter().map(|line| visible(line)).collect();
+    let privacy = accounts
         .into_iter()
         .flat_map(|(role, account)| match account.as_ref().map(|account| (account, summary(account))) {
             Some((_, lines)) if !lines.is_empty() => {
-                lines.iter().map(|line| format!("{}{}", owner(role), visible(line))).collect()
+                let own = lines.iter().filter(|line| !common.contains(line));
+                own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
             }
             Some((account, _)) => vec![format!("{}{}", owner(role), account_line(account))],
             None => vec![format!("{}none spent: values left without noise", owner(role))],
-        })
-        .collect();
+        });
+    let privacy: Vec<String> = said_once.into_iter().chain(privacy).collect();
     // Both parties saying the same is said once.
     match report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
         true => labelled(out, "Privacy:", &["none spent: values left without noise".to_string()])?,
@@ -498,6 +501,14 @@ pub(super) const SUMMARY: &str = "summary";
 pub(super) fn summary(account: &serde_json::Value) -> Vec<&str> {
     let lines = account.get(SUMMARY).and_then(serde_json::Value::as_array);
     lines.into_iter().flatten().filter_map(serde_json::Value::as_str).collect()
+}
+
+/// The lines that every one of several privacy accounts says: what is promised is the same for both parties.
+fn in_all<'a>(accounts: &[(Option<Role>, &'a Option<serde_json::Value>)]) -> Vec<&'a str> {
+    let mut each = accounts.iter().map(|(_, account)| account.as_ref().map(summary).unwrap_or_default());
+    let first = each.next().unwrap_or_default();
+    let rest: Vec<Vec<&str>> = each.collect();
+    first.into_iter().filter(|line| rest.iter().all(|lines| lines.contains(line))).collect()
 }
 
 /// The fields of a privacy account in the order in which people look for them; the rest as they come.

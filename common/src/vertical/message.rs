@@ -63,8 +63,29 @@ pub enum Body {
 pub struct Hello {
     /// [`VERSION`].
     pub version: u32,
+    /// What the sender's user asked for.
+    pub purpose: Purpose,
     /// The digest of each key of the study, by dotted name, so that both sides can print which differ.
     pub keys: Vec<(String, Digest)>,
+}
+
+/// What a conversation is for; both users must have asked for the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A fit.
+    Fit,
+    /// Scoring new rows with a fit that was made before.
+    Predict,
+}
+
+impl Purpose {
+    /// The command that asks for it.
+    pub fn command(self) -> &'static str {
+        match self {
+            Purpose::Fit => "fit",
+            Purpose::Predict => "predict",
+        }
+    }
 }
 
 /// See [`Body::Rows`].

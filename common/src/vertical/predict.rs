@@ -11,7 +11,7 @@ use crate::privacy::release::Released;
 use crate::session::{Abort, PeerFault, Session, Turn};
 use crate::study::Study;
 
-use super::message::{self, Body, Hello, Message, Rows};
+use super::message::{Body, Message, Purpose, Rows};
 use super::outcome::Model;
 use super::prepare;
 use super::session::Opening;
@@ -118,7 +118,7 @@ impl PredictSession {
     /// A session over new rows.
     pub fn new(rows: NewRows, opening: Opening) -> PredictSession {
         PredictSession {
-            turns: Turns::new(rows.role, &rows.study, opening.run),
+            turns: Turns::new(rows.role, Purpose::Predict, &rows.study, opening.run),
             first: opening.first,
             key: Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0,
             rows,
@@ -166,9 +166,7 @@ impl PredictSession {
         let mut body = Body::Go;
         if self.speaker() == self.rows.role {
             body = match self.place {
-                Place::Hello { .. } => {
-                    Body::Hello(Hello { version: message::VERSION, keys: self.rows.study.key_digests() })
-                }
+                Place::Hello { .. } => self.turns.hello(&self.rows.study),
                 Place::Rows { answered } => Body::Rows(Rows {
                     key: (!answered).then_some(self.key),
                     rows: self.rows.own.len() as u64,

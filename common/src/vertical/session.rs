@@ -28,7 +28,7 @@ use crate::study::{HeldBy, Missing, Study};
 use super::agree;
 use super::exchange::{self, Receiving, Sending};
 use super::fits::{Fits, Step as FitStep};
-use super::message::{self, Body, Held, HeldKind, Hello, Message, Results, Rows, Shared};
+use super::message::{self, Body, Held, HeldKind, Message, Results, Rows, Shared};
 use super::outcome::{self, VerticalFit};
 use super::prepare::{Encoded, Prepared};
 use super::turns::{Came, Turns};
@@ -143,7 +143,7 @@ impl VerticalSession {
         let rotation = Digest::of(&[b"rotation".as_slice(), opening.seed.as_slice()].concat()).0;
         VerticalSession {
             role: prepared.role(),
-            turns: Turns::new(prepared.role(), &study, opening.run),
+            turns: Turns::new(prepared.role(), message::Purpose::Fit, &study, opening.run),
             key,
             rng: ChaCha20Rng::from_seed(rotation),
             place: Place::Hello { answered: false },
@@ -235,7 +235,7 @@ impl VerticalSession {
     /// Builds the message of the present place, and moves on.
     fn build(&mut self) -> Result<Body, Abort> {
         let body = match self.place {
-            Place::Hello { .. } => Body::Hello(Hello { version: message::VERSION, keys: self.study.key_digests() }),
+            Place::Hello { .. } => self.turns.hello(&self.study),
             Place::Rows { answered } => Body::Rows(Rows {
                 key: (!answered).then_some(self.key),
                 rows: self.prepared.rows() as u64,

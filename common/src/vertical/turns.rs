@@ -5,11 +5,12 @@ use crate::privacy::release::{Disclosures, Released};
 use crate::session::{Abort, Header, PeerFault};
 use crate::study::Study;
 
-use super::message::{self, Body, Message};
+use super::message::{self, Body, Hello, Message, Purpose};
 
 /// One side's place in a strictly alternating conversation.
 pub(super) struct Turns {
     role: Role,
+    purpose: Purpose,
     study: Digest,
     run: RunId,
     disclosures: Disclosures,
@@ -29,9 +30,10 @@ pub(super) enum Came {
 }
 
 impl Turns {
-    pub(super) fn new(role: Role, study: &Study, run: RunId) -> Turns {
+    pub(super) fn new(role: Role, purpose: Purpose, study: &Study, run: RunId) -> Turns {
         Turns {
             role,
+            purpose,
             study: study.digest(),
             run,
             disclosures: study.disclosures(role),
@@ -64,6 +66,11 @@ impl Turns {
         self.sequence += 1;
         self.last_sent = Some(released.clone());
         released
+    }
+
+    /// The greeting.
+    pub(super) fn hello(&self, study: &Study) -> Body {
+        Body::Hello(Hello { version: message::VERSION, purpose: self.purpose, keys: study.key_digests() })
     }
 
     /// Takes a message in. Once the conversation is `over` only repeats are answered.
@@ -124,6 +131,14 @@ impl Turns {
             }
             if header.study != self.study {
                 return Err(Abort::Study { keys: Study::differing_keys(&study.key_digests(), &hello.keys) });
+            }
+            if hello.purpose != self.purpose {
+                let (own, peer) = (self.role, self.role.partner());
+                return Err(Abort::Refused(format!(
+                    "{own} runs `{}` and {peer} runs `{}`: start the same command on both sides",
+                    self.purpose.command(),
+                    hello.purpose.command()
+                )));
             }
         }
         if header.study != self.study {

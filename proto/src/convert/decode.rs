@@ -1,7 +1,8 @@
 //! Frames to messages.
 
 use super::{
-    digest, fixed, garbage, held_from_wire, key_from_wire, missing, name, role_from_wire, run_id, termination_from_wire,
+    digest, fixed, garbage, held_from_wire, key_from_wire, missing, name, purpose_from_wire, role_from_wire, run_id,
+    termination_from_wire,
 };
 use crate::limits::{CHUNK_BYTES, COEFFICIENTS, KEYS, Limits, RESULT_VALUES};
 use crate::wire::{self, frame::Kind, start};
@@ -283,7 +284,8 @@ impl Head {
         head.body = match body {
             start::Body::Hello(hello) => {
                 head.entries = KEYS;
-                Body::Hello(Hello { version: hello.version, keys: Vec::new() })
+                let purpose = purpose_from_wire(hello.purpose)?;
+                Body::Hello(Hello { version: hello.version, purpose, keys: Vec::new() })
             }
             start::Body::Rows(rows) => Body::Rows(Rows {
                 key: rows.key.map(|key| fixed(&key, "the key of the run's digests")).transpose()?,

@@ -1,6 +1,6 @@
 //! Messages to frames.
 
-use super::{held_to_wire, key_to_wire, owned, role_to_wire, termination_to_wire};
+use super::{held_to_wire, key_to_wire, owned, purpose_to_wire, role_to_wire, termination_to_wire};
 use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
@@ -167,7 +167,7 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
     let body = match body {
         Body::Hello(hello) => {
             entries = Entries::keys(hello.keys);
-            start::Body::Hello(wire::Hello { version: hello.version })
+            start::Body::Hello(wire::Hello { version: hello.version, purpose: purpose_to_wire(hello.purpose) })
         }
         Body::Rows(rows) => start::Body::Rows(wire::Rows {
             key: rows.key.map(|key| owned(&key)),

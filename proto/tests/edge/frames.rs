@@ -6,7 +6,7 @@ use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::{Header, PeerFault};
 use fedreg_common::vertical::message::{
-    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Results, Rows, Shared, Table, Terms,
+    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Purpose, Results, Rows, Shared, Table, Terms,
 };
 use fedreg_proto::convert::{Decoder, frames};
 use fedreg_proto::limits::{CHUNK_BYTES, COEFFICIENTS, FRAME_BYTES, KEYS, Limits, NAME_BYTES, RESULT_VALUES};
@@ -109,13 +109,18 @@ fn any_message() -> impl Strategy<Value = Message> {
     let keys = prop::collection::vec(("[a-z.]{1,20}", digest()), 0..30);
     let held =
         prop::sample::select(vec![HeldKind::Outcome, HeldKind::Weights, HeldKind::Scale, HeldKind::NullResidual]);
+    let purpose = prop::sample::select(vec![Purpose::Fit, Purpose::Predict]);
     let some = || prop::option::of(digest());
     let fits = prop::collection::vec(
         (number(), number()).prop_map(|(shift, certificate)| FitEnd { shift, certificate }),
         0..20,
     );
     prop_oneof![
-        (any::<u32>(), keys).prop_map(|(version, keys)| said(Body::Hello(Hello { version, keys }))),
+        (any::<u32>(), purpose, keys).prop_map(|(version, purpose, keys)| said(Body::Hello(Hello {
+            version,
+            purpose,
+            keys
+        }))),
         (any::<Option<[u8; 32]>>(), any::<u64>(), digest()).prop_map(|(key, rows, ids)| said(Body::Rows(Rows {
             key,
             rows,
@@ -234,7 +239,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
     let count = || prop_oneof![0_u64..4, Just(8), Just(16), Just(CHUNK_BYTES as u64), any::<u64>()];
     let small = || prop_oneof![0_u32..3, any::<u32>()];
     let body = prop_oneof![
-        small().prop_map(|version| start::Body::Hello(wire::Hello { version })),
+        (small(), 0..4).prop_map(|(version, purpose)| start::Body::Hello(wire::Hello { version, purpose })),
         Just(start::Body::Complete(wire::Nothing {})),
         (-1..6_i32, any::<Option<f64>>()).prop_map(|(what, total)| start::Body::Held(wire::Held { what, total })),
         (small(), small(), number()).prop_map(|(fit, round, x)| start::Body::Partial(wire::Partial {
@@ -358,8 +363,11 @@ fn many_coefficients_and_keys_travel_in_small_frames() {
         statistics: None,
         coefficients: Some((0..2000).map(row).collect()),
     };
-    let hello =
-        Hello { version: 1, keys: (0..3000).map(|i| (format!("{i}{}", "k".repeat(500)), Digest::of(b""))).collect() };
+    let hello = Hello {
+        version: 1,
+        purpose: Purpose::Fit,
+        keys: (0..3000).map(|i| (format!("{i}{}", "k".repeat(500)), Digest::of(b""))).collect(),
+    };
     for body in [Body::Results(results), Body::Hello(hello)] {
         let sent = message(1, body);
         let parts = wired(sent.clone());
@@ -398,7 +406,7 @@ fn a_longer_vector_than_the_limit_is_refused_at_its_announcement() {
     assert_eq!(fault([begin(came * 8, 0, results())]), too_long("results", came, RESULT_VALUES));
     assert_eq!(fault([begin(0, COEFFICIENTS + 1, results())]), too_long("entries", COEFFICIENTS + 1, COEFFICIENTS));
     assert_eq!(
-        fault([begin(0, KEYS + 1, start::Body::Hello(wire::Hello { version: 1 }))]),
+        fault([begin(0, KEYS + 1, start::Body::Hello(wire::Hello { version: 1, purpose: 1 }))]),
         too_long("entries", KEYS + 1, KEYS)
     );
 }
@@ -452,7 +460,7 @@ fn too_few_and_too_many_values_are_counted() {
     }
     says(&decoder.push(first.clone()).unwrap_err(), "no beginning");
     // Values where entries are due.
-    let hello = begin(0, 1, start::Body::Hello(wire::Hello { version: 1 }));
+    let hello = begin(0, 1, start::Body::Hello(wire::Hello { version: 1, purpose: 1 }));
     says(&fault([hello, chunk(&[1.0])]), "more than the announced values");
     // Entries where values are due.
     let entries = frame(Kind::Entries(wire::Entries::default()));
@@ -541,7 +549,7 @@ fn names_are_short_and_entries_are_of_the_right_kind_and_number() {
     };
     assert_eq!(results.coefficients.unwrap()[0].term, "a?[2J?b");
 
-    let hello = || begin(0, 1, start::Body::Hello(wire::Hello { version: 1 }));
+    let hello = || begin(0, 1, start::Body::Hello(wire::Hello { version: 1, purpose: 1 }));
     let key = |name: &str, bytes: usize| wire::KeyDigest { name: name.to_owned(), digest: Bytes::from(vec![1; bytes]) };
     let keys = |keys| frame(Kind::Entries(wire::Entries { keys, coefficients: vec![] }));
     assert!(decode([hello(), keys(vec![key("a", 32)])]).unwrap().is_some());

@@ -17,7 +17,7 @@ use crate::report::INTERCEPT;
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::study::{CoefficientTerms, Study};
 use crate::vertical::agree;
-use crate::vertical::message::{self, Body, Estimates, Hello, Message, Noised, Rows, Shared, Terms};
+use crate::vertical::message::{Body, Estimates, Message, Noised, Purpose, Rows, Shared, Terms};
 use crate::vertical::session::{Opening, Progress};
 use crate::vertical::turns::{Came, Turns};
 
@@ -90,7 +90,7 @@ impl<S: Storage> PrivateSession<S> {
         let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
         Ok(PrivateSession {
             role,
-            turns: Turns::new(role, &study, opening.run),
+            turns: Turns::new(role, &study, opening.run, Purpose::Fit),
             study,
             opening,
             table,
@@ -243,7 +243,7 @@ impl<S: Storage> PrivateSession<S> {
     /// The public messages.
     fn build(&self) -> Result<Body, Abort> {
         Ok(match self.place {
-            Place::Hello { .. } => Body::Hello(Hello { version: message::VERSION, keys: self.study.key_digests() }),
+            Place::Hello { .. } => self.turns.hello(&self.study),
             Place::Rows { answered } => Body::Rows(Rows {
                 key: (!answered).then_some(self.key),
                 rows: self.table.rows() as u64,
@@ -402,7 +402,7 @@ impl<S: Storage> PrivateSession<S> {
         let first = !self.opening.first;
         let body = match self.place {
             // What both agreed on before the budget was reserved follows from our own side.
-            Place::Hello { .. } => Body::Hello(Hello { version: message::VERSION, keys: self.study.key_digests() }),
+            Place::Hello { .. } => self.turns.hello(&self.study),
             Place::Rows { .. } => {
                 let key = if first { [0; 32] } else { self.key };
                 Body::Rows(Rows {
