@@ -99,7 +99,8 @@ impl Account {
 
     /// What was spent, as an epsilon at the budget's delta by the given accountant.
     pub fn epsilon_spent(&self, accountant: Accountant) -> f64 {
-        accountant.epsilon(self.sum, self.delta)
+        // The conversions round up, which at nothing spent would be a riddle.
+        if self.sum == 0.0 { 0.0 } else { accountant.epsilon(self.sum, self.delta) }
     }
 }
 

@@ -90,7 +90,7 @@ impl<S: Storage> PrivateSession<S> {
         let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
         Ok(PrivateSession {
             role,
-            turns: Turns::new(role, &study, opening.run, Purpose::Fit),
+            turns: Turns::new(role, Purpose::Fit, &study, opening.run),
             study,
             opening,
             table,

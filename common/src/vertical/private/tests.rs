@@ -67,8 +67,8 @@ fn frame(role: Role, spoil: &[usize]) -> Frame {
         let [a1, a2, b1, y] = [values[0], values[1], values[2], values[4]].map(|value| value.to_string());
         let bad = spoil.contains(&row);
         let cells = match role {
-            Role::Alice => [if bad { "inf" } else { &a1 }, &a2, &y],
-            _ => [&b1, if bad { "undeclared" } else { kind }, &y],
+            Role::Alice => [if bad { "inf" } else { a1.as_str() }, a2.as_str(), y.as_str()],
+            _ => [b1.as_str(), if bad { "undeclared" } else { kind }, y.as_str()],
         };
         for (column, cell) in columns.iter_mut().zip(cells) {
             column.cell(cell.as_bytes(), place).unwrap();
