@@ -1,5 +1,7 @@
 //! A folder with a study, certificates and tables, and the roles as processes.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};

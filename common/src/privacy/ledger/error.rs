@@ -42,7 +42,7 @@ pub enum LedgerError {
         records: u64,
     },
     /// The data set is not registered.
-    #[error("data set {data_set:?} is not registered in the privacy ledger")]
+    #[error("data set {data_set:?} is not registered in the privacy ledger: run `privacy init`")]
     Unknown {
         /// Its name.
         data_set: String,

@@ -28,20 +28,37 @@ struct Batch {
 /// Normal columns (equicorrelated), coefficients of norm one, residual variance .1, the last rows corrupted.
 fn batch(rows: usize, width: usize, share: f64, kind: Corruption, correlation: f64, seed: u64) -> Batch {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut truth = DVector::from_fn(width, |_, _| random.random::<f64>());
-    truth /= truth.norm();
+    let truth = coefficients(width, &mut random);
+    batch_of(truth, rows, share, kind, correlation, &mut random)
+}
+
+fn coefficients(width: usize, random: &mut ChaCha8Rng) -> DVector<f64> {
+    let truth = DVector::from_fn(width, |_, _| random.random::<f64>());
+    let norm = truth.norm();
+    truth / norm
+}
+
+fn batch_of(
+    truth: DVector<f64>,
+    rows: usize,
+    share: f64,
+    kind: Corruption,
+    correlation: f64,
+    random: &mut ChaCha8Rng,
+) -> Batch {
+    let width = truth.len();
     let clean = rows - (share * rows as f64).round() as usize;
     let clean = if kind == Corruption::None { rows } else { clean };
     let mut x = DMatrix::zeros(rows, width);
     let mut y = vec![0.0; rows];
     let mut largest = 0.0f64;
     for row in 0..rows {
-        let common: f64 = StandardNormal.sample(&mut random);
+        let common: f64 = StandardNormal.sample(random);
         for column in 0..width {
-            let own: f64 = StandardNormal.sample(&mut random);
+            let own: f64 = StandardNormal.sample(random);
             x[(row, column)] = common * correlation.sqrt() + own * (1.0 - correlation).sqrt();
         }
-        let noise: f64 = StandardNormal.sample(&mut random);
+        let noise: f64 = StandardNormal.sample(random);
         let mean = x.row(row).transpose().dot(&truth);
         if row < clean {
             y[row] = mean + 0.1f64.sqrt() * noise;
@@ -256,5 +273,46 @@ fn the_grid_is_where_it_says() {
     }
     for beyond in [10.1, 1e300, f64::INFINITY] {
         assert_eq!(EDGES.cell(beyond), EDGES.with_cells() - 1);
+    }
+}
+
+/// Twenty workers of 10 000 rows at epsilon 1, each a private fit; a fifth of a good worker's rows are corrupted, and nine
+/// tenths of a bad one's. The workers' estimates are consolidated with equal weights.
+/// Run by hand: `cargo test --release -p fedreg-common twenty_private -- --ignored --nocapture`.
+#[test]
+#[ignore = "200 fits of 10 000 rows"]
+fn twenty_private_workers_agree_within_the_table_whether_or_not_eight_are_bad() {
+    use crate::robust::consolidate::{Method, consolidate};
+    use crate::robust::estimate::{Estimate as Report, Estimates};
+    let plan = Plan::new(setup(10_000, 10, 1.0)).unwrap();
+    for (bad, largest) in [(0, 0.006), (8, 0.008)] {
+        let runs = 5;
+        let mut total = 0.0;
+        for seed in 0..runs {
+            let mut random = ChaCha8Rng::seed_from_u64(9_000 + seed);
+            let truth = coefficients(10, &mut random);
+            let mut all = Estimates::new(10, false);
+            for worker in 0..20u64 {
+                let share = if worker < bad { 0.9 } else { 0.2 };
+                let rows = batch_of(truth.clone(), 10_000, share, Corruption::Uniform, 0.0, &mut random);
+                let estimate = run(&plan, &rows, 1_000 * seed + worker);
+                all.insert(Report {
+                    worker: format!("w{worker}"),
+                    batch: 1,
+                    coefficients: (estimate.coefficients * (HALF_RANGE / 10f64.sqrt())).as_slice().to_vec(),
+                    gram: None,
+                    nobs: 10_000,
+                    kept: 10_000,
+                    scale: 0.1f64.sqrt(),
+                    cleaned: true,
+                })
+                .unwrap();
+            }
+            let consensus = consolidate(&all, &Method::Refine.into()).unwrap();
+            total += (DVector::from_vec(consensus.coefficients.as_slice().to_vec()) - truth).norm();
+        }
+        let mean = total / runs as f64;
+        println!("{bad} of 20 bad: {mean:.4}");
+        assert!(mean <= largest, "{bad} of 20 bad: {mean}");
     }
 }

@@ -419,6 +419,10 @@ impl<S: Storage> PrivateSession<S> {
                 Some(bytes) => recall(&bytes).ok_or_else(|| {
                     Abort::from(LedgerError::Changed { name: format!("message {sequence} of run {}", self.run) })
                 })?,
+                // The terms came and the budget was reserved, but what came was not kept: what both had agreed on is gone.
+                None if matches!(self.place, Place::Terms { .. }) => {
+                    return Err(LedgerError::Lost { run: self.run.clone(), index: 0 }.into());
+                }
                 None => return Ok(None),
             },
         };

@@ -15,6 +15,7 @@ use crate::privacy::ledger::{Ledger, LedgerError, PersonDigests, Registration};
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Disclosures, Released};
 use crate::privacy::sampler::NoisePool;
+use crate::report::INTERCEPT;
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::sim::pair::{self, Faults};
 use crate::study::Study;
@@ -154,7 +155,9 @@ fn with_hardly_any_noise_the_fit_is_the_pooled_one_on_the_original_scale() {
     assert_eq!(terms, ["(Intercept)", "a1", "a2", "b1", "kindy"]);
     for (row, expected) in alice.coefficients.iter().zip(pooled.iter()) {
         let estimate = row.estimate.unwrap();
-        assert!((estimate - expected).abs() < 0.01 * expected.abs().max(1.0), "{}: {estimate} {expected}", row.term);
+        // Rows are truncated to 15 bits, which moves the intercept by a share of the centres.
+        let tolerance = if row.term == INTERCEPT { 0.2 } else { 0.01 * expected.abs().max(1.0) };
+        assert!((estimate - expected).abs() < tolerance, "{}: {estimate} {expected}", row.term);
     }
     assert_eq!(alice.coefficients[0].std_error, None, "both blocks add to the intercept");
     assert!(alice.coefficients[1..].iter().all(|row| row.std_error.is_some() && row.conf_low < row.estimate));
@@ -182,7 +185,8 @@ fn a_run_costs_what_was_planned_and_a_budget_for_two_refuses_the_third() {
     let parties = [alice, bob];
     let (first, _) = fitted(&parties, 1, Faults::NONE);
     let charge = first[0].statement.charge;
-    assert_eq!(first[0].statement.spent, charge);
+    let spent = first[0].statement.spent;
+    assert!(spent >= charge && spent <= charge * (1.0 + 1e-14), "sums round up: {spent} {charge}");
     assert_eq!(first[0].statement.releases.len(), 4, "X'X, X'y, the message, X'r");
     assert!(first[0].statement.epsilon_joint.unwrap() > 1.5);
     let (second, _) = fitted(&parties, 2, Faults::NONE);
