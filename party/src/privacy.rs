@@ -252,7 +252,8 @@ pub(crate) fn record_plain(
 pub(crate) fn block(statement: &Statement, prediction: &Prediction) -> serde_json::Value {
     let mut block = serde_json::to_value(statement).unwrap_or_default();
     if let Some(fields) = block.as_object_mut() {
-        fields.insert("summary".to_string(), json!(statement.lines()));
+        fields.insert("promise".to_string(), json!(statement.promise()));
+        fields.insert("account".to_string(), json!(statement.account()));
         fields.insert("expected".to_string(), expected(prediction));
     }
     block

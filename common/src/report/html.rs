@@ -5,12 +5,13 @@ use serde_json::Value;
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
 use super::table::{
-    Cells, SUMMARY, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties, summary,
-    statistic_name, why_no_errors,
+    Cells, WORDS, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties,
+    statistic_name, why_no_errors, words as in_words,
 };
 use super::{Report, plot};
 use crate::fit::{Coefficient, Termination};
 use crate::id::Role;
+use crate::study::Mode;
 
 /// Nothing may be fetched and nothing may run, whatever a column is called.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -177,7 +178,9 @@ fn coefficients(report: &Report) -> Markup {
                 p.remark {
                     @if dropped > 0 { (dropped) " not defined because of singularities. " }
                     @if cells.starred { "*** p ≤ 0.001, ** p ≤ 0.01, * p ≤ 0.05, . p ≤ 0.1. " }
-                    @if with_intervals == 0 {} @else if report.family.estimates_dispersion() {
+                    @if with_intervals == 0 {} @else if report.mode == Mode::Private.name() {
+                        "Intervals show the noise alone: see the notes for what they cover."
+                    } @else if report.family.estimates_dispersion() {
                         "Wald intervals from Student's t with the residual degrees of freedom."
                     } @else {
                         "Wald intervals from the normal distribution."
@@ -361,7 +364,7 @@ fn privacy(report: &Report) -> Markup {
                     @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
                     @match account {
                         Some(account) => {
-                            ul { @for line in summary(account) { li { (visible(line)) } } }
+                            ul { @for line in in_words(account, WORDS[0]) { li { (visible(line)) } } }
                             (value(account))
                         },
                         None => p.remark { "None spent." },
@@ -372,12 +375,17 @@ fn privacy(report: &Report) -> Markup {
     }
 }
 
+/// Fields of a privacy account that its promise says in words.
+const SAID: [&str; 4] = ["unit", "adversary", "not_protected", "kind"];
+
 /// A privacy account whatever its shape: scalars in a grid, lists of objects as tables.
 fn value(account: &Value) -> Markup {
     let Value::Object(fields) = account else {
         return html! { p { (cell(account)) } };
     };
-    let fields: Vec<_> = in_order(fields).into_iter().filter(|(name, _)| *name != SUMMARY).collect();
+    // What stands above in words is not repeated.
+    let said = |name: &str| WORDS.contains(&name) || (fields.contains_key(WORDS[0]) && SAID.contains(&name));
+    let fields: Vec<_> = in_order(fields).into_iter().filter(|(name, _)| !said(name)).collect();
     let nested = |value: &&Value| {
         matches!(value, Value::Array(items) if items.iter().any(Value::is_object)) || value.is_object()
     };

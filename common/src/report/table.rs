@@ -376,18 +376,21 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         .collect();
     labelled(out, "Left:", &left)?;
     let accounts = report.privacy.each(report.role);
-    let common = in_all(&accounts);
+    let common = promised_by_all(&accounts);
     let said_once: Vec<String> = common.iter().map(|line| visible(line)).collect();
-    let privacy = accounts
-        .into_iter()
-        .flat_map(|(role, account)| match account.as_ref().map(|account| (account, summary(account))) {
-            Some((_, lines)) if !lines.is_empty() => {
+    let privacy = accounts.into_iter().flat_map(|(role, account)| {
+        let Some(account) = account else {
+            return vec![format!("{}none spent: values left without noise", owner(role))];
+        };
+        let lines: Vec<&str> = WORDS.iter().flat_map(|field| words(account, field)).collect();
+        match lines.is_empty() {
+            true => vec![format!("{}{}", owner(role), account_line(account))],
+            false => {
                 let own = lines.iter().filter(|line| !common.contains(line));
                 own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
             }
-            Some((account, _)) => vec![format!("{}{}", owner(role), account_line(account))],
-            None => vec![format!("{}none spent: values left without noise", owner(role))],
-        });
+        }
+    });
     let privacy: Vec<String> = said_once.into_iter().chain(privacy).collect();
     // Both parties saying the same is said once.
     match report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
@@ -494,21 +497,21 @@ fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, nob
     text
 }
 
-/// The field of a privacy account that says it in words.
-pub(super) const SUMMARY: &str = "summary";
+/// The fields of a privacy account that say in words what is promised, and what was released and spent.
+pub(super) const WORDS: [&str; 2] = ["promise", "account"];
 
-/// A privacy account in words, a thought a line; empty where it brings none.
-pub(super) fn summary(account: &serde_json::Value) -> Vec<&str> {
-    let lines = account.get(SUMMARY).and_then(serde_json::Value::as_array);
+/// A field of a privacy account in words, a thought a line; empty where it brings none.
+pub(super) fn words<'a>(account: &'a serde_json::Value, field: &str) -> Vec<&'a str> {
+    let lines = account.get(field).and_then(serde_json::Value::as_array);
     lines.into_iter().flatten().filter_map(serde_json::Value::as_str).collect()
 }
 
-/// The lines that every one of several privacy accounts says: what is promised is the same for both parties.
-fn in_all<'a>(accounts: &[(Option<Role>, &'a Option<serde_json::Value>)]) -> Vec<&'a str> {
-    let mut each = accounts.iter().map(|(_, account)| account.as_ref().map(summary).unwrap_or_default());
-    let first = each.next().unwrap_or_default();
-    let rest: Vec<Vec<&str>> = each.collect();
-    first.into_iter().filter(|line| rest.iter().all(|lines| lines.contains(line))).collect()
+/// What every one of several privacy accounts promises: it is said once.
+fn promised_by_all<'a>(accounts: &[(Option<Role>, &'a Option<serde_json::Value>)]) -> Vec<&'a str> {
+    let of = |account: &'a Option<serde_json::Value>| account.as_ref().map(|account| words(account, WORDS[0]));
+    let each: Vec<Vec<&str>> = accounts.iter().map(|(_, account)| of(account).unwrap_or_default()).collect();
+    let first = each.first().cloned().unwrap_or_default();
+    first.into_iter().filter(|line| each.iter().all(|lines| lines.contains(line))).collect()
 }
 
 /// The fields of a privacy account in the order in which people look for them; the rest as they come.
