@@ -366,14 +366,17 @@ impl<S: Storage> PrivateSession<S> {
             }
             row
         };
+        // In one order at both parties, so that both print the same digits.
         let (alice, bob) = match self.role {
-            Role::Alice => (own.slopes.clone(), theirs.slopes.clone()),
-            _ => (theirs.slopes.clone(), own.slopes.clone()),
+            Role::Alice => (&own, &theirs),
+            _ => (&theirs, &own),
         };
+        let shift = alice.shift + bob.shift;
+        let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
         let mut coefficients = Vec::new();
         if alice.is_some() {
             let (_, outcome) = self.table.bounds();
-            let intercept = outcome.centre() + own.shift + theirs.shift;
+            let intercept = outcome.centre() + shift;
             coefficients.push(Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(intercept), None));
         }
         coefficients.extend(alice.into_iter().flatten().map(bare));
