@@ -237,9 +237,13 @@ impl<'a> Stage<'a> {
         self.write(&file, "A private file: no other party ever sees it.", &config.print())?;
         if self.private {
             let overrides = Overrides { config: Some(self.path(&file)), ..Overrides::default() };
-            let made = Config::load(role, &overrides)
-                .map_err(PartyFailure::from)
-                .and_then(|config| privacy::init(role, &config));
+            let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
+                privacy::init(role, &config)?;
+                if let Some(complaint) = privacy::complaint(role, &config) {
+                    eprintln!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run");
+                }
+                Ok(())
+            });
             made.map_err(|failure| {
                 let exit = failure.exit();
                 Failure::new(exit, anyhow::anyhow!("{role}: {}", fedreg_party::service::chain(&failure)))

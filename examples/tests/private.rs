@@ -396,3 +396,21 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
         assert!(said.contains(reason), "{text}: {said}");
     }
 }
+
+#[test]
+fn the_private_demo_warns_of_rows_that_count_as_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let bounds = folder.path().join("bounds.toml");
+    let levels = "[columns]\nage = [18, 100]\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
+    fs::write(&bounds, format!("{levels}[outcome]\nstay_days = [0, 40]\n")).unwrap();
+    let output = demo(&[
+        "vertical", "--mode", "private", "--data", "data/admissions.csv", "--id", "id", "--outcome", "stay_days", "--alice",
+        "age,female", "--bob", "admission", "--bounds", bounds.to_str().unwrap(), "--out", out.to_str().unwrap(), "--format", "json",
+    ]);
+    let (code, _, said) = told(&output);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("bob") && said.contains("urgent") && said.contains("count as zeros"), "{said}");
+    let terms: Vec<Value> = json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
+    assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
+}

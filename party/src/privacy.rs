@@ -221,6 +221,13 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
 }
 
+/// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
+/// zeros without a word.
+pub fn complaint(role: Role, config: &Config) -> Option<String> {
+    let study = Arc::new(read_study(&config.study).ok()?);
+    private::read_table(role, config, &study, false).err().map(|failure| crate::service::chain(&failure))
+}
+
 fn not_private() -> Failure {
     Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
 }

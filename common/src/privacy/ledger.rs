@@ -271,6 +271,20 @@ impl<S: Storage> Ledger<S> {
         self.state.runs.contains_key(run)
     }
 
+    /// Whether a run of this study on this data set was reserved and interrupted, so that it may go on.
+    ///
+    /// # Errors
+    ///
+    /// There was a run of this name, of another study or data set, or one that is over: going on with it could combine
+    /// releases that were not planned together.
+    pub fn resumes(&self, run: &str, data_set: &str, study: &str) -> Result<bool, LedgerError> {
+        match self.state.runs.get(run) {
+            None => Ok(false),
+            Some(known) if known.data_set == data_set && known.study == study && !known.finished => Ok(true),
+            Some(_) => Err(LedgerError::RunExists { run: run.to_owned() }),
+        }
+    }
+
     /// The run of a study on a data set that was reserved and did not come to its end, for instance because the process
     /// was killed.
     pub fn unfinished(&self, data_set: &str, study: &str) -> Option<&str> {

@@ -82,7 +82,7 @@ impl<S: Storage> PrivateSession<S> {
         let exchange = Exchange::new(plan.clone(), Side::of(role), rows, outcome)
             .map_err(|error| Abort::Bug(error.to_string()))?;
         let run = opening.run.to_string();
-        let reserved = setting.ledger.is_reserved(&run);
+        let reserved = setting.ledger.resumes(&run, &setting.data_set, &study.digest().to_string())?;
         if !reserved {
             let releases = &plan.side(Side::of(role)).releases;
             setting.ledger.afford(&setting.data_set, &setting.persons, releases)?;

@@ -68,7 +68,7 @@ impl Table {
             let column = frame.take(name).map_err(own)?;
             if refuse && let Some(row) = (0..rows).find(|row| column.values.is_missing(*row)) {
                 return Err(Abort::OwnData(format!(
-                    "{}: column `{name}` has no usable value; a run would count this row as zeros",
+                    "{}: column `{name}` has no usable value",
                     frame.place(row)
                 )));
             }

@@ -255,7 +255,9 @@ fn a_party_killed_at_any_step_sends_the_same_bytes_again_and_is_charged_once() {
         let all = parties[0].disk.fuse.replace(fuse as u32);
         let crashed = converse(&mut sessions, [true, true], &mut sent);
         parties[0].disk.fuse.set(all);
-        if crashed.is_ok() {
+        if let Err(abort) = &crashed {
+            assert_eq!(abort.exit(), Exit::CannotWrite, "{abort}");
+        } else {
             whole += 1;
             assert!(resumed > 10 && lost > 0, "{resumed} {lost}");
             break;
@@ -398,6 +400,24 @@ fn nothing_can_take_the_place_of_a_noised_value() {
             assert!(declared.release(Message { header, body: body.clone() }).is_err());
         }
     }
+}
+
+#[test]
+fn a_coordinator_that_names_a_run_again_gets_no_part_of_it() {
+    let first = study("epsilon = 1.0\n");
+    let [alice, bob] = parties(&first, 3.0);
+    let other = Party { study: study("epsilon = 1.0\nclip = 0.9\n"), disk: alice.disk.clone(), role: Role::Alice };
+    let mut session = alice.session(1, 1).unwrap();
+    let mut peer = bob.session(1, 1).unwrap();
+    let ended = pair::run(&mut session, &mut peer, Faults::NONE, |_, _| {});
+    assert!(ended.results.iter().all(|result| matches!(result, Some(Ok(_)))));
+    let refused = |session: Result<PrivateSession<Memory>, Abort>| {
+        matches!(session.map(drop), Err(Abort::Ledger(LedgerError::RunExists { .. })))
+    };
+    assert!(refused(other.session(1, 1)), "another study goes on with the run");
+    session.close().unwrap();
+    assert!(refused(alice.session(1, 1)), "a run that is over goes on");
+    assert!(alice.session(2, 1).is_ok());
 }
 
 #[test]
