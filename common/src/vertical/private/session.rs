@@ -35,6 +35,9 @@ pub struct Setting<S> {
     pub pool: NoisePool,
 }
 
+/// Where the ledger keeps the fingerprint of the rows of a run, beside the messages that came.
+const FINGERPRINT: u32 = u32::MAX;
+
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -79,6 +82,7 @@ impl<S: Storage> PrivateSession<S> {
         let role = table.role();
         let plan = study.private_plan(table.rows() as u64).map_err(|error| Abort::Refused(error.to_string()))?;
         let (rows, outcome) = table.clipped();
+        let fingerprint = rows.fingerprint(&setting.ledger.key()?);
         let exchange = Exchange::new(plan.clone(), Side::of(role), rows, outcome)
             .map_err(|error| Abort::Bug(error.to_string()))?;
         let run = opening.run.to_string();
@@ -86,6 +90,11 @@ impl<S: Storage> PrivateSession<S> {
         if !reserved {
             let releases = &plan.side(Side::of(role)).releases;
             setting.ledger.afford(&setting.data_set, &setting.persons, releases)?;
+        } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
+            // Releases of one run are charged together because they are about the same rows.
+            return Err(Abort::Refused(format!(
+                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
+            )));
         }
         let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
         Ok(PrivateSession {
@@ -102,7 +111,7 @@ impl<S: Storage> PrivateSession<S> {
             exchange,
             terms: None,
             estimates: None,
-            early: Vec::new(),
+            early: vec![(FINGERPRINT, fingerprint.to_vec())],
             reserved,
         })
     }

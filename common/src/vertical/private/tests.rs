@@ -108,7 +108,10 @@ impl Party {
     }
 
     fn session(&self, run: u8, seed: u64) -> Result<PrivateSession<Memory>, Abort> {
-        let table = table(&self.study, self.role, &[]);
+        self.session_over(table(&self.study, self.role, &[]), run, seed)
+    }
+
+    fn session_over(&self, table: Table, run: u8, seed: u64) -> Result<PrivateSession<Memory>, Abort> {
         let mut ledger = Ledger::open(self.disk.clone())?;
         let persons = Party::persons(&mut ledger, &table);
         let pool = NoisePool::seeded(seed + self.role as u64);
@@ -415,6 +418,8 @@ fn a_coordinator_that_names_a_run_again_gets_no_part_of_it() {
         matches!(session.map(drop), Err(Abort::Ledger(LedgerError::RunExists { .. })))
     };
     assert!(refused(other.session(1, 1)), "another study goes on with the run");
+    let edited = alice.session_over(table(&first, Role::Alice, &[9]), 1, 1).map(drop).unwrap_err();
+    assert!(edited.to_string().contains("the data have changed"), "{edited}");
     session.close().unwrap();
     assert!(refused(alice.session(1, 1)), "a run that is over goes on");
     assert!(alice.session(2, 1).is_ok());
