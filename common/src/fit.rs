@@ -59,8 +59,7 @@ impl Coefficient {
     /// A row whose uncertainty is normal whatever the family, as that of noise is.
     pub fn normal(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {
         let normal = Normal::standard();
-        Coefficient::bare(term, party, estimate, std_error)
-            .tested(|z| 2.0 * normal.cdf(-z), normal.inverse_cdf(UPPER))
+        Coefficient::bare(term, party, estimate, std_error).tested(|z| 2.0 * normal.cdf(-z), normal.inverse_cdf(UPPER))
     }
 
     fn bare(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {

@@ -320,7 +320,8 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             continue;
         };
         if merged.mode == Mode::Private.name() {
-            let sent = peer.privacy.of(role.partner()).and_then(Option::as_ref).and_then(|account| account.get("releases"));
+            let sent =
+                peer.privacy.of(role.partner()).and_then(Option::as_ref).and_then(|account| account.get("releases"));
             let releases = sent.and_then(|releases| releases.as_array()).map_or(0, Vec::len);
             text.push_str(&format!(
                 "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",

@@ -52,7 +52,14 @@ fn command(world: &World, role: &str, words: &[&str]) -> Output {
         .args(words)
         .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
         .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
-        .args(["--authority", "authority.pem", "--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
+        .args([
+            "--authority",
+            "authority.pem",
+            "--certificate",
+            &format!("{role}.pem"),
+            "--key",
+            &format!("{role}.key"),
+        ])
         .current_dir(world.path(""))
         .stdin(Stdio::null())
         .output()
@@ -93,7 +100,9 @@ fn from_a_plan_to_a_refused_third_run() {
     let world = private(1.5);
     let (code, plan, _) = told(&privacy(&world, "alice", &["plan"]));
     assert_eq!(code, 0);
-    for words in ["2 such runs still fit", "X'y", "partial prediction, round 1", "exchanging nothing", "Nothing was spent"] {
+    for words in
+        ["2 such runs still fit", "X'y", "partial prediction, round 1", "exchanging nothing", "Nothing was spent"]
+    {
         assert!(plan.contains(words), "{words}: {plan}");
     }
     let planned = json(&privacy(&world, "alice", &["plan", "--format", "json"]));
@@ -103,7 +112,18 @@ fn from_a_plan_to_a_refused_third_run() {
         let report: Value = serde_json::from_str(&ended[1].out).unwrap();
         assert_eq!(report["mode"], "private");
         assert_eq!(report["termination"], "fixed_rounds");
-        for absent in ["converged", "certificate", "deviance", "null_deviance", "aic", "bic", "log_lik", "r_squared", "dispersion", "tol"] {
+        for absent in [
+            "converged",
+            "certificate",
+            "deviance",
+            "null_deviance",
+            "aic",
+            "bic",
+            "log_lik",
+            "r_squared",
+            "dispersion",
+            "tol",
+        ] {
             assert!(report[absent].is_null(), "{absent}: {}", report[absent]);
         }
         let account = &report["privacy"];
@@ -182,7 +202,11 @@ fn a_party_killed_before_its_noise_is_stored_has_spent_and_sent_nothing() {
     let world = private(1.0);
     let ended = kill_bob(&world, "bytes WHEN NEW.name LIKE 'sent/%/0'", "\"kind\":\"started\"");
     assert_codes(&ended, 77);
-    assert!(ended[2].log.contains("was started and never stored: its budget is spent and nothing was sent"), "{}", ended[2].log);
+    assert!(
+        ended[2].log.contains("was started and never stored: its budget is spent and nothing was sent"),
+        "{}",
+        ended[2].log
+    );
     assert!(spent(&world, "bob") > 0.0);
     assert!(stored(&ledger(&world, "bob"), "sent/%").is_empty());
     assert!(!world.path("out/bob/report.json").exists());
@@ -328,7 +352,8 @@ fn a_run_without_privacy_is_remembered_and_predictions_are_not_made_in_private_m
 fn the_private_demo_fits_the_shipped_data_and_reports_what_it_cost() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let flags = ["vertical", "--mode", "private", "--epsilon", "3", "--accountant", "exact", "--out", out.to_str().unwrap()];
+    let flags =
+        ["vertical", "--mode", "private", "--epsilon", "3", "--accountant", "exact", "--out", out.to_str().unwrap()];
     // Twice: every rehearsal has its whole budget.
     for _ in 0..2 {
         let output = demo(&[&flags[..], &["--format", "json"]].concat());
@@ -405,12 +430,30 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let levels = "[columns]\nage = [18, 100]\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
     fs::write(&bounds, format!("{levels}[outcome]\nstay_days = [0, 40]\n")).unwrap();
     let output = demo(&[
-        "vertical", "--mode", "private", "--data", "data/admissions.csv", "--id", "id", "--outcome", "stay_days", "--alice",
-        "age,female", "--bob", "admission", "--bounds", bounds.to_str().unwrap(), "--out", out.to_str().unwrap(), "--format", "json",
+        "vertical",
+        "--mode",
+        "private",
+        "--data",
+        "data/admissions.csv",
+        "--id",
+        "id",
+        "--outcome",
+        "stay_days",
+        "--alice",
+        "age,female",
+        "--bob",
+        "admission",
+        "--bounds",
+        bounds.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+        "--format",
+        "json",
     ]);
     let (code, _, said) = told(&output);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("bob") && said.contains("urgent") && said.contains("count as zeros"), "{said}");
-    let terms: Vec<Value> = json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
+    let terms: Vec<Value> =
+        json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
     assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
 }

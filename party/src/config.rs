@@ -304,7 +304,8 @@ impl Config {
 
     /// The data set's name in the ledger.
     pub fn data_set(&self) -> String {
-        let stem = || self.data.file.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
+        let stem =
+            || self.data.file.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
         self.privacy.data_set.clone().unwrap_or_else(stem)
     }
 

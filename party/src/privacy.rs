@@ -156,7 +156,10 @@ pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
         PrivacyCommand::Verify(arguments) => {
             let config = Config::load(role, &arguments.overrides)?;
             let (records, hash) = open(&config)?.verify()?;
-            format!("{}: {records} records follow from each other; the last hash is {hash}\n", config.ledger().display())
+            format!(
+                "{}: {records} records follow from each other; the last hash is {hash}\n",
+                config.ledger().display()
+            )
         }
         PrivacyCommand::Report(arguments) => {
             let config = Config::load(role, &arguments.overrides)?;
@@ -236,11 +239,7 @@ fn not_private() -> Failure {
 ///
 /// # Errors
 /// A ledger that is there and refuses.
-pub(crate) fn record_plain(
-    job: &Job,
-    run: RunId,
-    identifiers: impl FnOnce() -> Vec<Vec<u8>>,
-) -> Result<(), Failure> {
+pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
     let config = &job.config;
     if !config.ledger().exists() && !config.anchor().exists() {
         return Ok(());
@@ -466,7 +465,9 @@ impl Planned {
             }
             _ => text.push_str("  budget    the data set is not registered: run `privacy init`\n"),
         }
-        text.push_str("\nReleases, with the standard deviation of their noise (columns in unit rows, outcome in half ranges)\n");
+        text.push_str(
+            "\nReleases, with the standard deviation of their noise (columns in unit rows, outcome in half ranges)\n",
+        );
         let width = self.releases.iter().map(|line| line.label.len()).max().unwrap_or(0);
         for line in &self.releases {
             let place = if line.sent { "sent" } else { "stays here" };

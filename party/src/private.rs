@@ -104,9 +104,8 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<R
 /// Reads and clips this party's rows. For a run `lenient`: what cannot be used makes a row of zeros; otherwise it is
 /// refused with its place.
 pub(crate) fn read_table(role: Role, config: &Config, study: &Arc<Study>, lenient: bool) -> Result<Table, Failure> {
-    let frame = read_frame(config, study, declared_levels(study), lenient, |header| {
-        needed_columns(study, role, header)
-    })?;
+    let frame =
+        read_frame(config, study, declared_levels(study), lenient, |header| needed_columns(study, role, header))?;
     let (study, policy) = (Arc::clone(study), config.policy());
     Ok(match lenient {
         true => Table::new(study, role, &policy, frame)?,

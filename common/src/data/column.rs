@@ -124,11 +124,24 @@ pub struct ColumnBuilder {
 }
 
 enum Kind {
-    Unknown { missing: usize },
-    Numeric { values: Vec<f64>, first: Place },
-    Boolean { values: Vec<Option<bool>>, first: Place },
+    Unknown {
+        missing: usize,
+    },
+    Numeric {
+        values: Vec<f64>,
+        first: Place,
+    },
+    Boolean {
+        values: Vec<Option<bool>>,
+        first: Place,
+    },
     Text(Text),
-    Declared { codes: Vec<u32>, levels: Vec<String>, known: HashMap<Box<[u8]>, u32>, lenient: bool },
+    Declared {
+        codes: Vec<u32>,
+        levels: Vec<String>,
+        known: HashMap<Box<[u8]>, u32>,
+        lenient: bool,
+    },
     /// Declared as numbers: whatever is none counts as missing.
     Numbers(Vec<f64>),
 }

@@ -257,12 +257,7 @@ impl<S: Storage> Ledger<S> {
     /// # Errors
     ///
     /// As [`Ledger::reserve`].
-    pub fn afford(
-        &mut self,
-        data_set: &str,
-        persons: &PersonDigests,
-        plan: &ReleasePlan,
-    ) -> Result<(), LedgerError> {
+    pub fn afford(&mut self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<(), LedgerError> {
         self.transact(|transaction| transaction.affordable(data_set, persons, plan).map(drop))
     }
 
@@ -528,12 +523,7 @@ impl<S: Storage> Transaction<'_, S> {
     }
 
     /// The charge of a plan, if the data set and all that share persons with it have it left.
-    fn affordable(
-        &self,
-        data_set: &str,
-        persons: &PersonDigests,
-        plan: &ReleasePlan,
-    ) -> Result<f64, LedgerError> {
+    fn affordable(&self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
         let rows_per_person = f64::from(self.same_data(data_set, persons)?);
         // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
         let multiple = rows_per_person * rows_per_person;

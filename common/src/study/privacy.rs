@@ -230,9 +230,7 @@ impl ColumnTerms {
     /// The terms of a column with their public bounds: a number is one, k levels are k - 1.
     fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
         match (self.range, &self.levels[..]) {
-            (Some([low, high]), []) => {
-                Ok(vec![(column.to_owned(), RowBounds::range(column, Ok(&[low, high]))?)])
-            }
+            (Some([low, high]), []) => Ok(vec![(column.to_owned(), RowBounds::range(column, Ok(&[low, high]))?)]),
             (None, [_, others @ ..]) if !others.is_empty() => Ok(others
                 .iter()
                 .map(|level| {
@@ -384,7 +382,9 @@ mod tests {
         assert!(replaced("epsilon = -1.0").contains("positive"));
         assert!(replaced("epsilon = nan").contains("positive"));
         assert!(replaced("epsilon = 11.0").contains("large_epsilon"));
-        assert!(Study::parse(&PRIVATE.replace("epsilon = 1.0", "epsilon = 11.0\nlarge_epsilon = \"a rehearsal\"")).is_ok());
+        assert!(
+            Study::parse(&PRIVATE.replace("epsilon = 1.0", "epsilon = 11.0\nlarge_epsilon = \"a rehearsal\"")).is_ok()
+        );
         assert!(complaint(&PRIVATE.replace("delta = 1e-5", "delta = 0.0")).contains("privacy.delta"));
         let study = Study::parse(&PRIVATE.replace("delta = 1e-5", "delta = 0.01")).unwrap();
         let error = study.private_plan(1_000).unwrap_err();

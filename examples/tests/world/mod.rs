@@ -206,4 +206,3 @@ pub(crate) fn assert_codes(ended: &[Ended; 3], code: i32) {
 pub(crate) fn demo(arguments: &[&str]) -> std::process::Output {
     Command::new(DEMO).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
-

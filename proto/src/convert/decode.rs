@@ -11,8 +11,8 @@ use fedreg_common::id::Digest;
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::session::{Header, PeerFault};
 use fedreg_common::vertical::message::{
-    Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Hello, Message, Noised, Partial, Results, Rows, Shared, Table,
-    Terms,
+    Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Hello, Message, Noised, Partial, Results, Rows, Shared,
+    Table, Terms,
 };
 
 const VALUE_BYTES: u64 = size_of::<f64>() as u64;

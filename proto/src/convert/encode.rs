@@ -50,12 +50,7 @@ impl Iterator for Frames {
 /// What travels in chunks.
 enum Payload {
     /// Vectors one after the other; `at` is the place in the first.
-    Values {
-        vectors: IntoIter<Vec<f64>>,
-        current: Vec<f64>,
-        at: usize,
-        left: usize,
-    },
+    Values { vectors: IntoIter<Vec<f64>>, current: Vec<f64>, at: usize, left: usize },
     /// Bits of a mask, or a lattice vector.
     Bytes(Bytes),
 }

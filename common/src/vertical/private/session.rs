@@ -41,14 +41,27 @@ const FINGERPRINT: u32 = u32::MAX;
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Hello { answered: bool },
-    Rows { answered: bool },
-    Shared { answered: bool },
-    Terms { answered: bool },
+    Hello {
+        answered: bool,
+    },
+    Rows {
+        answered: bool,
+    },
+    Shared {
+        answered: bool,
+    },
+    Terms {
+        answered: bool,
+    },
     /// A partial prediction with noise; Alice's comes first in a round.
-    Partial { round: u32, from: Role },
+    Partial {
+        round: u32,
+        from: Role,
+    },
     /// Bob's coefficients come first.
-    Estimates { answered: bool },
+    Estimates {
+        answered: bool,
+    },
     Over,
 }
 
@@ -221,20 +234,22 @@ impl<S: Storage> PrivateSession<S> {
                 Place::Partial { .. } => {
                     let noised = self.work()?.ok_or_else(|| Abort::Bug("no partial prediction".to_string()))?;
                     self.advance()?;
-                    self.turns.send_released(Released::noised(&noised, |index, value| {
-                        Body::Noised(Noised { index, value })
-                    }))
+                    self.turns
+                        .send_released(Released::noised(&noised, |index, value| Body::Noised(Noised { index, value })))
                 }
                 Place::Estimates { .. } => {
                     self.work()?;
                     let fitted = self.fitted()?;
                     self.advance()?;
-                    self.turns.send_released(Released::fitted(&fitted, match self.study.fit.coefficients {
-                        CoefficientTerms::Shared => |fitted| Body::Estimates(estimates(fitted)),
-                        CoefficientTerms::Own => {
-                            |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
-                        }
-                    }))
+                    self.turns.send_released(Released::fitted(
+                        &fitted,
+                        match self.study.fit.coefficients {
+                            CoefficientTerms::Shared => |fitted| Body::Estimates(estimates(fitted)),
+                            CoefficientTerms::Own => {
+                                |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
+                            }
+                        },
+                    ))
                 }
                 _ => {
                     let body = self.build()?;
@@ -285,8 +300,8 @@ impl<S: Storage> PrivateSession<S> {
         match self.setting.ledger.permit(&self.run, index)? {
             Grant::Stored(noised) => Ok(noised),
             Grant::Fresh(permit) => {
-                let unsent = release(query, permit, &mut self.setting.pool)
-                    .map_err(|error| Abort::Bug(error.to_string()))?;
+                let unsent =
+                    release(query, permit, &mut self.setting.pool).map_err(|error| Abort::Bug(error.to_string()))?;
                 Ok(self.setting.ledger.store(unsent)?)
             }
         }
@@ -512,7 +527,9 @@ fn notes(study: &Study, prediction: &crate::privacy::vertical::Prediction) -> Ve
         percent(prediction.alone_error)
     )];
     if prediction.better_alone() {
-        notes.push("for that design it is better to exchange nothing: each party alone is expected to do as well".to_string());
+        notes.push(
+            "for that design it is better to exchange nothing: each party alone is expected to do as well".to_string(),
+        );
     }
     if study.inference.allowed {
         notes.push(

@@ -15,8 +15,8 @@ use crate::vertical::prepare::{Policy, identifiers};
 /// A party's rows, clipped to the study's public bounds.
 ///
 /// Building it cannot fail because of one row: a row with a value that is missing, not finite, or of an undeclared level
-/// becomes the row of zeros, and leaves every other row as it is. [`Table::refuse_invalid`] says what is wrong, and is
-/// for the time before a run.
+/// becomes the row of zeros, and leaves every other row as it is. [`Table::checked`] refuses such a row
+/// with its place, and is for the time before a run.
 pub struct Table {
     role: Role,
     study: Arc<Study>,
@@ -44,13 +44,7 @@ impl Table {
         Table::build(study, role, policy, frame, true)
     }
 
-    fn build(
-        study: Arc<Study>,
-        role: Role,
-        policy: &Policy,
-        mut frame: Frame,
-        refuse: bool,
-    ) -> Result<Table, Abort> {
+    fn build(study: Arc<Study>, role: Role, policy: &Policy, mut frame: Frame, refuse: bool) -> Result<Table, Abort> {
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let own = |error: crate::data::DataError| Abort::OwnData(error.to_string());
         let bounds = study.row_bounds(role).map_err(|error| Abort::Refused(error.to_string()))?;
@@ -67,10 +61,7 @@ impl Table {
         for name in columns.iter().chain([&study.outcome.column]) {
             let column = frame.take(name).map_err(own)?;
             if refuse && let Some(row) = (0..rows).find(|row| column.values.is_missing(*row)) {
-                return Err(Abort::OwnData(format!(
-                    "{}: column `{name}` has no usable value",
-                    frame.place(row)
-                )));
+                return Err(Abort::OwnData(format!("{}: column `{name}` has no usable value", frame.place(row))));
             }
             append(&column, &mut values)?;
         }

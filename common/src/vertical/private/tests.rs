@@ -398,8 +398,11 @@ fn nothing_can_take_the_place_of_a_noised_value() {
     let header = Header { study: study.digest(), run: RunId([1; 16]), sender: Role::Alice, sequence: 8 };
     let raw = Noised { index: 2, value: lattice(1.0, 0..3) };
     let estimates = Estimates { shift: 1.0, slopes: None };
-    for body in [Body::Noised(raw), Body::Estimates(estimates), Body::Prediction(vec![1.0]), Body::LargestGradient(1.0)] {
-        for declared in [study.disclosures(Role::Alice), Disclosures::new([crate::privacy::release::Declaration::Undeclarable])] {
+    for body in [Body::Noised(raw), Body::Estimates(estimates), Body::Prediction(vec![1.0]), Body::LargestGradient(1.0)]
+    {
+        for declared in
+            [study.disclosures(Role::Alice), Disclosures::new([crate::privacy::release::Declaration::Undeclarable])]
+        {
             assert!(declared.release(Message { header, body: body.clone() }).is_err());
         }
     }
