@@ -180,7 +180,7 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
                 "bounds of its terms are not derived in this version; list `columns`",
             );
         }
-        if party.columns.iter().any(|column| *column == study.outcome.column) {
+        if party.columns.contains(&study.outcome.column) {
             return wrong(&format!("parties.{role}.columns"), "names the outcome".to_owned());
         }
         if let Err(error) = study.row_bounds(*role) {

@@ -199,7 +199,7 @@ impl<S: Storage> PrivateSession<S> {
             let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
             let releases = &self.plan.side(Side::of(self.role)).releases;
             let study = self.study.digest().to_string();
-            ledger.reserve(&self.run, data_set, persons, &[peer.clone()], &study, releases)?;
+            ledger.reserve(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases)?;
             self.reserved = true;
         }
         for (sequence, bytes) in std::mem::take(&mut self.early) {
