@@ -182,6 +182,7 @@ fn study(arguments: &Robust, table: &Table) -> Result<Study, Failure> {
         id: "demo".to_string(),
         protocol: Protocol::Robust,
         mode: Mode::Plain,
+        privacy: None,
         parties: BTreeMap::new(),
         workers,
         coordinator: CoordinatorTerms::default(),

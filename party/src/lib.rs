@@ -10,6 +10,8 @@ pub mod ledger;
 mod line;
 mod meet;
 mod pace;
+pub mod privacy;
+mod private;
 pub mod read;
 pub mod service;
 pub mod store;

@@ -191,6 +191,11 @@ pub struct Seconds {
     pub total: f64,
 }
 
+impl Seconds {
+    /// Not measured, or not to be shown: null in JSON.
+    pub const UNKNOWN: Seconds = Seconds { read: f64::NAN, solve: f64::NAN, exchange: f64::NAN, total: f64::NAN };
+}
+
 /// What left a party.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Disclosure {

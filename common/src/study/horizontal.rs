@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ColumnTerms, FitTerms, HeldBy, InferenceTerms, PredictionTerms, Protocol, RowTerms, Study, StudyError,
+    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, RowTerms, Study, StudyError,
 };
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
@@ -240,7 +240,11 @@ impl Study {
     pub(super) fn check_horizontal(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: &str| Err(value(key, problem));
         let name = self.protocol.name();
+        if self.mode != Mode::Plain {
+            return wrong("mode", &format!("must be \"plain\" for protocol `{name}` in this version"));
+        }
         for (key, given) in [
+            ("privacy", self.privacy.is_some()),
             ("parties", !self.parties.is_empty()),
             ("offset", self.offset.is_some()),
             ("weights", self.weights.is_some()),
