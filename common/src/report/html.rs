@@ -12,7 +12,6 @@ use super::{Report, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
 use crate::glm::Family;
 use crate::id::Role;
-use crate::study::Mode;
 
 /// Nothing may be fetched and nothing may run, whatever a column is called.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
