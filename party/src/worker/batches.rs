@@ -81,7 +81,7 @@ impl Encoding {
             intercept: study.model.intercept,
             complete_cases: study.rows.missing == Missing::CompleteCases,
             names,
-            request: Request { columns: Some(columns), id: None, levels, separator },
+            request: Request { columns: Some(columns), levels, separator, ..Request::default() },
         })
     }
 
