@@ -108,7 +108,7 @@ impl World {
         let place = self.path("authority.pem");
         let issuer = Authority::from_pem(&made.pem, &made.key, (&place, &place)).unwrap();
         let write = |path: &Path, contents: &str| {
-            certs::write(&[NewFile { path, contents, secret: false }], true).unwrap();
+            certs::write(&[NewFile { path, contents, secret: path.extension().is_some_and(|e| e == "key") }], true).unwrap();
         };
         write(&place, &made.pem);
         for name in names {
@@ -366,14 +366,15 @@ fn every_bad_table_is_refused_with_65_and_its_sentence() {
     world.write("columns.csv", "a,c,y\n1,2,3\n");
     world.write("few.csv", &table(1, 8));
     world.write("truncated.parquet", "PAR1 and nothing else");
-    for (data, input, says) in [
+    let cases = [
         ("columns.csv", None, "there is no column `b`"),
         ("few.csv", None, "expected at least 9 rows in the batch"),
         ("truncated.parquet", None, "damaged or cut short"),
         ("-", Some("a,b,y\n1,2,3\n4,5"), "in the middle of a row"),
         ("-", Some("a,b,y\n"), "no rows"),
-    ] {
-        let tag = format!("case-{}", says.len());
+    ];
+    for (at, (data, input, says)) in cases.into_iter().enumerate() {
+        let tag = format!("case-{at}");
         let coordinator = world.coordinator(&["--state", &format!("{tag}-coordinator")]);
         let mut worker = world.worker_as("north", &tag, data, &[]);
         if let Some(input) = input {

@@ -77,6 +77,8 @@ fn ending(report: &Report) -> String {
             thousands(c.batches.len() as u64),
             thousands(c.withstands)
         ),
+        // Outside the guarantee the sentence says so itself.
+        Some(consolidation) if !consolidation.guaranteed() => consolidation.sentence(),
         Some(consolidation) => format!("{}; {}", report.termination, consolidation.sentence()),
         None => report.termination.to_string(),
     }

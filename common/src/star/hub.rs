@@ -517,7 +517,9 @@ impl Hub {
             Some(ToSite::Welcome { differing: differing.clone(), run, next: 0 })
         } else if site.line.is_some_and(|other| other != line) && site.instance != Some(join.instance) {
             Some(refused(Exit::Refused, format!("another process with the certificate of {name} has joined already")))
-        } else if let (Some((code, sentence)), None) = (&site.position.left, &self.over) {
+        } else if let Some((code, sentence)) = site.position.left.as_ref().filter(|left| left.0 == Exit::Peer.code())
+            && self.over.is_none()
+        {
             Some(refused(Exit::from_code(*code), format!("{name} is out of this run: {sentence}")))
         } else {
             None
@@ -539,6 +541,10 @@ impl Hub {
         if let Some(old) = site.line.filter(|old| *old != line) {
             acts.push(Act::Close(old));
             self.lines.remove(&old);
+        }
+        if self.over.is_none() {
+            // Whoever went by itself may come back, with its data mended.
+            site.position.left = None;
         }
         site.line = Some(line);
         site.instance = Some(join.instance);
@@ -643,6 +649,7 @@ impl Hub {
         if let Some(site) = self.sites.get_mut(name) {
             site.joined = true;
             let position = &mut site.position;
+            position.left = None;
             position.next = number + 1;
             position.accepted += u64::from(body.kind.counts());
             position.bytes = position.bytes.saturating_add(body.bytes());

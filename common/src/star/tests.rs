@@ -341,6 +341,8 @@ fn a_site_that_speaks_before_it_joins_or_sends_no_message_at_all_is_out() {
     hub.hear(6, join(&study, 1));
     let acts = hub.fault(6, &PeerFault::Garbage("nothing".to_string()));
     assert!(matches!(said(&acts)[..], [.., ToSite::Refused { exit: Exit::Peer, .. }]), "{acts:?}");
+    hub.open(7, "w1");
+    assert!(matches!(said(&hub.hear(7, join(&study, 2)))[..], [ToSite::Refused { exit: Exit::Peer, .. }]));
     hub.hear(1, ToHub::Complete { run: RUN, contributions: 1 });
     assert_eq!(hub.exit(), Some(Exit::Done));
     let report = hub.report().unwrap();
@@ -365,6 +367,20 @@ fn a_site_that_leaves_or_stays_away_is_not_waited_for() {
     // Whoever comes after the end still learns the outcome.
     hub.open(9, "w2");
     assert!(matches!(said(&hub.hear(9, join(&study, 9)))[..], [ToSite::Welcome { .. }, ToSite::Outcome { .. }]));
+}
+
+#[test]
+fn a_site_whose_data_were_refused_may_come_back_with_them_mended() {
+    let study = study_with(2, "");
+    let mut hub = joined(&study, 2);
+    hub.hear(1, ToHub::Leave { exit: Exit::Data, sentence: "refused".to_string() });
+    hub.open(5, "w0");
+    assert!(matches!(said(&hub.hear(5, join(&study, 9)))[..], [ToSite::Welcome { next: 0, .. }]));
+    for line in [5, 2] {
+        hub.hear(line, contribution(&study, 0, piece(line, 0.0)));
+        hub.hear(line, ToHub::Complete { run: RUN, contributions: 1 });
+    }
+    assert_eq!(hub.exit(), Some(Exit::Done));
 }
 
 #[test]
