@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::report::merge::merge;
 use fedreg_common::report::Report;
+use fedreg_common::report::merge::merge;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
     Protocol, RowTerms, Study,
@@ -272,4 +272,3 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
     text.push_str(&format!("\nReports and the study's files are in {}\n", out.display()));
     text
 }
-

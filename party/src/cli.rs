@@ -329,5 +329,4 @@ mod tests {
         assert_eq!(exit("check --help"), Exit::Done);
         assert_eq!(run(Role::Worker, ["worker".into()]), Exit::Usage);
     }
-
 }

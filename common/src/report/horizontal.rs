@@ -27,11 +27,7 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     let digest: String = report.study_digest.chars().take(8).collect();
     let (study, run) = (visible(&report.study), visible(&report.run));
     let (protocol, mode) = (visible(&report.protocol), visible(&report.mode));
-    labelled(
-        out,
-        "Study:",
-        &[format!("{study} (digest {}), run {run}, {protocol} {mode}, {view}", visible(&digest))],
-    )?;
+    labelled(out, "Study:", &[format!("{study} (digest {}), run {run}, {protocol} {mode}, {view}", visible(&digest))])?;
     let missing = match report.missing {
         0 => String::new(),
         missing => format!(", {} left out here for missing values", thousands(missing)),

@@ -531,7 +531,8 @@ pub(super) fn course(course: &Course) -> Option<Markup> {
         .filter_map(|(at, term)| {
             let values: Vec<f64> =
                 course.points.iter().map(|point| point.coefficients.get(at).copied().unwrap_or(f64::NAN)).collect();
-            let size = values.iter().filter(|value| drawable(**value)).fold(0.0, |size: f64, value| size.max(value.abs()));
+            let size =
+                values.iter().filter(|value| drawable(**value)).fold(0.0, |size: f64, value| size.max(value.abs()));
             (size > 0.0).then(|| (term.as_str(), values.iter().map(|value| value / size).collect()))
         })
         .take(NAMED_LINES)
@@ -539,8 +540,7 @@ pub(super) fn course(course: &Course) -> Option<Markup> {
     let (low, high) = range(lines.iter().flat_map(|(_, values)| values.iter().copied()).chain([0.0]))?;
     let frame = Frame::new((from, to), (low, high), 64.0, 150.0);
     let x = |at: usize| frame.x.at(course.points[at].arrival as f64);
-    let ends: Vec<f64> =
-        lines.iter().map(|(_, values)| frame.y.at(values.last().copied().unwrap_or(0.0))).collect();
+    let ends: Vec<f64> = lines.iter().map(|(_, values)| frame.y.at(values.last().copied().unwrap_or(0.0))).collect();
     let heights = spread(&ends, 13.5, frame.top, frame.bottom);
     let mut ticks = nice_ticks(from, to, 10);
     ticks.retain(|tick| tick.fract() == 0.0);
@@ -580,8 +580,7 @@ pub(super) fn comparison(rows: &[Comparison]) -> Option<Markup> {
         let error = row.pooled_std_error.filter(|error| *error > 0.0)?;
         Some((value? - row.undamaged?) / error).filter(|away| drawable(*away))
     };
-    let shown: Vec<&Comparison> =
-        rows.iter().filter(|row| away(row, row.estimate).is_some()).take(MOST_ROWS).collect();
+    let shown: Vec<&Comparison> = rows.iter().filter(|row| away(row, row.estimate).is_some()).take(MOST_ROWS).collect();
     let all = shown.iter().flat_map(|row| [away(row, row.estimate), away(row, row.pooled)]).flatten();
     let (low, high) = range(all.chain([0.0]))?;
     if shown.is_empty() {

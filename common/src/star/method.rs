@@ -2,8 +2,8 @@
 
 use crate::exit::Exit;
 use crate::fit::{Coefficient, Statistics, Termination};
-use crate::report::robust::Consolidation;
 use crate::report::Course;
+use crate::report::robust::Consolidation;
 use crate::study::{Protocol, Study, StudyError};
 
 use super::message::{Body, Kind};

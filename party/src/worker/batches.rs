@@ -93,7 +93,9 @@ impl Encoding {
     fn encode(&self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
         let place = (frame.place(0), frame.place(frame.rows().saturating_sub(1)));
         let mask = match self.complete_cases {
-            true => Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?),
+            true => {
+                Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?)
+            }
             false => None,
         };
         let missing = mask.as_ref().map_or(0, |mask| mask.count() as u64);

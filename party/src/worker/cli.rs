@@ -133,9 +133,8 @@ fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
         arrival: Arrival { follow: flags.follow, idle, ..Arrival::default() },
         threads: threads.clamp(1, 1024),
     };
-    let (report, exit) = with_interrupts(Role::Worker, flags.leash, |_stop, stopped| async move {
-        join::join(&job, stopped).await
-    })?;
+    let (report, exit) =
+        with_interrupts(Role::Worker, flags.leash, |_stop, stopped| async move { join::join(&job, stopped).await })?;
     output::print(&flags.format.render(&report))?;
     Ok(exit)
 }
@@ -167,7 +166,8 @@ mod tests {
     #[test]
     fn usage_errors_have_code_2_and_help_has_code_0() {
         let exit = |line: &str| {
-            let arguments: Vec<OsString> = std::iter::once("worker").chain(line.split(' ')).map(OsString::from).collect();
+            let arguments: Vec<OsString> =
+                std::iter::once("worker").chain(line.split(' ')).map(OsString::from).collect();
             run(&arguments)
         };
         assert_eq!(exit("join --folow"), Exit::Usage);

@@ -209,7 +209,8 @@ fn twenty_private_workers_agree_within_the_table_whether_or_not_eight_are_bad() 
             let mut all = Estimates::new(10, false);
             for worker in 0..20u64 {
                 let share = if worker < bad { 0.9 } else { 0.2 };
-                let rows = Batch::draw_around(&truth, 10_000, share, Corruption::Uniform, 1_000 * seed + worker).unwrap();
+                let rows =
+                    Batch::draw_around(&truth, 10_000, share, Corruption::Uniform, 1_000 * seed + worker).unwrap();
                 let estimate = run(&plan, &rows, 1_000 * seed + worker);
                 all.insert(Report {
                     worker: format!("w{worker}"),
