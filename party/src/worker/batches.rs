@@ -176,7 +176,7 @@ impl Source {
     ///
     /// # Errors
     /// Everything that makes data unusable, with its place.
-    pub fn next(&mut self) -> Result<Option<Batch>, ReadError> {
+    pub fn batch(&mut self) -> Result<Option<Batch>, ReadError> {
         if self.at_once {
             return self.read();
         }
@@ -252,13 +252,13 @@ mod tests {
     }
 
     fn table(rows: usize) -> String {
-        let row = |at: usize| format!("{at},{},{},{}\n", ["x", "y"][at % 2], at % 3 == 0, 2 * at);
+        let row = |at: usize| format!("{at},{},{},{}\n", ["x", "y"][at % 2], at.is_multiple_of(3), 2 * at);
         format!("a,region,smoker,y\n{}", (0..rows).map(row).collect::<String>())
     }
 
     fn sizes(mut source: Source) -> Vec<(u64, usize)> {
         let mut all = Vec::new();
-        while let Some(batch) = source.next().unwrap() {
+        while let Some(batch) = source.batch().unwrap() {
             all.push((batch.number, batch.y.len()));
         }
         all
@@ -277,16 +277,16 @@ mod tests {
     fn every_batch_has_the_columns_of_the_study_whatever_levels_occur_in_it() {
         let text = "a,region,smoker,y\n1,x,true,5\n2,x,FALSE,6\n3,y,true,7\n4,y,false,8\n";
         let mut source = source(STUDY, 2, text, true);
-        let first = source.next().unwrap().unwrap();
+        let first = source.batch().unwrap().unwrap();
         assert_eq!(first.x, DMatrix::from_row_slice(2, 3, &[1.0, 0.0, 1.0, 2.0, 0.0, 0.0]));
         assert_eq!(first.place, (Place::Line(2), Place::Line(3)));
-        assert_eq!(source.next().unwrap().unwrap().x.row(0).iter().copied().collect::<Vec<_>>(), [3.0, 1.0, 1.0]);
+        assert_eq!(source.batch().unwrap().unwrap().x.row(0).iter().copied().collect::<Vec<_>>(), [3.0, 1.0, 1.0]);
     }
 
     #[test]
     fn columns_that_are_no_numbers_and_were_not_declared_are_refused() {
         let study = STUDY.replace("[columns.smoker]\n        levels = [\"FALSE\", \"TRUE\"]", "");
-        let error = source(&study, 20, &table(20), true).next().unwrap_err();
+        let error = source(&study, 20, &table(20), true).batch().unwrap_err();
         let text = crate::service::chain(&error);
         assert!(text.contains("smokerTRUE") && text.contains("must say which columns are categorical"), "{text}");
     }
@@ -295,10 +295,10 @@ mod tests {
     fn incomplete_rows_are_left_out_and_counted_where_the_study_says_so() {
         let study = STUDY.replace("[outcome]", "[rows]\nmissing = \"complete-cases\"\n[outcome]");
         let text = "a,region,smoker,y\n1,x,true,5\n,x,FALSE,6\n3,y,NA,7\n4,y,false,8\n";
-        let batch = source(&study, 20, text, true).next().unwrap().unwrap();
+        let batch = source(&study, 20, text, true).batch().unwrap().unwrap();
         assert_eq!((batch.y.as_slice(), batch.missing), (&[5.0, 8.0][..], 2));
-        assert!(source(STUDY, 20, text, true).next().is_err());
+        assert!(source(STUDY, 20, text, true).batch().is_err());
         let none = "a,region,smoker,y\n,x,true,5\n";
-        assert_eq!(source(&study, 20, none, true).next().unwrap().unwrap().y.len(), 0);
+        assert_eq!(source(&study, 20, none, true).batch().unwrap().unwrap().y.len(), 0);
     }
 }
