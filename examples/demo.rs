@@ -6,10 +6,16 @@
 
 #[path = "demo/arguments.rs"]
 mod arguments;
+#[path = "demo/bounds.rs"]
+mod bounds;
 #[path = "demo/columns.rs"]
 mod columns;
 #[path = "demo/processes.rs"]
 mod processes;
+#[path = "demo/robust.rs"]
+mod robust;
+#[path = "demo/stage.rs"]
+mod stage;
 #[path = "demo/vertical.rs"]
 mod vertical;
 
@@ -46,8 +52,8 @@ fn main() -> ExitCode {
         }
     };
     let result = match program.command {
-        Command::Vertical(flags) => vertical::run(&flags, fedreg_party::cli::call("demo", &arguments)),
-        Command::Robust { .. } => Err(not_yet("robust")),
+        Command::Vertical(flags) => vertical::run(&flags, fedreg_party::output::call("demo", &arguments)),
+        Command::Robust(flags) => robust::run(&flags, fedreg_party::output::call("demo", &arguments)),
         Command::Em { .. } => Err(not_yet("em")),
         Command::Features { .. } => Err(not_yet("features")),
         Command::Stream { .. } => Err(not_yet("stream")),

@@ -17,6 +17,7 @@ pub mod report;
 pub mod robust;
 pub mod session;
 pub mod sim;
+pub mod star;
 pub mod stream;
 pub mod study;
 pub mod vertical;

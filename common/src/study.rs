@@ -12,6 +12,12 @@ use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 
+mod horizontal;
+mod privacy;
+
+pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
+pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
+
 /// A study, as parsed and checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,9 +30,15 @@ pub struct Study {
     /// What leaves, and under which guarantee.
     #[serde(default)]
     pub mode: Mode,
+    /// What a private run may cost, and how it is made; in private mode only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyTerms>,
     /// The parties of a vertical study.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parties: BTreeMap<Role, PartyTerms>,
+    /// The sites of a horizontal study, by the name that reports use.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workers: BTreeMap<String, WorkerTerms>,
     /// Who convenes.
     #[serde(default)]
     pub coordinator: CoordinatorTerms,
@@ -34,6 +46,7 @@ pub struct Study {
     #[serde(default)]
     pub model: Model,
     /// The outcome.
+    #[serde(default, skip_serializing_if = "HeldColumn::is_none")]
     pub outcome: HeldColumn,
     /// A term with coefficient 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +72,12 @@ pub struct Study {
     /// Scoring new rows.
     #[serde(default)]
     pub prediction: PredictionTerms,
+    /// How sites take part in a horizontal study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sites: Option<SiteTerms>,
+    /// The method of a robust study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub robust: Option<RobustTerms>,
 }
 
 /// Which method a study runs.
@@ -68,6 +87,18 @@ pub enum Protocol {
     /// Two parties, different columns of the same rows.
     #[default]
     Vertical,
+    /// Many sites, the same columns of different rows, some of which are wrong.
+    Robust,
+}
+
+impl Protocol {
+    /// The name as it stands in study files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Vertical => "vertical",
+            Protocol::Robust => "robust",
+        }
+    }
 }
 
 /// What leaves a party.
@@ -77,6 +108,18 @@ pub enum Mode {
     /// Partial predictions without noise: declared, counted and metered.
     #[default]
     Plain,
+    /// Noised values, charged to a ledger: differential privacy towards whoever sees what left.
+    Private,
+}
+
+impl Mode {
+    /// The word in studies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Plain => "plain",
+            Mode::Private => "private",
+        }
+    }
 }
 
 /// One party's part of a vertical study.
@@ -114,19 +157,25 @@ pub struct Model {
     /// gaussian, binomial or poisson, each with its canonical link.
     #[serde(default)]
     pub family: Family,
-    /// Whether Alice's block has an intercept.
+    /// Whether there is an intercept; in a vertical study it belongs to Alice's block.
     #[serde(default = "yes")]
     pub intercept: bool,
+    /// The features of a horizontal study; or use `formula`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// The model of a horizontal study, as in R: `y ~ age + bmi:sex`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Model { family: Family::Gaussian, intercept: true }
+        Model { family: Family::Gaussian, intercept: true, features: Vec::new(), formula: None }
     }
 }
 
 /// A column that one or both parties hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldColumn {
     /// Its header.
@@ -134,6 +183,12 @@ pub struct HeldColumn {
     /// Who has it.
     #[serde(default)]
     pub held_by: HeldBy,
+}
+
+impl HeldColumn {
+    fn is_none(&self) -> bool {
+        self.column.is_empty()
+    }
 }
 
 /// Who holds a column.
@@ -155,7 +210,7 @@ pub struct ColumnTerms {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<String>,
     /// Public range of a numeric column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "privacy::range", skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
@@ -352,7 +407,8 @@ impl Study {
     /// # Errors
     /// Unknown keys, with the nearest known one, and values that cannot be used.
     pub fn parse(text: &str) -> Result<Study, StudyError> {
-        let study: Study = toml::from_str(text).map_err(|error| StudyError::Parse(explain(&error)))?;
+        let mut study: Study = toml::from_str(text).map_err(|error| StudyError::Parse(explain(&error)))?;
+        study.complete();
         study.check()?;
         Ok(study)
     }
@@ -363,21 +419,61 @@ impl Study {
         if self.id.is_empty() || self.id.len() > 200 || self.id.chars().any(char::is_control) {
             return wrong("id", "must have 1 to 200 printable characters");
         }
-        match self.protocol {
-            Protocol::Vertical => {
-                if !self.parties.keys().eq([Role::Alice, Role::Bob].iter()) {
-                    return wrong("parties", "must name exactly alice and bob in a vertical study");
-                }
+        for (name, terms) in &self.columns {
+            let mut levels = terms.levels.clone();
+            levels.sort();
+            levels.dedup();
+            if levels.len() != terms.levels.len() {
+                return wrong(&format!("columns.{name}.levels"), "must not repeat a level");
+            }
+            if terms.range.is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high)) {
+                return wrong(&format!("columns.{name}.range"), "must be two finite numbers in ascending order");
             }
         }
-        let mut names: Vec<&str> = self.parties.values().map(|terms| terms.certificate.as_str()).collect();
+        let mut names: Vec<&str> = match self.protocol {
+            Protocol::Vertical => {
+                self.check_vertical()?;
+                self.parties.values().map(|terms| terms.certificate.as_str()).collect()
+            }
+            _ => {
+                self.check_horizontal()?;
+                self.workers.values().map(|terms| terms.certificate.as_str()).collect()
+            }
+        };
+        let (key, all) = match self.protocol {
+            Protocol::Vertical => ("parties", "alice, bob and the coordinator"),
+            _ => ("workers", "every worker and the coordinator"),
+        };
         names.push(&self.coordinator.certificate);
         if names.iter().any(|name| name.is_empty()) {
-            return wrong("parties", "must give each party the name in its certificate");
+            return wrong(key, "must give each party the name in its certificate");
         }
         names.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return wrong("parties", "must have different certificate names for alice, bob and the coordinator");
+            return wrong(key, &format!("must have different certificate names for {all}"));
+        }
+        Ok(())
+    }
+
+    fn check_vertical(&self) -> Result<(), StudyError> {
+        let wrong =
+            |key: &str, problem: &str| Err(StudyError::Value { key: key.to_string(), problem: problem.to_string() });
+        if !self.parties.keys().eq([Role::Alice, Role::Bob].iter()) {
+            return wrong("parties", "must name exactly alice and bob in a vertical study");
+        }
+        for (key, given) in [
+            ("workers", !self.workers.is_empty()),
+            ("sites", self.sites.is_some()),
+            ("robust", self.robust.is_some()),
+            ("model.features", !self.model.features.is_empty()),
+            ("model.formula", self.model.formula.is_some()),
+        ] {
+            if given {
+                return wrong(key, "has no place in a vertical study");
+            }
+        }
+        if self.outcome.is_none() {
+            return wrong("outcome.column", "is missing: which column is to be explained?");
         }
         let mut seen = BTreeMap::new();
         for (role, terms) in &self.parties {
@@ -431,18 +527,7 @@ impl Study {
                 return wrong("inference.sender, prediction.result_to", "must be alice or bob");
             }
         }
-        for (name, terms) in &self.columns {
-            let mut levels = terms.levels.clone();
-            levels.sort();
-            levels.dedup();
-            if levels.len() != terms.levels.len() {
-                return wrong(&format!("columns.{name}.levels"), "must not repeat a level");
-            }
-            if terms.range.is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high)) {
-                return wrong(&format!("columns.{name}.range"), "must be two finite numbers in ascending order");
-            }
-        }
-        Ok(())
+        privacy::check(self)
     }
 
     /// The digest of each leaf of the study, by dotted name: defaults included, comments and order not.
@@ -480,6 +565,12 @@ impl Study {
 
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
+        if self.mode == Mode::Private {
+            return Disclosures::default();
+        }
+        if self.is_horizontal() {
+            return self.horizontal_disclosures();
+        }
         let mut declared = vec![Declaration::PartialPrediction, Declaration::Summary];
         if self.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
@@ -510,7 +601,7 @@ impl Study {
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian
     /// path. A party's policy may still forbid it.
     pub fn uses_basis(&self) -> bool {
-        self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
+        self.mode == Mode::Plain && self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
     }
 
     /// Whether the lambdas are to be found from the data.

@@ -1,7 +1,7 @@
 //! The command line of `coordinator`.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
 use fedreg_proto::files::read_study;
 use fedreg_proto::link::OpenError;
+use fedreg_proto::output::{self, Format};
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::telemetry::{self, LogFormat};
 use fedreg_proto::tls::Identity;
@@ -21,6 +22,7 @@ use tokio::sync::oneshot;
 use crate::config::{Config, Overrides};
 use crate::consolidate;
 use crate::service::{self, Failure, Job};
+use crate::star;
 
 /// Federated regression: the coordinator, which holds no data.
 #[derive(Debug, Parser)]
@@ -67,6 +69,12 @@ struct ServeArguments {
     /// Serve the next run after one has ended
     #[arg(long)]
     keep: bool,
+    /// Folder for report.json, .txt, .html and .csv of a study with workers
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed on standard output at the end of a run with workers
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     /// File that gets the address listened at, once listening: for scripts, with port 0
     #[arg(long, value_name = "FILE")]
     announce: Option<PathBuf>,
@@ -118,13 +126,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Log::Json => LogFormat::Json,
     });
     let result = match program.command {
-        Command::Serve(arguments) => serve(arguments),
+        Command::Serve(flags) => serve(flags, output::call("coordinator", &arguments)),
         Command::Status(arguments) => status(&arguments),
         Command::Consolidate(flags) => {
-            let call = words(&arguments);
-            let result = consolidate::run(&flags, call, std::io::stdin());
-            return match result {
-                Ok((text, exit)) => print(&text).max(exit),
+            let call = output::call("coordinator", &arguments);
+            return match consolidate::run(&flags, call, std::io::stdin()) {
+                Ok((text, exit)) => output::print(&text).map_or_else(|error| error.exit(), |()| exit),
                 Err(failure) => {
                     eprintln!("coordinator: {failure}");
                     failure.exit()
@@ -147,12 +154,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     })
 }
 
-/// The command line as it was typed, the folder of the program left out.
-fn words(arguments: &[OsString]) -> String {
-    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("coordinator".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -161,13 +162,15 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::Bug(format!("no runtime: {error}")))
 }
 
-fn serve(arguments: ServeArguments) -> Result<Exit, Failure> {
+fn serve(arguments: ServeArguments, call: String) -> Result<Exit, Failure> {
     let config = Config::load(&arguments.overrides)?;
     if arguments.overrides.print_config {
-        return Ok(print(&config.print()));
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
     }
     let study = Arc::new(read_study(&config.study)?);
-    let job = Job { config, study, keep: arguments.keep, announce: arguments.announce };
+    let ServeArguments { keep, announce, out, format, .. } = arguments;
+    let job = Job { config, study, keep, out, call, announce };
     let (cut, leash) = oneshot::channel::<()>();
     if arguments.leash {
         // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
@@ -181,14 +184,27 @@ fn serve(arguments: ServeArguments) -> Result<Exit, Failure> {
         std::mem::forget(cut);
     }
     let runtime = runtime()?;
-    let exit = runtime.block_on(service::serve(&job, async {
+    let shutdown = async {
         tokio::select! {
             () = interrupted() => {}
             _ = leash => {}
         }
-    }));
+    };
+    let exit = match job.study.is_horizontal() {
+        false => runtime.block_on(service::serve(&job, shutdown)),
+        true => runtime.block_on(star::serve(&job, shutdown)).and_then(|ended| conclude(&ended, format)),
+    };
     runtime.shutdown_timeout(Duration::from_millis(100));
     exit
+}
+
+fn conclude(ended: &star::Ended, format: Format) -> Result<Exit, Failure> {
+    match (&ended.report, &ended.reason) {
+        (Some(report), _) => output::print(&format.render(report))?,
+        (None, Some(reason)) => eprintln!("coordinator: {reason}"),
+        (None, None) => {}
+    }
+    Ok(ended.exit)
 }
 
 /// Waits for SIGINT or SIGTERM.
@@ -210,7 +226,8 @@ async fn interrupted() {
 fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
     let config = Config::load(&arguments.overrides)?;
     if arguments.overrides.print_config {
-        return Ok(print(&config.print()));
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
     }
     let study = read_study(&config.study)?;
     let identity = Identity::load(&config.tls.files())?;
@@ -223,10 +240,10 @@ fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
         OpenError::Unreachable(sentence) => Failure::Unreachable(sentence),
         OpenError::Refused(sentence) => Failure::Refused(sentence),
     })?;
-    print(&match arguments.format {
+    output::print(&match arguments.format {
         StatusFormat::Text => text(&reply),
         StatusFormat::Json => format!("{:#}\n", json(&reply)),
-    });
+    })?;
     Ok(match (reply.run, reply.exit) {
         (None, None) => Exit::NotReady,
         _ => Exit::Done,
@@ -242,17 +259,6 @@ fn dialled(listen: &str) -> String {
     }
 }
 
-fn print(text: &str) -> Exit {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("coordinator: cannot write standard output: {error}");
-            Exit::CannotWrite
-        }
-        _ => Exit::Done,
-    }
-}
-
 fn text(reply: &StatusReply) -> String {
     let state = match (reply.run, reply.exit) {
         (None, None) => "waiting for the parties".to_string(),
@@ -261,10 +267,12 @@ fn text(reply: &StatusReply) -> String {
         (_, Some(exit)) => format!("the run was ended: {}", exit.advice()),
     };
     let mut text = format!("{} (study {})\n{state}\n", reply.study, reply.digest.short());
-    for (role, state, progress) in &reply.parties {
-        text.push_str(&format!("  {:6} {:8}", role.name(), state.name()));
-        if !progress.phase.is_empty() {
-            text.push_str(&format!(" {}, round {}", progress.phase, progress.round));
+    for (name, state, progress) in &reply.parties {
+        text.push_str(&format!("  {name:6} {:8}", state.name()));
+        match progress.phase.as_str() {
+            "" => {}
+            "contributions" => text.push_str(&format!(" {} contributions", progress.round)),
+            phase => text.push_str(&format!(" {phase}, round {}", progress.round)),
         }
         if let Some(certificate) = progress.certificate {
             text.push_str(&format!(", gradient {certificate:.1e}"));
@@ -281,7 +289,7 @@ fn json(reply: &StatusReply) -> serde_json::Value {
     let parties: serde_json::Map<String, serde_json::Value> = reply
         .parties
         .iter()
-        .map(|(role, state, progress)| {
+        .map(|(name, state, progress)| {
             let party = serde_json::json!({
                 "state": state.name(),
                 "phase": progress.phase,
@@ -289,7 +297,7 @@ fn json(reply: &StatusReply) -> serde_json::Value {
                 "certificate": progress.certificate,
                 "bytes_sent": progress.bytes_sent,
             });
-            (role.name().to_string(), party)
+            (name.clone(), party)
         })
         .collect();
     serde_json::json!({

@@ -5,4 +5,6 @@ pub mod config;
 pub mod consolidate;
 pub mod register;
 pub mod service;
+pub mod star;
+pub mod state;
 pub mod store;

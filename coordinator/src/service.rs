@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, StudyError};
 use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
 use fedreg_proto::files::FileError;
+use fedreg_proto::output::OutputError;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
 use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
 use rand::TryRngCore;
@@ -20,10 +21,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::Config;
 use crate::register::{Register, Say};
+use crate::state::StateError;
 use crate::store::{Store, StoreError};
 
 /// How long parties are given to come and learn that the run has ended, and to leave.
-const FAREWELL: Duration = Duration::from_secs(3);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Why the coordinator failed.
 #[derive(Debug, Error)]
@@ -54,6 +56,15 @@ pub enum Failure {
     /// Making certificates.
     #[error(transparent)]
     Certs(#[from] fedreg_proto::certs::CertsError),
+    /// The state of a run.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Results that cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A study whose method cannot be set up.
+    #[error(transparent)]
+    Study(StudyError),
     /// No runtime.
     #[error("internal error: {0}")]
     Bug(String),
@@ -69,10 +80,12 @@ impl Failure {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            Failure::Config(_) => Exit::Usage,
+            Failure::Config(_) | Failure::Study(_) => Exit::Usage,
             Failure::Identity(error) => error.exit(),
             Failure::Line(error) => error.exit(),
             Failure::Store(error) => error.exit(),
+            Failure::State(error) => error.exit(),
+            Failure::Output(error) => error.exit(),
             Failure::Announce { .. } => Exit::CannotWrite,
             Failure::Certs(error) => error.exit(),
             Failure::Serve(_) | Failure::Bug(_) => Exit::Internal,
@@ -91,6 +104,10 @@ pub struct Job {
     pub study: Arc<Study>,
     /// Whether to serve the next run after one has ended.
     pub keep: bool,
+    /// Folder for the reports of a horizontal study.
+    pub out: Option<PathBuf>,
+    /// The command, as it was called.
+    pub call: String,
     /// File that is given the address, once there is one.
     pub announce: Option<PathBuf>,
 }
@@ -101,24 +118,9 @@ pub struct Job {
 /// It cannot serve.
 pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit, Failure> {
     let Job { config, study, .. } = job;
-    let identity = Identity::load(&config.tls.files())?;
-    identity.check_own_name(&study.coordinator.certificate)?;
-    for warning in identity.warnings() {
-        tracing::warn!("{warning}");
-    }
     let mut store = Store::open(&config.state)?;
-    // Its own name is let in too: `coordinator status` shows the coordinator's certificate.
-    let mut names: Vec<String> = study.parties.values().map(|terms| terms.certificate.clone()).collect();
-    names.push(study.coordinator.certificate.clone());
-    let listener = Listener::bind(&config.listen, &identity, &names).await?;
-    let address = listener.address();
-    tracing::info!("coordinating `{}` at {address}, study {}", study.id, study.digest());
-    if let Some(path) = &job.announce {
-        let draft = path.with_extension("draft");
-        std::fs::write(&draft, address.to_string())
-            .and_then(|()| std::fs::rename(&draft, path))
-            .map_err(|source| Failure::Announce { path: path.clone(), source })?;
-    }
+    let names = study.parties.values().map(|terms| terms.certificate.clone()).collect();
+    let listener = listen(job, names).await?;
     let register = Register::new(study, fresh()?);
     let (status, watched) = watch::channel(register.status());
     let (callers, calls) = mpsc::channel(16);
@@ -146,8 +148,30 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit
     exit
 }
 
+/// Listens for the parties with these names in their certificates, and tells where.
+pub(crate) async fn listen(job: &Job, mut names: Vec<String>) -> Result<Listener, Failure> {
+    let Job { config, study, .. } = job;
+    let identity = Identity::load(&config.tls.files())?;
+    identity.check_own_name(&study.coordinator.certificate)?;
+    for warning in identity.warnings() {
+        tracing::warn!("{warning}");
+    }
+    // Its own name is let in too: `coordinator status` shows the coordinator's certificate.
+    names.push(study.coordinator.certificate.clone());
+    let listener = Listener::bind(&config.listen, &identity, &names).await?;
+    let address = listener.address();
+    tracing::info!("coordinating `{}` at {address}, study {}", study.id, study.digest());
+    if let Some(path) = &job.announce {
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, address.to_string())
+            .and_then(|()| std::fs::rename(&draft, path))
+            .map_err(|source| Failure::Announce { path: path.clone(), source })?;
+    }
+    Ok(listener)
+}
+
 /// A run's identifier: random, so that no message of another run can pass for one of this.
-fn fresh() -> Result<RunId, Failure> {
+pub(crate) fn fresh() -> Result<RunId, Failure> {
     let mut id = [0; 16];
     match OsRng.try_fill_bytes(&mut id) {
         Ok(()) => Ok(RunId(id)),
@@ -335,7 +359,7 @@ fn describe(event: &PartyEvent) -> &'static str {
     }
 }
 
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+pub(crate) async fn sleep_until(deadline: Option<tokio::time::Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

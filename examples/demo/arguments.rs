@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::glm::Family;
+use fedreg_common::robust::Start;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::output::Format;
+use fedreg_party::privacy::AccountantName;
 
 /// Rehearse federated regression on one machine.
 #[derive(Debug, Parser)]
@@ -20,11 +22,8 @@ pub(crate) struct Program {
 pub(crate) enum Command {
     /// Two parties, different columns about the same people
     Vertical(Box<Vertical>),
-    /// Many sites, the same columns about different people (not in this version)
-    Robust {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        rest: Vec<OsString>,
-    },
+    /// Many sites, the same columns about different people, some of them wrong
+    Robust(Box<Robust>),
     /// Private expectation maximisation (not in this version)
     Em {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -98,10 +97,77 @@ pub(crate) struct Vertical {
     /// Largest number of rounds; 1000 with acceleration, 50000 without
     #[arg(long, value_name = "ROUNDS")]
     pub(crate) max_rounds: Option<u32>,
-    /// Seed of the run's random choices
+    /// Seed of the run's random choices; the noise of private mode never follows from it
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     /// What leaves a party, and under which guarantee
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    pub(crate) mode: ModeName,
+    /// Epsilon of a private run, towards each party's data set
+    #[arg(long, value_name = "EPSILON", default_value_t = 1.0)]
+    pub(crate) epsilon: f64,
+    /// Its delta; by default the smaller of 1e-6 and one over ten times the rows
+    #[arg(long, value_name = "DELTA")]
+    pub(crate) delta: Option<f64>,
+    /// Public ranges and levels for a private run, in TOML; shipped for the shipped data
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bounds: Option<PathBuf>,
+    /// How values are made private
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) mechanism: MechanismName,
+    /// How the costs of releases are added up
+    #[arg(long, value_enum, default_value_t = AccountantName::Zcdp, value_name = "ACCOUNTANT")]
+    pub(crate) accountant: AccountantName,
+    /// Folder for the study's files and the reports
+    #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
+    pub(crate) out: PathBuf,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Robust {
+    /// Table with all rows, CSV or Parquet; the shipped diabetes data by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Outcome column
+    #[arg(long, value_name = "COL")]
+    pub(crate) outcome: Option<String>,
+    /// Features, comma-separated, quoted as in CSV; by default all other columns
+    #[arg(long, value_name = "COLS")]
+    pub(crate) features: Option<String>,
+    /// Number of workers; each gets a contiguous block of rows
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) workers: u64,
+    /// Rows of a batch; 1000, and 50 with the shipped data
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) batch_rows: Option<u64>,
+    /// How estimates become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
+    #[arg(long, value_name = "HOW", default_value = "refine")]
+    pub(crate) consolidation: String,
+    /// Where the fit of a batch starts
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) start: StartName,
+    /// Follow the estimates as they arrive, through a window
+    #[arg(long)]
+    pub(crate) online: bool,
+    /// With --online: agreeing arrivals that replace the window, 0 for never
+    #[arg(long, value_name = "NUMBER", default_value_t = 7, requires = "online")]
+    pub(crate) switch: u64,
+    /// With --online: estimates in the window
+    #[arg(long, value_name = "NUMBER", default_value_t = 7, requires = "online")]
+    pub(crate) window: u64,
+    /// Damage this share of the batches first, and show least squares of all rows beside ours
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
+    pub(crate) corrupt: f64,
+    /// What happens to rows with missing values
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) missing: MissingName,
+    /// Seed of the damage
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// What leaves a worker, and under which guarantee
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub(crate) mode: ModeName,
     /// Folder for the study's files and the reports
@@ -110,6 +176,37 @@ pub(crate) struct Vertical {
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum StartName {
+    /// The best of the others
+    #[default]
+    Auto,
+    /// Least squares on all rows, as in the source
+    Ols,
+    /// Bounded leverage
+    Score,
+    /// Least trimmed squares
+    Lts,
+}
+
+impl From<StartName> for Start {
+    fn from(name: StartName) -> Start {
+        match name {
+            StartName::Auto => Start::Auto,
+            StartName::Ols => Start::Ols,
+            StartName::Score => Start::Score,
+            StartName::Lts => Start::Lts,
+        }
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(format!("`{text}` is not a share between 0 and 1")),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -194,8 +291,15 @@ pub(crate) enum ModeName {
     Plain,
     /// Secret-shared cross-products (not in this version)
     Sealed,
-    /// Differential privacy (not in this version)
+    /// Differential privacy: noised values, charged to a ledger
     Private,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum MechanismName {
+    /// Noised partial predictions to and fro
+    #[default]
+    Residual,
 }
 
 fn parse_lambda(text: &str) -> Result<Lambda, String> {
@@ -233,14 +337,19 @@ mod tests {
         Program::try_parse_from(["demo", "vertical"]).unwrap();
         let line = "demo vertical --data f.csv --outcome y --alice a,b --bob c --family binomial --id id --outcome-at alice \
                     --missing complete-cases --offset o --weights w --no-inference --lambda path --alpha 0.5 --cv 10 --folds \
-                    f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode plain --out d --format json";
+                    f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode private --epsilon 3 --delta 1e-6 --bounds b.toml --mechanism residual \
+                    --accountant exact --out d --format json";
         let Command::Vertical(arguments) = Program::try_parse_from(line.split_whitespace()).unwrap().command else {
             panic!("not the vertical demo");
         };
         assert_eq!(arguments.lambda, Some(Lambda::Path(PathWord::Path)));
         assert_eq!((arguments.cv, arguments.max_rounds), (Some(10), Some(7)));
         assert!(Program::try_parse_from(["demo", "vertical", "--max-round", "3"]).is_err());
-        assert!(Program::try_parse_from(["demo", "robust", "--workers", "3"]).is_ok());
+        let line = "demo robust --data f.csv --outcome y --features a,b --workers 4 --batch-rows 500 --consolidation pivot --start \
+                    score --online --switch 5 --window 9 --corrupt 0.3 --missing complete-cases --seed 3 --mode plain --out d \
+                    --format csv";
+        assert!(Program::try_parse_from(line.split_whitespace()).is_ok());
+        assert!(Program::try_parse_from(["demo", "robust", "--corrupt", "1.5"]).is_err());
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub(crate) fn split(
     alice: Option<&str>,
     bob: Option<&str>,
 ) -> Result<Split, Failure> {
-    let alice = alice.map(|list| parse(list, "--alice")).transpose()?;
-    let bob = bob.map(|list| parse(list, "--bob")).transpose()?;
+    let alice = alice.map(|names| list(names, "--alice")).transpose()?;
+    let bob = bob.map(|names| list(names, "--bob")).transpose()?;
     let named: Vec<&String> = alice.iter().chain(&bob).flatten().collect();
     let free: Vec<String> =
         header.iter().filter(|name| !taken.contains(&name.as_str()) && !named.contains(name)).cloned().collect();
@@ -37,12 +37,12 @@ pub(crate) fn split(
 }
 
 /// A comma-separated list of names, quoted as in CSV.
-fn parse(list: &str, flag: &str) -> Result<Vec<String>, Failure> {
+pub(crate) fn list(names: &str, flag: &str) -> Result<Vec<String>, Failure> {
     // A space before a quote would make the quote part of the name.
     let mut quoted = false;
     let mut after_comma = true;
     let mut tight = String::new();
-    for letter in list.chars() {
+    for letter in names.chars() {
         if !(after_comma && letter == ' ') {
             quoted ^= letter == '"';
             after_comma = letter == ',' && !quoted;
@@ -56,7 +56,7 @@ fn parse(list: &str, flag: &str) -> Result<Vec<String>, Failure> {
         None => csv::StringRecord::new(),
     };
     if record.is_empty() || record.iter().any(str::is_empty) {
-        return Err(Failure::usage(format!("{flag}: `{list}` holds an empty name")));
+        return Err(Failure::usage(format!("{flag}: `{names}` holds an empty name")));
     }
     Ok(record.iter().map(str::to_string).collect())
 }
@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn odd_names_are_quoted_as_in_csv() {
-        let list = parse("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice").map_err(|failure| failure.error).unwrap();
-        assert_eq!(list, ["age", "weight, kg", "say \"x\""]);
+        let names = list("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice").map_err(|failure| failure.error).unwrap();
+        assert_eq!(names, ["age", "weight, kg", "say \"x\""]);
     }
 
     #[test]
     fn a_party_without_columns_is_refused() {
         let header = ["y".to_string(), "a".to_string()];
         assert!(split(&header, &["y"], Some("a"), None).is_err());
-        assert!(parse("a,,b", "--bob").is_err());
-        assert!(parse("", "--bob").is_err());
+        assert!(list("a,,b", "--bob").is_err());
+        assert!(list("", "--bob").is_err());
     }
 }

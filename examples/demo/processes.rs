@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// A role that runs.
 pub(crate) struct Process {
-    pub(crate) role: Role,
+    role: Role,
+    name: String,
     child: Child,
     /// The process ends as by an interrupt when this closes: no role outlives the demo, however the demo ends.
     leash: Option<ChildStdin>,
@@ -30,7 +31,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a role; its log goes to a file, and its standard output nowhere, as its report is written anyway.
-    pub(crate) fn start(role: Role, arguments: &[&str], log: &Path) -> Result<Process, Failure> {
+    pub(crate) fn start(role: Role, name: &str, arguments: &[&str], log: &Path) -> Result<Process, Failure> {
         let start = || -> anyhow::Result<Process> {
             let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
             let program = std::env::current_exe().context("the demo does not know its own file")?;
@@ -42,8 +43,15 @@ impl Process {
                 .stdout(Stdio::null())
                 .stderr(file)
                 .spawn()
-                .with_context(|| format!("cannot start {role}"))?;
-            Ok(Process { role, leash: child.stdin.take(), child, log: log.to_path_buf(), exit: None })
+                .with_context(|| format!("cannot start {name}"))?;
+            Ok(Process {
+                role,
+                name: name.to_string(),
+                leash: child.stdin.take(),
+                child,
+                log: log.to_path_buf(),
+                exit: None,
+            })
         };
         start().map_err(|error| Failure::new(Exit::Internal, error))
     }
@@ -67,7 +75,7 @@ impl Process {
             let status = self
                 .child
                 .try_wait()
-                .with_context(|| format!("cannot wait for {}", self.role))
+                .with_context(|| format!("cannot wait for {}", self.name))
                 .map_err(|error| Failure::new(Exit::Internal, error))?;
             self.exit = status.map(|status| {
                 let code = status.code().and_then(|code| u8::try_from(code).ok());
@@ -76,6 +84,11 @@ impl Process {
             });
         }
         Ok(self.exit)
+    }
+
+    /// The code with which the process ended, if that was seen.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.exit
     }
 
     /// Ends the process as by an interrupt.
@@ -88,24 +101,23 @@ impl Process {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let own = format!("{}: ", self.role);
         let said = log.lines().rev().find(|line| line.starts_with(&own));
-        match (said, self.exit) {
-            (Some(line), _) => line.to_string(),
-            (None, Some(exit)) => format!("{own}{}; see {}", exit.advice(), self.log.display()),
-            (None, None) => format!("{own}see {}", self.log.display()),
+        let name = &self.name;
+        match (said.and_then(|line| line.strip_prefix(&own)), self.exit) {
+            (Some(words), _) => format!("{name}: {words}"),
+            (None, Some(exit)) => format!("{name}: {}; see {}", exit.advice(), self.log.display()),
+            (None, None) => format!("{name}: see {}", self.log.display()),
         }
     }
 }
 
 /// Waits for the end of all processes; an interrupt of the demo ends them, each in its own good order.
-pub(crate) fn wait<const N: usize>(mut processes: [&mut Process; N]) -> Result<[Exit; N], Failure> {
+pub(crate) fn wait(processes: &mut [&mut Process]) -> Result<Vec<Exit>, Failure> {
     let mut let_go = false;
     loop {
-        let mut ends = [None; N];
-        for (end, process) in ends.iter_mut().zip(&mut processes) {
-            *end = process.ended()?;
-        }
+        let ends: Vec<Option<Exit>> =
+            processes.iter_mut().map(|process| process.ended()).collect::<Result<_, Failure>>()?;
         if ends.iter().all(Option::is_some) {
-            return Ok(ends.map(|end| end.unwrap_or(Exit::Internal)));
+            return Ok(ends.into_iter().flatten().collect());
         }
         if INTERRUPTED.load(Ordering::Relaxed) && !let_go {
             let_go = true;

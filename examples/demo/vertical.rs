@@ -4,45 +4,40 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
+use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge;
-use fedreg_common::report::{Report, json};
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
     Protocol, RowTerms, Study,
 };
-use fedreg_coordinator::config as coordinator_config;
 use fedreg_party::check::size;
-use fedreg_party::config::{Config, DataTerms, PolicyTerms};
+use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
+use fedreg_party::privacy;
 use fedreg_party::read;
-use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
-use fedreg_proto::files::TlsTerms;
+use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
+use crate::bounds;
 use crate::columns::{Split, split};
 use crate::processes::{self, Process};
+use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
 
-/// Days that the certificates of a rehearsal are valid.
-const DAYS: u32 = 30;
-
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
-    match arguments.mode {
-        ModeName::Plain => {}
-        ModeName::Sealed => return Err(Failure::usage("mode `sealed` is not in this version")),
-        ModeName::Private => return Err(Failure::usage("mode `private` is not in this version")),
+    if arguments.mode == ModeName::Sealed {
+        return Err(Failure::usage("mode `sealed` is not in this version"));
     }
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
-    let stage = Stage::set(arguments, &folder)?;
+    let play = Play::set(arguments, &folder)?;
     processes::watch_for_interrupts()?;
-    let [alice, bob] = stage.play()?;
+    let [alice, bob] = play.run()?;
     let mut merged = merge(&alice, &bob).map_err(|error| Failure::new(Exit::Internal, error))?;
     merged.call = call;
     folder.report(&merged).map_err(cannot_write)?;
@@ -54,29 +49,16 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     Ok(fedreg_party::service::exit_of(merged.termination))
 }
 
-fn folder(path: &Path) -> Result<Folder, Failure> {
-    Folder::prepare(path).map_err(cannot_write)
-}
-
-fn cannot_write(error: output::OutputError) -> Failure {
-    Failure::new(error.exit(), error)
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path)
-        .with_context(|| format!("`{}` is no path", path.display()))
-        .map_err(|error| Failure::new(Exit::Usage, error))
-}
-
-/// The study's files in the demo's folder, ready to be looked at and run.
-struct Stage<'a> {
-    folder: &'a Folder,
+/// The play of two parties on a stage.
+struct Play<'a> {
+    stage: Stage<'a>,
     data: PathBuf,
     seed: String,
+    private: bool,
 }
 
-impl<'a> Stage<'a> {
-    fn set(arguments: &Vertical, folder: &'a Folder) -> Result<Stage<'a>, Failure> {
+impl<'a> Play<'a> {
+    fn set(arguments: &Vertical, folder: &'a Folder) -> Result<Play<'a>, Failure> {
         let shipped = arguments.data.is_none();
         let data = match &arguments.data {
             Some(file) => absolute(file)?,
@@ -98,60 +80,41 @@ impl<'a> Stage<'a> {
                 .filter_map(|name| name.as_deref()),
         );
         let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
-        let study = study(arguments, outcome, id, columns);
-        // Through the parser, so that the demo complains as every other program does.
-        let text = toml::to_string_pretty(&study)
-            .context("the study cannot be written")
-            .map_err(|error| Failure::new(Exit::Internal, error))?;
-        Study::parse(&text).map_err(Failure::usage)?;
-        let stage = Stage { folder, data, seed: arguments.seed.to_string() };
-        stage.write("study.toml", "What all parties agree on; each has the same file.", &text)?;
-        stage.certificates().map_err(|error| Failure::new(error.exit(), error))?;
-        Ok(stage)
-    }
-
-    fn write(&self, name: &str, what: &str, text: &str) -> Result<(), Failure> {
-        let text = format!("# {what}\n# Written by `demo vertical`.\n\n{text}");
-        self.folder.write(name, text.as_bytes()).map_err(cannot_write)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A fresh authority and a certificate for each role; the authority's key is not kept.
-    fn certificates(&self) -> Result<(), CertsError> {
-        let validity = Validity::days(time::OffsetDateTime::now_utc(), DAYS)?;
-        let made = Authority::create("demo authority", validity)?;
-        let place = self.path("certificates/authority.pem");
-        let authority = Authority::from_pem(&made.pem, &made.key, (&place, &place))?;
-        let write = |path: &Path, contents: &str, secret| certs::write(&[NewFile { path, contents, secret }], true);
-        write(&place, &made.pem, false)?;
-        for name in ["coordinator", "alice", "bob"] {
-            let issued = authority.issue(&Subject::new(name, &[])?, validity)?;
-            write(&self.path(&format!("certificates/{name}.key")), &issued.key, true)?;
-            write(&self.path(&format!("certificates/{name}.pem")), &issued.pem, false)?;
+        let mut study = study(arguments, outcome, id, columns);
+        let private = arguments.mode == ModeName::Private;
+        if private {
+            study.mode = Mode::Private;
+            study.privacy = Some(bounds::terms(arguments));
+            study.columns = bounds::columns(arguments, &study.outcome.column)?;
+            bounds::only_used(&mut study);
         }
-        Ok(())
+        let stage = Stage::new(folder, "demo vertical");
+        stage.study(&study)?;
+        stage.certificates(&["coordinator", "alice", "bob"])?;
+        Ok(Play { stage, data, seed: arguments.seed.to_string(), private })
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.
-    fn play(&self) -> Result<[Report; 2], Failure> {
-        let address = |role: Role| self.path(&format!("{role}.address"));
+    fn run(&self) -> Result<[Report; 2], Failure> {
+        let stage = &self.stage;
+        let address = |role: Role| stage.path(&format!("{role}.address"));
         for role in [Role::Coordinator, Role::Alice, Role::Bob] {
-            folder(&self.path(role.name()))?;
+            folder(&stage.path(role.name()))?;
+            // Every rehearsal begins with its whole budget. Only here: no other program ever removes a ledger.
+            for ledger in [format!("{role}/privacy.sqlite"), format!("anchors/{role}.anchor")] {
+                let _ = fs::remove_file(stage.path(&ledger));
+            }
             // A file of an earlier rehearsal would be taken for this one's.
-            for stale in [address(role), self.path(&format!("{role}/report.json"))] {
+            for stale in [address(role), stage.path(&format!("{role}/report.json"))] {
                 let _ = fs::remove_file(stale);
             }
         }
-        let mut coordinator = self.coordinator(&address(Role::Coordinator))?;
-        let convened = coordinator.address(&address(Role::Coordinator))?;
+        let (mut coordinator, convened) = stage.coordinator(&[])?;
         let mut alice = self.party(Role::Alice, &convened, None, &address(Role::Alice))?;
         let listening = alice.address(&address(Role::Alice))?;
         let mut bob = self.party(Role::Bob, &convened, Some(listening), &address(Role::Bob))?;
-        let ends = processes::wait([&mut alice, &mut bob])?;
-        processes::wait([&mut coordinator])?;
+        let ends = processes::wait(&mut [&mut alice, &mut bob])?;
+        processes::wait(&mut [&mut coordinator])?;
         for role in [Role::Coordinator, Role::Alice] {
             let _ = fs::remove_file(address(role));
         }
@@ -161,31 +124,10 @@ impl<'a> Stage<'a> {
             for process in [&alice, &bob] {
                 eprintln!("{}", process.last_words());
             }
-            let sentence = format!("the run was ended; logs are in {}", self.folder.path().display());
+            let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
             return Err(Failure::new(exit, anyhow::anyhow!(sentence)));
         }
-        Ok([self.report(Role::Alice)?, self.report(Role::Bob)?])
-    }
-
-    fn coordinator(&self, announce: &Path) -> Result<Process, Failure> {
-        let config = coordinator_config::Config {
-            study: "study.toml".into(),
-            listen: "127.0.0.1:0".to_string(),
-            state: "coordinator".into(),
-            wait: 60,
-            tls: TlsTerms {
-                authority: "certificates/authority.pem".into(),
-                certificate: "certificates/coordinator.pem".into(),
-                key: "certificates/coordinator.key".into(),
-            },
-        };
-        self.write("coordinator.toml", "The coordinator's own file; port 0 takes any free port.", &config.print())?;
-        let (config, announce) = (shown(&self.path("coordinator.toml")), shown(announce));
-        Process::start(
-            Role::Coordinator,
-            &["serve", "--config", &config, "--announce", &announce],
-            &self.path("coordinator/log.txt"),
-        )
+        Ok([stage.report("alice")?, stage.report("bob")?])
     }
 
     fn party(
@@ -208,34 +150,39 @@ impl<'a> Stage<'a> {
                 file: self.data.clone(),
                 separator: None,
             },
-            tls: TlsTerms {
-                authority: "certificates/authority.pem".into(),
-                certificate: format!("certificates/{role}.pem").into(),
-                key: format!("certificates/{role}.key").into(),
-            },
+            tls: Stage::tls(role.name()),
             policy: PolicyTerms::default(),
+            privacy: LedgerTerms {
+                data_set: Some("rehearsal".to_string()),
+                anchor: self.private.then(|| format!("anchors/{role}.anchor").into()),
+                ..LedgerTerms::default()
+            },
         };
         let file = format!("{role}.toml");
-        self.write(&file, "A private file: no other party ever sees it.", &config.print())?;
-        let (config, out, announce) = (shown(&self.path(&file)), shown(&self.path(role.name())), shown(announce));
+        let stage = &self.stage;
+        stage.write(&file, "A private file: no other party ever sees it.", &config.print())?;
+        if self.private {
+            let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
+            let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
+                privacy::init(role, &config)?;
+                if let Some(complaint) = privacy::complaint(role, &config) {
+                    eprintln!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run");
+                }
+                Ok(())
+            });
+            made.map_err(|failure| {
+                let exit = failure.exit();
+                Failure::new(exit, anyhow::anyhow!("{role}: {}", fedreg_party::service::chain(&failure)))
+            })?;
+        }
+        let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
         Process::start(
             role,
+            role.name(),
             &["fit", "--config", &config, "--out", &out, "--seed", &self.seed, "--announce", &announce],
-            &self.path(&format!("{role}/log.txt")),
+            &stage.path(&format!("{role}/log.txt")),
         )
     }
-
-    fn report(&self, role: Role) -> Result<Report, Failure> {
-        let path = self.path(&format!("{role}/report.json"));
-        fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))
-            .and_then(|text| json::parse(&text).with_context(|| format!("{}", path.display())))
-            .map_err(|error| Failure::new(Exit::Internal, error))
-    }
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> Study {
@@ -249,9 +196,10 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         id: "demo".to_string(),
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
+        privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
-        model: Model { family: arguments.family.into(), intercept: true },
+        model: Model { family: arguments.family.into(), ..Model::default() },
         outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at.into() },
         offset: shared(&arguments.offset),
         weights: shared(&arguments.weights),
@@ -271,6 +219,9 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         },
         inference: InferenceTerms { allowed: !arguments.no_inference, ..InferenceTerms::default() },
         prediction: PredictionTerms::default(),
+        workers: BTreeMap::new(),
+        sites: None,
+        robust: None,
     }
 }
 
@@ -286,6 +237,19 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
         let (Some(disclosure), Some(bytes)) = (peer.disclosure.of(role), peer.bytes_sent.of(role)) else {
             continue;
         };
+        if merged.mode == Mode::Private.name() {
+            let sent =
+                peer.privacy.of(role.partner()).and_then(Option::as_ref).and_then(|account| account.get("releases"));
+            let releases = sent.and_then(|releases| releases.as_array()).map_or(0, Vec::len);
+            text.push_str(&format!(
+                "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",
+                role.partner(),
+                merged.rounds,
+                if merged.rounds == 1 { "" } else { "s" },
+                size(*bytes),
+            ));
+            continue;
+        }
         let most = disclosure
             .columns
             .iter()
@@ -301,13 +265,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             disclosure.declared.join(", "),
         ));
     }
-    text.push_str(
-        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds, gradients and bytes; no data\n",
-    );
+    let gradients = if merged.mode == Mode::Private.name() { "" } else { ", gradients" };
+    text.push_str(&format!(
+        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
+    ));
     text.push_str(&format!("\nReports and the study's files are in {}\n", out.display()));
     text
-}
-
-fn heading(title: &str) -> String {
-    format!("--- {title} {}", "-".repeat(90_usize.saturating_sub(title.len())))
 }

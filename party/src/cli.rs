@@ -21,8 +21,10 @@ use tokio::sync::mpsc;
 use crate::check;
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
-use crate::output::{self, Format};
+use crate::output::{self, Format, call};
+use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
+use crate::worker;
 
 /// Federated regression: this party's part.
 #[derive(Debug, Parser)]
@@ -35,8 +37,9 @@ struct Program {
     log: Log,
 }
 
+/// How log lines look.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Log {
+pub(crate) enum Log {
     /// Readable on a terminal, JSON elsewhere
     #[default]
     Auto,
@@ -44,6 +47,16 @@ enum Log {
     Text,
     /// One JSON object a line
     Json,
+}
+
+impl Log {
+    pub(crate) fn format(self) -> LogFormat {
+        match self {
+            Log::Auto => LogFormat::Auto,
+            Log::Text => LogFormat::Text,
+            Log::Json => LogFormat::Json,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -54,6 +67,9 @@ enum Command {
     Predict(PredictArguments),
     /// Check files, data, certificates and policy, and show what would leave; opens no connection
     Check(CheckArguments),
+    /// The privacy budget of this party's data, and the ledger of what was spent
+    #[command(subcommand)]
+    Privacy(PrivacyCommand),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -123,10 +139,10 @@ pub fn main(role: Role) -> ExitCode {
 
 /// Runs a party's command line, the program's name first; ends with the exit code for the shell.
 pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    if role == Role::Worker {
-        return crate::worker::run(arguments);
-    }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if role == Role::Worker {
+        return worker::cli::run(&arguments);
+    }
     let name = role.name();
     let matches = Program::command()
         .name(name)
@@ -141,16 +157,13 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
-    telemetry::init(match program.log {
-        Log::Auto => LogFormat::Auto,
-        Log::Text => LogFormat::Text,
-        Log::Json => LogFormat::Json,
-    });
+    telemetry::init(program.log.format());
     let call = call(name, &arguments);
     let result = match program.command {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
+        Command::Privacy(command) => privacy::run(role, &command).map(|()| Exit::Done),
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }
@@ -229,7 +242,7 @@ fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
 }
 
 /// Runs something on a runtime of its own, with the user's interrupts as reasons to stop.
-fn with_interrupts<T, F>(
+pub(crate) fn with_interrupts<T, F>(
     role: Role,
     leash: bool,
     work: impl FnOnce(mpsc::Sender<Abort>, mpsc::Receiver<Abort>) -> F,
@@ -295,30 +308,6 @@ fn hold(role: Role, stop: mpsc::Sender<Abort>) {
     });
 }
 
-/// The command line as R prints a call, without what only matters to whoever started the process.
-pub fn call(name: &str, arguments: &[OsString]) -> String {
-    let mut call = name.to_string();
-    let mut rest = arguments.iter().skip(1);
-    while let Some(argument) = rest.next() {
-        let argument = argument.to_string_lossy();
-        match argument.as_ref() {
-            "--leash" => continue,
-            "--announce" | "--log" => {
-                rest.next();
-                continue;
-            }
-            _ => {}
-        }
-        let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
-        call.push(' ');
-        match !argument.is_empty() && argument.chars().all(plain) {
-            true => call.push_str(&argument),
-            false => call.push_str(&format!("'{}'", argument.replace('\'', "'\\''"))),
-        }
-    }
-    call
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,11 +328,5 @@ mod tests {
         assert_eq!(exit("fit --config /nowhere/alice.toml"), Exit::Usage);
         assert_eq!(exit("check --help"), Exit::Done);
         assert_eq!(run(Role::Worker, ["worker".into()]), Exit::Usage);
-    }
-
-    #[test]
-    fn a_call_is_quoted_where_a_shell_would_need_it() {
-        let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
-        assert_eq!(call, "alice fit --data 'my file.csv'");
     }
 }

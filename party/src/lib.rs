@@ -9,9 +9,12 @@ pub mod estimate;
 pub mod ledger;
 mod line;
 mod meet;
-pub mod output;
 mod pace;
+pub mod privacy;
+mod private;
 pub mod read;
 pub mod service;
 pub mod store;
-mod worker;
+pub mod worker;
+
+pub use fedreg_proto::output;

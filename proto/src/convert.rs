@@ -36,6 +36,8 @@ macro_rules! correspond {
     };
 }
 
+pub mod star;
+
 correspond!(role_to_wire, role_from_wire, "a role", Role, wire::Role,
     Alice => Alice, Bob => Bob, Worker => Worker, Coordinator => Coordinator);
 correspond!(purpose_to_wire, purpose_from_wire, "a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict);
@@ -43,7 +45,8 @@ correspond!(held_to_wire, held_from_wire, "a kind of held vector", HeldKind, wir
     Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual);
 correspond!(termination_to_wire, termination_from_wire, "a reason to end", Termination, wire::Termination,
     Converged => Converged, MaxRounds => MaxRounds, Separation => Separation,
-    CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, Interrupted => Interrupted);
+    CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,
+    Interrupted => Interrupted);
 
 correspond!(state_to_wire, state_from_wire, "a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);

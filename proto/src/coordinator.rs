@@ -7,12 +7,12 @@ use crate::health::HealthService;
 use crate::limits::EVENT_BYTES;
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
-use crate::status::{not_answered, not_connected, stream_fault};
+use crate::status::{not_answered, not_connected};
+use crate::talk::{pass_on, tell};
 use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
 use crate::wire;
 use crate::wire::coordinator_client::CoordinatorClient;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
-use fedreg_common::session::PeerFault;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -64,7 +64,7 @@ pub async fn join(address: &str, identity: &Identity, coordinator: &str) -> Resu
     let inbound = answer(address, coordinator, client.join(said)).await?;
     let who = format!("the coordinator at {address}");
     tokio::spawn(async move {
-        pass_on(inbound, heard, coordinator_event, &who).await;
+        pass_on(inbound, heard, |event| coordinator_event(event).map(Some), &who).await;
         drop(client);
     });
     Ok(Joined { say, hear })
@@ -90,7 +90,7 @@ async fn client(
     Ok(CoordinatorClient::new(connection.channel).max_decoding_message_size(EVENT_BYTES))
 }
 
-async fn answer<T>(
+pub(crate) async fn answer<T>(
     address: &str,
     coordinator: &str,
     call: impl Future<Output = Result<Response<T>, Status>>,
@@ -124,6 +124,15 @@ pub async fn serve(
         .serve_with_incoming_shutdown(listener.incoming(), async move {
             drop(stop.wait_for(|closing| *closing).await);
         });
+    until(server, &closing, shutdown).await
+}
+
+/// Runs a server until `shutdown`, and a little longer for what is still to be written.
+pub(crate) async fn until(
+    server: impl Future<Output = Result<(), tonic::transport::Error>>,
+    closing: &watch::Sender<bool>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     tokio::pin!(server);
     let served = tokio::select! {
         served = &mut server => served,
@@ -154,67 +163,16 @@ impl Coordinator for Desk {
         if self.callers.send(caller).await.is_err() {
             return Err(Status::unavailable("the coordinator is about to end"));
         }
-        tokio::spawn(async move { pass_on(request.into_inner(), heard, party_event, &who).await });
+        tokio::spawn(
+            async move { pass_on(request.into_inner(), heard, |event| party_event(event).map(Some), &who).await },
+        );
         let (out, outbound) = mpsc::channel(1);
-        tokio::spawn(tell(said, out, self.closed.clone()));
+        tokio::spawn(tell(said, out, self.closed.clone(), |event| vec![wire::CoordinatorEvent::from(&event)]));
         Ok(Response::new(ReceiverStream::new(outbound)))
     }
 
     async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {
         let reply = wire::StatusReply::from(&*self.status.borrow());
         Ok(Response::new(reply))
-    }
-}
-
-/// Writes what a caller is told, until the application or the server ends it.
-async fn tell(
-    mut said: mpsc::Receiver<CoordinatorEvent>,
-    out: mpsc::Sender<Result<wire::CoordinatorEvent, Status>>,
-    mut closed: watch::Receiver<bool>,
-) {
-    let mut closing = false;
-    loop {
-        let event = tokio::select! {
-            biased;
-            event = said.recv() => event,
-            () = out.closed() => return,
-            _ = closed.wait_for(|closing| *closing), if !closing => {
-                closing = true;
-                said.close();
-                continue;
-            }
-        };
-        match event {
-            Some(event) if out.send(Ok((&event).into())).await.is_ok() => {}
-            _ => return,
-        }
-    }
-}
-
-/// Reads events to the end of a line. An application that no longer listens does not end it: it may still speak.
-async fn pass_on<W, E>(
-    mut inbound: Streaming<W>,
-    heard: mpsc::Sender<E>,
-    convert: fn(W) -> Result<E, PeerFault>,
-    who: &str,
-) {
-    loop {
-        match inbound.message().await {
-            Ok(Some(event)) => match convert(event) {
-                Ok(event) => drop(heard.send(event).await),
-                Err(fault) => {
-                    tracing::warn!("{who} {fault}; its line is closed");
-                    return;
-                }
-            },
-            Ok(None) => return,
-            Err(status) => {
-                match stream_fault(&status) {
-                    Some(fault) => tracing::warn!("{who} {fault}; its line is closed"),
-                    None => tracing::debug!("the line to {who} is lost: {}", explain(&status)),
-                }
-                return;
-            }
-        }
     }
 }

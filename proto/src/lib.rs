@@ -12,8 +12,11 @@ pub mod health;
 pub mod limits;
 pub mod line;
 pub mod link;
+pub mod output;
 pub mod register;
+pub mod star;
 pub mod status;
+mod talk;
 pub mod telemetry;
 pub mod tls;
 

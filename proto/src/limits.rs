@@ -18,6 +18,8 @@ pub const COEFFICIENTS: u64 = 100_000;
 pub const RESULT_VALUES: u64 = 1_000_000;
 /// Longest sentence that a peer can make us print, in characters.
 pub const SENTENCE_CHARACTERS: usize = 500;
+/// Largest report that the hub may send to a site.
+pub const OUTCOME_BYTES: usize = 64 << 20;
 /// Longest description of a phase, in characters.
 pub const PHASE_CHARACTERS: usize = 100;
 

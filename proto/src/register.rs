@@ -110,8 +110,8 @@ pub struct StatusReply {
     pub digest: Digest,
     /// The run, once there is one.
     pub run: Option<RunId>,
-    /// Each party with its state and its last progress.
-    pub parties: Vec<(Role, PeerState, Progress)>,
+    /// Each party by name, with its state and its last progress.
+    pub parties: Vec<(String, PeerState, Progress)>,
     /// How the run ended, once it has.
     pub exit: Option<Exit>,
 }

@@ -14,6 +14,16 @@ pub enum DataError {
         /// Largest number of rows.
         most: usize,
     },
+    /// Columns that make other coefficients than the study has.
+    #[error(
+        "the columns make the coefficients {found}, the study has {expected}; its `[columns.NAME] levels` must say which columns are categorical (for truth values \"FALSE\" and \"TRUE\")"
+    )]
+    OtherTerms {
+        /// Names of the study's coefficients.
+        expected: String,
+        /// Names of the table's.
+        found: String,
+    },
     /// Columns that do not fit together; a fault of the reader.
     #[error("a column has {length} values, expected {rows}")]
     Lengths {

@@ -9,6 +9,8 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
+use crate::privacy::vertical::Fitted;
+use crate::session::Header;
 
 /// A kind of un-noised value that a protocol may disclose when its study says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,8 +33,12 @@ pub enum Declaration {
     Coefficients,
     /// Partial predictions of new rows, towards the party that the study names.
     Prediction,
-    /// Estimate, Gram, counts and scale of one mini-batch.
+    /// Estimate, counts and scale of one mini-batch.
     BatchEstimate,
+    /// Cross-products of the rows that the fit of one mini-batch kept.
+    BatchGram,
+    /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
+    Undeclarable,
 }
 
 impl Declaration {
@@ -49,6 +55,8 @@ impl Declaration {
             Declaration::Coefficients => "coefficients",
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",
+            Declaration::BatchGram => "cross-products of batches",
+            Declaration::Undeclarable => "values that were not charged",
         }
     }
 }
@@ -77,7 +85,7 @@ impl Disclosures {
 
     /// Whether values of this kind may leave.
     pub fn allows(&self, declaration: Declaration) -> bool {
-        self.declared.contains(&declaration)
+        declaration != Declaration::Undeclarable && self.declared.contains(&declaration)
     }
 
     /// Lets a message leave, if the study declares everything that it discloses.
@@ -146,6 +154,16 @@ impl<T> Released<T> {
     /// ```
     pub fn noised(noised: &NoisedRelease, wrap: fn(u32, LatticeVector) -> T) -> Released<T> {
         Released { value: wrap(noised.receipt().index, noised.lattice().clone()) }
+    }
+
+    /// Lets coefficients leave that were computed from noised values and public bounds alone: they are free.
+    pub fn fitted(fitted: &Fitted, wrap: fn(&Fitted) -> T) -> Released<T> {
+        Released { value: wrap(fitted) }
+    }
+
+    /// Puts a value that may leave under the head of a message.
+    pub fn under<M>(self, header: Header, wrap: fn(Header, T) -> M) -> Released<M> {
+        Released { value: wrap(header, self.value) }
     }
 }
 

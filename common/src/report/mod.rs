@@ -5,6 +5,7 @@
 pub mod chart;
 pub mod csv;
 pub mod document;
+mod horizontal;
 pub mod html;
 pub mod json;
 pub mod merge;
@@ -93,6 +94,74 @@ pub struct Report {
     pub disclosure: PerParty<Disclosure>,
     /// The privacy account; null in plain mode.
     pub privacy: PerParty<Option<serde_json::Value>>,
+    /// Which batches of a robust fit were trusted, and why.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub consolidation: Option<robust::Consolidation>,
+    /// The sites of a horizontal run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Vec<WorkerRow>>,
+    /// The result over time, of a fit that follows a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
+    /// Least squares of the pooled rows, for comparison; in a rehearsal only, where all rows are in one place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Vec<Comparison>>,
+}
+
+/// A coefficient beside those of least squares on pooled rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Its name.
+    pub term: String,
+    /// Ours.
+    pub estimate: Option<f64>,
+    /// Least squares of all rows, the damaged ones included.
+    pub pooled: Option<f64>,
+    /// The standard error that it would print.
+    pub pooled_std_error: Option<f64>,
+    /// Least squares of the rows that were not damaged, as they were before.
+    pub undamaged: Option<f64>,
+}
+
+/// One site of a horizontal run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerRow {
+    /// Its name in the study.
+    pub worker: String,
+    /// How it ended, in words.
+    pub state: String,
+    /// Contributions that were accepted.
+    pub contributions: u64,
+    /// Messages that were not accepted.
+    pub rejected: u64,
+    /// Bytes of the numbers that it contributed.
+    pub bytes: u64,
+}
+
+/// The result over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// Names of the coefficients.
+    pub terms: Vec<String>,
+    /// Contributions that counted.
+    pub arrivals: u64,
+    /// Times that a change of the truth was followed.
+    pub switches: u64,
+    /// The result after some of the arrivals, evenly spread.
+    pub points: Vec<CoursePoint>,
+}
+
+/// The result after an arrival.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CoursePoint {
+    /// Which, from 1.
+    pub arrival: u64,
+    /// The coefficients after it.
+    pub coefficients: Vec<f64>,
+    /// Whether it lay far outside what was trusted before.
+    pub outside: bool,
+    /// Whether a change of the truth was followed.
+    pub switched: bool,
 }
 
 /// A value of one party, or of each: bare in a party's own report, keyed by role in the merged one.
@@ -120,6 +189,11 @@ pub struct Seconds {
     /// From the start of the process's work to its end. `total - read` counts from the moment both have read.
     #[serde(deserialize_with = "number_or_null")]
     pub total: f64,
+}
+
+impl Seconds {
+    /// Not measured, or not to be shown: null in JSON.
+    pub const UNKNOWN: Seconds = Seconds { read: f64::NAN, solve: f64::NAN, exchange: f64::NAN, total: f64::NAN };
 }
 
 /// What left a party.
@@ -232,7 +306,7 @@ impl<T> PerParty<T> {
 }
 
 /// JSON has no way to write what is not finite: it is written as null, and must be readable again.
-fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+pub(crate) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 

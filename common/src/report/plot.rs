@@ -6,7 +6,7 @@
 use maud::{Markup, html};
 
 use super::number::{duration, percent, significant, single, small, visible};
-use super::{ColumnDisclosure, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
+use super::{ColumnDisclosure, Comparison, Course, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
 use crate::fit::Coefficient;
 use crate::id::Role;
 use crate::robust::Member;
@@ -514,6 +514,102 @@ pub(super) fn batches(all: &[Member]) -> Option<Markup> {
                         }
                         circle class=(if b.trusted { "point" } else { "hollow" }) cx=(x) cy=(px(upper.y.at(place(b.distance)))) r=(radius) {}
                         circle class=(if b.trusted { "point" } else { "hollow" }) cx=(x) cy=(px(lower.y.at(share))) r=(radius) {}
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// The consensus over time, every coefficient divided by its largest size. `None` without points.
+pub(super) fn course(course: &Course) -> Option<Markup> {
+    let (from, to) = range(course.points.iter().map(|point| point.arrival as f64))?;
+    let lines: Vec<(&str, Vec<f64>)> = course
+        .terms
+        .iter()
+        .enumerate()
+        .filter_map(|(at, term)| {
+            let values: Vec<f64> =
+                course.points.iter().map(|point| point.coefficients.get(at).copied().unwrap_or(f64::NAN)).collect();
+            let size =
+                values.iter().filter(|value| drawable(**value)).fold(0.0, |size: f64, value| size.max(value.abs()));
+            (size > 0.0).then(|| (term.as_str(), values.iter().map(|value| value / size).collect()))
+        })
+        .take(NAMED_LINES)
+        .collect();
+    let (low, high) = range(lines.iter().flat_map(|(_, values)| values.iter().copied()).chain([0.0]))?;
+    let frame = Frame::new((from, to), (low, high), 64.0, 150.0);
+    let x = |at: usize| frame.x.at(course.points[at].arrival as f64);
+    let ends: Vec<f64> = lines.iter().map(|(_, values)| frame.y.at(values.last().copied().unwrap_or(0.0))).collect();
+    let heights = spread(&ends, 13.5, frame.top, frame.bottom);
+    let mut ticks = nice_ticks(from, to, 10);
+    ticks.retain(|tick| tick.fract() == 0.0);
+    let outside: Vec<usize> = (0..course.points.len()).filter(|at| course.points[*at].outside).collect();
+    Some(html! {
+        svg viewBox=(view_box(frame.height())) role="img" aria-label="Consensus over time" {
+            @for tick in nice_ticks(low, high, 6) { (frame.horizontal(tick, &tick_label(tick))) }
+            @for tick in &ticks { (frame.vertical(*tick, &tick_label(*tick))) }
+            (frame.names("arrival", "coefficient / its largest"))
+            line.zero x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(0.0))) y2=(px(frame.y.at(0.0))) {}
+            @for point in course.points.iter().filter(|point| point.switched) {
+                @let at = px(frame.x.at(point.arrival as f64));
+                line.limit x1=(at) x2=(at) y1=(px(frame.top)) y2=(px(frame.bottom)) {}
+            }
+            @for (at, (term, values)) in lines.iter().enumerate() {
+                @let points: Vec<(f64, f64)> =
+                    values.iter().enumerate().filter(|(_, value)| drawable(**value)).map(|(at, value)| (x(at), frame.y.at(*value))).collect();
+                g class=(colour(at)) {
+                    title { (visible(term)) }
+                    polyline.curve points=(polyline(&points)) {}
+                    line.leader x1=(px(frame.right)) x2=(px(frame.right + 10.0)) y1=(px(ends[at])) y2=(px(heights[at])) {}
+                    text.curve-name x=(px(frame.right + 13.0)) y=(px(heights[at] + 4.0)) { (shortened(term, 19)) }
+                }
+            }
+            g.c3 {
+                @for at in &outside {
+                    circle.hollow cx=(px(x(*at))) cy=(px(frame.bottom - 6.0)) r="3" {}
+                }
+            }
+        }
+    })
+}
+
+/// Distance of our estimates and of pooled least squares from those of the rows without damage, a row a term.
+pub(super) fn comparison(rows: &[Comparison]) -> Option<Markup> {
+    let away = |row: &Comparison, value: Option<f64>| {
+        let error = row.pooled_std_error.filter(|error| *error > 0.0)?;
+        Some((value? - row.undamaged?) / error).filter(|away| drawable(*away))
+    };
+    let shown: Vec<&Comparison> = rows.iter().filter(|row| away(row, row.estimate).is_some()).take(MOST_ROWS).collect();
+    let all = shown.iter().flat_map(|row| [away(row, row.estimate), away(row, row.pooled)]).flatten();
+    let (low, high) = range(all.chain([0.0]))?;
+    if shown.is_empty() {
+        return None;
+    }
+    let labels = label_width(shown.iter().map(|row| row.term.as_str()));
+    let x = Scale::new((low, high), (labels + 24.0, WIDTH - 24.0));
+    let top = 30.0;
+    let bottom = top + ROW * shown.len() as f64;
+    Some(html! {
+        svg viewBox=(view_box(bottom + 44.0)) role="img" aria-label="Ours beside least squares of all rows" {
+            @for (at, (class, name)) in [("c2", "ours"), ("c1", "least squares of all rows")].iter().enumerate() {
+                g class=(class) {
+                    circle.point cx=(px(labels + 30.0 + 110.0 * at as f64)) cy="11" r="4" {}
+                    text.legend x=(px(labels + 40.0 + 110.0 * at as f64)) y="15" { (name) }
+                }
+            }
+            @for tick in nice_ticks(low, high, 8) {
+                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
+                text.tick x=(px(x.at(tick))) y=(px(bottom + 16.0)) text-anchor="middle" { (tick_label(tick)) }
+            }
+            line.zero x1=(px(x.at(0.0))) x2=(px(x.at(0.0))) y1=(px(top)) y2=(px(bottom)) {}
+            text.axis-name x=(px((labels + WIDTH) / 2.0)) y=(px(bottom + 36.0)) text-anchor="middle" { "standard errors from the rows without damage" }
+            @for (at, row) in shown.iter().enumerate() {
+                @let y = top + ROW * (at as f64 + 0.5);
+                (row_label(&row.term, labels, y))
+                @for (class, value) in [("c1", row.pooled), ("c2", row.estimate)] {
+                    @if let Some(away) = away(row, value) {
+                        g class=(class) { circle.point cx=(px(x.at(away))) cy=(px(y)) r="4" {} }
                     }
                 }
             }

@@ -84,6 +84,10 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
             ],
         }),
         privacy: PerParty::Own(None),
+        consolidation: None,
+        workers: None,
+        course: None,
+        comparison: None,
     }
 }
 

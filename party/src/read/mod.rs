@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-use fedreg_common::data::{DataError, Frame, unknown};
+use fedreg_common::data::{ColumnBuilder, DataError, Frame, unknown};
 
 /// What to read from a file.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +26,20 @@ pub struct Request {
     pub levels: BTreeMap<String, Vec<String>>,
     /// The separator of a CSV file; `None` finds it in the header.
     pub separator: Option<u8>,
+    /// Whether a cell that cannot be used counts as missing: every column without levels is one of numbers then. For
+    /// private runs, where refusing a table because of one row would tell something about that row.
+    pub lenient: bool,
+}
+
+impl Request {
+    fn builder(&self, name: &str) -> Result<ColumnBuilder, DataError> {
+        match (self.levels.get(name), self.lenient) {
+            (Some(levels), false) => ColumnBuilder::with_levels(name, levels),
+            (Some(levels), true) => ColumnBuilder::lenient_levels(name, levels),
+            (None, false) => Ok(ColumnBuilder::new(name)),
+            (None, true) => Ok(ColumnBuilder::lenient_numbers(name)),
+        }
+    }
 }
 
 /// Reads a whole CSV or Parquet file.

@@ -103,8 +103,8 @@ impl From<&StatusReply> for wire::StatusReply {
             parties: reply
                 .parties
                 .iter()
-                .map(|(role, state, progress)| wire::PartyStatus {
-                    role: role_to_wire(*role),
+                .map(|(name, state, progress)| wire::PartyStatus {
+                    name: name.clone(),
                     state: state_to_wire(*state),
                     progress: Some(progress.into()),
                 })
@@ -128,7 +128,11 @@ pub fn status_reply(reply: wire::StatusReply) -> Result<StatusReply, PeerFault> 
             .into_iter()
             .map(|party| {
                 let progress = party.progress.ok_or_else(|| missing("the progress"))?;
-                Ok((role_from_wire(party.role)?, state_from_wire(party.state)?, progress_from_wire(progress)?))
+                Ok((
+                    name(&party.name, "the name of a party")?,
+                    state_from_wire(party.state)?,
+                    progress_from_wire(progress)?,
+                ))
             })
             .collect::<Result<_, PeerFault>>()?,
         exit: reply.exit.map(exit_code),
@@ -158,7 +162,7 @@ fn progress_from_wire(progress: wire::Progress) -> Result<Progress, PeerFault> {
     })
 }
 
-fn at_most_keys<T>(keys: &[T]) -> Result<&[T], PeerFault> {
+pub(super) fn at_most_keys<T>(keys: &[T]) -> Result<&[T], PeerFault> {
     let came = keys.len() as u64;
     if came > KEYS {
         return Err(PeerFault::Length { what: "keys", came, expected: KEYS });

@@ -12,3 +12,4 @@ mod line;
 mod mutual_tls;
 mod office;
 mod say;
+mod star;

@@ -191,3 +191,44 @@ fn the_grid_is_where_it_says() {
         assert_eq!(EDGES.cell(beyond), EDGES.with_cells() - 1);
     }
 }
+
+/// Twenty workers of 10 000 rows at epsilon 1, each a private fit; a fifth of a good worker's rows are corrupted, and nine
+/// tenths of a bad one's. The workers' estimates are consolidated with equal weights.
+/// Run by hand: `cargo test --release -p fedreg-common twenty_private -- --ignored --nocapture`.
+#[test]
+#[ignore = "200 fits of 10 000 rows"]
+fn twenty_private_workers_agree_within_the_table_whether_or_not_eight_are_bad() {
+    use crate::robust::consolidate::{Method, consolidate};
+    use crate::robust::estimate::{Estimate as Report, Estimates};
+    let plan = Plan::new(setup(10_000, 10, 1.0)).unwrap();
+    for (bad, largest) in [(0, 0.006), (8, 0.008)] {
+        let runs = 5;
+        let mut total = 0.0;
+        for seed in 0..runs {
+            let truth = Batch::draw(100, 10, 0.0, Corruption::None, 0.0, 9_000 + seed).unwrap().coefficients();
+            let mut all = Estimates::new(10, false);
+            for worker in 0..20u64 {
+                let share = if worker < bad { 0.9 } else { 0.2 };
+                let rows =
+                    Batch::draw_around(&truth, 10_000, share, Corruption::Uniform, 1_000 * seed + worker).unwrap();
+                let estimate = run(&plan, &rows, 1_000 * seed + worker);
+                all.insert(Report {
+                    worker: format!("w{worker}"),
+                    batch: 1,
+                    coefficients: (estimate.coefficients * (HALF_RANGE / 10f64.sqrt())).as_slice().to_vec(),
+                    gram: None,
+                    nobs: 10_000,
+                    kept: 10_000,
+                    scale: 0.1f64.sqrt(),
+                    cleaned: true,
+                })
+                .unwrap();
+            }
+            let consensus = consolidate(&all, &Method::Refine.into()).unwrap();
+            total += (DVector::from_vec(consensus.coefficients.as_slice().to_vec()) - truth).norm();
+        }
+        let mean = total / runs as f64;
+        println!("{bad} of 20 bad: {mean:.4}");
+        assert!(mean <= largest, "{bad} of 20 bad: {mean}");
+    }
+}

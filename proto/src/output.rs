@@ -1,5 +1,6 @@
 //! Results on their way to people: standard output, and files that are whole or not there.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -144,9 +145,39 @@ pub fn peak_rss_bytes() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
+/// The command line as R prints a call, without what only matters to whoever started the process.
+pub fn call(name: &str, arguments: &[OsString]) -> String {
+    let mut call = name.to_string();
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        let argument = argument.to_string_lossy();
+        match argument.as_ref() {
+            "--leash" => continue,
+            "--announce" | "--log" => {
+                rest.next();
+                continue;
+            }
+            _ => {}
+        }
+        let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
+        call.push(' ');
+        match !argument.is_empty() && argument.chars().all(plain) {
+            true => call.push_str(&argument),
+            false => call.push_str(&format!("'{}'", argument.replace('\'', "'\\''"))),
+        }
+    }
+    call
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_quoted_where_a_shell_would_need_it() {
+        let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
+        assert_eq!(call, "alice fit --data 'my file.csv'");
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_no_draft_stays() {

@@ -1,0 +1,907 @@
+//! The hub's end: who takes part, what has come, and when the run is over. Events go in, what is to be done comes out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::message::{Body, Contribution, Join, ToHub, ToSite, VERSION};
+use super::method::{Method, Outcome, Pace};
+use crate::exit::Exit;
+use crate::id::{Digest, Role, RunId};
+use crate::report::robust::{BatchName, Rejection};
+use crate::report::{Disclosure, PerParty, Report, Seconds, WorkerRow};
+use crate::session::PeerFault;
+use crate::study::Study;
+
+/// Contributions per site whose content is remembered, so that a repeat that contradicts is told from one that does not.
+const REMEMBERED: usize = 1024;
+/// Rejections per site that the report names; more are counted.
+const NAMED: usize = 20;
+/// Repeats that the report names.
+const REPEATS: usize = 1000;
+/// Longest reason of a site that is printed.
+const SENTENCE: usize = 500;
+
+/// A line of a site, numbered by the driver.
+pub type Line = u64;
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// Keep this; nothing that follows may be said before it is durable.
+    Store(Record),
+    /// Say this on a line.
+    Say(Line, ToSite),
+    /// End a line, once everything said on it is written.
+    Close(Line),
+    /// The run is over.
+    Ended(Exit),
+}
+
+/// What must survive the hub's process. Given back in order to [`Hub::resume`], it is the same hub again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// A contribution that was accepted.
+    Contribution {
+        /// Of whom.
+        site: String,
+        /// Which.
+        number: u64,
+        /// Its content.
+        body: Body,
+    },
+    /// Stands for everything before it: older records may go.
+    Snapshot(Snapshot),
+    /// Something that was not accepted. With a number, that number is used up.
+    Rejected {
+        /// Of whom.
+        site: String,
+        /// The contribution's number, where it is used up.
+        number: Option<u64>,
+        /// Why.
+        reason: String,
+    },
+    /// A site has nothing more to contribute.
+    Complete {
+        /// Who.
+        site: String,
+        /// How many contributions there are.
+        contributions: u64,
+    },
+    /// A site is out of the run for good.
+    Left {
+        /// Who.
+        site: String,
+        /// Its exit code.
+        exit: Exit,
+        /// Why.
+        sentence: String,
+    },
+    /// A round was closed with what had come.
+    Round,
+    /// The run was over, whatever had come.
+    Over {
+        /// Why, if not because everything had come.
+        reason: Option<String>,
+    },
+}
+
+/// All that a hub remembers, for methods whose memory does not grow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The method's own memory.
+    pub method: String,
+    /// What is known of each site.
+    pub sites: BTreeMap<String, Position>,
+    /// What was not accepted.
+    pub rejected: Vec<Rejection>,
+    /// What came again.
+    pub repeated: Vec<BatchName>,
+}
+
+/// How far a site is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Position {
+    /// The first number that is not there.
+    pub next: u64,
+    /// Contributions that were accepted.
+    pub accepted: u64,
+    /// Bytes of their numbers.
+    pub bytes: u64,
+    /// Contents of the latest, in hexadecimal, oldest first.
+    recent: VecDeque<String>,
+    /// How many there will be, once that is known.
+    total: Option<u64>,
+    rejected: u64,
+    /// Code and reason, once it is out of the run.
+    left: Option<(u8, String)>,
+}
+
+#[derive(Debug, Default)]
+struct Site {
+    position: Position,
+    line: Option<Line>,
+    instance: Option<[u8; 16]>,
+    joined: bool,
+    /// The latest broadcast that was said to it.
+    told: u64,
+    done: bool,
+}
+
+/// How far a site is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub state: State,
+    /// Contributions that were accepted.
+    pub contributions: u64,
+    /// Bytes of their numbers.
+    pub bytes: u64,
+}
+
+/// What a site does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It never came.
+    Absent,
+    /// It has a line.
+    Here,
+    /// Its line is lost.
+    Away,
+    /// Everything of it has come.
+    Complete,
+    /// It is out of the run.
+    Left,
+}
+
+impl Site {
+    fn finished(&self) -> bool {
+        self.position.left.is_some() || self.position.total.is_some_and(|total| self.position.next >= total)
+    }
+
+    fn state(&self) -> String {
+        match (&self.position.left, self.line, self.joined) {
+            (Some((code, sentence)), ..) => format!("left ({code}): {sentence}"),
+            _ if self.finished() => "complete".to_string(),
+            (None, Some(_), true) => "under way".to_string(),
+            (None, _, true) => "lost".to_string(),
+            (None, _, false) => "never came".to_string(),
+        }
+    }
+}
+
+/// One run of a horizontal study.
+pub struct Hub {
+    study: Arc<Study>,
+    digest: Digest,
+    keys: Vec<(String, Digest)>,
+    run: RunId,
+    method: Box<dyn Method>,
+    sites: BTreeMap<String, Site>,
+    /// The site of each line that is open.
+    lines: BTreeMap<Line, String>,
+    rejections: Vec<Rejection>,
+    repeated: Vec<BatchName>,
+    /// Rounds that are closed.
+    round: u64,
+    /// Sites whose latest contributions are in no snapshot yet.
+    unkept: BTreeSet<String>,
+    over: Option<Over>,
+}
+
+struct Over {
+    exit: Exit,
+    /// The hub's own report; the reason where there is none.
+    result: Result<Box<Report>, String>,
+}
+
+impl Hub {
+    /// A run before anything came.
+    pub fn new(study: Arc<Study>, run: RunId, method: Box<dyn Method>) -> Hub {
+        Hub {
+            digest: study.digest(),
+            keys: study.key_digests(),
+            sites: study.workers.keys().map(|name| (name.clone(), Site::default())).collect(),
+            study,
+            run,
+            method,
+            lines: BTreeMap::new(),
+            rejections: Vec::new(),
+            repeated: Vec::new(),
+            round: 0,
+            unkept: BTreeSet::new(),
+            over: None,
+        }
+    }
+
+    /// Takes a record of an earlier process back in.
+    ///
+    /// # Errors
+    /// The record does not fit the study.
+    pub fn resume(&mut self, record: Record) -> Result<(), String> {
+        let unknown = |site: &str| format!("the state names `{site}`, which is no worker of this study");
+        let named = match &record {
+            Record::Contribution { site, .. }
+            | Record::Rejected { site, .. }
+            | Record::Complete { site, .. }
+            | Record::Left { site, .. } => Some(site),
+            _ => None,
+        };
+        if let Some(site) = named
+            && !self.sites.contains_key(site)
+        {
+            return Err(unknown(site));
+        }
+        match record {
+            Record::Contribution { site, number, body } => {
+                self.method.take(&site, number, &body)?;
+                self.advance(&site, number, &body);
+            }
+            Record::Snapshot(snapshot) => {
+                self.method.restore(&snapshot.method)?;
+                for (name, position) in snapshot.sites {
+                    let site = self.sites.get_mut(&name).ok_or_else(|| unknown(&name))?;
+                    site.joined |= position != Position::default();
+                    site.position = position;
+                }
+                (self.rejections, self.repeated) = (snapshot.rejected, snapshot.repeated);
+            }
+            Record::Rejected { site, number, reason } => {
+                self.reject(&site, number, reason);
+            }
+            Record::Complete { site, contributions } => {
+                if let Some(site) = self.sites.get_mut(&site) {
+                    site.joined = true;
+                    site.position.total = Some(contributions);
+                }
+            }
+            Record::Left { site, exit, sentence } => {
+                if let Some(site) = self.sites.get_mut(&site) {
+                    site.joined = true;
+                    site.position.left = Some((exit.code(), sentence));
+                }
+            }
+            Record::Round => {
+                self.close_round()?;
+            }
+            Record::Over { reason } => {
+                self.finish(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// A line was opened by the site of this name, which its certificate has shown. It must join next.
+    pub fn open(&mut self, line: Line, site: &str) {
+        if self.sites.contains_key(site) {
+            self.lines.insert(line, site.to_string());
+        }
+    }
+
+    /// A line brought a message.
+    pub fn hear(&mut self, line: Line, message: ToHub) -> Vec<Act> {
+        let Some(name) = self.lines.get(&line).cloned() else { return Vec::new() };
+        let mut acts = Vec::new();
+        match message {
+            ToHub::Join(join) => self.join(line, &name, &join, &mut acts),
+            // Only the line that joined speaks for its site.
+            _ if self.sites.get(&name).is_none_or(|site| site.line != Some(line)) => {
+                let sentence = format!("{name} spoke before it joined");
+                acts.push(Act::Say(line, ToSite::Refused { exit: Exit::Peer, sentence }));
+                acts.push(Act::Close(line));
+                self.lines.remove(&line);
+            }
+            ToHub::Done => {
+                if let Some(site) = self.sites.get_mut(&name) {
+                    site.done = true;
+                }
+                acts.push(Act::Close(line));
+                self.lost(line);
+            }
+            message if self.over.is_some() => {
+                // The outcome may have been lost on the way; of a burst of contributions only the first asks for it.
+                let next = self.sites.get(&name).map(|site| site.position.next);
+                let asks = match message {
+                    ToHub::Complete { .. } => true,
+                    ToHub::Contribution(contribution) => Some(contribution.number) == next,
+                    _ => false,
+                };
+                if asks {
+                    let outcome = self.outcome_for(&name);
+                    acts.push(Act::Say(line, outcome));
+                }
+            }
+            ToHub::Contribution(contribution) => self.contribution(line, &name, contribution, &mut acts),
+            ToHub::Complete { run, contributions } => {
+                acts.extend(self.keep());
+                if run != self.run {
+                    self.refuse(line, &name, None, "a message of another run", &mut acts);
+                } else if let Some(site) = self.sites.get_mut(&name) {
+                    match site.position.total {
+                        None => {
+                            site.position.total = Some(contributions);
+                            acts.push(Act::Store(Record::Complete { site: name.clone(), contributions }));
+                        }
+                        Some(total) if total != contributions => {
+                            let reason =
+                                format!("expected {total} contributions as it said before, got {contributions}");
+                            self.refuse(line, &name, None, &reason, &mut acts);
+                        }
+                        Some(_) => {}
+                    }
+                    if let Some(site) = self.sites.get(&name) {
+                        acts.push(Act::Say(line, ToSite::Acknowledged { next: site.position.next }));
+                    }
+                }
+                self.settle(&mut acts);
+            }
+            ToHub::Leave { exit, sentence } => {
+                let sentence = shortened(&sentence);
+                self.leave(&name, exit, sentence, &mut acts);
+                acts.push(Act::Close(line));
+                self.lost(line);
+                self.settle(&mut acts);
+            }
+        }
+        acts
+    }
+
+    /// A line brought bytes that are no message: its site has no part in the run any more.
+    pub fn fault(&mut self, line: Line, fault: &PeerFault) -> Vec<Act> {
+        let Some(name) = self.lines.get(&line).cloned() else { return Vec::new() };
+        let mut acts = Vec::new();
+        if self.over.is_none() {
+            let reason = shortened(&fault.to_string());
+            self.refuse(line, &name, None, &reason, &mut acts);
+            let sentence = format!("{name} {reason}");
+            acts.push(Act::Say(line, ToSite::Refused { exit: Exit::Peer, sentence: sentence.clone() }));
+            self.leave(&name, Exit::Peer, sentence, &mut acts);
+        }
+        acts.push(Act::Close(line));
+        self.lost(line);
+        self.settle(&mut acts);
+        acts
+    }
+
+    /// A line is gone.
+    pub fn lost(&mut self, line: Line) {
+        if let Some(name) = self.lines.remove(&line)
+            && let Some(site) = self.sites.get_mut(&name)
+            && site.line == Some(line)
+        {
+            site.line = None;
+        }
+    }
+
+    /// A site whose line was lost stayed away for too long: the run does not wait for it any more.
+    pub fn give_up(&mut self, name: &str, seconds: u64) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if self.away().any(|away| away == name) {
+            let sentence = format!("its line was lost, and it did not come back within {seconds} s");
+            self.leave(name, Exit::Unreachable, sentence, &mut acts);
+            self.settle(&mut acts);
+        }
+        acts
+    }
+
+    /// The time of the study is up.
+    pub fn deadline(&mut self) -> Vec<Act> {
+        let seconds = self.study.site_terms().deadline;
+        self.end(Some(format!("the run was ended at its deadline, {seconds} s after it was opened")))
+    }
+
+    /// The user ends the run; a result is made of what has come.
+    pub fn interrupt(&mut self) -> Vec<Act> {
+        if self.over.is_some() {
+            return Vec::new();
+        }
+        let sentence = "interrupted by the user of coordinator".to_string();
+        self.over = Some(Over { exit: Exit::Interrupted, result: Err(sentence.clone()) });
+        let mut acts: Vec<Act> = Vec::new();
+        for line in self.lines.keys() {
+            acts.push(Act::Say(*line, ToSite::Refused { exit: Exit::Interrupted, sentence: sentence.clone() }));
+            acts.push(Act::Close(*line));
+        }
+        acts.push(Act::Ended(Exit::Interrupted));
+        acts
+    }
+
+    /// Sites that were there, are not finished, and have no line.
+    pub fn away(&self) -> impl Iterator<Item = &str> {
+        let open = self.over.is_none();
+        self.sites
+            .iter()
+            .filter(move |(_, site)| open && site.joined && site.line.is_none() && !site.finished())
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// The run.
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The code with which the run ended, once it has.
+    pub fn exit(&self) -> Option<Exit> {
+        self.over.as_ref().map(|over| over.exit)
+    }
+
+    /// Whether every site that was there has kept the outcome.
+    pub fn all_told(&self) -> bool {
+        self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
+    }
+
+    /// How far each site is.
+    pub fn progress(&self) -> Vec<Progress> {
+        let row = |(name, site): (&String, &Site)| Progress {
+            name: name.clone(),
+            state: match (&site.position.left, site.finished(), site.line, site.joined) {
+                (Some(_), ..) => State::Left,
+                (None, true, ..) => State::Complete,
+                (None, false, Some(_), true) => State::Here,
+                (None, false, None, true) => State::Away,
+                (None, false, _, false) => State::Absent,
+            },
+            contributions: site.position.accepted,
+            bytes: site.position.bytes,
+        };
+        self.sites.iter().map(row).collect()
+    }
+
+    /// Whether the method publishes results while the run goes on.
+    pub fn follows(&self) -> bool {
+        self.method.broadcast().is_some()
+    }
+
+    /// The hub's report: of the end, or of how it stands.
+    ///
+    /// # Errors
+    /// There is no result, in a sentence.
+    pub fn report(&self) -> Result<Report, String> {
+        match &self.over {
+            Some(Over { result: Ok(report), .. }) => Ok((**report).clone()),
+            Some(Over { result: Err(reason), .. }) => Err(reason.clone()),
+            None => self.method.outcome().map(|outcome| self.written(outcome, None, true)),
+        }
+    }
+
+    /// Keeps and acknowledges what a method remembers by itself, and tells what it says to everybody. Called when everything
+    /// that came in is taken, so that a burst is answered once.
+    pub fn publish(&mut self) -> Vec<Act> {
+        let mut acts = self.keep();
+        if self.over.is_some() {
+            return acts;
+        }
+        if let Some((number, body)) = self.method.broadcast() {
+            for site in self.sites.values_mut().filter(|site| site.told < number + 1) {
+                if let Some(line) = site.line {
+                    site.told = number + 1;
+                    acts.push(Act::Say(line, ToSite::Broadcast { number, body: body.clone() }));
+                }
+            }
+        }
+        acts
+    }
+
+    /// Keeps and acknowledges what is in no snapshot yet: before anything else is kept, so that records stay in order.
+    fn keep(&mut self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if self.unkept.is_empty() {
+            return acts;
+        }
+        if let Some(method) = self.method.snapshot() {
+            acts.push(Act::Store(Record::Snapshot(Snapshot {
+                method,
+                sites: self.positions(),
+                rejected: self.rejections.clone(),
+                repeated: self.repeated.clone(),
+            })));
+        }
+        for name in std::mem::take(&mut self.unkept) {
+            if let Some((line, site)) = self.sites.get(&name).and_then(|site| Some((site.line?, site))) {
+                acts.push(Act::Say(line, ToSite::Acknowledged { next: site.position.next }));
+            }
+        }
+        acts
+    }
+
+    fn join(&mut self, line: Line, name: &str, join: &Join, acts: &mut Vec<Act>) {
+        let differing = Study::differing_keys(&self.keys, &join.keys);
+        let run = self.run;
+        let Some(site) = self.sites.get_mut(name) else { return };
+        let refused = |exit, sentence: String| ToSite::Refused { exit, sentence };
+        let refusal = if join.version != VERSION {
+            Some(refused(
+                Exit::Refused,
+                format!("{name} speaks version {}, the coordinator version {VERSION}", join.version),
+            ))
+        } else if !differing.is_empty() {
+            Some(ToSite::Welcome { differing: differing.clone(), run, next: 0 })
+        } else if site.line.is_some_and(|other| other != line) && site.instance != Some(join.instance) {
+            Some(refused(Exit::Refused, format!("another process with the certificate of {name} has joined already")))
+        } else if let (Some((code, sentence)), None) = (&site.position.left, &self.over) {
+            Some(refused(Exit::from_code(*code), format!("{name} is out of this run: {sentence}")))
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            if !differing.is_empty() && self.over.is_none() {
+                let sentence = format!("its study file differs in: {}", differing.join(", "));
+                let from = name.to_string();
+                // Not kept: with the right file it may come back.
+                if !self.rejections.iter().any(|known| known.from == from && known.reason == sentence) {
+                    self.rejections.push(Rejection { from, reason: sentence });
+                }
+            }
+            acts.push(Act::Say(line, refusal));
+            acts.push(Act::Close(line));
+            self.lines.remove(&line);
+            return;
+        }
+        if let Some(old) = site.line.filter(|old| *old != line) {
+            acts.push(Act::Close(old));
+            self.lines.remove(&old);
+        }
+        site.line = Some(line);
+        site.instance = Some(join.instance);
+        site.joined = true;
+        site.told = 0;
+        let next = site.position.next;
+        // What is in no snapshot yet must not be told as kept.
+        acts.extend(self.keep());
+        acts.push(Act::Say(line, ToSite::Welcome { differing, run, next }));
+        if self.over.is_some() {
+            let outcome = self.outcome_for(name);
+            acts.push(Act::Say(line, outcome));
+        } else {
+            acts.extend(self.publish());
+        }
+    }
+
+    fn contribution(&mut self, line: Line, name: &str, contribution: Contribution, acts: &mut Vec<Act>) {
+        let Contribution { study, run, number, body } = contribution;
+        if study != self.digest || run != self.run {
+            let what =
+                if study != self.digest { "a contribution of another study" } else { "a contribution of another run" };
+            self.refuse(line, name, Some(number), what, acts);
+            return;
+        }
+        if self.sites.get(name).is_some_and(|site| site.position.next != number) {
+            acts.extend(self.keep());
+        }
+        let Some(site) = self.sites.get_mut(name) else { return };
+        let position = &mut site.position;
+        let ahead = number > position.next || (self.method.pace() == Pace::Rounds && number > self.round);
+        if ahead || position.total.is_some_and(|total| number >= total) {
+            // Something before it was lost on the way; the site goes on from what it is told.
+            acts.push(Act::Say(line, ToSite::Acknowledged { next: position.next }));
+            return;
+        }
+        if number < position.next {
+            let age = usize::try_from(position.next - number).unwrap_or(usize::MAX);
+            let known = position.recent.len().checked_sub(age).and_then(|at| position.recent.get(at));
+            if known.is_some_and(|known| !known.is_empty() && *known != body.digest().to_string()) {
+                let reason = format!("contribution {number} came again with different content; the first stands");
+                self.refuse(line, name, None, &reason, acts);
+                return;
+            }
+            let next = position.next;
+            let repeated = BatchName { worker: name.to_string(), batch: number };
+            if self.repeated.len() < REPEATS && !self.repeated.contains(&repeated) {
+                self.repeated.push(repeated);
+            }
+            acts.push(Act::Say(line, ToSite::Acknowledged { next }));
+            return;
+        }
+        let taken = self.check(&body).and_then(|()| self.method.take(name, number, &body));
+        match taken {
+            Ok(()) => {
+                self.advance(name, number, &body);
+                if self.method.remembers() {
+                    // One snapshot keeps a whole burst.
+                    self.unkept.insert(name.to_string());
+                } else {
+                    acts.push(Act::Store(Record::Contribution { site: name.to_string(), number, body }));
+                    acts.push(Act::Say(line, ToSite::Acknowledged { next: number + 1 }));
+                }
+            }
+            Err(reason) => {
+                let reason = shortened(&reason);
+                acts.extend(self.keep());
+                acts.push(Act::Store(Record::Rejected {
+                    site: name.to_string(),
+                    number: Some(number),
+                    reason: reason.clone(),
+                }));
+                acts.push(Act::Say(line, ToSite::Rejected { number, reason: reason.clone() }));
+                self.reject(name, Some(number), reason);
+            }
+        }
+        self.settle(acts);
+    }
+
+    /// What holds for the numbers of every method.
+    fn check(&self, body: &Body) -> Result<(), String> {
+        let shapes = self.method.shapes();
+        let Some(shape) = shapes.iter().find(|shape| shape.kind == body.kind) else {
+            let expected: Vec<&str> = shapes.iter().map(|shape| shape.kind.name()).collect();
+            return Err(format!("expected {}, got {}", expected.join(" or "), body.kind.name()));
+        };
+        if body.counts.len() != shape.counts || body.values.len() != shape.values {
+            return Err(format!(
+                "expected {} counts and {} numbers, got {} and {}",
+                shape.counts,
+                shape.values,
+                body.counts.len(),
+                body.values.len()
+            ));
+        }
+        match body.values.iter().position(|value| !value.is_finite()) {
+            Some(at) => Err(format!("expected finite numbers, but number {} is not", at + 1)),
+            None => Ok(()),
+        }
+    }
+
+    fn advance(&mut self, name: &str, number: u64, body: &Body) {
+        if let Some(site) = self.sites.get_mut(name) {
+            site.joined = true;
+            let position = &mut site.position;
+            position.next = number + 1;
+            position.accepted += u64::from(body.kind.counts());
+            position.bytes = position.bytes.saturating_add(body.bytes());
+            position.remember(body.digest().to_string());
+        }
+    }
+
+    /// Names something that is not accepted; with a number, the number is used up.
+    fn reject(&mut self, name: &str, number: Option<u64>, reason: String) {
+        let Some(site) = self.sites.get_mut(name) else { return };
+        site.joined = true;
+        site.position.rejected += 1;
+        if let Some(number) = number {
+            site.position.next = number + 1;
+            // Whatever comes again under this number says nothing new.
+            site.position.remember(String::new());
+        }
+        if site.position.rejected <= NAMED as u64 {
+            let from = number.map_or(name.to_string(), |number| format!("{name}, contribution {number}"));
+            self.rejections.push(Rejection { from, reason });
+        }
+    }
+
+    /// Rejects without using a number up.
+    fn refuse(&mut self, line: Line, name: &str, number: Option<u64>, reason: &str, acts: &mut Vec<Act>) {
+        acts.extend(self.keep());
+        let named = self.sites.get(name).is_some_and(|site| site.position.rejected < NAMED as u64);
+        self.reject(name, None, reason.to_string());
+        if named {
+            let record = Record::Rejected { site: name.to_string(), number: None, reason: reason.to_string() };
+            acts.push(Act::Store(record));
+        }
+        let number = number.unwrap_or(u64::MAX);
+        acts.push(Act::Say(line, ToSite::Rejected { number, reason: reason.to_string() }));
+    }
+
+    fn leave(&mut self, name: &str, exit: Exit, sentence: String, acts: &mut Vec<Act>) {
+        acts.extend(self.keep());
+        if let Some(site) = self.sites.get_mut(name)
+            && site.position.left.is_none()
+        {
+            site.position.left = Some((exit.code(), sentence.clone()));
+            acts.push(Act::Store(Record::Left { site: name.to_string(), exit, sentence }));
+        }
+    }
+
+    fn positions(&self) -> BTreeMap<String, Position> {
+        self.sites.iter().map(|(name, site)| (name.clone(), site.position.clone())).collect()
+    }
+
+    /// Closes a round, or the run, when nothing more can come.
+    fn settle(&mut self, acts: &mut Vec<Act>) {
+        if self.over.is_some() {
+            return;
+        }
+        match self.method.pace() {
+            Pace::Own => {
+                if self.sites.values().all(Site::finished) {
+                    acts.extend(self.end(None));
+                }
+            }
+            Pace::Rounds => {
+                let (round, quorum) = (self.round, self.study.quorum());
+                let present = self.sites.values().filter(|site| site.position.left.is_none());
+                if present.clone().count() < quorum {
+                    acts.extend(self.end(None));
+                } else if present.clone().all(|site| site.joined && site.position.next > round) {
+                    acts.push(Act::Store(Record::Round));
+                    match self.close_round() {
+                        Ok(true) => acts.extend(self.publish()),
+                        Ok(false) => acts.extend(self.end(None)),
+                        Err(reason) => acts.extend(self.end(Some(reason))),
+                    }
+                }
+            }
+        }
+    }
+
+    fn close_round(&mut self) -> Result<bool, String> {
+        self.round += 1;
+        for site in self.sites.values_mut() {
+            while site.position.next < self.round {
+                site.position.next += 1;
+                site.position.remember(String::new());
+            }
+        }
+        self.method.close_round()
+    }
+
+    /// Ends the run with what has come.
+    fn end(&mut self, reason: Option<String>) -> Vec<Act> {
+        if self.over.is_some() {
+            return Vec::new();
+        }
+        let mut acts = self.keep();
+        acts.push(Act::Store(Record::Over { reason: reason.clone() }));
+        let exit = self.finish(reason);
+        let lines: Vec<(Line, String)> =
+            self.sites.iter().filter_map(|(name, site)| Some((site.line?, name.clone()))).collect();
+        for (line, name) in lines {
+            acts.push(Act::Say(line, self.outcome_for(&name)));
+        }
+        acts.push(Act::Ended(exit));
+        acts
+    }
+
+    fn finish(&mut self, reason: Option<String>) -> Exit {
+        let contributed: Vec<&str> =
+            self.sites.iter().filter(|(_, site)| site.position.accepted > 0).map(|(name, _)| name.as_str()).collect();
+        let quorum = self.study.quorum();
+        let (exit, result) = if contributed.len() < quorum {
+            let who = match contributed.is_empty() {
+                true => "nobody contributed".to_string(),
+                false => format!("only {} contributed", contributed.join(", ")),
+            };
+            let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
+            (
+                Exit::Unreachable,
+                Err(format!("the quorum of {quorum} workers was not reached: {who}{why}{}", self.absences())),
+            )
+        } else {
+            match self.method.outcome() {
+                Ok(outcome) => (outcome.exit(), Ok(Box::new(self.written(outcome, reason, false)))),
+                Err(sentence) => (Exit::Data, Err(format!("there is no result: {sentence}"))),
+            }
+        };
+        self.over = Some(Over { exit, result });
+        exit
+    }
+
+    /// Who is not complete, and why, as the end of a sentence.
+    fn absences(&self) -> String {
+        let absent: Vec<String> = self
+            .sites
+            .iter()
+            .filter(|(_, site)| site.position.left.is_some() || !site.finished())
+            .take(NAMED)
+            .map(|(name, site)| format!("; {name} {}", site.state()))
+            .collect();
+        absent.concat()
+    }
+
+    fn outcome_for(&self, name: &str) -> ToSite {
+        let Some(over) = &self.over else {
+            return ToSite::Refused { exit: Exit::Internal, sentence: "the run is not over".to_string() };
+        };
+        match &over.result {
+            Ok(report) => {
+                let own = own_view(report, name);
+                ToSite::Outcome { exit: over.exit, report: serde_json::to_string(&own).unwrap_or_default() }
+            }
+            Err(reason) => ToSite::Refused { exit: over.exit, sentence: reason.clone() },
+        }
+    }
+
+    /// The report; of a run that goes on, without complaint about who is still expected.
+    fn written(&self, outcome: Outcome, reason: Option<String>, goes_on: bool) -> Report {
+        let mut notes = outcome.notes;
+        notes.extend(reason);
+        for (name, site) in self.sites.iter().filter(|(_, site)| site.position.left.is_some() || !site.finished()) {
+            if !goes_on || site.position.left.is_some() {
+                notes.push(format!("{name}: {}", site.state()));
+            }
+        }
+        let mut consolidation = outcome.consolidation;
+        match &mut consolidation {
+            Some(consolidation) => {
+                consolidation.rejected.clone_from(&self.rejections);
+                consolidation.repeated.clone_from(&self.repeated);
+            }
+            None => notes.extend(self.rejections.iter().map(|r| format!("rejected: {}: {}", r.from, r.reason))),
+        }
+        let workers = self
+            .sites
+            .iter()
+            .map(|(name, site)| WorkerRow {
+                worker: name.clone(),
+                state: site.state(),
+                contributions: site.position.accepted,
+                rejected: site.position.rejected,
+                bytes: site.position.bytes,
+            })
+            .collect();
+        Report {
+            protocol: self.study.protocol.name().to_string(),
+            mode: "plain".to_string(),
+            study: self.study.id.clone(),
+            study_digest: self.digest.to_string(),
+            run: self.run.to_string(),
+            role: Some(Role::Coordinator),
+            call: String::new(),
+            family: self.study.model.family,
+            link: self.study.model.family.link().to_string(),
+            outcome: self.study.outcome.column.clone(),
+            coefficients: outcome.coefficients,
+            statistics: outcome.statistics,
+            rounds: outcome.rounds,
+            converged: Some(outcome.termination.converged()),
+            termination: outcome.termination,
+            tol: f64::NAN,
+            trace: Vec::new(),
+            notes,
+            missing: 0,
+            path: None,
+            cv: None,
+            lambda_min: None,
+            lambda_1se: None,
+            certificate: PerParty::Own(None),
+            bytes_sent: PerParty::Own(0),
+            peak_rss_bytes: PerParty::Own(None),
+            seconds: PerParty::Own(Seconds::default()),
+            disclosure: PerParty::Own(Disclosure {
+                declared: self
+                    .study
+                    .disclosures(Role::Worker)
+                    .declared()
+                    .iter()
+                    .map(|d| d.name().to_string())
+                    .collect(),
+                ..Disclosure::default()
+            }),
+            privacy: PerParty::Own(None),
+            consolidation,
+            workers: Some(workers),
+            course: outcome.course,
+            comparison: None,
+        }
+    }
+}
+
+impl Position {
+    fn remember(&mut self, content: String) {
+        self.recent.push_back(content);
+        let excess = self.recent.len().saturating_sub(REMEMBERED);
+        self.recent.drain(..excess);
+    }
+}
+
+/// What a worker may see of the hub's report: the result, and of batches and rejections its own.
+fn own_view(report: &Report, name: &str) -> Report {
+    let mut own = Report { role: Some(Role::Worker), ..report.clone() };
+    if let Some(consolidation) = &mut own.consolidation {
+        consolidation.batches.retain(|batch| batch.worker == name);
+        consolidation.repeated.retain(|batch| batch.worker == name);
+        let of_own = format!("{name}, ");
+        consolidation.rejected.retain(|rejection| rejection.from == name || rejection.from.starts_with(&of_own));
+    }
+    if let Some(workers) = &mut own.workers {
+        workers.retain(|row| row.worker == name);
+    }
+    own
+}
+
+/// A reason that is safe to print.
+fn shortened(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SENTENCE).collect()
+}

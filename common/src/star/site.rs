@@ -1,0 +1,247 @@
+//! A site's end: what it still has to say, and what it has heard. Events go in, what is to be done comes out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::message::{Body, Contribution, Join, ToHub, ToSite, VERSION};
+use crate::exit::Exit;
+use crate::id::{Digest, Role, RunId};
+use crate::privacy::release::{Disclosures, Released, Undeclared};
+use crate::study::Study;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// Say this on the line, if there is one.
+    Say(ToHub<Released<Body>>),
+    /// The hub has everything below this number, of which the first welcome tells: begin there.
+    Begin {
+        /// The first number to contribute.
+        next: u64,
+        /// The run.
+        run: RunId,
+    },
+    /// A contribution was not accepted.
+    Rejected {
+        /// Its number.
+        number: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The hub published something.
+    Heard {
+        /// Its number.
+        number: u64,
+        /// The content.
+        body: Body,
+    },
+    /// The run is over: write this report, then say that it is done.
+    Outcome {
+        /// The code to exit with.
+        exit: Exit,
+        /// The report as JSON.
+        report: String,
+    },
+    /// The run is over for this site.
+    Refused {
+        /// The code to exit with.
+        exit: Exit,
+        /// Why.
+        sentence: String,
+    },
+}
+
+/// One site in one run.
+#[derive(Debug)]
+pub struct Site {
+    study: Arc<Study>,
+    digest: Digest,
+    instance: [u8; 16],
+    disclosures: Disclosures,
+    run: Option<RunId>,
+    /// The number of the first piece in `waiting`.
+    acknowledged: u64,
+    /// What was contributed and is not acknowledged.
+    waiting: VecDeque<Released<Body>>,
+    total: Option<u64>,
+    joined: bool,
+    over: bool,
+}
+
+impl Site {
+    /// A site before it joins. `instance` is drawn when the process starts.
+    pub fn new(study: Arc<Study>, instance: [u8; 16]) -> Site {
+        Site {
+            digest: study.digest(),
+            disclosures: study.disclosures(Role::Worker),
+            study,
+            instance,
+            run: None,
+            acknowledged: 0,
+            waiting: VecDeque::new(),
+            total: None,
+            joined: false,
+            over: false,
+        }
+    }
+
+    /// A line was opened: what is to be said first.
+    pub fn open(&mut self) -> Vec<Act> {
+        self.joined = false;
+        let keys = self.study.key_digests();
+        vec![Act::Say(ToHub::Join(Join { version: VERSION, instance: self.instance, keys }))]
+    }
+
+    /// The line is gone; what is contributed now waits for the next.
+    pub fn lost(&mut self) {
+        self.joined = false;
+    }
+
+    /// Contributes the next piece.
+    ///
+    /// # Errors
+    /// The study does not declare what is in it.
+    pub fn contribute(&mut self, body: Body) -> Result<Vec<Act>, Undeclared> {
+        let released = self.disclosures.release(body)?;
+        Ok(self.contribute_released(released))
+    }
+
+    /// Contributes the next piece, which may leave already.
+    pub fn contribute_released(&mut self, body: Released<Body>) -> Vec<Act> {
+        let number = self.next();
+        self.waiting.push_back(body.clone());
+        match (self.joined, self.run) {
+            (true, Some(run)) => vec![Act::Say(self.message(run, number, body))],
+            _ => Vec::new(),
+        }
+    }
+
+    /// There are no more pieces.
+    pub fn complete(&mut self) -> Vec<Act> {
+        self.total = Some(self.next());
+        match (self.joined, self.run) {
+            (true, Some(run)) => vec![Act::Say(ToHub::Complete { run, contributions: self.next() })],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The number of the next piece.
+    pub fn next(&self) -> u64 {
+        self.acknowledged + self.waiting.len() as u64
+    }
+
+    /// Whether the hub has said where to begin.
+    pub fn has_begun(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Whether the hub has welcomed the line that is open.
+    pub fn has_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Pieces that are not acknowledged.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The hub said something.
+    pub fn hear(&mut self, message: ToSite) -> Vec<Act> {
+        if self.over {
+            return Vec::new();
+        }
+        match message {
+            ToSite::Welcome { differing, .. } if !differing.is_empty() => {
+                self.over = true;
+                let sentence = format!("the study file differs from the coordinator's in: {}", differing.join(", "));
+                vec![Act::Refused { exit: Exit::Refused, sentence }]
+            }
+            ToSite::Welcome { run, next, .. } => self.welcome(run, next),
+            ToSite::Acknowledged { next } => {
+                if let Some(fault) = self.acknowledge(next) {
+                    return vec![fault];
+                }
+                Vec::new()
+            }
+            ToSite::Rejected { number, reason } => {
+                if number == self.acknowledged {
+                    self.acknowledge(number + 1);
+                }
+                vec![Act::Rejected { number, reason }]
+            }
+            ToSite::Broadcast { number, body } => vec![Act::Heard { number, body }],
+            ToSite::Outcome { exit, report } => {
+                self.over = true;
+                vec![Act::Outcome { exit, report }]
+            }
+            ToSite::Refused { exit, sentence } => {
+                self.over = true;
+                vec![Act::Refused { exit, sentence }]
+            }
+        }
+    }
+
+    /// What may have been lost, again, with the same bits: for a line that may lose messages.
+    pub fn resend(&self) -> Vec<Act> {
+        let Some(run) = self.run.filter(|_| self.joined && !self.over) else { return Vec::new() };
+        let pieces = self.waiting.iter().zip(self.acknowledged..);
+        let mut acts: Vec<Act> =
+            pieces.map(|(body, number)| Act::Say(self.message(run, number, body.clone()))).collect();
+        acts.extend(self.total.map(|contributions| Act::Say(ToHub::Complete { run, contributions })));
+        acts
+    }
+
+    /// What is said when the outcome is kept.
+    pub fn done(&self) -> ToHub<Released<Body>> {
+        ToHub::Done
+    }
+
+    fn welcome(&mut self, run: RunId, next: u64) -> Vec<Act> {
+        match self.run {
+            None => {
+                self.run = Some(run);
+                self.joined = true;
+                self.acknowledged = next;
+                vec![Act::Begin { next, run }]
+            }
+            Some(known) if known != run => {
+                self.over = true;
+                let sentence = "the coordinator has begun another run; start again to take part in it".to_string();
+                vec![Act::Refused { exit: Exit::Unreachable, sentence }]
+            }
+            Some(_) if !self.joined && next < self.acknowledged => {
+                self.over = true;
+                let sentence = format!(
+                    "the coordinator has forgotten contributions that it had acknowledged: it has {next}, and had {}",
+                    self.acknowledged
+                );
+                vec![Act::Refused { exit: Exit::Peer, sentence }]
+            }
+            Some(_) => {
+                self.joined = true;
+                match self.acknowledge(next) {
+                    Some(fault) => vec![fault],
+                    None => self.resend(),
+                }
+            }
+        }
+    }
+
+    /// Takes an acknowledgement, or says what is wrong with it. One that is older than another that overtook it changes
+    /// nothing.
+    fn acknowledge(&mut self, next: u64) -> Option<Act> {
+        if next > self.next() {
+            self.over = true;
+            let sentence = format!("the coordinator acknowledged contribution {next}, only {} were sent", self.next());
+            return Some(Act::Refused { exit: Exit::Peer, sentence });
+        }
+        while self.acknowledged < next && self.waiting.pop_front().is_some() {
+            self.acknowledged += 1;
+        }
+        None
+    }
+
+    fn message(&self, run: RunId, number: u64, body: Released<Body>) -> ToHub<Released<Body>> {
+        ToHub::Contribution(Contribution { study: self.digest, run, number, body })
+    }
+}

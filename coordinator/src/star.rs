@@ -1,0 +1,354 @@
+//! Serves a horizontal study: lines in, decisions of the hub out, everything kept before it is acknowledged.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fedreg_common::exit::Exit;
+use fedreg_common::id::RunId;
+use fedreg_common::report::{PerParty, Report, Seconds};
+use fedreg_common::star::hub::{Act, Hub, Line, Record, State as SiteState};
+use fedreg_common::star::message::{ToHub, ToSite};
+use fedreg_common::star::method::method;
+use fedreg_proto::output::{Folder, peak_rss_bytes};
+use fedreg_proto::register::{PeerState, Progress, StatusReply};
+use fedreg_proto::star::{self as edge, BodyLimits, Caller, Heard};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::service::{FAREWELL, Failure, Job, fresh, listen, sleep_until};
+use crate::state::State;
+
+/// Messages that are taken together before what is to be kept is written: one sync serves them all.
+const TOGETHER: usize = 256;
+/// Least time between two reports of a run that goes on.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The report, where there is a result.
+    pub report: Option<Report>,
+    /// The code with which everybody exits.
+    pub exit: Exit,
+    /// Why there is no result.
+    pub reason: Option<String>,
+}
+
+/// Serves until the run has ended, or for ever; tells how the last run ended.
+///
+/// # Errors
+/// It cannot serve.
+pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Ended, Failure> {
+    let Job { config, study, .. } = job;
+    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let state = State::open(&config.state, study.digest(), fresh()?)?;
+    let certificates = study.workers.values().map(|terms| terms.certificate.clone()).collect();
+    let listener = listen(job, certificates).await?;
+    let shapes = method(study).map_err(Failure::Study)?.shapes();
+    let limits = BodyLimits {
+        counts: shapes.iter().map(|shape| shape.counts).max().unwrap_or(0),
+        values: shapes.iter().map(|shape| shape.values).max().unwrap_or(0),
+    };
+    let mut desk = Desk::new(job, state, limits, folder)?;
+    let (status, watched) = watch::channel(desk.status());
+    desk.publish = Some(status);
+    let (callers, calls) = mpsc::channel(16);
+    let (close, closed) = oneshot::channel::<()>();
+    let server = tokio::spawn(edge::serve(listener, callers, watched, limits, async {
+        let _ = closed.await;
+    }));
+    let ended = desk.run(calls, shutdown).await;
+    drop(desk);
+    let _ = close.send(());
+    match server.await {
+        Ok(served) => served?,
+        Err(panic) => return Err(Failure::Bug(format!("the server failed: {panic}"))),
+    }
+    ended
+}
+
+/// What a line brings; nothing when it is gone.
+type Brought = (Line, Option<Heard<ToHub>>);
+
+struct Desk<'a> {
+    job: &'a Job,
+    hub: Hub,
+    state: State,
+    limits: BodyLimits,
+    folder: Option<Folder>,
+    lines: BTreeMap<Line, mpsc::Sender<ToSite>>,
+    /// Since when a site's line is lost.
+    lost: BTreeMap<String, Instant>,
+    publish: Option<watch::Sender<StatusReply>>,
+    next: Line,
+    begun: Instant,
+    drawn: Option<Instant>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(job: &'a Job, state: State, limits: BodyLimits, folder: Option<Folder>) -> Result<Desk<'a>, Failure> {
+        let hub = Desk::hub(job, &state, limits)?;
+        Ok(Desk {
+            job,
+            hub,
+            state,
+            limits,
+            folder,
+            lines: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            publish: None,
+            next: 0,
+            begun: Instant::now(),
+            drawn: None,
+        })
+    }
+
+    fn hub(job: &Job, state: &State, limits: BodyLimits) -> Result<Hub, Failure> {
+        let run: RunId = state.run();
+        let mut hub = Hub::new(Arc::clone(&job.study), run, method(&job.study).map_err(Failure::Study)?);
+        let mut records = 0_u64;
+        state.records(limits, |record| {
+            records += 1;
+            hub.resume(record)
+        })?;
+        if records > 0 {
+            tracing::info!("going on with run {run}: {records} records were kept");
+        }
+        Ok(hub)
+    }
+
+    async fn run(
+        &mut self,
+        mut calls: mpsc::Receiver<Caller>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<Ended, Failure> {
+        let (brought, mut bring) = mpsc::channel::<Brought>(64);
+        let wait = Duration::from_secs(self.job.config.wait);
+        let mut until: Option<Instant> = None;
+        let mut interrupted = false;
+        tokio::pin!(shutdown);
+        // Sites that a former process has lost are waited for as if they were lost now.
+        self.note_lost();
+        if self.hub.exit().is_some() {
+            self.write_report()?;
+        }
+        loop {
+            if let Some(exit) = self.hub.exit() {
+                let over = *until.get_or_insert_with(|| {
+                    tracing::info!("the run has ended with code {}", exit.code());
+                    Instant::now() + FAREWELL
+                });
+                if self.hub.all_told() || Instant::now() >= over {
+                    if exit != Exit::Interrupted {
+                        self.state.end()?;
+                    }
+                    let report = self.hub.report();
+                    if !self.job.keep || interrupted {
+                        let (report, reason) = match report {
+                            Ok(report) => (Some(self.completed(report)), None),
+                            Err(reason) => (None, Some(reason)),
+                        };
+                        return Ok(Ended { report, exit, reason });
+                    }
+                    self.state.begin(self.job.study.digest(), fresh()?)?;
+                    self.hub = Desk::hub(self.job, &self.state, self.limits)?;
+                    self.lines.clear();
+                    self.lost.clear();
+                    until = None;
+                    self.show();
+                }
+            }
+            let deadline = self.deadline().filter(|_| until.is_none());
+            let next = self.lost.values().map(|since| *since + wait).chain(until).chain(deadline).min();
+            let mut acts = Vec::new();
+            tokio::select! {
+                Some(caller) = calls.recv() => self.open(caller, &brought),
+                Some(first) = bring.recv() => {
+                    let mut waiting = vec![first];
+                    while waiting.len() < TOGETHER
+                        && let Ok(another) = bring.try_recv()
+                    {
+                        waiting.push(another);
+                    }
+                    for (line, what) in waiting {
+                        acts.extend(self.brought(line, what));
+                    }
+                    acts.extend(self.hub.publish());
+                }
+                () = sleep_until(next.map(tokio::time::Instant::from_std)), if next.is_some() => {
+                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                        acts.extend(self.hub.deadline());
+                    }
+                    let late: Vec<String> =
+                        self.lost.iter().filter(|(_, since)| since.elapsed() >= wait).map(|(name, _)| name.clone()).collect();
+                    for name in late {
+                        self.lost.remove(&name);
+                        acts.extend(self.hub.give_up(&name, self.job.config.wait));
+                    }
+                }
+                () = &mut shutdown, if !interrupted => {
+                    interrupted = true;
+                    acts.extend(self.hub.interrupt());
+                }
+            }
+            self.act(acts)?;
+            self.note_lost();
+            self.show();
+            self.draw()?;
+        }
+    }
+
+    fn open(&mut self, caller: Caller, brought: &mpsc::Sender<Brought>) {
+        let Caller { name, mut hear, say } = caller;
+        let Some(site) = self.job.study.worker_of(&name) else {
+            tracing::warn!("`{name}` opened a line, but is no worker of the study");
+            return;
+        };
+        self.next += 1;
+        let line = self.next;
+        tracing::debug!("{site} opened line {line}");
+        self.hub.open(line, site);
+        self.lines.insert(line, say);
+        let brought = brought.clone();
+        tokio::spawn(async move {
+            while let Some(what) = hear.recv().await {
+                if brought.send((line, Some(what))).await.is_err() {
+                    return;
+                }
+            }
+            let _ = brought.send((line, None)).await;
+        });
+    }
+
+    fn brought(&mut self, line: Line, what: Option<Heard<ToHub>>) -> Vec<Act> {
+        match what {
+            Some(Heard::Message(message)) => self.hub.hear(line, message),
+            Some(Heard::Fault(fault)) => self.hub.fault(line, &fault),
+            None => {
+                self.lines.remove(&line);
+                self.hub.lost(line);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Keeps first, says then: what was acknowledged is never lost.
+    fn act(&mut self, acts: Vec<Act>) -> Result<(), Failure> {
+        let records = || acts.iter().filter_map(|act| if let Act::Store(record) = act { Some(record) } else { None });
+        for record in records() {
+            match record {
+                Record::Rejected { site, reason, .. } => tracing::warn!("not accepted from {site}: {reason}"),
+                Record::Left { site, sentence, .. } => tracing::warn!("{site} left the run: {sentence}"),
+                Record::Complete { site, contributions } => {
+                    tracing::info!("{site} has {contributions} contributions in all");
+                }
+                _ => {}
+            }
+        }
+        if records().next().is_some() {
+            self.state.keep(records())?;
+        }
+        for act in acts {
+            match act {
+                Act::Store(_) => {}
+                Act::Say(line, message) => self.say(line, message),
+                Act::Close(line) => drop(self.lines.remove(&line)),
+                Act::Ended(_) => self.write_report()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: Line, message: ToSite) {
+        let Some(say) = self.lines.get(&line) else { return };
+        // A site that reads nothing for so long that its queue is full opens another line and goes on from there.
+        if say.try_send(message).is_err() {
+            tracing::warn!("line {line} does not take what it is told; it is closed");
+            self.lines.remove(&line);
+            self.hub.lost(line);
+        }
+    }
+
+    fn note_lost(&mut self) {
+        let away: Vec<String> = self.hub.away().map(str::to_string).collect();
+        self.lost.retain(|name, _| away.contains(name));
+        for name in away {
+            self.lost.entry(name.clone()).or_insert_with(|| {
+                tracing::warn!("the line to {name} is lost; it may come back");
+                Instant::now()
+            });
+        }
+    }
+
+    /// When the study's time is up.
+    fn deadline(&self) -> Option<Instant> {
+        let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let end = Duration::from_secs(self.state.opened().saturating_add(self.job.study.site_terms().deadline));
+        Instant::now().checked_add(end.saturating_sub(passed))
+    }
+
+    /// A stream's report is drawn again and again while it goes on.
+    fn draw(&mut self) -> Result<(), Failure> {
+        if self.folder.is_none() || self.hub.exit().is_some() || !self.hub.follows() {
+            return Ok(());
+        }
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return Ok(());
+        }
+        self.drawn = Some(Instant::now());
+        self.write_report()
+    }
+
+    fn write_report(&self) -> Result<(), Failure> {
+        if let (Some(folder), Ok(report)) = (&self.folder, self.hub.report()) {
+            folder.report(&self.completed(report))?;
+        }
+        Ok(())
+    }
+
+    fn completed(&self, report: Report) -> Report {
+        let total = self.begun.elapsed().as_secs_f64();
+        Report {
+            call: self.job.call.clone(),
+            peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
+            seconds: PerParty::Own(Seconds { total, exchange: total, ..Seconds::default() }),
+            ..report
+        }
+    }
+
+    fn show(&self) {
+        if let Some(publish) = &self.publish {
+            publish.send_replace(self.status());
+        }
+    }
+
+    fn status(&self) -> StatusReply {
+        let progress = self.hub.progress();
+        let anybody = progress.iter().any(|site| site.state != SiteState::Absent);
+        StatusReply {
+            study: self.job.study.id.clone(),
+            digest: self.job.study.digest(),
+            run: anybody.then(|| self.hub.run()),
+            parties: progress
+                .into_iter()
+                .map(|site| {
+                    let state = match site.state {
+                        SiteState::Absent => PeerState::Absent,
+                        SiteState::Here => PeerState::Joined,
+                        SiteState::Away | SiteState::Left => PeerState::Lost,
+                        SiteState::Complete => PeerState::Done,
+                    };
+                    let progress = Progress {
+                        phase: if site.contributions > 0 { "contributions".to_string() } else { String::new() },
+                        round: u32::try_from(site.contributions).unwrap_or(u32::MAX),
+                        certificate: None,
+                        bytes_sent: site.bytes,
+                    };
+                    (site.name, state, progress)
+                })
+                .collect(),
+            exit: self.hub.exit(),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What every rehearsal needs: a folder with the study's files, fresh certificates, a coordinator.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+use fedreg_common::report::{Report, json};
+use fedreg_common::study::Study;
+use fedreg_coordinator::config as coordinator_config;
+use fedreg_party::output::{Folder, OutputError};
+use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
+use fedreg_proto::files::TlsTerms;
+
+use crate::Failure;
+use crate::processes::Process;
+
+/// Days that the certificates of a rehearsal are valid.
+const DAYS: u32 = 30;
+
+/// The folder of a rehearsal, ready to be looked at and run.
+pub(crate) struct Stage<'a> {
+    folder: &'a Folder,
+    /// The command that writes here.
+    command: &'static str,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(folder: &'a Folder, command: &'static str) -> Stage<'a> {
+        Stage { folder, command }
+    }
+
+    /// Writes a file of the study with a word on what it is.
+    pub(crate) fn write(&self, name: &str, what: &str, text: &str) -> Result<(), Failure> {
+        let text = format!("# {what}\n# Written by `{}`.\n\n{text}", self.command);
+        self.folder.write(name, text.as_bytes()).map_err(cannot_write)
+    }
+
+    /// Writes the study, once its own parser has accepted it: the demo complains as every other program does.
+    pub(crate) fn study(&self, study: &Study) -> Result<(), Failure> {
+        let text = toml::to_string_pretty(study)
+            .context("the study cannot be written")
+            .map_err(|error| Failure::new(Exit::Internal, error))?;
+        Study::parse(&text).map_err(Failure::usage)?;
+        self.write("study.toml", "What all parties agree on; each has the same file.", &text)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A fresh authority and a certificate for each name; the authority's key is not kept.
+    pub(crate) fn certificates(&self, names: &[&str]) -> Result<(), Failure> {
+        self.issue(names).map_err(|error| Failure::new(error.exit(), error))
+    }
+
+    fn issue(&self, names: &[&str]) -> Result<(), CertsError> {
+        let validity = Validity::days(time::OffsetDateTime::now_utc(), DAYS)?;
+        let made = Authority::create("demo authority", validity)?;
+        let place = self.path("certificates/authority.pem");
+        let authority = Authority::from_pem(&made.pem, &made.key, (&place, &place))?;
+        let write = |path: &Path, contents: &str, secret| certs::write(&[NewFile { path, contents, secret }], true);
+        write(&place, &made.pem, false)?;
+        for name in names {
+            let issued = authority.issue(&Subject::new(name, &[])?, validity)?;
+            write(&self.path(&format!("certificates/{name}.key")), &issued.key, true)?;
+            write(&self.path(&format!("certificates/{name}.pem")), &issued.pem, false)?;
+        }
+        Ok(())
+    }
+
+    /// Where a role finds its certificates, relative to the folder.
+    pub(crate) fn tls(name: &str) -> TlsTerms {
+        TlsTerms {
+            authority: "certificates/authority.pem".into(),
+            certificate: format!("certificates/{name}.pem").into(),
+            key: format!("certificates/{name}.key").into(),
+        }
+    }
+
+    /// Starts the coordinator and gives its address.
+    pub(crate) fn coordinator(&self, arguments: &[&str]) -> Result<(Process, String), Failure> {
+        let config = coordinator_config::Config {
+            study: "study.toml".into(),
+            listen: "127.0.0.1:0".to_string(),
+            state: "coordinator".into(),
+            wait: 60,
+            tls: Stage::tls("coordinator"),
+        };
+        self.write("coordinator.toml", "The coordinator's own file; port 0 takes any free port.", &config.print())?;
+        let announce = self.path("coordinator.address");
+        let (config, shown_announce) = (shown(&self.path("coordinator.toml")), shown(&announce));
+        let mut all = vec!["serve", "--config", &config, "--announce", &shown_announce];
+        all.extend(arguments);
+        let mut process = Process::start(Role::Coordinator, "coordinator", &all, &self.path("coordinator/log.txt"))?;
+        let address = process.address(&announce)?;
+        Ok((process, address))
+    }
+
+    /// The report that a role wrote.
+    pub(crate) fn report(&self, name: &str) -> Result<Report, Failure> {
+        let path = self.path(&format!("{name}/report.json"));
+        std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))
+            .and_then(|text| json::parse(&text).with_context(|| format!("{}", path.display())))
+            .map_err(|error| Failure::new(Exit::Internal, error))
+    }
+}
+
+pub(crate) fn folder(path: &Path) -> Result<Folder, Failure> {
+    Folder::prepare(path).map_err(cannot_write)
+}
+
+pub(crate) fn cannot_write(error: OutputError) -> Failure {
+    Failure::new(error.exit(), error)
+}
+
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .with_context(|| format!("`{}` is no path", path.display()))
+        .map_err(|error| Failure::new(Exit::Usage, error))
+}
+
+pub(crate) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+pub(crate) fn heading(title: &str) -> String {
+    format!("--- {title} {}", "-".repeat(90_usize.saturating_sub(title.len())))
+}

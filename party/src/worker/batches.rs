@@ -1,0 +1,304 @@
+//! A table as numbered batches of numbers, in memory that does not grow with the table.
+
+use std::fs::File;
+use std::io::stdin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fedreg_common::data::encode::{Design, encode};
+use fedreg_common::data::formula::Term;
+use fedreg_common::data::outcome::numbers;
+use fedreg_common::data::{DataError, Frame, Place};
+use fedreg_common::report::INTERCEPT;
+use fedreg_common::robust::minimum_rows;
+use fedreg_common::study::{Missing, Study, StudyError};
+use nalgebra::{DMatrix, DVector};
+
+use crate::read::whole::Lines;
+use crate::read::{Batches, ReadError, Request};
+
+use super::config::Config;
+use super::follow::Growing;
+
+/// How the columns of a table become those of the study's model.
+#[derive(Debug, Clone)]
+pub struct Encoding {
+    terms: Vec<Term>,
+    outcome: String,
+    intercept: bool,
+    complete_cases: bool,
+    /// Names of the coefficients, without the intercept.
+    names: Vec<String>,
+    request: Request,
+}
+
+/// Some rows, ready to be fitted.
+#[derive(Clone)]
+pub struct Batch {
+    /// Its number, from 0.
+    pub number: u64,
+    /// `n x p` features, without a column of ones.
+    pub x: DMatrix<f64>,
+    /// `n` outcomes.
+    pub y: DVector<f64>,
+    /// Where its first and last row lie.
+    pub place: (Place, Place),
+    /// Rows that were left out because a value was missing in them.
+    pub missing: u64,
+}
+
+/// Sizes only: the rows are the data that must not leave.
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("number", &self.number).field("rows", &self.y.len()).finish_non_exhaustive()
+    }
+}
+
+impl Encoding {
+    /// As the study has it.
+    ///
+    /// # Errors
+    /// The study has no such model.
+    pub fn new(study: &Study, separator: Option<u8>) -> Result<Encoding, StudyError> {
+        let terms = study.model_terms()?;
+        let names = study.coefficient_names()?.into_iter().filter(|name| name != INTERCEPT).collect();
+        let mut columns: Vec<String> = Vec::new();
+        for name in terms.iter().flat_map(|term| &term.factors).chain([&study.outcome.column]) {
+            if !columns.contains(name) {
+                columns.push(name.clone());
+            }
+        }
+        let levels = study
+            .columns
+            .iter()
+            .filter(|(_, terms)| !terms.levels.is_empty() && !terms.is_boolean())
+            .map(|(name, terms)| (name.clone(), terms.levels.clone()))
+            .collect();
+        Ok(Encoding {
+            terms,
+            outcome: study.outcome.column.clone(),
+            intercept: study.model.intercept,
+            complete_cases: study.rows.missing == Missing::CompleteCases,
+            names,
+            request: Request { columns: Some(columns), id: None, levels, separator },
+        })
+    }
+
+    /// Number of coefficients, the intercept counted.
+    pub fn coefficients(&self) -> usize {
+        self.names.len() + usize::from(self.intercept)
+    }
+
+    fn encode(&self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
+        let place = (frame.place(0), frame.place(frame.rows().saturating_sub(1)));
+        let mask = match self.complete_cases {
+            true => {
+                Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?)
+            }
+            false => None,
+        };
+        let missing = mask.as_ref().map_or(0, |mask| mask.count() as u64);
+        if missing == frame.rows() as u64 {
+            let (x, y) = (DMatrix::zeros(0, self.names.len()), DVector::zeros(0));
+            return Ok(Batch { number, x, y, place, missing });
+        }
+        let y = numbers(&frame, &self.outcome, "the outcome", mask.as_ref())?;
+        let Design { terms, matrix, .. } = encode(&mut frame, &self.terms, self.intercept, mask.as_ref())?;
+        if terms != self.names {
+            return Err(DataError::OtherTerms { expected: self.names.join(", "), found: terms.join(", ") });
+        }
+        Ok(Batch { number, x: matrix, y: DVector::from_vec(y), place, missing })
+    }
+}
+
+/// Batches of a table, one after the other.
+#[derive(Debug)]
+pub struct Source {
+    batches: Batches,
+    encoding: Encoding,
+    file: String,
+    rows: usize,
+    least: usize,
+    /// Whether a batch goes out as soon as it is there; then the last one cannot join the one before it.
+    at_once: bool,
+    ahead: Option<Batch>,
+    next: u64,
+}
+
+/// How rows come.
+#[derive(Debug, Clone, Default)]
+pub struct Arrival {
+    /// Whether the file grows, and is waited for.
+    pub follow: bool,
+    /// After so long without a new byte the file counts as ended.
+    pub idle: Option<Duration>,
+    /// Set to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Source {
+    /// Opens a worker's table.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no table, a column that is not there.
+    pub fn open(config: &Config, encoding: Encoding, rows: u64, how: &Arrival) -> Result<Source, ReadError> {
+        let path = &config.data.file;
+        let file = if config.reads_stdin() { "standard input".to_string() } else { path.display().to_string() };
+        let request = &encoding.request;
+        let batches = if config.reads_stdin() {
+            Batches::from_pipe(stdin(), &file, request)?
+        } else if how.follow {
+            let source = File::open(path).map_err(|source| ReadError::Open { file: file.clone(), source })?;
+            let growing = Growing::new(source, how.idle, Arc::clone(&how.stop));
+            Batches::from_reader(Lines::new(growing), &file, request)?
+        } else {
+            Batches::open(path, request)?
+        };
+        let at_once = how.follow || config.reads_stdin();
+        Ok(Source::new(batches, encoding, file, rows, at_once))
+    }
+
+    /// Batches of `rows` rows of something that is being read.
+    pub fn new(batches: Batches, encoding: Encoding, file: String, rows: u64, at_once: bool) -> Source {
+        let least = minimum_rows(encoding.coefficients());
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
+        Source { batches, encoding, file, rows, least, at_once, ahead: None, next: 0 }
+    }
+
+    /// Numbers batches from here on: where the rows before are gone, as on standard input.
+    pub fn number_from(&mut self, next: u64) {
+        self.next = next;
+    }
+
+    /// The next batch; `None` after the last. A last one of less than half the rows, or of too few to be fitted, joins the one
+    /// before it, unless batches go out at once: then it is given as it is.
+    ///
+    /// # Errors
+    /// Everything that makes data unusable, with its place.
+    pub fn next(&mut self) -> Result<Option<Batch>, ReadError> {
+        if self.at_once {
+            return self.read();
+        }
+        if self.ahead.is_none() {
+            self.ahead = self.read()?;
+        }
+        let Some(mut batch) = self.ahead.take() else { return Ok(None) };
+        if let Some(after) = self.read()? {
+            if after.y.len() < self.least.max(self.rows / 2) && self.is_last(&after) {
+                batch = joined(batch, after);
+            } else {
+                self.ahead = Some(after);
+            }
+        }
+        Ok(Some(batch))
+    }
+
+    /// Only the last can have fewer rows than were asked for.
+    fn is_last(&self, batch: &Batch) -> bool {
+        (batch.y.len() as u64 + batch.missing) < self.rows as u64
+    }
+
+    fn read(&mut self) -> Result<Option<Batch>, ReadError> {
+        let frame = match self.batches.next(self.rows) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let number = self.next;
+        self.next += 1;
+        let batch = self.encoding.encode(number, frame);
+        batch.map(Some).map_err(|source| ReadError::Data { file: self.file.clone(), source })
+    }
+}
+
+fn joined(first: Batch, second: Batch) -> Batch {
+    let (n, m) = (first.y.len(), second.y.len());
+    let x = DMatrix::from_fn(n + m, first.x.ncols(), |i, j| if i < n { first.x[(i, j)] } else { second.x[(i - n, j)] });
+    let y = DVector::from_fn(n + m, |i, _| if i < n { first.y[i] } else { second.y[i - n] });
+    Batch {
+        number: first.number,
+        x,
+        y,
+        place: (first.place.0, second.place.1),
+        missing: first.missing + second.missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"
+        id = "s"
+        protocol = "robust"
+        [workers.north]
+        certificate = "north"
+        [model]
+        features = ["a", "region", "smoker"]
+        [outcome]
+        column = "y"
+        [columns.region]
+        levels = ["x", "y"]
+        [columns.smoker]
+        levels = ["FALSE", "TRUE"]
+    "#;
+
+    fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
+        let encoding = Encoding::new(&Study::parse(study).unwrap(), None).unwrap();
+        let text = std::io::Cursor::new(text.as_bytes().to_vec());
+        let batches = Batches::from_reader(text, "rows.csv", &encoding.request).unwrap();
+        Source::new(batches, encoding, "rows.csv".to_string(), rows as u64, at_once)
+    }
+
+    fn table(rows: usize) -> String {
+        let row = |at: usize| format!("{at},{},{},{}\n", ["x", "y"][at % 2], at % 3 == 0, 2 * at);
+        format!("a,region,smoker,y\n{}", (0..rows).map(row).collect::<String>())
+    }
+
+    fn sizes(mut source: Source) -> Vec<(u64, usize)> {
+        let mut all = Vec::new();
+        while let Some(batch) = source.next().unwrap() {
+            all.push((batch.number, batch.y.len()));
+        }
+        all
+    }
+
+    #[test]
+    fn a_short_last_batch_joins_the_one_before_it_unless_batches_go_out_at_once() {
+        assert_eq!(sizes(source(STUDY, 20, &table(60), false)), [(0, 20), (1, 20), (2, 20)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(51), false)), [(0, 20), (1, 31)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(53), false)), [(0, 20), (1, 20), (2, 13)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(51), true)), [(0, 20), (1, 20), (2, 11)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(7), false)), [(0, 7)]);
+    }
+
+    #[test]
+    fn every_batch_has_the_columns_of_the_study_whatever_levels_occur_in_it() {
+        let text = "a,region,smoker,y\n1,x,true,5\n2,x,FALSE,6\n3,y,true,7\n4,y,false,8\n";
+        let mut source = source(STUDY, 2, text, true);
+        let first = source.next().unwrap().unwrap();
+        assert_eq!(first.x, DMatrix::from_row_slice(2, 3, &[1.0, 0.0, 1.0, 2.0, 0.0, 0.0]));
+        assert_eq!(first.place, (Place::Line(2), Place::Line(3)));
+        assert_eq!(source.next().unwrap().unwrap().x.row(0).iter().copied().collect::<Vec<_>>(), [3.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn columns_that_are_no_numbers_and_were_not_declared_are_refused() {
+        let study = STUDY.replace("[columns.smoker]\n        levels = [\"FALSE\", \"TRUE\"]", "");
+        let error = source(&study, 20, &table(20), true).next().unwrap_err();
+        let text = crate::service::chain(&error);
+        assert!(text.contains("smokerTRUE") && text.contains("must say which columns are categorical"), "{text}");
+    }
+
+    #[test]
+    fn incomplete_rows_are_left_out_and_counted_where_the_study_says_so() {
+        let study = STUDY.replace("[outcome]", "[rows]\nmissing = \"complete-cases\"\n[outcome]");
+        let text = "a,region,smoker,y\n1,x,true,5\n,x,FALSE,6\n3,y,NA,7\n4,y,false,8\n";
+        let batch = source(&study, 20, text, true).next().unwrap().unwrap();
+        assert_eq!((batch.y.as_slice(), batch.missing), (&[5.0, 8.0][..], 2));
+        assert!(source(STUDY, 20, text, true).next().is_err());
+        let none = "a,region,smoker,y\n,x,true,5\n";
+        assert_eq!(source(&study, 20, none, true).next().unwrap().unwrap().y.len(), 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a run would do and disclose, without opening a connection.
+
+use std::path::Path;
+
+use fedreg_common::id::Role;
+use fedreg_common::robust::minimum_rows;
+use fedreg_common::star::method::method;
+use fedreg_proto::files::read_study;
+use serde::Serialize;
+
+use super::batches::{Arrival, Encoding, Source};
+use super::config::Config;
+use super::join::identity;
+use crate::check::size;
+use crate::output::Folder;
+use crate::service::Failure;
+use crate::store::Store;
+
+/// A configuration that was found sound, and what a run with it would disclose.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Checked {
+    /// The worker's name in the study.
+    pub worker: String,
+    /// The study's id.
+    pub study: String,
+    /// Its digest: every worker must see the same.
+    pub study_digest: String,
+    /// Rows of the table; `None` where they come from standard input.
+    pub rows: Option<u64>,
+    /// Batches that they make.
+    pub batches: Option<u64>,
+    /// Batches with too few rows to be fitted.
+    pub too_small: u64,
+    /// The coefficients.
+    pub terms: Vec<String>,
+    /// Certificate in use.
+    pub certificate: Vec<String>,
+    /// What would leave, per batch.
+    pub leaves: Vec<&'static str>,
+    /// Bytes that would leave, per batch.
+    pub bytes_per_batch: u64,
+}
+
+/// Checks study, configuration, data, certificates and folders; reads the whole table, a batch at a time.
+///
+/// # Errors
+/// The first thing that a run would fail on here.
+pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
+    let study = read_study(&config.study)?;
+    let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
+    let shapes = method(&study).map_err(usage)?.shapes();
+    let (identity, worker) = identity(config, &study)?;
+    if let Some(out) = out {
+        Folder::prepare(out)?;
+    }
+    drop(Store::open(&config.state)?);
+    let encoding = Encoding::new(&study, config.separator()).map_err(usage)?;
+    let least = minimum_rows(encoding.coefficients());
+    let mut too_small = 0;
+    let (rows, batches) = match config.reads_stdin() {
+        true => (None, None),
+        false => {
+            let mut source = Source::open(config, encoding, study.site_terms().batch_rows, &Arrival::default())?;
+            let (mut rows, mut batches) = (0, 0);
+            while let Some(batch) = source.next()? {
+                rows += batch.y.len() as u64;
+                batches += 1;
+                too_small += u64::from(batch.y.len() < least);
+            }
+            (Some(rows), Some(batches))
+        }
+    };
+    Ok(Checked {
+        worker,
+        study: study.id.clone(),
+        study_digest: study.digest().to_string(),
+        rows,
+        batches,
+        too_small,
+        terms: study.coefficient_names().map_err(usage)?,
+        certificate: identity.facts().names.clone(),
+        leaves: study.disclosures(Role::Worker).declared().iter().map(|declaration| declaration.name()).collect(),
+        bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
+    })
+}
+
+impl Checked {
+    /// For people.
+    pub fn text(&self) -> String {
+        let (rows, batches) = match (self.rows, self.batches) {
+            (Some(rows), Some(batches)) => (rows.to_string(), batches.to_string()),
+            _ => ("from standard input".to_string(), "as they come".to_string()),
+        };
+        let mut text = format!(
+            "{} can take part in `{}`\n\n  study digest   {}\n  rows           {rows}\n  batches        {batches}\n  coefficients   {}: {}\n  certificate    {}\n\nWhat would leave {}\n",
+            self.worker,
+            self.study,
+            self.study_digest,
+            self.terms.len(),
+            self.terms.join(", "),
+            self.certificate.join(", "),
+            self.worker,
+        );
+        for what in &self.leaves {
+            text.push_str(&format!("  {what}\n"));
+        }
+        text.push_str(&format!("  {} a batch, and the number of its rows\n", size(self.bytes_per_batch)));
+        if self.too_small > 0 {
+            text.push_str(&format!("  {} batches have too few rows to be fitted\n", self.too_small));
+        }
+        text.push_str("No connection was opened, and nothing has left.\n");
+        text
+    }
+}

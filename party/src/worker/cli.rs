@@ -1,0 +1,178 @@
+//! The command line of `worker`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+use fedreg_proto::certs_cli::{self, CertsCommand};
+use fedreg_proto::files::read_study;
+use fedreg_proto::telemetry;
+
+use super::batches::Arrival;
+use super::config::{Config, Overrides};
+use super::{check, join};
+use crate::check::CheckFormat;
+use crate::cli::{Log, with_interrupts};
+use crate::drive::Patience;
+use crate::estimate;
+use crate::output::{self, Format};
+use crate::service::{self, Failure};
+
+/// Federated regression: one of many sites that hold the same columns.
+#[derive(Debug, Parser)]
+#[command(name = "worker", version, propagate_version = true)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+    /// How log lines on stderr look
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log: Log,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take part in a study's run
+    Join(JoinArguments),
+    /// Fit batches of rows from standard input, and write one estimate a line
+    ///
+    /// A filter for engines that move the data themselves; `coordinator consolidate` reads its lines.
+    Estimate(estimate::Arguments),
+    /// Check files, data and certificates, and show what would leave; opens no connection
+    Check(CheckArguments),
+    /// Make, sign and show certificates
+    Certs(CertsCommand),
+}
+
+#[derive(Debug, Args)]
+struct JoinArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Follow a table that grows: every batch is sent as soon as its last row is there
+    #[arg(long)]
+    follow: bool,
+    /// With --follow, end when the table has not grown for so long
+    #[arg(long, value_name = "SECONDS", requires = "follow")]
+    idle: Option<f64>,
+    /// Batches fitted at the same time; by default as many as there are processors
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<usize>,
+    /// Folder for report.json, .txt, .html and .csv
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// End as by an interrupt when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
+}
+
+#[derive(Debug, Args)]
+struct CheckArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Folder that results would be written to
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: CheckFormat,
+}
+
+/// Runs a command line, the program's name first; ends with the exit code for the shell.
+pub fn run(arguments: &[OsString]) -> Exit {
+    let program = match Program::try_parse_from(arguments) {
+        Ok(program) => program,
+        Err(error) => {
+            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    telemetry::init(program.log.format());
+    let result = match program.command {
+        Command::Join(flags) => take_part(flags, output::call("worker", arguments)),
+        Command::Estimate(flags) => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            estimate::run(&flags, std::io::stdin(), &mut out)
+        }
+        Command::Check(flags) => look(&flags),
+        Command::Certs(command) => {
+            certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
+        }
+    };
+    result.unwrap_or_else(|failure| {
+        eprintln!("worker: {}", service::chain(&failure));
+        failure.exit()
+    })
+}
+
+fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
+    let config = Config::load(&flags.overrides)?;
+    if flags.overrides.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
+    }
+    let idle = match flags.idle.map(Duration::try_from_secs_f64) {
+        None => None,
+        Some(Ok(idle)) => Some(idle),
+        Some(Err(_)) => return Err(Failure::Usage("--idle takes a number of seconds, zero or above".to_string())),
+    };
+    let study = Arc::new(read_study(&config.study)?);
+    let threads = flags.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let job = join::Job {
+        patience: Patience { wait: config.patience(), ..Patience::default() },
+        config,
+        study,
+        out: flags.out,
+        call,
+        arrival: Arrival { follow: flags.follow, idle, ..Arrival::default() },
+        threads: threads.clamp(1, 1024),
+    };
+    let (report, exit) =
+        with_interrupts(Role::Worker, flags.leash, |_stop, stopped| async move { join::join(&job, stopped).await })?;
+    output::print(&flags.format.render(&report))?;
+    Ok(exit)
+}
+
+fn look(flags: &CheckArguments) -> Result<Exit, Failure> {
+    let config = Config::load(&flags.overrides)?;
+    if flags.overrides.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
+    }
+    let checked = check::check(&config, flags.out.as_deref())?;
+    output::print(&match flags.format {
+        CheckFormat::Text => checked.text(),
+        CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(&checked).unwrap_or_default()),
+    })?;
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_errors_have_code_2_and_help_has_code_0() {
+        let exit = |line: &str| {
+            let arguments: Vec<OsString> =
+                std::iter::once("worker").chain(line.split(' ')).map(OsString::from).collect();
+            run(&arguments)
+        };
+        assert_eq!(exit("join --folow"), Exit::Usage);
+        assert_eq!(exit("join --idle 3"), Exit::Usage);
+        assert_eq!(exit("join --config /nowhere/worker.toml"), Exit::Usage);
+        assert_eq!(exit("check --help"), Exit::Done);
+    }
+}

@@ -1,0 +1,148 @@
+//! The private file of a worker.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{DataTerms, separator_byte};
+
+/// Stands for standard input in place of a file.
+pub const STDIN: &str = "-";
+
+/// A worker's configuration, with absolute paths.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The shared study file.
+    pub study: PathBuf,
+    /// Address of the coordinator, `host:port`.
+    pub coordinator: String,
+    /// Folder for the log of runs; it must be writable.
+    pub state: PathBuf,
+    /// Seconds to wait for a coordinator that cannot be reached.
+    #[serde(default = "default_wait")]
+    pub wait: u64,
+    /// The table.
+    pub data: DataTerms,
+    /// Certificates.
+    pub tls: TlsTerms,
+    /// What this worker allows.
+    #[serde(default)]
+    pub policy: PolicyTerms,
+}
+
+/// What a worker allows; it may only be stricter than the study.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyTerms {
+    /// Smallest number of rows of a batch whose estimate may leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rows: Option<u64>,
+}
+
+fn default_wait() -> u64 {
+    600
+}
+
+/// Flags that override the private file.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Overrides {
+    /// Private file of this worker
+    ///
+    /// Without it, `worker.toml` in this folder, if it is there; flags can stand for all of it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Shared study file
+    #[arg(long, value_name = "FILE")]
+    pub study: Option<PathBuf>,
+    /// Table, CSV or Parquet; `-` reads CSV from standard input
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Separator of a CSV table; found in its header otherwise
+    #[arg(long, value_name = "CHARACTER")]
+    pub separator: Option<String>,
+    /// Address of the coordinator
+    #[arg(long, value_name = "HOST:PORT")]
+    pub coordinator: Option<String>,
+    /// Certificates of trusted authorities
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+    /// Certificate of this worker
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// Private key of this worker
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Folder for the log of runs
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Seconds to wait for a coordinator that cannot be reached
+    #[arg(long, value_name = "SECONDS")]
+    pub wait: Option<u64>,
+    /// Smallest number of rows of a batch whose estimate may leave
+    #[arg(long, value_name = "ROWS")]
+    pub min_rows: Option<u64>,
+    /// Show the configuration that results, and stop
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+const REQUIRED: [(&str, &str); 6] = [
+    ("study", "study"),
+    ("coordinator", "coordinator"),
+    ("data.file", "data"),
+    ("tls.authority", "authority"),
+    ("tls.certificate", "certificate"),
+    ("tls.key", "key"),
+];
+
+impl Config {
+    /// Reads the private file and lets flags override it.
+    ///
+    /// # Errors
+    /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
+    pub fn load(flags: &Overrides) -> Result<Config, FileError> {
+        let mut layers = Layers::read(flags.config.as_deref(), "worker.toml")?;
+        layers.set_path("study", flags.study.as_deref(), None)?;
+        layers.set_path("state", flags.state.as_deref(), Some("state"))?;
+        match &flags.data {
+            Some(data) if data == Path::new(STDIN) => layers.set("data.file", Some(STDIN)),
+            data => layers.set_path("data.file", data.as_deref(), None)?,
+        }
+        layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
+        layers.set("coordinator", flags.coordinator.as_deref());
+        layers.set_number("wait", flags.wait);
+        layers.set("data.separator", flags.separator.as_deref());
+        layers.set_number("policy.min_rows", flags.min_rows);
+        let config: Config = layers.finish(&REQUIRED)?;
+        check_address("coordinator", &config.coordinator)?;
+        if config.data.separator.is_some() && config.separator().is_none() {
+            let problem = "must be a single character of one byte".to_string();
+            return Err(FileError::Value { key: "data.separator", problem });
+        }
+        Ok(config)
+    }
+
+    /// Whether rows come from standard input.
+    pub fn reads_stdin(&self) -> bool {
+        self.data.file == Path::new(STDIN)
+    }
+
+    /// The separator as a byte.
+    pub fn separator(&self) -> Option<u8> {
+        separator_byte(self.data.separator.as_deref()?)
+    }
+
+    /// How long to wait for the coordinator.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.wait)
+    }
+
+    /// The configuration as it would stand in a file.
+    pub fn print(&self) -> String {
+        files::print(self)
+    }
+}

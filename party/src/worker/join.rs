@@ -1,0 +1,388 @@
+//! Takes part in a run: reads, fits, contributes, and keeps what comes of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fedreg_common::exit::Exit;
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::privacy::release::Released;
+use fedreg_common::report::{PerParty, Report, Seconds, json};
+use fedreg_common::session::Abort;
+use fedreg_common::star::message::{Body, ToHub};
+use fedreg_common::star::method::method;
+use fedreg_common::star::site::{Act, Site};
+use fedreg_common::study::Study;
+use fedreg_proto::link::OpenError;
+use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
+use fedreg_proto::tls::Identity;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::batches::{Arrival, Encoding, Source};
+use super::config::Config;
+use super::pipeline::{self, Fitting, InOrder, Yield};
+use crate::drive::Patience;
+use crate::output::{Folder, peak_rss_bytes};
+use crate::service::{self, Failure};
+use crate::store::{Entry, Store};
+
+/// Contributions on their way; the hub answers each.
+const WINDOW: usize = 32;
+/// How long last words may take to arrive.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// One worker's part in a run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The private configuration.
+    pub config: Config,
+    /// The shared study.
+    pub study: Arc<Study>,
+    /// Folder for results.
+    pub out: Option<PathBuf>,
+    /// The command, as it was called.
+    pub call: String,
+    /// How rows come.
+    pub arrival: Arrival,
+    /// How long to wait for what.
+    pub patience: Patience,
+    /// Fits at the same time.
+    pub threads: usize,
+}
+
+/// Loads the worker's certificate, and finds its name in the study by it.
+///
+/// # Errors
+/// The files cannot be used, or no worker of the study has the certificate's name.
+pub fn identity(config: &Config, study: &Study) -> Result<(Identity, String), Failure> {
+    let identity = Identity::load(&config.tls.files())?;
+    let facts = identity.facts();
+    let Some(name) = study.workers.iter().find(|(_, terms)| facts.carries(&terms.certificate)).map(|(name, _)| name)
+    else {
+        let names = facts.names.join(", ");
+        return Err(Abort::Refused(format!("the certificate is for {names}, which is no worker of the study")).into());
+    };
+    for warning in identity.warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok((identity, name.clone()))
+}
+
+/// Takes part to the end, and writes the results. A word on `stop` interrupts.
+///
+/// # Errors
+/// Why there is no result; the coordinator has been told.
+pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report, Exit), Failure> {
+    let Job { config, study, .. } = job;
+    if !study.is_horizontal() {
+        return Err(Failure::Usage("the study is of protocol `vertical`, which has no workers".to_string()));
+    }
+    if job.arrival.follow && study.robust_terms().online.is_none() {
+        let sentence = "rows are followed in a study that follows estimates only: it has no [robust.online]";
+        return Err(Failure::Usage(sentence.to_string()));
+    }
+    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let (identity, name) = identity(config, study)?;
+    let store = Store::open(&config.state)?;
+    let mut instance = [0; 16];
+    OsRng
+        .try_fill_bytes(&mut instance)
+        .map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?;
+    let mut worker = Worker {
+        job,
+        name,
+        site: Site::new(Arc::clone(study), instance),
+        sent: Arc::default(),
+        run: None,
+        pieces: None,
+        order: InOrder::new(0),
+        ended: false,
+        tally: Tally::default(),
+        begun: Instant::now(),
+    };
+    let result = worker.take_part(&identity, &mut stop, folder.as_ref()).await;
+    let (exit, reason) = match &result {
+        Ok((_, exit)) => (*exit, None),
+        Err(failure) => (failure.exit(), Some(service::chain(failure))),
+    };
+    let bytes_sent = worker.sent.load(Ordering::Relaxed);
+    let entry = Entry { reason, bytes_sent, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
+    // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
+    if let Err(error) = store.record(&entry) {
+        tracing::warn!("{}", service::chain(&error));
+    }
+    result
+}
+
+/// What was done here.
+#[derive(Debug, Default)]
+struct Tally {
+    batches: u64,
+    unfit: u64,
+    rows: u64,
+    missing: u64,
+    /// The first reason for a batch without an estimate.
+    reason: Option<String>,
+    solve: Duration,
+}
+
+struct Worker<'a> {
+    job: &'a Job,
+    name: String,
+    site: Site,
+    sent: Arc<AtomicU64>,
+    run: Option<RunId>,
+    pieces: Option<mpsc::Receiver<Yield>>,
+    order: InOrder,
+    ended: bool,
+    tally: Tally,
+    begun: Instant,
+}
+
+/// What follows from something that happened.
+enum Next {
+    GoOn,
+    Finish(Box<Report>, Exit),
+}
+
+impl Worker<'_> {
+    async fn take_part(
+        &mut self,
+        identity: &Identity,
+        stop: &mut mpsc::Receiver<Abort>,
+        folder: Option<&Folder>,
+    ) -> Result<(Report, Exit), Failure> {
+        let limits = self.limits()?;
+        let patience = self.job.patience;
+        let mut contact = Instant::now();
+        let mut pause = Duration::ZERO;
+        loop {
+            let dialled = tokio::select! {
+                biased;
+                Some(abort) = stop.recv() => return Err(abort.into()),
+                line = self.dial(identity, limits, pause) => line,
+            };
+            let line = match dialled {
+                Ok(line) => line,
+                Err(OpenError::Refused(sentence)) => return Err(Abort::Refused(sentence).into()),
+                Err(OpenError::Unreachable(sentence)) => {
+                    let waited = contact.elapsed();
+                    if waited >= patience.wait {
+                        let (name, address) = (&self.name, &self.job.config.coordinator);
+                        let seconds = patience.wait.as_secs_f64().round();
+                        let sentence =
+                            format!("{name} waited {seconds} s for the coordinator at {address}; {sentence}");
+                        return Err(Abort::Unreachable(sentence).into());
+                    }
+                    pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
+                    pause = pause.min(patience.wait.saturating_sub(waited));
+                    continue;
+                }
+            };
+            pause = patience.backoff;
+            match self.converse(line, stop, folder).await? {
+                Some(ended) => return Ok(ended),
+                None => tracing::warn!("the line to {} is lost; dialling again", self.job.config.coordinator),
+            }
+            self.site.lost();
+            contact = Instant::now();
+        }
+    }
+
+    fn limits(&self) -> Result<BodyLimits, Failure> {
+        let method = method(&self.job.study).map_err(|error| Failure::Usage(error.to_string()))?;
+        let shapes = method.shapes();
+        Ok(BodyLimits {
+            counts: shapes.iter().map(|shape| shape.counts).max().unwrap_or(0),
+            values: shapes.iter().map(|shape| shape.values).max().unwrap_or(0),
+        })
+    }
+
+    async fn dial(&self, identity: &Identity, limits: BodyLimits, pause: Duration) -> Result<SiteLine, OpenError> {
+        sleep(pause).await;
+        let Job { config, study, .. } = self.job;
+        edge::dial(&config.coordinator, identity, &study.coordinator.certificate, limits, &self.sent).await
+    }
+
+    /// Talks until the run is over for us, or until the line is lost.
+    async fn converse(
+        &mut self,
+        line: SiteLine,
+        stop: &mut mpsc::Receiver<Abort>,
+        folder: Option<&Folder>,
+    ) -> Result<Option<(Report, Exit)>, Failure> {
+        let SiteLine { say, mut hear } = line;
+        let mut acts = self.site.open();
+        loop {
+            for act in std::mem::take(&mut acts) {
+                let done = match act {
+                    Act::Say(message) => {
+                        if say.send(message).await.is_err() {
+                            return Ok(None);
+                        }
+                        continue;
+                    }
+                    act => self.act(act),
+                };
+                match done {
+                    Ok(Next::GoOn) => {}
+                    Ok(Next::Finish(report, exit)) => {
+                        if let Some(folder) = folder {
+                            folder.report(&report)?;
+                        }
+                        let _ = say.send(self.site.done()).await;
+                        part(say, hear).await;
+                        return Ok(Some((*report, exit)));
+                    }
+                    Err(failure) => {
+                        self.leave(&failure, say, hear).await;
+                        return Err(failure);
+                    }
+                }
+            }
+            let room = self.site.waiting() < WINDOW;
+            let pieces = &mut self.pieces;
+            let happened = tokio::select! {
+                biased;
+                Some(abort) = stop.recv() => Err(abort.into()),
+                heard = hear.recv() => match heard {
+                    Some(Heard::Message(message)) => {
+                        acts = self.site.hear(message);
+                        Ok(())
+                    }
+                    Some(Heard::Fault(fault)) => Err(Abort::Peer { peer: Role::Coordinator, fault }.into()),
+                    None => return Ok(None),
+                },
+                yielded = next_of(pieces), if room && !self.ended => self.take(yielded, &mut acts),
+            };
+            if let Err(failure) = happened {
+                self.leave(&failure, say, hear).await;
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Takes what the pipeline yields, and contributes what is next in order.
+    fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
+        match yielded {
+            Some(Yield::Piece(piece)) => self.order.put(piece),
+            Some(Yield::Failed(error)) => return Err(error.into()),
+            None => self.ended = true,
+        }
+        while let Some(piece) = self.order.next() {
+            self.tally.batches += 1;
+            self.tally.rows += piece.rows;
+            self.tally.missing += piece.missing;
+            self.tally.solve += piece.solve;
+            if let Some(reason) = piece.unfit {
+                tracing::warn!("no estimate of {reason}");
+                self.tally.unfit += 1;
+                self.tally.reason.get_or_insert(reason);
+            }
+            let undeclared = |error: fedreg_common::privacy::release::Undeclared| Abort::Bug(error.to_string());
+            acts.extend(self.site.contribute(piece.body).map_err(undeclared)?);
+        }
+        if self.ended {
+            if self.tally.batches > 0 && self.tally.unfit == self.tally.batches {
+                let reason = self.tally.reason.clone().unwrap_or_default();
+                return Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into());
+            }
+            tracing::info!("{} batches of {} rows contributed", self.tally.batches, self.tally.rows);
+            acts.extend(self.site.complete());
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, act: Act) -> Result<Next, Failure> {
+        match act {
+            Act::Say(_) => {}
+            Act::Begin { next, run } => {
+                self.run = Some(run);
+                if next > 0 {
+                    tracing::info!("the coordinator has {next} contributions already; going on from there");
+                }
+                self.begin(next)?;
+            }
+            Act::Rejected { number, reason } => tracing::warn!("contribution {number} was not accepted: {reason}"),
+            Act::Heard { number, .. } => tracing::debug!("the consensus after {number} arrivals was published"),
+            Act::Outcome { exit, report } => {
+                let report = json::parse(&report).map_err(|error| {
+                    let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
+                    Abort::Peer { peer: Role::Coordinator, fault }
+                })?;
+                return Ok(Next::Finish(Box::new(self.own(report)), exit));
+            }
+            Act::Refused { exit, sentence } => {
+                return Err(Abort::Remote { from: Role::Coordinator, exit, sentence }.into());
+            }
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Begins to read and to fit.
+    fn begin(&mut self, first: u64) -> Result<(), Failure> {
+        let Job { config, study, arrival, threads, .. } = self.job;
+        let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        tracing::info!("reading {}", config.data.file.display());
+        let mut source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
+        if config.reads_stdin() {
+            source.number_from(first);
+        }
+        let fitting = Fitting {
+            settings: study.fit_settings(),
+            with_gram: study.robust_terms().gram,
+            min_rows: config.policy.min_rows.unwrap_or(0),
+            threads: *threads,
+        };
+        self.order = InOrder::new(first);
+        self.pieces = Some(pipeline::start(source, first, &fitting));
+        Ok(())
+    }
+
+    /// The hub's report with what only this process knows.
+    fn own(&self, report: Report) -> Report {
+        let total = self.begun.elapsed().as_secs_f64();
+        // Fits run beside each other: their time is that of the process as long as the threads are busy.
+        let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
+        Report {
+            role: Some(Role::Worker),
+            call: self.job.call.clone(),
+            missing: self.tally.missing,
+            bytes_sent: PerParty::Own(self.sent.load(Ordering::Relaxed)),
+            peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
+            seconds: PerParty::Own(Seconds { solve, total, exchange: total - solve, read: 0.0 }),
+            ..report
+        }
+    }
+
+    /// Tells the coordinator why we go, unless it was the coordinator that ended it.
+    async fn leave(
+        &self,
+        failure: &Failure,
+        say: mpsc::Sender<ToHub<Released<Body>>>,
+        hear: mpsc::Receiver<Heard<fedreg_common::star::message::ToSite>>,
+    ) {
+        self.job.arrival.stop.store(true, Ordering::Relaxed);
+        if let Some(notice) = failure.notice(Role::Worker) {
+            let _ = say.send(ToHub::Leave { exit: notice.exit, sentence: notice.sentence }).await;
+            part(say, hear).await;
+        }
+    }
+}
+
+/// Half-closes a line and hears it to the end: what was said has then arrived.
+async fn part<M, H>(say: mpsc::Sender<M>, mut hear: mpsc::Receiver<H>) {
+    drop(say);
+    let _ = timeout(FAREWELL, async { while hear.recv().await.is_some() {} }).await;
+}
+
+async fn next_of(pieces: &mut Option<mpsc::Receiver<Yield>>) -> Option<Yield> {
+    match pieces {
+        Some(pieces) => pieces.recv().await,
+        None => std::future::pending().await,
+    }
+}

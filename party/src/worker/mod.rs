@@ -1,0 +1,9 @@
+//! The worker: one of many sites that hold rows of the same table.
+
+pub mod batches;
+pub mod check;
+pub mod cli;
+pub mod config;
+pub mod follow;
+pub mod join;
+mod pipeline;

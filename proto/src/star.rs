@@ -1,0 +1,175 @@
+//! The lines between sites and the hub over gRPC, seen from both ends.
+//!
+//! Sites dial out only. A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fedreg_common::privacy::release::Released;
+use fedreg_common::session::PeerFault;
+use fedreg_common::star::message::{Body, ToHub, ToSite};
+use prost::Message as _;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+pub use crate::convert::star::{BodyLimits, body_from_bytes, body_to_bytes};
+use crate::convert::star::{SiteDecoder, site_frames, to_hub};
+use crate::coordinator::{ServeError, answer, until};
+use crate::health::HealthService;
+use crate::limits::{EVENT_BYTES, FRAME_BYTES};
+use crate::link::OpenError;
+use crate::register::StatusReply;
+use crate::status::not_connected;
+use crate::talk::{pass_on, tell};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener};
+use crate::wire;
+use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
+use crate::wire::star_client::StarClient;
+use crate::wire::star_server::{Star, StarServer};
+
+/// Messages to a site that wait for a slow reader.
+const QUEUE: usize = 64;
+/// Bytes of messages from a site that wait to be taken.
+const WAITING_BYTES: usize = 4 << 20;
+
+/// A site's line to the hub.
+///
+/// To leave in good order drop `say` and hear to the end: what was said has then arrived.
+#[derive(Debug)]
+pub struct SiteLine {
+    /// What the site says.
+    pub say: mpsc::Sender<ToHub<Released<Body>>>,
+    /// What it hears; the end means that the line is lost, or that the hub closed it.
+    pub hear: mpsc::Receiver<Heard<ToSite>>,
+}
+
+/// What a line brings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard<M> {
+    /// A message, complete and checked.
+    Message(M),
+    /// Something that is no message; the line is closed.
+    Fault(PeerFault),
+}
+
+/// A site on its line, seen from the hub.
+#[derive(Debug)]
+pub struct Caller {
+    /// The name in its certificate, one of those that the listener lets in.
+    pub name: String,
+    /// What it says; the end means that the line is lost, or that the site left.
+    pub hear: mpsc::Receiver<Heard<ToHub>>,
+    /// What it is told; dropping it ends the line once everything is written.
+    pub say: mpsc::Sender<ToSite>,
+}
+
+/// Opens a line to the hub at `address` (`host:port`), whose certificate carries the name `hub`. Bytes of messages that
+/// leave are added to `sent`.
+///
+/// # Errors
+/// Nobody answers, or a certificate was refused.
+pub async fn dial(
+    address: &str,
+    identity: &Identity,
+    hub: &str,
+    limits: BodyLimits,
+    sent: &Arc<AtomicU64>,
+) -> Result<SiteLine, OpenError> {
+    let connection =
+        tls::dial(identity, address, hub, HANDSHAKE_PATIENCE).await.map_err(|error| not_connected(&error))?;
+    let frame = FRAME_BYTES.max(EVENT_BYTES).max(limits.frame_bytes());
+    let mut client = StarClient::new(connection.channel).max_decoding_message_size(frame);
+    let (say, said) = mpsc::channel(QUEUE);
+    let (heard, hear) = mpsc::channel(QUEUE);
+    let counter = Arc::clone(sent);
+    let said = ReceiverStream::new(said).map(move |message: ToHub<Released<Body>>| {
+        let frame = wire::ToHub::from(&message);
+        counter.fetch_add(frame.encoded_len() as u64, Ordering::Relaxed);
+        frame
+    });
+    let inbound = answer(address, hub, client.take(said)).await?;
+    let who = format!("{hub} at {address}");
+    tokio::spawn(async move {
+        let mut decoder = SiteDecoder::new(limits);
+        let convert = |frame| Ok(decoder.push(frame)?.map(Heard::Message));
+        if let Some(fault) = pass_on(inbound, heard.clone(), convert, &who).await {
+            drop(heard.send(Heard::Fault(fault)).await);
+        }
+        drop(client);
+    });
+    Ok(SiteLine { say, hear })
+}
+
+/// Serves the hub until `shutdown`; every line that a site opens goes to `callers`.
+///
+/// Messages handed over before the shutdown are written. Ends at most two seconds after it.
+///
+/// # Errors
+/// The server cannot go on.
+pub async fn serve(
+    listener: Listener,
+    callers: mpsc::Sender<Caller>,
+    status: watch::Receiver<StatusReply>,
+    limits: BodyLimits,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let (closing, closed) = watch::channel(false);
+    let mut stop = closed.clone();
+    let frame = EVENT_BYTES.max(limits.frame_bytes());
+    let desk = Arc::new(Desk { callers, status, closed, limits });
+    let server = tls::server()
+        .add_service(StarServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(frame))
+        .add_service(CoordinatorServer::from_arc(desk).max_decoding_message_size(EVENT_BYTES))
+        .add_service(HealthService::server())
+        .serve_with_incoming_shutdown(listener.incoming(), async move {
+            drop(stop.wait_for(|closing| *closing).await);
+        });
+    until(server, &closing, shutdown).await
+}
+
+struct Desk {
+    callers: mpsc::Sender<Caller>,
+    status: watch::Receiver<StatusReply>,
+    closed: watch::Receiver<bool>,
+    limits: BodyLimits,
+}
+
+#[tonic::async_trait]
+impl Star for Desk {
+    type TakeStream = ReceiverStream<Result<wire::ToSite, Status>>;
+
+    async fn take(&self, request: Request<Streaming<wire::ToHub>>) -> Result<Response<Self::TakeStream>, Status> {
+        let name = tls::peer(&request)?.name.clone();
+        let who = name.clone();
+        let (say, said) = mpsc::channel(QUEUE);
+        let (heard, hear) = mpsc::channel((WAITING_BYTES / self.limits.frame_bytes()).clamp(1, QUEUE));
+        if self.callers.send(Caller { name, hear, say }).await.is_err() {
+            return Err(Status::unavailable("the coordinator is about to end"));
+        }
+        let limits = self.limits;
+        tokio::spawn(async move {
+            let convert = |frame| to_hub(frame, limits).map(|message| Some(Heard::Message(message)));
+            if let Some(fault) = pass_on(request.into_inner(), heard.clone(), convert, &who).await {
+                drop(heard.send(Heard::Fault(fault)).await);
+            }
+        });
+        let (out, outbound) = mpsc::channel(1);
+        tokio::spawn(tell(said, out, self.closed.clone(), site_frames));
+        Ok(Response::new(ReceiverStream::new(outbound)))
+    }
+}
+
+#[tonic::async_trait]
+impl Coordinator for Desk {
+    type JoinStream = ReceiverStream<Result<wire::CoordinatorEvent, Status>>;
+
+    async fn join(&self, _request: Request<Streaming<wire::PartyEvent>>) -> Result<Response<Self::JoinStream>, Status> {
+        Err(Status::failed_precondition("this coordinator serves a study with workers, not with alice and bob"))
+    }
+
+    async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {
+        Ok(Response::new(wire::StatusReply::from(&*self.status.borrow())))
+    }
+}
