@@ -81,7 +81,7 @@ impl Encoding {
             intercept: study.model.intercept,
             complete_cases: study.rows.missing == Missing::CompleteCases,
             names,
-            request: Request { columns: Some(columns), id: None, levels, separator },
+            request: Request { columns: Some(columns), id: None, levels, separator, ..Request::default() },
         })
     }
 
@@ -176,6 +176,7 @@ impl Source {
     ///
     /// # Errors
     /// Everything that makes data unusable, with its place.
+    #[expect(clippy::should_implement_trait, reason = "an iterator would go on after an error")]
     pub fn next(&mut self) -> Result<Option<Batch>, ReadError> {
         if self.at_once {
             return self.read();
@@ -252,7 +253,7 @@ mod tests {
     }
 
     fn table(rows: usize) -> String {
-        let row = |at: usize| format!("{at},{},{},{}\n", ["x", "y"][at % 2], at % 3 == 0, 2 * at);
+        let row = |at: usize| format!("{at},{},{},{}\n", ["x", "y"][at % 2], at.is_multiple_of(3), 2 * at);
         format!("a,region,smoker,y\n{}", (0..rows).map(row).collect::<String>())
     }
 
