@@ -378,14 +378,17 @@ fn every_bad_table_is_refused_with_65_and_its_sentence() {
     world.write("columns.csv", "a,c,y\n1,2,3\n");
     world.write("few.csv", &table(1, 8));
     world.write("truncated.parquet", "PAR1 and nothing else");
-    for (data, input, says) in [
+    for (case, (data, input, says)) in [
         ("columns.csv", None, "there is no column `b`"),
         ("few.csv", None, "expected at least 9 rows in the batch"),
         ("truncated.parquet", None, "damaged or cut short"),
         ("-", Some("a,b,y\n1,2,3\n4,5"), "in the middle of a row"),
         ("-", Some("a,b,y\n"), "no rows"),
-    ] {
-        let tag = format!("case-{}", says.len());
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let tag = format!("case-{case}");
         let coordinator = world.coordinator(&["--state", &format!("{tag}-coordinator")]);
         let mut worker = world.worker_as("north", &tag, data, &[]);
         if let Some(input) = input {
