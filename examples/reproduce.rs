@@ -3,6 +3,8 @@
 //! Numbers of others are typed in with their source. `--quick` runs small versions in seconds, whose errors are not
 //! comparable with the published ones; without it every table has the published size.
 
+#[path = "reproduce/cost.rs"]
+mod cost;
 #[path = "reproduce/drlr.rs"]
 mod drlr;
 #[path = "reproduce/em.rs"]
@@ -58,6 +60,8 @@ enum What {
     DrlrTable2,
     /// What surrounds that table: corrupted features, colluding sites, a truth that changes, coverage
     Robust,
+    /// How long fits and consolidations take
+    Cost,
     /// Calibration, private vertical regression, private robust regression
     Privacy,
     /// Private expectation maximisation
@@ -124,6 +128,7 @@ fn reproduce(program: &Program) -> anyhow::Result<usize> {
     let (name, document) = match program.what {
         What::DrlrTable2 => ("drlr-table2", drlr::table(&run)?),
         What::Robust => ("robust", robust::tables(&run)?),
+        What::Cost => ("cost", cost::tables(&run)?),
         What::Privacy => ("privacy", privacy::tables(&run)?),
         What::Em => ("em", em::tables(&run)?),
         What::Features => ("features", features::tables(&run)?),

@@ -148,7 +148,7 @@ fn parties(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     );
     let cases: &[PartyCase] = run.size(&PARTIES[..], &PARTIES[..1]);
     for (rows, correlation, repetitions, oracle_alone, oracle) in cases {
-        let rows = run.size(*rows, 2000);
+        let rows = run.size(*rows, 1000);
         let seeds = run.seeds(*repetitions);
         // By epsilon: alone, then the schemes.
         let mut measured = Vec::new();
@@ -289,7 +289,7 @@ const BATCHES: [BatchOracle; 4] = [
 
 fn batches(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     document.heading("One worker, a fifth of whose rows are corrupted");
-    let (rows, width) = (run.size(10_000, 5000), 10);
+    let (rows, width) = run.size((10_000, 10), (3000, 4));
     let (seeds, few) = (run.seeds(20), run.seeds(5));
     document.paragraph(format!(
         "Mean |beta^ - beta| of {rows} rows and {width} columns, delta 1e-5, {seeds} data sets ({few} for Catoni). Oracle: numpy, 20 data \
@@ -377,7 +377,7 @@ fn batches(run: &Run, document: &mut Document) -> anyhow::Result<()> {
 
 fn workers(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     document.heading("Twenty private workers");
-    let (rows, width, sites) = (run.size(10_000, 5000), 10, 20);
+    let (rows, width, sites) = run.size((10_000, 10, 20), (3000, 4, 20));
     let seeds = run.seeds(5);
     document.paragraph(format!(
         "Mean error of the consensus of {sites} private estimates of {rows} rows each, {seeds} runs; consolidation sees noised values only and \

@@ -112,10 +112,7 @@ impl<R: Read> Table<R> {
         for &position in &positions {
             let name = &names[position];
             usable(file, &fields[position], false)?;
-            columns.push(match request.levels.get(name) {
-                Some(levels) => ColumnBuilder::with_levels(name, levels).map_err(data)?,
-                None => ColumnBuilder::new(name),
-            });
+            columns.push(request.builder(name).map_err(data)?);
         }
         if let Some(position) = id {
             usable(file, &fields[position], true)?;
@@ -335,8 +332,11 @@ fn whole(values: &[u8], row: usize, bytes: usize, signed: bool) -> Result<i128, 
     Ok(i128::from_le_bytes(wide))
 }
 
-/// The next message: its kind, its description and its bytes. `None` at the marker of the end.
-fn message(source: &mut impl Read, file: &str) -> Result<Option<(u8, Vec<u8>, Vec<u8>)>, ReadError> {
+/// A message: its kind, its description and its bytes.
+type Message = (u8, Vec<u8>, Vec<u8>);
+
+/// The next message. `None` at the marker of the end.
+fn message(source: &mut impl Read, file: &str) -> Result<Option<Message>, ReadError> {
     let begin = exactly(source, 8, file)?;
     if begin[..4] != START {
         return Err(damaged(file, "a message does not begin where the one before it ends"));
