@@ -268,6 +268,24 @@ impl ReleasePlan {
         }
     }
 
+    /// These releases of each of `parts` parts of the rows, part by part, for the charge of one part. Every row lies in one part
+    /// and stays there whatever its values, as when parts are cut by row number: replacing a row then moves the releases of
+    /// its part only, and all others have the same law for both neighbours.
+    pub fn of_parts(&self, parts: u32) -> ReleasePlan {
+        if parts <= 1 {
+            return self.clone();
+        }
+        let part = |number: u32| {
+            let label = move |release: &PlannedRelease| format!("part {number}: {}", release.label);
+            self.releases.iter().map(move |release| PlannedRelease { label: label(release), mu: release.mu })
+        };
+        ReleasePlan {
+            releases: (0..parts).flat_map(part).collect(),
+            charge: self.charge,
+            formula: format!("{}, of one part: every row is in one of {parts} parts", self.formula),
+        }
+    }
+
     /// The releases in their order.
     pub fn releases(&self) -> &[PlannedRelease] {
         &self.releases

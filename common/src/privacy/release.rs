@@ -9,6 +9,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
+use crate::privacy::robust::Estimate;
 use crate::privacy::vertical::Fitted;
 use crate::session::Header;
 
@@ -159,6 +160,11 @@ impl<T> Released<T> {
     /// Lets coefficients leave that were computed from noised values and public bounds alone: they are free.
     pub fn fitted(fitted: &Fitted, wrap: fn(&Fitted) -> T) -> Released<T> {
         Released { value: wrap(fitted) }
+    }
+
+    /// Lets the estimate of a batch leave that was computed from noised values and public bounds alone: it is free.
+    pub fn estimated(estimate: &Estimate, wrap: fn(&Estimate) -> T) -> Released<T> {
+        Released { value: wrap(estimate) }
     }
 
     /// Puts a value that may leave under the head of a message.

@@ -24,7 +24,7 @@
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 
-use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows};
+use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, OutcomeBounds, RowBounds};
 use crate::privacy::mechanism::{
     LatticeError, LatticeVector, NoisedRelease, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding,
 };
@@ -406,17 +406,59 @@ pub enum FitError {
     Factor,
 }
 
-/// What the worker ends with; from noised values alone, so it may be shown.
+/// What the worker ends with; from noised values and public bounds alone, so it may leave. Only [`Fit::estimate`] makes one:
+///
+/// ```compile_fail
+/// # use fedreg_common::privacy::robust::Estimate;
+/// # use nalgebra::{DMatrix, DVector};
+/// fn forged(raw: DVector<f64>) -> Estimate {
+///     Estimate { coefficients: raw, covariance: DMatrix::zeros(1, 1), cuts: vec![], kept: 1.0, rows: 1 }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// Coefficients of unit rows.
-    pub coefficients: DVector<f64>,
-    /// Their covariance from noise and sampling of the uncorrupted rows.
-    pub covariance: DMatrix<f64>,
+    coefficients: DVector<f64>,
+    covariance: DMatrix<f64>,
+    cuts: Vec<f64>,
+    kept: f64,
+    rows: usize,
+}
+
+impl Estimate {
+    /// The coefficients: of unit rows, or after [`Estimate::on_original_scale`] of the columns as they are.
+    pub fn coefficients(&self) -> &DVector<f64> {
+        &self.coefficients
+    }
+
+    /// Their covariance from noise and from sampling of the uncorrupted rows.
+    pub fn covariance(&self) -> &DMatrix<f64> {
+        &self.covariance
+    }
+
     /// The cut of each round, in half ranges of the outcome.
-    pub cuts: Vec<f64>,
+    pub fn cuts(&self) -> &[f64] {
+        &self.cuts
+    }
+
     /// The last round's share of rows within the cut, as the noised histogram shows it.
-    pub kept: f64,
+    pub fn kept(&self) -> f64 {
+        self.kept
+    }
+
+    /// Number of rows, invalid ones included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The same on the scale of the columns and the outcome as they are; the intercept first.
+    pub fn on_original_scale(&self, rows: &RowBounds, outcome: &OutcomeBounds) -> Estimate {
+        let scale = rows.original_scale(outcome);
+        let mut coefficients = scale.coefficients(&self.coefficients);
+        if let Some(intercept) = coefficients.get_mut(0) {
+            *intercept += scale.outcome_centre();
+        }
+        Estimate { coefficients, covariance: scale.covariance(&self.covariance), ..self.clone() }
+    }
 }
 
 /// The fit of one batch at one worker, as a value that is fed.
@@ -556,6 +598,7 @@ impl Fit {
             covariance: (&covariance + covariance.transpose()) * 0.5,
             cuts: self.cuts.clone(),
             kept: cut.share,
+            rows: self.plan.setup.rows,
         })
     }
 }

@@ -181,7 +181,7 @@ impl Batch {
     pub fn fit(&self, plan: &robust::Plan) -> Result<(DVector<f64>, DMatrix<f64>), SimulationError> {
         let estimate = self.fit_with(plan, &mut NoisePool::new())?;
         let scale = HALF_RANGE / (self.truth.len() as f64).sqrt();
-        Ok((estimate.coefficients * scale, estimate.covariance * (scale * scale)))
+        Ok((estimate.coefficients() * scale, estimate.covariance() * (scale * scale)))
     }
 
     pub(crate) fn fit_with(

@@ -1,15 +1,18 @@
 //! Robust regression between sites: estimates of batches come in, and a consensus goes out.
 
+use nalgebra::Cholesky;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Body, Kind};
 use super::method::{Method, Outcome, Shape};
 use crate::fit::{Statistics, Termination};
+use crate::privacy;
 use crate::report::robust::{Consolidation, coefficients};
 use crate::report::{Course, CoursePoint};
 use crate::robust::{
     BatchError, BatchFit, Consensus, ConsolidateError, ConsolidationSettings, Estimate, EstimateError, Estimates, Gram,
     Member, Online, Placement, Verdict, consolidate,
+    batch::kept_share_of_variance,
 };
 use crate::study::{Study, StudyError};
 
@@ -42,6 +45,26 @@ pub fn body(estimate: &Estimate) -> Body {
         kind: if estimate.gram.is_some() { Kind::EstimateWithGram } else { Kind::Estimate },
         counts: vec![estimate.nobs, estimate.kept, u64::from(estimate.cleaned)],
         values,
+    }
+}
+
+/// A private estimate as it travels, on the original scale: what consolidation needs of cross-products is the precision of the
+/// coefficients, noise and sampling together, at noise level one. Without a finite precision the batch counts as not fitted.
+pub fn private_body(estimate: &privacy::robust::Estimate) -> Body {
+    let nobs = estimate.rows() as u64;
+    let precision = Cholesky::new(estimate.covariance().clone()).map(|factor| factor.inverse());
+    match precision.filter(|precision| precision.iter().all(|value| value.is_finite())) {
+        None => Body { kind: Kind::Unfit, counts: vec![nobs], values: Vec::new() },
+        Some(precision) => body(&Estimate {
+            worker: String::new(),
+            batch: 0,
+            coefficients: estimate.coefficients().iter().copied().collect(),
+            gram: Some(Gram::from_matrix(&precision)),
+            nobs,
+            kept: ((nobs as f64 * estimate.kept()).round() as u64).clamp(1, nobs.max(1)),
+            scale: kept_share_of_variance().sqrt(),
+            cleaned: true,
+        }),
     }
 }
 
