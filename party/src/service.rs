@@ -280,6 +280,7 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         workers: None,
         course: None,
         comparison: None,
+        function: None,
     }
 }
 

@@ -35,6 +35,14 @@ pub enum Declaration {
     BatchEstimate,
     /// Cross-products of the rows that the fit of one mini-batch kept.
     BatchGram,
+    /// The sum of a site's gradients at given coefficients, with their number.
+    GradientSum,
+    /// Cross-products of a site's random features, among each other and with the outcome.
+    FeatureStatistics,
+    /// A site's own solution in random features.
+    FeatureSolution,
+    /// What a record adds to a function: it gives the record away.
+    RecordUpdate,
 }
 
 impl Declaration {
@@ -52,6 +60,10 @@ impl Declaration {
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",
             Declaration::BatchGram => "cross-products of batches",
+            Declaration::GradientSum => "sums of gradients",
+            Declaration::FeatureStatistics => "cross-products of features",
+            Declaration::FeatureSolution => "solutions of single sites",
+            Declaration::RecordUpdate => "records, as what each adds to the function",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
 pub mod csv;
+mod function;
 mod horizontal;
 pub mod html;
 pub mod json;
@@ -11,6 +12,8 @@ mod number;
 mod plot;
 pub mod robust;
 pub mod table;
+
+pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
 
 use std::collections::BTreeMap;
 
@@ -104,6 +107,9 @@ pub struct Report {
     /// Least squares of the pooled rows, for comparison; in a rehearsal only, where all rows are in one place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Vec<Comparison>>,
+    /// A function that anyone can predict with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<Function>,
 }
 
 /// A coefficient beside those of least squares on pooled rows.

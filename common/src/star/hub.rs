@@ -594,14 +594,13 @@ impl Hub {
             let expected: Vec<&str> = shapes.iter().map(|shape| shape.kind.name()).collect();
             return Err(format!("expected {}, got {}", expected.join(" or "), body.kind.name()));
         };
-        if body.counts.len() != shape.counts || body.values.len() != shape.values {
-            return Err(format!(
-                "expected {} counts and {} numbers, got {} and {}",
-                shape.counts,
-                shape.values,
-                body.counts.len(),
-                body.values.len()
-            ));
+        if !shape.fits(body.counts.len(), body.values.len()) {
+            let (counts, values) = (body.counts.len(), body.values.len());
+            let expected = match shape.unit == shape.values {
+                true => format!("{} counts and {} numbers", shape.counts, shape.values),
+                false => format!("{} counts and a multiple of {} numbers up to {}", shape.counts, shape.unit, shape.values),
+            };
+            return Err(format!("expected {expected}, got {counts} and {values}"));
         }
         match body.values.iter().position(|value| !value.is_finite()) {
             Some(at) => Err(format!("expected finite numbers, but number {} is not", at + 1)),
@@ -827,6 +826,7 @@ impl Hub {
             workers: Some(workers),
             course: outcome.course,
             comparison: None,
+            function: outcome.function,
         }
     }
 }

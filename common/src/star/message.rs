@@ -18,11 +18,33 @@ pub enum Kind {
     EstimateWithGram,
     /// A batch that could not be fitted: its rows are counted, nothing else leaves.
     Unfit,
+    /// Coefficients at which the hub asks for sums of gradients.
+    Coefficients,
+    /// A site's sum of gradients.
+    GradientSum,
+    /// A site's cross-products of random features.
+    FeatureStatistics,
+    /// A site's own solution in random features.
+    FeatureSolution,
+    /// The weights of a function that the hub has found so far.
+    Weights,
+    /// What some records add to the function, one after the other.
+    Updates,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Estimate, Kind::EstimateWithGram, Kind::Unfit];
+    pub const ALL: [Kind; 9] = [
+        Kind::Estimate,
+        Kind::EstimateWithGram,
+        Kind::Unfit,
+        Kind::Coefficients,
+        Kind::GradientSum,
+        Kind::FeatureStatistics,
+        Kind::FeatureSolution,
+        Kind::Weights,
+        Kind::Updates,
+    ];
 
     /// Whether a contribution of this kind counts as one for the quorum.
     pub fn counts(self) -> bool {
@@ -35,6 +57,12 @@ impl Kind {
             Kind::Estimate => "an estimate without cross-products",
             Kind::EstimateWithGram => "an estimate with cross-products",
             Kind::Unfit => "a batch that could not be fitted",
+            Kind::Coefficients => "coefficients",
+            Kind::GradientSum => "a sum of gradients",
+            Kind::FeatureStatistics => "cross-products of features",
+            Kind::FeatureSolution => "a solution in features",
+            Kind::Weights => "weights of a function",
+            Kind::Updates => "updates of a function",
         }
     }
 }
@@ -83,6 +111,12 @@ impl Discloses for Body {
         match self.kind {
             Kind::Estimate | Kind::Unfit => vec![Declaration::BatchEstimate],
             Kind::EstimateWithGram => vec![Declaration::BatchEstimate, Declaration::BatchGram],
+            Kind::GradientSum => vec![Declaration::GradientSum],
+            Kind::FeatureStatistics => vec![Declaration::FeatureStatistics],
+            Kind::FeatureSolution => vec![Declaration::FeatureSolution],
+            Kind::Updates => vec![Declaration::RecordUpdate],
+            // What the hub says came from it in the first place.
+            Kind::Coefficients | Kind::Weights => Vec::new(),
         }
     }
 }

@@ -132,8 +132,8 @@ impl Method for Robust {
         let q = self.terms.len();
         let values = q + 1 + if self.with_gram { q * (q + 1) / 2 } else { 0 };
         vec![
-            Shape { kind: self.kind(), counts: 3, values },
-            Shape { kind: Kind::Unfit, counts: 1, values: 0 },
+            Shape::fixed(self.kind(), 3, values),
+            Shape::fixed(Kind::Unfit, 1, 0),
         ]
     }
 
@@ -216,6 +216,7 @@ impl Method for Robust {
             rounds: 0,
             consolidation: Some(consolidation),
             course,
+            function: None,
             notes,
         })
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use fedreg_common::data::encode::{Design, encode};
 use fedreg_common::data::formula::Term;
 use fedreg_common::data::outcome::numbers;
-use fedreg_common::data::{DataError, Frame, Place};
-use fedreg_common::report::INTERCEPT;
+use fedreg_common::data::{DataError, Frame, Place, Values};
+use fedreg_common::em::Model;
 use fedreg_common::robust::minimum_rows;
-use fedreg_common::study::{Missing, Study, StudyError};
+use fedreg_common::study::{Missing, Protocol, Study, StudyError};
 use nalgebra::{DMatrix, DVector};
 
 use crate::read::{Batches, ReadError, Request};
@@ -27,6 +27,10 @@ pub struct Encoding {
     outcome: String,
     intercept: bool,
     complete_cases: bool,
+    /// A value may be missing in a feature, where the model has missing covariates.
+    keeps_missing: bool,
+    /// Rows that a batch needs.
+    least: usize,
     /// Names of the coefficients, without the intercept.
     names: Vec<String>,
     request: Request,
@@ -61,9 +65,14 @@ impl Encoding {
     /// The study has no such model.
     pub fn new(study: &Study, separator: Option<u8>) -> Result<Encoding, StudyError> {
         let terms = study.model_terms()?;
-        let names = study.coefficient_names()?.into_iter().filter(|name| name != INTERCEPT).collect();
+        let names: Vec<String> = study.input_names()?;
+        let least = match study.protocol {
+            Protocol::Robust => minimum_rows(names.len() + usize::from(study.model.intercept)),
+            _ => 1,
+        };
         let mut columns: Vec<String> = Vec::new();
-        for name in terms.iter().flat_map(|term| &term.factors).chain([&study.outcome.column]) {
+        let outcome = Some(&study.outcome.column).filter(|name| !name.is_empty());
+        for name in terms.iter().flat_map(|term| &term.factors).chain(outcome) {
             if !columns.contains(name) {
                 columns.push(name.clone());
             }
@@ -79,6 +88,8 @@ impl Encoding {
             outcome: study.outcome.column.clone(),
             intercept: study.model.intercept,
             complete_cases: study.rows.missing == Missing::CompleteCases,
+            keeps_missing: study.em.as_ref().is_some_and(|terms| terms.model == Model::MissingCovariates),
+            least,
             names,
             request: Request { columns: Some(columns), id: None, levels, separator },
         })
@@ -91,6 +102,15 @@ impl Encoding {
 
     fn encode(&self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
         let place = (frame.place(0), frame.place(frame.rows().saturating_sub(1)));
+        if self.keeps_missing {
+            let y = numbers(&frame, &self.outcome, "the outcome", None)?;
+            let mut x = DMatrix::zeros(frame.rows(), self.names.len());
+            for (j, name) in self.names.iter().enumerate() {
+                let values = features(&frame, name)?;
+                x.column_mut(j).copy_from_slice(values);
+            }
+            return Ok(Batch { number, x, y: DVector::from_vec(y), place, missing: 0 });
+        }
         let mask = match self.complete_cases {
             true => Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?),
             false => None,
@@ -100,12 +120,24 @@ impl Encoding {
             let (x, y) = (DMatrix::zeros(0, self.names.len()), DVector::zeros(0));
             return Ok(Batch { number, x, y, place, missing });
         }
-        let y = numbers(&frame, &self.outcome, "the outcome", mask.as_ref())?;
+        let y = match self.outcome.as_str() {
+            "" => vec![0.0; frame.rows() - missing as usize],
+            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref())?,
+        };
         let Design { terms, matrix, .. } = encode(&mut frame, &self.terms, self.intercept, mask.as_ref())?;
         if terms != self.names {
             return Err(DataError::OtherTerms { expected: self.names.join(", "), found: terms.join(", ") });
         }
         Ok(Batch { number, x: matrix, y: DVector::from_vec(y), place, missing })
+    }
+}
+
+/// Numbers of a column, not-a-number where missing.
+fn features<'a>(frame: &'a Frame, name: &str) -> Result<&'a [f64], DataError> {
+    let column = frame.column(name)?;
+    match &column.values {
+        Values::Numeric(values) => Ok(values),
+        other => Err(DataError::OtherTerms { expected: name.to_string(), found: format!("those of a column of {}", other.kind()) }),
     }
 }
 
@@ -157,7 +189,7 @@ impl Source {
 
     /// Batches of `rows` rows of something that is being read.
     pub fn new(batches: Batches, encoding: Encoding, file: String, rows: u64, at_once: bool) -> Source {
-        let least = minimum_rows(encoding.coefficients());
+        let least = encoding.least;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         Source { batches, encoding, file, rows, least, at_once, ahead: None, next: 0 }
     }
@@ -188,6 +220,15 @@ impl Source {
             }
         }
         Ok(Some(batch))
+    }
+
+    /// The next rows, at most so many, as soon as they are there.
+    ///
+    /// # Errors
+    /// As [`Source::next`].
+    pub fn take(&mut self, rows: u64) -> Result<Option<Batch>, ReadError> {
+        self.rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
+        self.read()
     }
 
     /// Only the last can have fewer rows than were asked for.

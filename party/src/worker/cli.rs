@@ -14,7 +14,7 @@ use fedreg_proto::telemetry;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
-use super::{check, join};
+use super::{check, join, predict};
 use crate::check::CheckFormat;
 use crate::cli::{Log, with_interrupts};
 use crate::drive::Patience;
@@ -38,6 +38,8 @@ enum Command {
     Join(JoinArguments),
     /// Check files, data and certificates, and show what would leave; opens no connection
     Check(CheckArguments),
+    /// Predict with the report of a run that found a function; needs no certificate
+    Predict(predict::Arguments),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -92,6 +94,7 @@ pub fn run(arguments: &[OsString]) -> Exit {
     let result = match program.command {
         Command::Join(flags) => take_part(flags, output::call("worker", arguments)),
         Command::Check(flags) => look(&flags),
+        Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }

@@ -13,7 +13,7 @@ use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
 use fedreg_common::star::site::{Act, Site};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Protocol, Study};
 use fedreg_proto::link::OpenError;
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
+use super::methods::{self, Word};
 use super::pipeline::{self, Fitting, InOrder, Yield};
 use crate::drive::Patience;
 use crate::output::{Folder, peak_rss_bytes};
@@ -80,9 +81,13 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     if !study.is_horizontal() {
         return Err(Failure::Usage("the study is of protocol `vertical`, which has no workers".to_string()));
     }
-    if job.arrival.follow && study.robust_terms().online.is_none() {
-        let sentence = "rows are followed in a study that follows estimates only: it has no [robust.online]";
-        return Err(Failure::Usage(sentence.to_string()));
+    let follows = study.protocol == Protocol::Stream || study.robust_terms().online.is_some();
+    if job.arrival.follow && !follows {
+        let sentence = match study.protocol {
+            Protocol::Robust => "rows are followed in a study that follows estimates only: it has no [robust.online]".to_string(),
+            other => format!("rows are followed in streams only, and the study is of protocol `{}`", other.name()),
+        };
+        return Err(Failure::Usage(sentence));
     }
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let (identity, name) = identity(config, study)?;
@@ -98,6 +103,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         sent: Arc::default(),
         run: None,
         pieces: None,
+        ear: None,
         order: InOrder::new(0),
         ended: false,
         tally: Tally::default(),
@@ -136,6 +142,8 @@ struct Worker<'a> {
     sent: Arc<AtomicU64>,
     run: Option<RunId>,
     pieces: Option<mpsc::Receiver<Yield>>,
+    /// Of whoever makes contributions and must hear the hub.
+    ear: Option<std::sync::mpsc::Sender<Word>>,
     order: InOrder,
     ended: bool,
     tally: Tally,
@@ -269,7 +277,7 @@ impl Worker<'_> {
     fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
         match yielded {
             Some(Yield::Piece(piece)) => self.order.put(piece),
-            Some(Yield::Failed(error)) => return Err(error.into()),
+            Some(Yield::Failed(failure)) => return Err(failure),
             None => self.ended = true,
         }
         while let Some(piece) = self.order.next() {
@@ -290,7 +298,7 @@ impl Worker<'_> {
                 let reason = self.tally.reason.clone().unwrap_or_default();
                 return Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into());
             }
-            tracing::info!("{} batches of {} rows contributed", self.tally.batches, self.tally.rows);
+            tracing::info!("{} contributions of {} rows", self.tally.batches, self.tally.rows);
             acts.extend(self.site.complete());
         }
         Ok(())
@@ -306,8 +314,14 @@ impl Worker<'_> {
                 }
                 self.begin(next)?;
             }
-            Act::Rejected { number, reason } => tracing::warn!("contribution {number} was not accepted: {reason}"),
-            Act::Heard { number, .. } => tracing::debug!("the consensus after {number} arrivals was published"),
+            Act::Rejected { number, reason } => {
+                tracing::warn!("contribution {number} was not accepted: {reason}");
+                self.tell(Word::Rejected);
+            }
+            Act::Heard { number, body } => {
+                tracing::debug!("the coordinator published number {number}");
+                self.tell(Word::Heard(number, body));
+            }
             Act::Outcome { exit, report } => {
                 let report = json::parse(&report).map_err(|error| {
                     let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
@@ -322,6 +336,13 @@ impl Worker<'_> {
         Ok(Next::GoOn)
     }
 
+    /// Whoever has no ear for it goes on without.
+    fn tell(&self, word: Word) {
+        if let Some(ear) = &self.ear {
+            let _ = ear.send(word);
+        }
+    }
+
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
@@ -332,13 +353,19 @@ impl Worker<'_> {
         if config.reads_stdin() {
             source.number_from(first);
         }
+        self.order = InOrder::new(first);
+        if study.protocol != Protocol::Robust {
+            let rewound = !config.reads_stdin();
+            let under = methods::start(study, source, first, rewound).map_err(|error| Failure::Usage(error.to_string()))?;
+            (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
+            return Ok(());
+        }
         let fitting = Fitting {
             settings: study.fit_settings(),
             with_gram: study.robust_terms().gram,
             min_rows: config.policy.min_rows.unwrap_or(0),
             threads: *threads,
         };
-        self.order = InOrder::new(first);
         self.pieces = Some(pipeline::start(source, first, &fitting));
         Ok(())
     }

@@ -6,4 +6,6 @@ pub mod cli;
 pub mod config;
 pub mod follow;
 pub mod join;
+mod methods;
 mod pipeline;
+pub mod predict;

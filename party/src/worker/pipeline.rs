@@ -11,7 +11,7 @@ use fedreg_common::star::message::Body;
 use fedreg_common::star::robust::body_of;
 use tokio::sync::mpsc;
 
-use crate::read::ReadError;
+use crate::service::Failure;
 
 use super::batches::{Batch, Source};
 
@@ -21,7 +21,7 @@ pub(crate) enum Yield {
     /// The next contribution.
     Piece(Piece),
     /// The table cannot be used.
-    Failed(ReadError),
+    Failed(Failure),
 }
 
 /// A batch's contribution.
@@ -72,7 +72,7 @@ pub(crate) fn start(mut source: Source, first: u64, fitting: &Fitting) -> mpsc::
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let _ = fitted.blocking_send(Yield::Failed(error));
+                    let _ = fitted.blocking_send(Yield::Failed(error.into()));
                     return;
                 }
             }
