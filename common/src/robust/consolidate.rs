@@ -25,6 +25,8 @@ const CLAIM_CAP: f64 = 2.0;
 const FALSE_ALARM: f64 = 1e-4;
 /// Room for the pivot not being the centre, in squared distance.
 const OFF_CENTRE: f64 = 2.0;
+/// Up to so many estimates a quarter of them is too few to tell how far the others may lie.
+const FEW: usize = 12;
 /// Claimed row counts may explain at most this factor in squared distance.
 const COUNT_RANGE: f64 = 25.0;
 
@@ -476,10 +478,19 @@ impl Agreement {
         let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
             / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
         let limit = factor * sorted[core - 1].max(noise_floor(all, frame)).max(rounding_floor(frame));
-        Agreement { majority: sorted[majority - 1] <= limit, with_core: squares.iter().map(|d| *d <= limit).collect() }
+        let mut with_core: Vec<bool> = squares.iter().map(|d| *d <= limit).collect();
+        let mut agrees = sorted[majority - 1] <= limit;
+        if m <= FEW {
+            // Two of six may lie so close together by chance that even a gross distance could follow from it: there the claimed
+            // noise has to explain the distance too.
+            let few = Agreement::of_few(all, frame, from_pivot, majority);
+            agrees &= few.majority;
+            with_core.iter_mut().zip(few.with_core).for_each(|(with, few)| *with &= few);
+        }
+        Agreement { majority: agrees, with_core }
     }
 
-    /// Two or three estimates have no quarter to compare with: there the claimed noise must explain the distance to the
+    /// Two or three estimates have no quarter to compare with, and that of a few says little: there the claimed noise must explain the distance to the
     /// majority's last member, with room for a fivefold standard error.
     fn of_few(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usize) -> Self {
         let order = by_distance(from_pivot);

@@ -203,10 +203,8 @@ impl Network {
                 self.hub.open(self.next, name);
                 place.site.open()
             }
-            Some(_) => {
-                let again = place.site.resend();
-                if again.is_empty() && place.cursor == 0 { place.site.open() } else { again }
-            }
+            Some(_) if !place.site.has_joined() => place.site.open(),
+            Some(_) => place.site.resend(),
         };
         self.say(name, acts);
         self.feed(name);

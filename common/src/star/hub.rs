@@ -1,6 +1,6 @@
 //! The hub's end: who takes part, what has come, and when the run is over. Events go in, what is to be done comes out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -187,6 +187,8 @@ pub struct Hub {
     repeated: Vec<BatchName>,
     /// Rounds that are closed.
     round: u64,
+    /// Sites whose latest contributions are in no snapshot yet.
+    unkept: BTreeSet<String>,
     over: Option<Over>,
 }
 
@@ -210,6 +212,7 @@ impl Hub {
             rejections: Vec::new(),
             repeated: Vec::new(),
             round: 0,
+            unkept: BTreeSet::new(),
             over: None,
         }
     }
@@ -313,6 +316,7 @@ impl Hub {
             }
             ToHub::Contribution(contribution) => self.contribution(line, &name, contribution, &mut acts),
             ToHub::Complete { run, contributions } => {
+                acts.extend(self.keep());
                 if run != self.run {
                     self.refuse(line, &name, None, "a message of another run", &mut acts);
                 } else if let Some(site) = self.sites.get_mut(&name) {
@@ -458,14 +462,14 @@ impl Hub {
         match &self.over {
             Some(Over { result: Ok(report), .. }) => Ok((**report).clone()),
             Some(Over { result: Err(reason), .. }) => Err(reason.clone()),
-            None => self.method.outcome().map(|outcome| self.written(outcome, None)),
+            None => self.method.outcome().map(|outcome| self.written(outcome, None, true)),
         }
     }
 
-    /// What a method says to everybody goes to those who have not heard it. Called when everything that came in is taken, so
-    /// that a burst is answered once.
+    /// Keeps and acknowledges what a method remembers by itself, and tells what it says to everybody. Called when everything
+    /// that came in is taken, so that a burst is answered once.
     pub fn publish(&mut self) -> Vec<Act> {
-        let mut acts = Vec::new();
+        let mut acts = self.keep();
         if self.over.is_some() {
             return acts;
         }
@@ -475,6 +479,28 @@ impl Hub {
                     site.told = number + 1;
                     acts.push(Act::Say(line, ToSite::Broadcast { number, body: body.clone() }));
                 }
+            }
+        }
+        acts
+    }
+
+    /// Keeps and acknowledges what is in no snapshot yet: before anything else is kept, so that records stay in order.
+    fn keep(&mut self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if self.unkept.is_empty() {
+            return acts;
+        }
+        if let Some(method) = self.method.snapshot() {
+            acts.push(Act::Store(Record::Snapshot(Snapshot {
+                method,
+                sites: self.positions(),
+                rejected: self.rejections.clone(),
+                repeated: self.repeated.clone(),
+            })));
+        }
+        for name in std::mem::take(&mut self.unkept) {
+            if let Some((line, site)) = self.sites.get(&name).and_then(|site| Some((site.line?, site))) {
+                acts.push(Act::Say(line, ToSite::Acknowledged { next: site.position.next }));
             }
         }
         acts
@@ -518,7 +544,10 @@ impl Hub {
         site.instance = Some(join.instance);
         site.joined = true;
         site.told = 0;
-        acts.push(Act::Say(line, ToSite::Welcome { differing, run, next: site.position.next }));
+        let next = site.position.next;
+        // What is in no snapshot yet must not be told as kept.
+        acts.extend(self.keep());
+        acts.push(Act::Say(line, ToSite::Welcome { differing, run, next }));
         if self.over.is_some() {
             let outcome = self.outcome_for(name);
             acts.push(Act::Say(line, outcome));
@@ -533,6 +562,9 @@ impl Hub {
             let what = if study != self.digest { "a contribution of another study" } else { "a contribution of another run" };
             self.refuse(line, name, Some(number), what, acts);
             return;
+        }
+        if self.sites.get(name).is_some_and(|site| site.position.next != number) {
+            acts.extend(self.keep());
         }
         let Some(site) = self.sites.get_mut(name) else { return };
         let position = &mut site.position;
@@ -562,19 +594,17 @@ impl Hub {
         match taken {
             Ok(()) => {
                 self.advance(name, number, &body);
-                acts.push(Act::Store(match self.method.snapshot() {
-                    Some(method) => Record::Snapshot(Snapshot {
-                        method,
-                        sites: self.positions(),
-                        rejected: self.rejections.clone(),
-                        repeated: self.repeated.clone(),
-                    }),
-                    None => Record::Contribution { site: name.to_string(), number, body },
-                }));
-                acts.push(Act::Say(line, ToSite::Acknowledged { next: number + 1 }));
+                if self.method.remembers() {
+                    // One snapshot keeps a whole burst.
+                    self.unkept.insert(name.to_string());
+                } else {
+                    acts.push(Act::Store(Record::Contribution { site: name.to_string(), number, body }));
+                    acts.push(Act::Say(line, ToSite::Acknowledged { next: number + 1 }));
+                }
             }
             Err(reason) => {
                 let reason = shortened(&reason);
+                acts.extend(self.keep());
                 acts.push(Act::Store(Record::Rejected {
                     site: name.to_string(),
                     number: Some(number),
@@ -637,6 +667,7 @@ impl Hub {
 
     /// Rejects without using a number up.
     fn refuse(&mut self, line: Line, name: &str, number: Option<u64>, reason: &str, acts: &mut Vec<Act>) {
+        acts.extend(self.keep());
         let named = self.sites.get(name).is_some_and(|site| site.position.rejected < NAMED as u64);
         self.reject(name, None, reason.to_string());
         if named {
@@ -648,6 +679,7 @@ impl Hub {
     }
 
     fn leave(&mut self, name: &str, exit: Exit, sentence: String, acts: &mut Vec<Act>) {
+        acts.extend(self.keep());
         if let Some(site) = self.sites.get_mut(name)
             && site.position.left.is_none()
         {
@@ -704,7 +736,8 @@ impl Hub {
         if self.over.is_some() {
             return Vec::new();
         }
-        let mut acts = vec![Act::Store(Record::Over { reason: reason.clone() })];
+        let mut acts = self.keep();
+        acts.push(Act::Store(Record::Over { reason: reason.clone() }));
         let exit = self.finish(reason);
         let lines: Vec<(Line, String)> =
             self.sites.iter().filter_map(|(name, site)| Some((site.line?, name.clone()))).collect();
@@ -728,7 +761,7 @@ impl Hub {
             (Exit::Unreachable, Err(format!("the quorum of {quorum} workers was not reached: {who}{why}{}", self.absences())))
         } else {
             match self.method.outcome() {
-                Ok(outcome) => (outcome.exit(), Ok(Box::new(self.written(outcome, reason)))),
+                Ok(outcome) => (outcome.exit(), Ok(Box::new(self.written(outcome, reason, false)))),
                 Err(sentence) => (Exit::Data, Err(format!("there is no result: {sentence}"))),
             }
         };
@@ -761,14 +794,14 @@ impl Hub {
         }
     }
 
-    fn written(&self, outcome: Outcome, reason: Option<String>) -> Report {
+    /// The report; of a run that goes on, without complaint about who is still expected.
+    fn written(&self, outcome: Outcome, reason: Option<String>, goes_on: bool) -> Report {
         let mut notes = outcome.notes;
         notes.extend(reason);
         for (name, site) in self.sites.iter().filter(|(_, site)| site.position.left.is_some() || !site.finished()) {
-            if self.over.is_none() && site.position.left.is_none() {
-                continue;
+            if !goes_on || site.position.left.is_some() {
+                notes.push(format!("{name}: {}", site.state()));
             }
-            notes.push(format!("{name}: {}", site.state()));
         }
         let mut consolidation = outcome.consolidation;
         match &mut consolidation {

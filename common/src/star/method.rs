@@ -104,8 +104,13 @@ pub trait Method: Send {
         Ok(false)
     }
 
-    /// All that the method remembers, for methods whose memory does not grow with the contributions; others are given their
-    /// contributions again.
+    /// Whether the method remembers all that matters in a snapshot, because its memory does not grow with the contributions.
+    /// Others are given their contributions again.
+    fn remembers(&self) -> bool {
+        false
+    }
+
+    /// All that the method remembers.
     fn snapshot(&self) -> Option<String> {
         None
     }

@@ -166,6 +166,10 @@ impl Method for Robust {
         Some((stream.online.arrivals(), body))
     }
 
+    fn remembers(&self) -> bool {
+        matches!(self.taken, Taken::Stream(_))
+    }
+
     fn snapshot(&self) -> Option<String> {
         match &self.taken {
             Taken::Batches(_) => None,

@@ -135,6 +135,11 @@ impl Site {
         self.run.is_some()
     }
 
+    /// Whether the hub has welcomed the line that is open.
+    pub fn has_joined(&self) -> bool {
+        self.joined
+    }
+
     /// Pieces that are not acknowledged.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
