@@ -6,6 +6,8 @@
 
 #[path = "demo/arguments.rs"]
 mod arguments;
+#[path = "demo/bounds.rs"]
+mod bounds;
 #[path = "demo/columns.rs"]
 mod columns;
 #[path = "demo/processes.rs"]

@@ -2,7 +2,8 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=fedreg");
-    let files = ["fedreg/v1/health.proto", "fedreg/v1/horizontal.proto", "fedreg/v1/session.proto", "fedreg/v1/vertical.proto"];
+    let files =
+        ["fedreg/v1/health.proto", "fedreg/v1/horizontal.proto", "fedreg/v1/session.proto", "fedreg/v1/vertical.proto"];
     let descriptors = protox::compile(files, ["."])?;
     tonic_prost_build::configure()
         .bytes(".")

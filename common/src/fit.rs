@@ -12,6 +12,9 @@ use crate::id::Role;
 /// The share of the sampling distribution that an interval covers.
 pub const CONFIDENCE: f64 = 0.95;
 
+/// The upper end of that share.
+const UPPER: f64 = 0.5 + CONFIDENCE / 2.0;
+
 /// One row of the coefficient table, in broom's names and on the original scale. What is undefined is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coefficient {
@@ -44,7 +47,24 @@ impl Coefficient {
         family: Family,
         df_residual: f64,
     ) -> Self {
-        let mut row = Coefficient {
+        let row = Coefficient::bare(term, party, estimate, std_error);
+        if !family.estimates_dispersion() {
+            return row.tested(|z| 2.0 * Normal::standard().cdf(-z), Normal::standard().inverse_cdf(UPPER));
+        }
+        match StudentsT::new(0.0, 1.0, df_residual) {
+            Ok(t) => row.tested(|statistic| 2.0 * t.cdf(-statistic), t.inverse_cdf(UPPER)),
+            Err(_) => row,
+        }
+    }
+
+    /// A row whose uncertainty is normal whatever the family, as that of noise is.
+    pub fn normal(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {
+        let normal = Normal::standard();
+        Coefficient::bare(term, party, estimate, std_error).tested(|z| 2.0 * normal.cdf(-z), normal.inverse_cdf(UPPER))
+    }
+
+    fn bare(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {
+        Coefficient {
             term,
             party,
             estimate,
@@ -53,28 +73,22 @@ impl Coefficient {
             p_value: None,
             conf_low: None,
             conf_high: None,
-        };
-        let (Some(estimate), Some(std_error)) = (estimate, std_error) else {
-            return row;
-        };
-        if !(std_error > 0.0 && std_error.is_finite()) {
-            return row;
         }
-        let statistic = estimate / std_error;
-        let (p_value, quantile) = if family.estimates_dispersion() {
-            match StudentsT::new(0.0, 1.0, df_residual) {
-                Ok(t) => (2.0 * t.cdf(-statistic.abs()), t.inverse_cdf(0.5 + CONFIDENCE / 2.0)),
-                Err(_) => return row,
-            }
-        } else {
-            let z = Normal::standard();
-            (2.0 * z.cdf(-statistic.abs()), z.inverse_cdf(0.5 + CONFIDENCE / 2.0))
-        };
-        row.statistic = Some(statistic);
-        row.p_value = Some(p_value);
-        row.conf_low = Some(estimate - quantile * std_error);
-        row.conf_high = Some(estimate + quantile * std_error);
-        row
+    }
+
+    /// With test and interval: `p_value` of the statistic's size, and the quantile of the interval.
+    fn tested(mut self, p_value: impl Fn(f64) -> f64, quantile: f64) -> Self {
+        if let (Some(estimate), Some(std_error)) = (self.estimate, self.std_error)
+            && std_error > 0.0
+            && std_error.is_finite()
+        {
+            let statistic = estimate / std_error;
+            self.statistic = Some(statistic);
+            self.p_value = Some(p_value(statistic.abs()));
+            self.conf_low = Some(estimate - quantile * std_error);
+            self.conf_high = Some(estimate + quantile * std_error);
+        }
+        self
     }
 }
 

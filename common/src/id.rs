@@ -102,6 +102,18 @@ impl fmt::Display for RunId {
     }
 }
 
+impl FromStr for RunId {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("`{s}` is not a run; expected 32 hexadecimal digits");
+        if s.len() != 32 || !s.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        u128::from_str_radix(s, 16).map(|number| RunId(number.to_be_bytes())).map_err(|_| wrong())
+    }
+}
+
 impl fmt::Debug for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RunId({self})")

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::exit::Exit;
 use crate::id::{Digest, Role, RunId};
+use crate::privacy::ledger::LedgerError;
 
 /// What a session wants after it was fed.
 #[derive(Debug)]
@@ -103,6 +104,9 @@ pub enum Abort {
     /// A certificate or a name was refused, here or at the peer.
     #[error("{0}")]
     Refused(String),
+    /// The privacy ledger refused, here.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A bug of ours.
     #[error("internal error: {0}")]
     Bug(String),
@@ -193,6 +197,7 @@ impl Abort {
     pub fn sentence_for_peer(&self, own: Role) -> String {
         match self {
             Abort::OwnData(_) => format!("the data of {own} were refused; the reason is shown there only"),
+            Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
             other => other.to_string(),
         }
     }
@@ -203,6 +208,7 @@ impl Abort {
             Abort::Peer { .. } => Exit::Peer,
             Abort::Data(_) | Abort::OwnData(_) => Exit::Data,
             Abort::Study { .. } | Abort::Policy { .. } | Abort::Refused(_) => Exit::Refused,
+            Abort::Ledger(error) => error.exit(),
             Abort::Bug(_) => Exit::Internal,
             Abort::Interrupted(_) => Exit::Interrupted,
             Abort::Unreachable(_) => Exit::Unreachable,

@@ -13,8 +13,11 @@ use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 
 mod horizontal;
+mod budgets;
 mod methods;
+mod privacy;
 
+pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{
     DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms, UpdateName,
@@ -32,6 +35,9 @@ pub struct Study {
     /// What leaves, and under which guarantee.
     #[serde(default)]
     pub mode: Mode,
+    /// What a private run may cost, and how it is made; in private mode only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyTerms>,
     /// The parties of a vertical study.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parties: BTreeMap<Role, PartyTerms>,
@@ -125,6 +131,18 @@ pub enum Mode {
     /// Partial predictions without noise: declared, counted and metered.
     #[default]
     Plain,
+    /// Noised values, charged to a ledger: differential privacy towards whoever sees what left.
+    Private,
+}
+
+impl Mode {
+    /// The word in studies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Plain => "plain",
+            Mode::Private => "private",
+        }
+    }
 }
 
 /// One party's part of a vertical study.
@@ -215,7 +233,7 @@ pub struct ColumnTerms {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<String>,
     /// Public range of a numeric column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "privacy::range", skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
@@ -535,7 +553,7 @@ impl Study {
                 return wrong("inference.sender, prediction.result_to", "must be alice or bob");
             }
         }
-        Ok(())
+        privacy::check(self)
     }
 
     /// The digest of each leaf of the study, by dotted name: defaults included, comments and order not.
@@ -573,6 +591,9 @@ impl Study {
 
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
+        if self.mode == Mode::Private {
+            return Disclosures::default();
+        }
         if self.is_horizontal() {
             return self.horizontal_disclosures();
         }
@@ -606,7 +627,7 @@ impl Study {
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian
     /// path. A party's policy may still forbid it.
     pub fn uses_basis(&self) -> bool {
-        self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
+        self.mode == Mode::Plain && self.inference.allowed && (self.penalty.is_none() || self.uses_tables())
     }
 
     /// Whether the lambdas are to be found from the data.

@@ -20,6 +20,7 @@ use fedreg_proto::tls::Identity;
 use tokio::sync::oneshot;
 
 use crate::config::{Config, Overrides};
+use crate::consolidate;
 use crate::service::{self, Failure, Job};
 use crate::star;
 
@@ -53,6 +54,10 @@ enum Command {
     ///
     /// Exit code 0 when the run is under way or over, 75 while a party is awaited.
     Status(StatusArguments),
+    /// One set of coefficients from estimates that other engines carried
+    ///
+    /// Exit code 3 where the result lies outside the method's guarantee.
+    Consolidate(consolidate::Arguments),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -123,6 +128,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let result = match program.command {
         Command::Serve(flags) => serve(flags, output::call("coordinator", &arguments)),
         Command::Status(arguments) => status(&arguments),
+        Command::Consolidate(flags) => {
+            let call = output::call("coordinator", &arguments);
+            return match consolidate::run(&flags, call, std::io::stdin()) {
+                Ok((text, exit)) => output::print(&text).map_or_else(|error| error.exit(), |()| exit),
+                Err(failure) => {
+                    eprintln!("coordinator: {failure}");
+                    failure.exit()
+                }
+            };
+        }
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod consolidate;
 pub mod register;
 pub mod service;
 pub mod star;

@@ -238,7 +238,11 @@ impl Register {
             study: self.study.clone(),
             digest: self.digest,
             run: self.run,
-            parties: self.parties.iter().map(|(role, party)| (role.to_string(), party.state, party.progress.clone())).collect(),
+            parties: self
+                .parties
+                .iter()
+                .map(|(role, party)| (role.to_string(), party.state, party.progress.clone()))
+                .collect(),
             exit: self.verdict(),
         }
     }

@@ -104,8 +104,7 @@ impl State {
     /// # Errors
     /// The file cannot be used, another process uses it, or it belongs to another study.
     pub fn open(folder: &Path, study: Digest, fresh: RunId) -> Result<State, StateError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|source| StateError::Folder { path: folder.to_path_buf(), source })?;
+        std::fs::create_dir_all(folder).map_err(|source| StateError::Folder { path: folder.to_path_buf(), source })?;
         let path = folder.join(FILE);
         let failed = |source| StateError::Sqlite { path: path.clone(), source };
         let connection = Connection::open(&path).map_err(failed)?;
@@ -178,14 +177,15 @@ impl State {
     ///
     /// # Errors
     /// The file is damaged.
-    pub fn records(&self, limits: BodyLimits, mut each: impl FnMut(Record) -> Result<(), String>) -> Result<(), StateError> {
+    pub fn records(
+        &self,
+        limits: BodyLimits,
+        mut each: impl FnMut(Record) -> Result<(), String>,
+    ) -> Result<(), StateError> {
         let failed = |source| StateError::Sqlite { path: self.path.clone(), source };
         let damaged = |problem| StateError::Damaged { path: self.path.clone(), problem };
-        let snapshot: Option<String> = self
-            .connection
-            .query_row("SELECT body FROM snapshot", [], |row| row.get(0))
-            .optional()
-            .map_err(failed)?;
+        let snapshot: Option<String> =
+            self.connection.query_row("SELECT body FROM snapshot", [], |row| row.get(0)).optional().map_err(failed)?;
         if let Some(text) = snapshot {
             let snapshot: Snapshot = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
             each(Record::Snapshot(snapshot)).map_err(damaged)?;
@@ -358,7 +358,8 @@ mod tests {
     #[test]
     fn files_that_are_no_state_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(FILE), "this is no database at all, and long enough to be looked at").unwrap();
+        std::fs::write(folder.path().join(FILE), "this is no database at all, and long enough to be looked at")
+            .unwrap();
         assert_eq!(State::open(folder.path(), Digest([1; 32]), RunId([2; 16])).unwrap_err().exit(), Exit::CannotWrite);
     }
 }

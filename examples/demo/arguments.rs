@@ -8,6 +8,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::robust::Start;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::output::Format;
+use fedreg_party::privacy::AccountantName;
 
 /// Rehearse federated regression on one machine.
 #[derive(Debug, Parser)]
@@ -96,12 +97,27 @@ pub(crate) struct Vertical {
     /// Largest number of rounds; 1000 with acceleration, 50000 without
     #[arg(long, value_name = "ROUNDS")]
     pub(crate) max_rounds: Option<u32>,
-    /// Seed of the run's random choices
+    /// Seed of the run's random choices; the noise of private mode never follows from it
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     /// What leaves a party, and under which guarantee
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub(crate) mode: ModeName,
+    /// Epsilon of a private run, towards each party's data set
+    #[arg(long, value_name = "EPSILON", default_value_t = 1.0)]
+    pub(crate) epsilon: f64,
+    /// Its delta; by default the smaller of 1e-6 and one over ten times the rows
+    #[arg(long, value_name = "DELTA")]
+    pub(crate) delta: Option<f64>,
+    /// Public ranges and levels for a private run, in TOML; shipped for the shipped data
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bounds: Option<PathBuf>,
+    /// How values are made private
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) mechanism: MechanismName,
+    /// How the costs of releases are added up
+    #[arg(long, value_enum, default_value_t = AccountantName::Zcdp, value_name = "ACCOUNTANT")]
+    pub(crate) accountant: AccountantName,
     /// Folder for the study's files and the reports
     #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
     pub(crate) out: PathBuf,
@@ -275,8 +291,15 @@ pub(crate) enum ModeName {
     Plain,
     /// Secret-shared cross-products (not in this version)
     Sealed,
-    /// Differential privacy (not in this version)
+    /// Differential privacy: noised values, charged to a ledger
     Private,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum MechanismName {
+    /// Noised partial predictions to and fro
+    #[default]
+    Residual,
 }
 
 fn parse_lambda(text: &str) -> Result<Lambda, String> {
@@ -314,7 +337,8 @@ mod tests {
         Program::try_parse_from(["demo", "vertical"]).unwrap();
         let line = "demo vertical --data f.csv --outcome y --alice a,b --bob c --family binomial --id id --outcome-at alice \
                     --missing complete-cases --offset o --weights w --no-inference --lambda path --alpha 0.5 --cv 10 --folds \
-                    f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode plain --out d --format json";
+                    f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode private --epsilon 3 --delta 1e-6 --bounds b.toml --mechanism residual \
+                    --accountant exact --out d --format json";
         let Command::Vertical(arguments) = Program::try_parse_from(line.split_whitespace()).unwrap().command else {
             panic!("not the vertical demo");
         };

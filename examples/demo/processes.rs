@@ -44,7 +44,14 @@ impl Process {
                 .stderr(file)
                 .spawn()
                 .with_context(|| format!("cannot start {name}"))?;
-            Ok(Process { role, name: name.to_string(), leash: child.stdin.take(), child, log: log.to_path_buf(), exit: None })
+            Ok(Process {
+                role,
+                name: name.to_string(),
+                leash: child.stdin.take(),
+                child,
+                log: log.to_path_buf(),
+                exit: None,
+            })
         };
         start().map_err(|error| Failure::new(Exit::Internal, error))
     }

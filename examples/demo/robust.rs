@@ -182,6 +182,7 @@ fn study(arguments: &Robust, table: &Table) -> Result<Study, Failure> {
         id: "demo".to_string(),
         protocol: Protocol::Robust,
         mode: Mode::Plain,
+        privacy: None,
         parties: BTreeMap::new(),
         workers,
         coordinator: CoordinatorTerms::default(),
@@ -216,7 +217,9 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
         // A file of an earlier rehearsal would be taken for this one's.
         let _ = fs::remove_file(stage.path(&format!("{name}/report.json")));
     }
-    for stale in ["coordinator.address", "coordinator/run.sqlite", "coordinator/run.sqlite-wal", "coordinator/run.sqlite-shm"] {
+    for stale in
+        ["coordinator.address", "coordinator/run.sqlite", "coordinator/run.sqlite-wal", "coordinator/run.sqlite-shm"]
+    {
         let _ = fs::remove_file(stage.path(stale));
     }
     let reports = shown(&stage.path("coordinator"));
@@ -366,9 +369,19 @@ fn programme(merged: &Report, study: &Study, damaged: &Damaged, out: &Path) -> S
         );
     }
     for row in merged.workers.iter().flatten() {
-        let _ = writeln!(text, "the coordinator saw from {}: {} contributions in {}", row.worker, row.contributions, size(row.bytes));
+        let _ = writeln!(
+            text,
+            "the coordinator saw from {}: {} contributions in {}",
+            row.worker,
+            row.contributions,
+            size(row.bytes)
+        );
     }
-    let _ = writeln!(text, "each of the {} workers saw: the coefficients, and how its own batches were judged", study.workers.len());
+    let _ = writeln!(
+        text,
+        "each of the {} workers saw: the coefficients, and how its own batches were judged",
+        study.workers.len()
+    );
     let _ = writeln!(text, "\nReports and the study's files are in {}", out.display());
     text
 }

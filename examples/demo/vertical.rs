@@ -6,19 +6,22 @@ use std::path::{Path, PathBuf};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::report::merge::merge;
 use fedreg_common::report::Report;
+use fedreg_common::report::merge::merge;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
     Protocol, RowTerms, Study,
 };
 use fedreg_party::check::size;
-use fedreg_party::config::{Config, DataTerms, PolicyTerms};
+use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
+use fedreg_party::privacy;
 use fedreg_party::read;
+use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
+use crate::bounds;
 use crate::columns::{Split, split};
 use crate::processes::{self, Process};
 use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
@@ -27,10 +30,8 @@ use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
 const DIABETES: &str = include_str!("../data/diabetes.csv");
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
-    match arguments.mode {
-        ModeName::Plain => {}
-        ModeName::Sealed => return Err(Failure::usage("mode `sealed` is not in this version")),
-        ModeName::Private => return Err(Failure::usage("mode `private` is not in this version")),
+    if arguments.mode == ModeName::Sealed {
+        return Err(Failure::usage("mode `sealed` is not in this version"));
     }
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
@@ -53,6 +54,7 @@ struct Play<'a> {
     stage: Stage<'a>,
     data: PathBuf,
     seed: String,
+    private: bool,
 }
 
 impl<'a> Play<'a> {
@@ -78,11 +80,18 @@ impl<'a> Play<'a> {
                 .filter_map(|name| name.as_deref()),
         );
         let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
-        let study = study(arguments, outcome, id, columns);
+        let mut study = study(arguments, outcome, id, columns);
+        let private = arguments.mode == ModeName::Private;
+        if private {
+            study.mode = Mode::Private;
+            study.privacy = Some(bounds::terms(arguments));
+            study.columns = bounds::columns(arguments, &study.outcome.column)?;
+            bounds::only_used(&mut study);
+        }
         let stage = Stage::new(folder, "demo vertical");
         stage.study(&study)?;
         stage.certificates(&["coordinator", "alice", "bob"])?;
-        Ok(Play { stage, data, seed: arguments.seed.to_string() })
+        Ok(Play { stage, data, seed: arguments.seed.to_string(), private })
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.
@@ -91,6 +100,10 @@ impl<'a> Play<'a> {
         let address = |role: Role| stage.path(&format!("{role}.address"));
         for role in [Role::Coordinator, Role::Alice, Role::Bob] {
             folder(&stage.path(role.name()))?;
+            // Every rehearsal begins with its whole budget. Only here: no other program ever removes a ledger.
+            for ledger in [format!("{role}/privacy.sqlite"), format!("anchors/{role}.anchor")] {
+                let _ = fs::remove_file(stage.path(&ledger));
+            }
             // A file of an earlier rehearsal would be taken for this one's.
             for stale in [address(role), stage.path(&format!("{role}/report.json"))] {
                 let _ = fs::remove_file(stale);
@@ -139,10 +152,29 @@ impl<'a> Play<'a> {
             },
             tls: Stage::tls(role.name()),
             policy: PolicyTerms::default(),
+            privacy: LedgerTerms {
+                data_set: Some("rehearsal".to_string()),
+                anchor: self.private.then(|| format!("anchors/{role}.anchor").into()),
+                ..LedgerTerms::default()
+            },
         };
         let file = format!("{role}.toml");
         let stage = &self.stage;
         stage.write(&file, "A private file: no other party ever sees it.", &config.print())?;
+        if self.private {
+            let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
+            let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
+                privacy::init(role, &config)?;
+                if let Some(complaint) = privacy::complaint(role, &config) {
+                    eprintln!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run");
+                }
+                Ok(())
+            });
+            made.map_err(|failure| {
+                let exit = failure.exit();
+                Failure::new(exit, anyhow::anyhow!("{role}: {}", fedreg_party::service::chain(&failure)))
+            })?;
+        }
         let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
         Process::start(
             role,
@@ -164,6 +196,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         id: "demo".to_string(),
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
+        privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
         model: Model { family: arguments.family.into(), ..Model::default() },
@@ -207,6 +240,19 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
         let (Some(disclosure), Some(bytes)) = (peer.disclosure.of(role), peer.bytes_sent.of(role)) else {
             continue;
         };
+        if merged.mode == Mode::Private.name() {
+            let sent =
+                peer.privacy.of(role.partner()).and_then(Option::as_ref).and_then(|account| account.get("releases"));
+            let releases = sent.and_then(|releases| releases.as_array()).map_or(0, Vec::len);
+            text.push_str(&format!(
+                "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",
+                role.partner(),
+                merged.rounds,
+                if merged.rounds == 1 { "" } else { "s" },
+                size(*bytes),
+            ));
+            continue;
+        }
         let most = disclosure
             .columns
             .iter()
@@ -222,10 +268,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             disclosure.declared.join(", "),
         ));
     }
-    text.push_str(
-        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds, gradients and bytes; no data\n",
-    );
+    let gradients = if merged.mode == Mode::Private.name() { "" } else { ", gradients" };
+    text.push_str(&format!(
+        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
+    ));
     text.push_str(&format!("\nReports and the study's files are in {}\n", out.display()));
     text
 }
-

@@ -108,7 +108,8 @@ impl World {
         let place = self.path("authority.pem");
         let issuer = Authority::from_pem(&made.pem, &made.key, (&place, &place)).unwrap();
         let write = |path: &Path, contents: &str| {
-            certs::write(&[NewFile { path, contents, secret: false }], true).unwrap();
+            certs::write(&[NewFile { path, contents, secret: path.extension().is_some_and(|e| e == "key") }], true)
+                .unwrap();
         };
         write(&place, &made.pem);
         for name in names {
@@ -125,7 +126,14 @@ impl World {
             .args(["--role", role])
             .args(arguments)
             .args(["--log", "text"])
-            .args(["--authority", "authority.pem", "--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
+            .args([
+                "--authority",
+                "authority.pem",
+                "--certificate",
+                &format!("{name}.pem"),
+                "--key",
+                &format!("{name}.key"),
+            ])
             .current_dir(self.folder.path())
             .stdin(Stdio::piped())
             .stdout(fs::File::create(self.path(&format!("{tag}.out"))).unwrap())
@@ -312,7 +320,11 @@ fn a_worker_that_dies_is_done_without_as_long_as_the_quorum_stands() {
     assert_eq!(ended.code, 0, "{}", ended.log);
     let report = world.report("coordinator");
     assert_eq!(report["batches"].as_array().unwrap().len(), 12);
-    assert!(report["workers"][1]["state"].as_str().unwrap().contains("did not come back within 1 s"), "{}", report["workers"]);
+    assert!(
+        report["workers"][1]["state"].as_str().unwrap().contains("did not come back within 1 s"),
+        "{}",
+        report["workers"]
+    );
 }
 
 #[test]
@@ -342,7 +354,8 @@ fn bad_data_end_a_worker_with_65_and_the_others_go_on() {
     world.write("missing.csv", &format!("{}1,,2\n", table(1, 30)));
     world.write("truncated.parquet", "PAR1 and nothing else");
     for data in ["columns.csv", "text.csv", "missing.csv", "truncated.parquet", "nowhere.csv"] {
-        let ended = world.start("worker", "south", "check", &["check", "--coordinator", &world.address, "--data", data]).end();
+        let ended =
+            world.start("worker", "south", "check", &["check", "--coordinator", &world.address, "--data", data]).end();
         assert_eq!(ended.code, 65, "{data}: {}", ended.log);
     }
     let coordinator = world.coordinator(&[]);
@@ -366,14 +379,15 @@ fn every_bad_table_is_refused_with_65_and_its_sentence() {
     world.write("columns.csv", "a,c,y\n1,2,3\n");
     world.write("few.csv", &table(1, 8));
     world.write("truncated.parquet", "PAR1 and nothing else");
-    for (data, input, says) in [
+    let cases = [
         ("columns.csv", None, "there is no column `b`"),
         ("few.csv", None, "expected at least 9 rows in the batch"),
         ("truncated.parquet", None, "damaged or cut short"),
-        ("-", Some("a,b,y\n1,2,3\n4,5"), "in the middle of a line"),
+        ("-", Some("a,b,y\n1,2,3\n4,5"), "in the middle of a row"),
         ("-", Some("a,b,y\n"), "no rows"),
-    ] {
-        let tag = format!("case-{}", says.len());
+    ];
+    for (at, (data, input, says)) in cases.into_iter().enumerate() {
+        let tag = format!("case-{at}");
         let coordinator = world.coordinator(&["--state", &format!("{tag}-coordinator")]);
         let mut worker = world.worker_as("north", &tag, data, &[]);
         if let Some(input) = input {
@@ -419,7 +433,8 @@ fn strangers_doubles_and_other_studies_are_refused_with_77() {
 
 #[test]
 fn a_study_without_workers_is_a_usage_error() {
-    let world = World::of("id = \"s\"\nprotocol = \"robust\"\n[model]\nfeatures = [\"a\"]\n[outcome]\ncolumn = \"y\"\n");
+    let world =
+        World::of("id = \"s\"\nprotocol = \"robust\"\n[model]\nfeatures = [\"a\"]\n[outcome]\ncolumn = \"y\"\n");
     let ended = world.start("coordinator", "coordinator", "none", &["serve", "--listen", &world.address]).end();
     assert_eq!(ended.code, 2, "{}", ended.log);
     assert!(ended.log.contains("`workers` must name at least one worker"), "{}", ended.log);
@@ -487,7 +502,8 @@ fn the_walkthrough_of_many_sites_finds_the_clinic_with_the_wrong_unit() {
             .unwrap();
         Running { stdin: child.stdin.take(), child, log }
     };
-    let coordinator = run("coordinator", "coordinator", &["serve", "--listen", &world.address, "--out", "results/coordinator"]);
+    let coordinator =
+        run("coordinator", "coordinator", &["serve", "--listen", &world.address, "--out", "results/coordinator"]);
     coordinator.wait_for("coordinating");
     let workers = WORKERS.map(|name| {
         let (config, out) = (format!("{name}.toml"), format!("results/{name}"));
@@ -532,7 +548,9 @@ fn the_demo_withstands_damage_that_ruins_least_squares() {
         assert!(ours.abs() < 1.5 * number("pooled_std_error"), "{row}");
         assert!(row["term"] == "sex" || ours.abs() < 0.4 * theirs.abs(), "{row}");
     }
-    for file in ["report.txt", "report.html", "report.csv", "coordinator/report.json", "worker-2/report.html", "study.toml"] {
+    for file in
+        ["report.txt", "report.html", "report.csv", "coordinator/report.json", "worker-2/report.html", "study.toml"]
+    {
         assert!(folder.path().join(file).is_file(), "{file}");
     }
 }
@@ -551,12 +569,23 @@ fn the_demo_takes_the_users_file_with_levels_truth_values_and_parallel_workers()
     let folder = tempfile::tempdir().unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/admissions.csv");
     let arguments = [
-        "--data", data.to_str().unwrap(), "--outcome", "stay_days", "--features", "age,female,region", "--workers", "2",
-        "--batch-rows", "100", "--format", "csv",
+        "--data",
+        data.to_str().unwrap(),
+        "--outcome",
+        "stay_days",
+        "--features",
+        "age,female,region",
+        "--workers",
+        "2",
+        "--batch-rows",
+        "100",
+        "--format",
+        "csv",
     ];
     let (code, text, report) = demo(folder.path(), &arguments);
     assert_eq!(code, 0, "{text}");
-    let terms: Vec<&str> = report["coefficients"].as_array().unwrap().iter().map(|row| row["term"].as_str().unwrap()).collect();
+    let terms: Vec<&str> =
+        report["coefficients"].as_array().unwrap().iter().map(|row| row["term"].as_str().unwrap()).collect();
     assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "regionnorth", "regionsouth", "regionwest"]);
     let (again, _, second) = demo(folder.path(), &arguments);
     assert_eq!((again, &second["coefficients"]), (0, &report["coefficients"]));

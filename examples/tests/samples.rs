@@ -47,3 +47,20 @@ fn both_hospitals_name_the_certificates_that_the_walkthrough_makes() {
         assert!(readme.contains(&format!("--name {name}")), "{name}");
     }
 }
+
+#[test]
+fn the_private_walkthrough_has_files_that_fit_each_other() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals-private");
+    let study = read_study(&folder.join("study.toml")).unwrap();
+    let asked = study.privacy.as_ref().unwrap();
+    for role in [Role::Alice, Role::Bob] {
+        let flags = Overrides { config: Some(folder.join(format!("{role}.toml"))), ..Overrides::default() };
+        let config = Config::load(role, &flags).unwrap();
+        assert!(config.policy.max_epsilon.unwrap() >= asked.epsilon);
+        assert!(!config.anchor().starts_with(config.ledger().parent().unwrap()), "the anchor is not with the ledger");
+        // The budget is for two runs and not for three.
+        let budget = |epsilon: f64| asked.accountant.cap(epsilon, asked.delta.unwrap());
+        let runs = budget(config.privacy.epsilon.unwrap()) / budget(asked.epsilon);
+        assert!((2.0..3.0).contains(&runs), "{runs}");
+    }
+}

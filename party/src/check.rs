@@ -6,13 +6,16 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
+use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
-use fedreg_common::study::{Acceleration, Lambda, Study};
+use fedreg_common::study::{Acceleration, Lambda, Mode, Study};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::output::Folder;
+use crate::privacy;
+use crate::private;
 use crate::service::{self, Failure};
 use crate::store::Store;
 
@@ -95,6 +98,10 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
+    let certificate = identity.facts().names.clone();
+    if study.mode == Mode::Private {
+        return check_private(role, config, &study, certificate);
+    }
     let table = service::read_table(role, config, &study)?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names();
@@ -109,18 +116,78 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         study_digest: study.digest().to_string(),
         family: study.model.family,
         rows,
-        certificate: identity.facts().names.clone(),
-        line: match (&config.listen, &config.connect) {
-            (Some(address), _) => format!("listens at {address} for {}", role.partner()),
-            (_, Some(address)) => format!("connects to {} at {address}", role.partner()),
-            _ => String::new(),
-        },
+        certificate,
+        line: line(role, config),
         leaves: forecast.leaves(),
         predicted_rounds: forecast.rounds(),
         round_limit: forecast.limit,
         fits: forecast.fits,
         predicted_bytes: forecast.bytes(),
         policy: forecast.policy(),
+        terms,
+    })
+}
+
+fn line(role: Role, config: &Config) -> String {
+    match (&config.listen, &config.connect) {
+        (Some(address), _) => format!("listens at {address} for {}", role.partner()),
+        (_, Some(address)) => format!("connects to {} at {address}", role.partner()),
+        _ => String::new(),
+    }
+}
+
+/// The same for a private study. Here, and only here, a row that cannot be used is refused: a run would count it as
+/// zeros without a word, because the word would be about that row.
+fn check_private(
+    role: Role,
+    config: &Config,
+    study: &Arc<Study>,
+    certificate: Vec<String>,
+) -> Result<Checked, Failure> {
+    private::allowed(role, config, study)?;
+    let table = private::read_table(role, config, study, false)?;
+    let rows = table.rows() as u64;
+    let mut terms = table.term_names().to_vec();
+    if role == Role::Alice {
+        terms.insert(0, fedreg_common::report::INTERCEPT.to_string());
+    }
+    let planned = privacy::plan(role, config, Some(rows))?;
+    let rounds = planned.rounds();
+    let mut policy = planned.budget_lines();
+    let mut ledger = privacy::open(config)?;
+    let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
+    ledger.afford(&config.data_set(), &persons, planned.releases())?;
+    if let Some(most) = config.policy.max_epsilon {
+        policy.push(format!("a run may cost at most epsilon {most}"));
+    }
+    if let Some(least) = config.policy.min_rows {
+        policy.push(format!("at least {least} rows must take part"));
+    }
+    Ok(Checked {
+        role,
+        study: study.id.clone(),
+        study_digest: study.digest().to_string(),
+        family: study.model.family,
+        rows,
+        certificate,
+        line: line(role, config),
+        leaves: vec![
+            Leaving {
+                what: "noised partial predictions",
+                amount: format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
+                reveals: "what the budget permits, whatever the other does with them",
+            },
+            Leaving {
+                what: "noised coefficients",
+                amount: format!("{} estimates with the noise's standard deviation", terms.len()),
+                reveals: "nothing more: they are computed from noised values alone",
+            },
+        ],
+        predicted_rounds: Some(rounds.into()),
+        round_limit: rounds,
+        fits: 1,
+        predicted_bytes: Some(u64::from(rounds) * (8 * rows + 200)),
+        policy,
         terms,
     })
 }
@@ -306,6 +373,7 @@ impl<'a> Forecast<'a> {
             }
             Declaration::BatchEstimate => (String::new(), "estimates of batches"),
             Declaration::BatchGram => (String::new(), "cross-products of batches"),
+            Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),
         };
         Leaving { what: declaration.name(), amount, reveals }
     }

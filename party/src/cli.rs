@@ -22,6 +22,7 @@ use crate::check;
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
 use crate::output::{self, Format, call};
+use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
 use crate::worker;
 
@@ -66,6 +67,9 @@ enum Command {
     Predict(PredictArguments),
     /// Check files, data, certificates and policy, and show what would leave; opens no connection
     Check(CheckArguments),
+    /// The privacy budget of this party's data, and the ledger of what was spent
+    #[command(subcommand)]
+    Privacy(PrivacyCommand),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -159,6 +163,7 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
+        Command::Privacy(command) => privacy::run(role, &command).map(|()| Exit::Done),
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }
@@ -324,5 +329,4 @@ mod tests {
         assert_eq!(exit("check --help"), Exit::Done);
         assert_eq!(run(Role::Worker, ["worker".into()]), Exit::Usage);
     }
-
 }

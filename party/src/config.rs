@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 use fedreg_common::id::Role;
+use fedreg_common::privacy::accountant::Accountant;
 use fedreg_common::vertical::prepare::Policy;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
+
+use crate::ledger;
 
 /// A party's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +41,43 @@ pub struct Config {
     /// What this party allows.
     #[serde(default)]
     pub policy: PolicyTerms,
+    /// The privacy ledger.
+    #[serde(default, skip_serializing_if = "LedgerTerms::is_default")]
+    pub privacy: LedgerTerms,
+}
+
+/// Where the privacy ledger is, and the budget that `privacy init` gives the data set.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LedgerTerms {
+    /// The ledger; `privacy.sqlite` in the state folder if absent. Studies on the same persons must share one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<PathBuf>,
+    /// The file that remembers the ledger's end, so that a restored or deleted ledger is noticed. It belongs outside the
+    /// ledger's folder and outside its backup; under the user's state folder if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<PathBuf>,
+    /// The data set's name in the ledger; the name of the data file without its ending if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_set: Option<String>,
+    /// Epsilon of the data set, for its lifetime and over all peers; that of the study if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// Its delta; that of the study if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
+    /// How sums are read; as in the study if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accountant: Option<Accountant>,
+    /// Why an epsilon above 10 is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub large_epsilon: Option<String>,
+}
+
+impl LedgerTerms {
+    fn is_default(&self) -> bool {
+        *self == LedgerTerms::default()
+    }
 }
 
 /// Where the table is.
@@ -64,6 +104,9 @@ pub struct PolicyTerms {
     /// Smallest number of rows that take part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rows: Option<u64>,
+    /// Largest epsilon that a private study may ask for in one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_epsilon: Option<f64>,
     /// Whether the projection exchange is allowed; it discloses the sender's column space.
     #[serde(default = "yes")]
     pub allow_basis: bool,
@@ -71,7 +114,7 @@ pub struct PolicyTerms {
 
 impl Default for PolicyTerms {
     fn default() -> Self {
-        PolicyTerms { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true }
+        PolicyTerms { max_disclosure: None, max_rounds: None, min_rows: None, max_epsilon: None, allow_basis: true }
     }
 }
 
@@ -133,6 +176,9 @@ pub struct Overrides {
     /// Smallest number of rows that take part
     #[arg(long, value_name = "ROWS")]
     pub min_rows: Option<u64>,
+    /// Largest epsilon that a private study may ask for in one run
+    #[arg(long, value_name = "EPSILON")]
+    pub max_epsilon: Option<f64>,
     /// Forbid the projection exchange, and with it standard errors
     #[arg(long)]
     pub no_basis: bool,
@@ -160,6 +206,8 @@ impl Config {
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         layers.set_path("data.file", flags.data.as_deref(), None)?;
+        layers.set_path("privacy.ledger", None, None)?;
+        layers.set_path("privacy.anchor", None, None)?;
         layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
         if flags.listen.is_some() {
             layers.remove("connect");
@@ -173,6 +221,7 @@ impl Config {
         layers.set_number("wait", flags.wait);
         layers.set("data.separator", flags.separator.as_deref());
         layers.set("policy.max_disclosure", flags.max_disclosure);
+        layers.set("policy.max_epsilon", flags.max_epsilon);
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
         layers.set_number("policy.min_rows", flags.min_rows);
         layers.set("policy.allow_basis", flags.no_basis.then_some(false));
@@ -207,6 +256,9 @@ impl Config {
         if self.policy.max_disclosure.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return wrong("policy.max_disclosure", "must lie between 0 and 1".to_string());
         }
+        if self.policy.max_epsilon.is_some_and(|most| !(most > 0.0 && most.is_finite())) {
+            return wrong("policy.max_epsilon", "must be a positive number".to_string());
+        }
         if self.policy.max_rounds == Some(0) {
             return wrong("policy.max_rounds", "must be at least 1".to_string());
         }
@@ -226,6 +278,29 @@ impl Config {
             min_rows: self.policy.min_rows,
             allow_basis: self.policy.allow_basis,
         }
+    }
+
+    /// Where the privacy ledger is.
+    pub fn ledger(&self) -> PathBuf {
+        self.privacy.ledger.clone().unwrap_or_else(|| self.state.join("privacy.sqlite"))
+    }
+
+    /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
+    pub fn anchor(&self) -> PathBuf {
+        let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+        match (&self.privacy.anchor, home) {
+            (Some(anchor), _) => anchor.clone(),
+            (None, Some(home)) => ledger::default_anchor(&self.ledger(), &home),
+            (None, None) => self.ledger().with_extension("anchor"),
+        }
+    }
+
+    /// The data set's name in the ledger.
+    pub fn data_set(&self) -> String {
+        let stem =
+            || self.data.file.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
+        self.privacy.data_set.clone().unwrap_or_else(stem)
     }
 
     /// How long to wait for a peer.

@@ -32,6 +32,8 @@ pub struct Joining {
     pub address: String,
     /// How long to wait and how often to try.
     pub patience: Patience,
+    /// A run that was interrupted here and is taken up again.
+    pub run: Option<RunId>,
 }
 
 /// A party's end of the line to the coordinator.
@@ -51,8 +53,8 @@ impl Convener {
     {
         let (say, said) = mpsc::unbounded_channel();
         let (heard, hear) = mpsc::unbounded_channel();
-        let keeper =
-            Keeper { joining, said, heard, stop, queue: VecDeque::new(), run: None, ready: false, leaving: false };
+        let run = joining.run;
+        let keeper = Keeper { joining, said, heard, stop, queue: VecDeque::new(), run, ready: false, leaving: false };
         Convener { say, hear, task: tokio::spawn(keeper.keep(dial)) }
     }
 
@@ -289,6 +291,7 @@ mod tests {
                 backoff_limit: Duration::from_millis(2),
                 ..Patience::default()
             },
+            run: None,
         }
     }
 

@@ -42,8 +42,16 @@ pub(crate) trait Work: Send {
     /// Rows of the table.
     fn rows(table: &Self::Table) -> u64;
 
+    /// A run that was interrupted here and can be taken up again.
+    fn interrupted(&self, _job: &Job) -> Option<RunId> {
+        None
+    }
+
     /// The session over the table.
-    fn session(table: Self::Table, opening: Opening) -> Self::Session;
+    fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
+
+    /// What is to be done when a run ends without a result, in good order.
+    fn given_up(&self, _job: &Job, _run: RunId) {}
 
     /// How far the session is, where that is worth a line.
     fn progress(session: &Self::Session) -> Option<Progress>;
@@ -78,8 +86,12 @@ pub(crate) async fn meet<W: Work>(
     let identity = service::identity(*role, config, study)?;
     let store = Store::open(&config.state)?;
     let mut link = Line::open(job, &identity).await?;
-    let joining =
-        Joining { role: *role, keys: study.key_digests(), address: config.coordinator.clone(), patience: job.patience };
+    let run = work.interrupted(job);
+    if let Some(run) = run {
+        tracing::info!("run {run} was interrupted here; taking it up again");
+    }
+    let address = config.coordinator.clone();
+    let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run };
     let dial = {
         let (address, name) = (config.coordinator.clone(), study.coordinator.certificate.clone());
         move || {
@@ -87,8 +99,7 @@ pub(crate) async fn meet<W: Work>(
             async move { coordinator::join(&address, &identity, &name).await }
         }
     };
-    let mut meeting =
-        Meeting { job, convener: Convener::start(joining, dial, stop), run: None, peer: PeerState::Absent };
+    let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
     let result = meeting.hold(work, &mut link, &mut stopped).await;
     let (exit, reason) = match &result {
         Ok((_, exit)) => {
@@ -96,6 +107,9 @@ pub(crate) async fn meet<W: Work>(
             (*exit, None)
         }
         Err(failure) => {
+            if let Some(run) = meeting.run {
+                work.given_up(job, run);
+            }
             meeting.convener.say(match failure.notice(*role) {
                 Some(notice) => PartyEvent::Abort(notice),
                 None => PartyEvent::Done(failure.exit()),
@@ -144,12 +158,15 @@ impl Meeting<'_> {
         let rows = W::rows(&table);
         tracing::info!("read {rows} rows in {:.2} s", read.as_secs_f64());
         self.convener.say(PartyEvent::Ready);
-        let run = unless(stopped, self.start()).await?;
+        let run = match self.run {
+            Some(run) => run,
+            None => unless(stopped, self.start()).await?,
+        };
         self.run = Some(run);
         let begun = Instant::now();
         link.set_limits(Limits::for_rows(rows));
         let opening = Opening { first: config.connect.is_some(), run, seed: seed(self.job.seed, role)? };
-        let session = W::session(table, opening);
+        let session = work.session(self.job, table, opening)?;
         let ends = Ends { own: role, peer: role.partner(), dials: config.connect.clone(), listens: link.listens() };
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;

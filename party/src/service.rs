@@ -7,11 +7,12 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
-use fedreg_common::fit::Termination;
+use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::Role;
-use fedreg_common::report::{PerParty, Report};
-use fedreg_common::session::Abort;
-use fedreg_common::study::Study;
+use fedreg_common::privacy::ledger::LedgerError;
+use fedreg_common::report::{Disclosure, PerParty, Report};
+use fedreg_common::session::{Abort, Session};
+use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::vertical::predict::{self, NewRows, PredictSession, Scores};
 use fedreg_common::vertical::prepare::{Prepared, needed_columns};
@@ -27,6 +28,8 @@ use crate::config::Config;
 use crate::drive::{self, Patience};
 use crate::meet::{Met, Work, meet};
 use crate::output::{self, Folder, OutputError};
+use crate::privacy;
+use crate::private::PrivateFit;
 use crate::read::{self, ReadError, Request};
 
 /// The model file in a folder of results.
@@ -79,6 +82,9 @@ pub enum Failure {
     /// Results that cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The privacy ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// Making certificates.
     #[error(transparent)]
     Certs(#[from] CertsError),
@@ -97,6 +103,7 @@ impl Failure {
             Failure::Read(_) => Exit::Data,
             Failure::Abort(abort) => abort.exit(),
             Failure::Output(error) => error.exit(),
+            Failure::Ledger(error) => error.exit(),
             Failure::Certs(error) => error.exit(),
             Failure::Usage(_) => Exit::Usage,
         }
@@ -108,6 +115,7 @@ impl Failure {
             Failure::Abort(Abort::Remote { .. } | Abort::Study { .. }) => return None,
             Failure::Abort(abort) => return Some(drive::notice(abort, own)),
             Failure::Read(_) => format!("the data of {own} were refused; the reason is shown there only"),
+            Failure::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
             Failure::Output(_) => format!("{own} cannot write its results"),
             _ => format!("{own} cannot take part"),
         };
@@ -120,27 +128,34 @@ impl Failure {
 /// # Errors
 /// The file or its contents are refused.
 pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Prepared, Failure> {
-    let levels = study
-        .columns
-        .iter()
-        .filter(|(_, terms)| !terms.levels.is_empty())
-        .map(|(name, terms)| (name.clone(), terms.levels.clone()))
-        .collect();
-    let frame = read_frame(config, study, levels, |header| needed_columns(study, role, header))?;
+    let frame = read_frame(config, study, declared_levels(study), false, |header| needed_columns(study, role, header))?;
     Ok(Prepared::new(Arc::clone(study), role, config.policy(), frame)?)
 }
 
-fn read_frame(
+/// The levels that the study declares.
+pub(crate) fn declared_levels(study: &Study) -> BTreeMap<String, Vec<String>> {
+    let declared = study.columns.iter().filter(|(_, terms)| !terms.levels.is_empty());
+    declared.map(|(name, terms)| (name.clone(), terms.levels.clone())).collect()
+}
+
+/// Reads the columns that are needed; `lenient` takes what cannot be used as missing.
+pub(crate) fn read_frame(
     config: &Config,
     study: &Study,
     levels: BTreeMap<String, Vec<String>>,
+    lenient: bool,
     needed: impl FnOnce(&[&str]) -> Result<Vec<String>, Abort>,
 ) -> Result<Frame, Failure> {
     let file = &config.data.file;
     let header = read::header(file, config.separator())?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let request =
-        Request { columns: Some(needed(&names)?), id: study.rows.id.clone(), levels, separator: config.separator() };
+    let request = Request {
+        columns: Some(needed(&names)?),
+        id: study.rows.id.clone(),
+        levels,
+        separator: config.separator(),
+        lenient,
+    };
     Ok(read::read(file, &request)?)
 }
 
@@ -191,7 +206,10 @@ pub async fn fit(
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
-    meet(&Fit { folder }, job, stop, stopped).await
+    match job.study.mode {
+        Mode::Plain => meet(&Fit { folder }, job, stop, stopped).await,
+        Mode::Private => meet(&PrivateFit { folder }, job, stop, stopped).await,
+    }
 }
 
 struct Fit {
@@ -214,8 +232,9 @@ impl Work for Fit {
         table.rows() as u64
     }
 
-    fn session(table: Prepared, opening: Opening) -> VerticalSession {
-        VerticalSession::new(table, opening)
+    fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<VerticalSession, Failure> {
+        privacy::record_plain(job, opening.run, || table.identifiers())?;
+        Ok(VerticalSession::new(table, opening))
     }
 
     fn progress(session: &VerticalSession) -> Option<Progress> {
@@ -235,12 +254,34 @@ impl Work for Fit {
 }
 
 fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
+    let fit: &VerticalFit = &met.driven.output;
+    let common = common_report(job, met);
+    Report {
+        coefficients: fit.coefficients.clone(),
+        statistics: fit.statistics.clone(),
+        rounds: fit.rounds,
+        converged: Some(fit.termination.converged()),
+        termination: fit.termination,
+        tol: job.study.fit.tol,
+        trace: fit.trace.clone(),
+        notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
+        missing: fit.missing,
+        path: fit.path.clone(),
+        cv: fit.cv.clone(),
+        lambda_min: fit.lambda.map(|(best, _)| best),
+        lambda_1se: fit.lambda.map(|(_, within)| within),
+        certificate: PerParty::Own(Some(fit.certificate).filter(|certificate| certificate.is_finite())),
+        disclosure: PerParty::Own(fit.disclosure.clone()),
+        ..common
+    }
+}
+
+/// What the reports of all kinds of fit have in common; what a fit yields is not in it yet.
+pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
     let Job { role, study, .. } = job;
-    let driven = &met.driven;
-    let fit: &VerticalFit = &driven.output;
-    let mut notes = fit.notes.clone();
-    if driven.reopened > 0 {
-        let times = match driven.reopened {
+    let mut notes = Vec::new();
+    if met.driven.reopened > 0 {
+        let times = match met.driven.reopened {
             1 => "once".to_string(),
             count => format!("{count} times"),
         };
@@ -248,7 +289,7 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
     }
     Report {
         protocol: "vertical".to_string(),
-        mode: "plain".to_string(),
+        mode: study.mode.name().to_string(),
         study: study.id.clone(),
         study_digest: study.digest().to_string(),
         run: met.run.to_string(),
@@ -257,24 +298,24 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         family: study.model.family,
         link: study.model.family.link().to_string(),
         outcome: study.outcome.column.clone(),
-        coefficients: fit.coefficients.clone(),
-        statistics: fit.statistics.clone(),
-        rounds: fit.rounds,
-        converged: Some(fit.termination.converged()),
-        termination: fit.termination,
-        tol: study.fit.tol,
-        trace: fit.trace.clone(),
+        coefficients: Vec::new(),
+        statistics: Statistics::default(),
+        rounds: 0,
+        converged: None,
+        termination: Termination::FixedRounds,
+        tol: f64::NAN,
+        trace: Vec::new(),
         notes,
-        missing: fit.missing,
-        path: fit.path.clone(),
-        cv: fit.cv.clone(),
-        lambda_min: fit.lambda.map(|(best, _)| best),
-        lambda_1se: fit.lambda.map(|(_, within)| within),
-        certificate: PerParty::Own(Some(fit.certificate).filter(|certificate| certificate.is_finite())),
+        missing: 0,
+        path: None,
+        cv: None,
+        lambda_min: None,
+        lambda_1se: None,
+        certificate: PerParty::Own(None),
         bytes_sent: PerParty::Own(met.bytes_sent),
         peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
         seconds: PerParty::Own(met.seconds),
-        disclosure: PerParty::Own(fit.disclosure.clone()),
+        disclosure: PerParty::Own(Disclosure::default()),
         privacy: PerParty::Own(None),
         consolidation: None,
         workers: None,
@@ -312,6 +353,14 @@ pub async fn predict(
     stop: mpsc::Sender<Abort>,
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Option<String>, Exit), Failure> {
+    if job.study.mode == Mode::Private {
+        return Err(Abort::Refused(
+            "predictions are not made in private mode: a partial prediction of a new row is a release of its own, without a \
+             charge"
+                .to_string(),
+        )
+        .into());
+    }
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let model = read_model(model)?;
     meet(&Predict { folder, model, scale }, job, stop, stopped).await
@@ -346,7 +395,7 @@ impl Work for Predict {
         let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
         let model = self.model.clone();
         move || {
-            let frame = read_frame(&config, &study, model.levels.clone(), |header| {
+            let frame = read_frame(&config, &study, model.levels.clone(), false, |header| {
                 predict::needed_columns(&study, role, header)
             })?;
             let rows = frame.rows() as u64;
@@ -359,8 +408,8 @@ impl Work for Predict {
         table.rows
     }
 
-    fn session(table: Counted, opening: Opening) -> PredictSession {
-        PredictSession::new(table.table, opening)
+    fn session(&self, _job: &Job, table: Counted, opening: Opening) -> Result<PredictSession, Failure> {
+        Ok(PredictSession::new(table.table, opening))
     }
 
     fn progress(_session: &PredictSession) -> Option<Progress> {

@@ -163,7 +163,9 @@ impl Coordinator for Desk {
         if self.callers.send(caller).await.is_err() {
             return Err(Status::unavailable("the coordinator is about to end"));
         }
-        tokio::spawn(async move { pass_on(request.into_inner(), heard, |event| party_event(event).map(Some), &who).await });
+        tokio::spawn(
+            async move { pass_on(request.into_inner(), heard, |event| party_event(event).map(Some), &who).await },
+        );
         let (out, outbound) = mpsc::channel(1);
         tokio::spawn(tell(said, out, self.closed.clone(), |event| vec![wire::CoordinatorEvent::from(&event)]));
         Ok(Response::new(ReceiverStream::new(outbound)))

@@ -14,8 +14,8 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::convert::star::{SiteDecoder, site_frames, to_hub};
 pub use crate::convert::star::{BodyLimits, body_from_bytes, body_to_bytes};
+use crate::convert::star::{SiteDecoder, site_frames, to_hub};
 use crate::coordinator::{ServeError, answer, until};
 use crate::health::HealthService;
 use crate::limits::{EVENT_BYTES, FRAME_BYTES};

@@ -124,11 +124,26 @@ pub struct ColumnBuilder {
 }
 
 enum Kind {
-    Unknown { missing: usize },
-    Numeric { values: Vec<f64>, first: Place },
-    Boolean { values: Vec<Option<bool>>, first: Place },
+    Unknown {
+        missing: usize,
+    },
+    Numeric {
+        values: Vec<f64>,
+        first: Place,
+    },
+    Boolean {
+        values: Vec<Option<bool>>,
+        first: Place,
+    },
     Text(Text),
-    Declared { codes: Vec<u32>, levels: Vec<String>, known: HashMap<Box<[u8]>, u32> },
+    Declared {
+        codes: Vec<u32>,
+        levels: Vec<String>,
+        known: HashMap<Box<[u8]>, u32>,
+        lenient: bool,
+    },
+    /// Declared as numbers: whatever is none counts as missing.
+    Numbers(Vec<f64>),
 }
 
 #[derive(Default)]
@@ -237,7 +252,27 @@ impl ColumnBuilder {
                 return refuse(format!("have `{}` twice", super::error::shown(level)));
             }
         }
-        Ok(ColumnBuilder { name, kind: Kind::Declared { codes: Vec::new(), levels: levels.to_vec(), known } })
+        let kind = Kind::Declared { codes: Vec::new(), levels: levels.to_vec(), known, lenient: false };
+        Ok(ColumnBuilder { name, kind })
+    }
+
+    /// A column of numbers in which whatever is no finite number counts as missing: for private runs, where refusing a
+    /// table because of one row would tell something about that row.
+    pub fn lenient_numbers(name: impl Into<String>) -> ColumnBuilder {
+        ColumnBuilder { name: name.into(), kind: Kind::Numbers(Vec::new()) }
+    }
+
+    /// As [`ColumnBuilder::with_levels`], where an undeclared level counts as missing.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn lenient_levels(name: impl Into<String>, levels: &[String]) -> Result<ColumnBuilder, DataError> {
+        let mut builder = ColumnBuilder::with_levels(name, levels)?;
+        if let Kind::Declared { lenient, .. } = &mut builder.kind {
+            *lenient = true;
+        }
+        Ok(builder)
     }
 
     /// The name of the column.
@@ -252,8 +287,13 @@ impl ColumnBuilder {
     /// A mixture of kinds, a word for infinity or not-a-number, a number beyond range, a level that is not declared.
     #[inline]
     pub fn cell(&mut self, cell: &[u8], place: Place) -> Result<(), DataError> {
-        if let Kind::Declared { .. } = self.kind {
-            return self.declared(cell, place);
+        match &mut self.kind {
+            Kind::Declared { .. } => return self.declared(cell, place),
+            Kind::Numbers(values) => {
+                values.push(if let Cell::Number(value) = read(cell) { value } else { f64::NAN });
+                return Ok(());
+            }
+            _ => {}
         }
         match read(cell) {
             Cell::Number(value) => self.number(value, place),
@@ -273,8 +313,8 @@ impl ColumnBuilder {
     ///
     /// A level that is not declared, or text that is not UTF-8.
     pub fn level(&mut self, cell: &[u8], place: Place) -> Result<(), DataError> {
-        if let Kind::Declared { .. } = self.kind {
-            return self.declared(cell, place);
+        if let Kind::Declared { .. } | Kind::Numbers(_) = self.kind {
+            return self.cell(cell, place);
         }
         match read(cell) {
             Cell::Missing => {
@@ -293,7 +333,15 @@ impl ColumnBuilder {
     /// A number that is not finite, or a column that holds something else.
     #[inline]
     pub fn number(&mut self, value: f64, place: Place) -> Result<(), DataError> {
+        if let Kind::Numbers(values) = &mut self.kind {
+            values.push(if value.is_finite() { value } else { f64::NAN });
+            return Ok(());
+        }
         if !value.is_finite() {
+            if let Kind::Declared { lenient: true, .. } = self.kind {
+                self.missing();
+                return Ok(());
+            }
             return Err(DataError::NotFinite { column: self.name.clone(), place, text: value.to_string() });
         }
         match &mut self.kind {
@@ -320,6 +368,8 @@ impl ColumnBuilder {
                 });
             }
             Kind::Declared { .. } => return self.declared(value.to_string().as_bytes(), place),
+            // Taken above.
+            Kind::Numbers(_) => {}
         }
         Ok(())
     }
@@ -344,7 +394,7 @@ impl ColumnBuilder {
     pub fn missing(&mut self) {
         match &mut self.kind {
             Kind::Unknown { missing } => *missing += 1,
-            Kind::Numeric { values, .. } => values.push(f64::NAN),
+            Kind::Numeric { values, .. } | Kind::Numbers(values) => values.push(f64::NAN),
             Kind::Boolean { values, .. } => values.push(None),
             Kind::Text(Text { codes, .. }) | Kind::Declared { codes, .. } => codes.push(MISSING),
         }
@@ -359,7 +409,7 @@ impl ColumnBuilder {
         let ColumnBuilder { name, kind } = self;
         let values = match kind {
             Kind::Unknown { missing } => Values::Numeric(vec![f64::NAN; missing]),
-            Kind::Numeric { values, .. } => Values::Numeric(values),
+            Kind::Numeric { values, .. } | Kind::Numbers(values) => Values::Numeric(values),
             Kind::Boolean { values, .. } => Values::Boolean(values),
             Kind::Text(text) => text.finish(&name)?,
             Kind::Declared { codes, levels, .. } => Values::Categorical { codes, levels, declared: true },
@@ -375,7 +425,7 @@ impl ColumnBuilder {
     pub fn batch(&mut self) -> Result<Column, DataError> {
         let values = match &mut self.kind {
             Kind::Unknown { missing } => Values::Numeric(vec![f64::NAN; std::mem::take(missing)]),
-            Kind::Numeric { values, .. } => Values::Numeric(std::mem::take(values)),
+            Kind::Numeric { values, .. } | Kind::Numbers(values) => Values::Numeric(std::mem::take(values)),
             Kind::Boolean { values, .. } => Values::Boolean(std::mem::take(values)),
             Kind::Declared { codes, levels, .. } => {
                 Values::Categorical { codes: std::mem::take(codes), levels: levels.clone(), declared: true }
@@ -419,16 +469,21 @@ impl ColumnBuilder {
                 }
                 None => Err(DataError::LevelsNeeded { column: self.name.clone(), place, level: lossy(cell) }),
             },
-            Kind::Declared { .. } => self.declared(cell, place),
+            Kind::Declared { .. } | Kind::Numbers(_) => self.cell(cell, place),
         }
     }
 
     fn declared(&mut self, cell: &[u8], place: Place) -> Result<(), DataError> {
-        let Kind::Declared { codes, levels, known } = &mut self.kind else {
+        let Kind::Declared { codes, levels, known, lenient } = &mut self.kind else {
             return self.text(cell, place, false);
         };
-        match known.get(cell) {
+        match known.get(cell).or_else(|| {
+            // Truth values are the same in any case, as where no levels are declared.
+            let written = truth(cell)?.to_string();
+            known.iter().find(|(level, _)| level.eq_ignore_ascii_case(written.as_bytes())).map(|(_, code)| code)
+        }) {
             Some(&code) => codes.push(code),
+            None if *lenient => codes.push(MISSING),
             None if matches!(trimmed(cell), b"" | b"NA") => codes.push(MISSING),
             None => {
                 return Err(DataError::UndeclaredLevel {

@@ -15,7 +15,9 @@ pub enum DataError {
         most: usize,
     },
     /// Columns that make other coefficients than the study has.
-    #[error("the columns make the coefficients {found}, the study has {expected}; its `[columns.NAME] levels` must say which columns are categorical (for truth values \"FALSE\" and \"TRUE\")")]
+    #[error(
+        "the columns make the coefficients {found}, the study has {expected}; its `[columns.NAME] levels` must say which columns are categorical (for truth values \"FALSE\" and \"TRUE\")"
+    )]
     OtherTerms {
         /// Names of the study's coefficients.
         expected: String,

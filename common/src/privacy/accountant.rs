@@ -36,6 +36,14 @@ pub enum Accountant {
 }
 
 impl Accountant {
+    /// The word in studies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accountant::Zcdp => "zcdp",
+            Accountant::Exact => "exact",
+        }
+    }
+
     /// The largest sum of `(sensitivity / sigma)^2` that keeps (epsilon, delta), rounded down.
     pub fn cap(self, epsilon: f64, delta: f64) -> f64 {
         match self {

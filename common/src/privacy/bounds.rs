@@ -13,6 +13,7 @@ use std::fmt;
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// Rows are multiples of 2^-15.
 pub const ROW_BITS: i32 = 15;
@@ -474,6 +475,14 @@ impl ClippedRows {
     /// Rows that were longer than the declared norm. For the party's own eyes only: the number is private.
     pub fn shortened(&self) -> usize {
         self.shortened
+    }
+
+    /// A keyed digest of all rows, by which a party knows its own rows again.
+    pub(crate) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
+        let mut digest = Sha256::new_with_prefix(key);
+        digest.update((self.width as u64).to_le_bytes());
+        self.entries.iter().for_each(|entry| digest.update(entry.to_le_bytes()));
+        digest.finalize().into()
     }
 
     /// The constant that the intercept takes in a row.

@@ -237,31 +237,10 @@ impl<S: Storage> Ledger<S> {
         plan: &ReleasePlan,
     ) -> Result<(), LedgerError> {
         self.transact(|transaction| {
-            let rows_per_person = f64::from(transaction.same_data(data_set, persons)?);
             if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains(run) {
                 return Err(LedgerError::RunExists { run: run.to_owned() });
             }
-            // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
-            let multiple = rows_per_person * rows_per_person;
-            let charge = if multiple > 1.0 { (plan.charge() * multiple).next_up() } else { plan.charge() };
-            let shares = plan.releases().iter().all(|release| release.mu > 0.0 && release.mu.is_finite());
-            if !(shares && charge > 0.0 && charge.is_finite()) {
-                return Err(LedgerError::Charge { charge });
-            }
-            for name in transaction.state.affected(data_set).into_iter().flatten() {
-                if let Some(account) = transaction.state.accounts.get(&name)
-                    && add_charge(account.sum, charge) > account.cap
-                    // A first charge is not a sum, so it need not be rounded up to be compared.
-                    && !(account.sum == 0.0 && charge <= account.cap)
-                {
-                    return Err(LedgerError::Overspent {
-                        data_set: name,
-                        needed: charge,
-                        left: account.left(),
-                        cap: account.cap,
-                    });
-                }
-            }
+            let charge = transaction.affordable(data_set, persons, plan)?;
             transaction.append(Entry::Reserved {
                 run: run.to_owned(),
                 data_set: data_set.to_owned(),
@@ -271,6 +250,41 @@ impl<S: Storage> Ledger<S> {
                 plan: plan.clone(),
             })
         })
+    }
+
+    /// Whether a protocol could be reserved now; nothing is charged. Another process may still be faster.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::reserve`].
+    pub fn afford(&mut self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<(), LedgerError> {
+        self.transact(|transaction| transaction.affordable(data_set, persons, plan).map(drop))
+    }
+
+    /// Whether the budget of a run is reserved.
+    pub fn is_reserved(&self, run: &str) -> bool {
+        self.state.runs.contains_key(run)
+    }
+
+    /// Whether a run of this study on this data set was reserved and interrupted, so that it may go on.
+    ///
+    /// # Errors
+    ///
+    /// There was a run of this name, of another study or data set, or one that is over: going on with it could combine
+    /// releases that were not planned together.
+    pub fn resumes(&self, run: &str, data_set: &str, study: &str) -> Result<bool, LedgerError> {
+        match self.state.runs.get(run) {
+            None => Ok(false),
+            Some(known) if known.data_set == data_set && known.study == study && !known.finished => Ok(true),
+            Some(_) => Err(LedgerError::RunExists { run: run.to_owned() }),
+        }
+    }
+
+    /// The run of a study on a data set that was reserved and did not come to its end, for instance because the process
+    /// was killed.
+    pub fn unfinished(&self, data_set: &str, study: &str) -> Option<&str> {
+        let open = |run: &Run| run.data_set == data_set && run.study == study && !run.finished;
+        self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
     }
 
     /// The right to make a release of a reserved run, or the release if it was made before.
@@ -357,7 +371,9 @@ impl<S: Storage> Ledger<S> {
     /// An unknown run.
     pub fn finish(&mut self, run: &str) -> Result<(), LedgerError> {
         self.transact(|transaction| {
-            transaction.run(run)?;
+            if transaction.run(run)?.finished {
+                return Ok(());
+            }
             transaction.append(Entry::Finished { run: run.to_owned() })
         })
     }
@@ -401,6 +417,11 @@ impl<S: Storage> Ledger<S> {
     /// All accounts.
     pub fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.state.accounts.values()
+    }
+
+    /// All runs whose budget was reserved.
+    pub fn runs(&self) -> impl Iterator<Item = &str> {
+        self.state.runs.keys().map(String::as_str)
     }
 
     /// The receipts of a run's stored releases, in their order.
@@ -501,6 +522,33 @@ impl<S: Storage> Transaction<'_, S> {
         self.state.runs.get(run).ok_or_else(|| LedgerError::UnknownRun { run: run.to_owned() })
     }
 
+    /// The charge of a plan, if the data set and all that share persons with it have it left.
+    fn affordable(&self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
+        let rows_per_person = f64::from(self.same_data(data_set, persons)?);
+        // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
+        let multiple = rows_per_person * rows_per_person;
+        let charge = if multiple > 1.0 { (plan.charge() * multiple).next_up() } else { plan.charge() };
+        let shares = plan.releases().iter().all(|release| release.mu > 0.0 && release.mu.is_finite());
+        if !(shares && charge > 0.0 && charge.is_finite()) {
+            return Err(LedgerError::Charge { charge });
+        }
+        for name in self.state.affected(data_set).into_iter().flatten() {
+            if let Some(account) = self.state.accounts.get(&name)
+                && add_charge(account.sum, charge) > account.cap
+                // A first charge is not a sum, so it need not be rounded up to be compared.
+                && !(account.sum == 0.0 && charge <= account.cap)
+            {
+                return Err(LedgerError::Overspent {
+                    data_set: name,
+                    needed: charge,
+                    left: account.left(),
+                    cap: account.cap,
+                });
+            }
+        }
+        Ok(charge)
+    }
+
     /// Rows per person of a data set, after checking that these are its persons.
     fn same_data(&self, data_set: &str, persons: &PersonDigests) -> Result<u32, LedgerError> {
         let account =
@@ -578,4 +626,4 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

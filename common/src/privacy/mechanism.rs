@@ -435,6 +435,11 @@ pub enum LatticeError {
 }
 
 impl LatticeVector {
+    /// No entry, with the step 1: the place of a vector that is still coming.
+    pub fn empty() -> LatticeVector {
+        LatticeVector { step: 1.0, integers: Vec::new() }
+    }
+
     /// Reads what a peer sent, or what was stored: the step and the integers, little-endian.
     ///
     /// # Errors

@@ -30,5 +30,6 @@ pub mod mechanism;
 pub mod release;
 pub mod robust;
 pub mod sampler;
+pub mod simulate;
 pub mod statement;
 pub mod vertical;

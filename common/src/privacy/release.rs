@@ -9,6 +9,8 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
+use crate::privacy::vertical::Fitted;
+use crate::session::Header;
 
 /// A kind of un-noised value that a protocol may disclose when its study says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +45,8 @@ pub enum Declaration {
     FeatureSolution,
     /// What a record adds to a function: it gives the record away.
     RecordUpdate,
+    /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
+    Undeclarable,
 }
 
 impl Declaration {
@@ -64,6 +68,7 @@ impl Declaration {
             Declaration::FeatureStatistics => "cross-products of features",
             Declaration::FeatureSolution => "solutions of single sites",
             Declaration::RecordUpdate => "records, as what each adds to the function",
+            Declaration::Undeclarable => "values that were not charged",
         }
     }
 }
@@ -92,7 +97,7 @@ impl Disclosures {
 
     /// Whether values of this kind may leave.
     pub fn allows(&self, declaration: Declaration) -> bool {
-        self.declared.contains(&declaration)
+        declaration != Declaration::Undeclarable && self.declared.contains(&declaration)
     }
 
     /// Lets a message leave, if the study declares everything that it discloses.
@@ -161,6 +166,16 @@ impl<T> Released<T> {
     /// ```
     pub fn noised(noised: &NoisedRelease, wrap: fn(u32, LatticeVector) -> T) -> Released<T> {
         Released { value: wrap(noised.receipt().index, noised.lattice().clone()) }
+    }
+
+    /// Lets coefficients leave that were computed from noised values and public bounds alone: they are free.
+    pub fn fitted(fitted: &Fitted, wrap: fn(&Fitted) -> T) -> Released<T> {
+        Released { value: wrap(fitted) }
+    }
+
+    /// Puts a value that may leave under the head of a message.
+    pub fn under<M>(self, header: Header, wrap: fn(Header, T) -> M) -> Released<M> {
+        Released { value: wrap(header, self.value) }
     }
 }
 

@@ -69,8 +69,8 @@ impl Statement {
         }
     }
 
-    /// The statement in words, one thought a line.
-    pub fn lines(&self) -> Vec<String> {
+    /// The promise in words, one thought a line.
+    pub fn promise(&self) -> Vec<String> {
         let mut lines = vec![
             format!("protected: {}", self.unit),
             format!("against: {} ({})", self.adversary, self.kind),
@@ -80,17 +80,22 @@ impl Statement {
         if let Some(joint) = self.epsilon_joint {
             lines.push(format!("a person in both blocks: epsilon {joint:.2} towards whoever sees the merged result"));
         }
-        lines.push(format!(
+        lines
+    }
+
+    /// What was released and spent in words, one thought a line.
+    pub fn account(&self) -> Vec<String> {
+        let mut lines = vec![format!(
             "spent: {:.6} of {:.6} (bookkeeping: epsilon {:.4} by zcdp, {:.4} exact); this run {:.6}, left {:.6}",
             self.spent, self.cap, self.epsilon_spent_zcdp, self.epsilon_spent_exact, self.charge, self.left
-        ));
+        )];
         if self.plain_runs {
             lines.push("these persons were in a run without privacy: what it showed is not covered".to_owned());
         }
         for release in &self.releases {
             lines.push(format!(
-                "release {}: {}, sensitivity {:.6} = {}, sigma {:.6}",
-                release.index, release.label, release.sensitivity, release.formula, release.sigma
+                "release {}, {}: sigma {:.6} for sensitivity {:.6}, which is {}",
+                release.index, release.label, release.sigma, release.sensitivity, release.formula
             ));
         }
         lines

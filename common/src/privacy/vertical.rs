@@ -26,8 +26,9 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 
+use crate::id::Role;
 use crate::privacy::accountant::normal_tail;
-use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows};
+use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, OutcomeBounds, RowBounds};
 use crate::privacy::mechanism::{
     LatticeError, LatticeVector, NoisedRelease, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding,
     noise_scale,
@@ -44,6 +45,19 @@ pub enum Side {
 }
 
 impl Side {
+    /// The side of a party; a role that has none counts as Bob.
+    pub fn of(role: Role) -> Side {
+        if role == Role::Alice { Side::Alice } else { Side::Bob }
+    }
+
+    /// The party.
+    pub fn role(self) -> Role {
+        match self {
+            Side::Alice => Role::Alice,
+            Side::Bob => Role::Bob,
+        }
+    }
+
     fn other(self) -> Side {
         match self {
             Side::Alice => Side::Bob,
@@ -209,6 +223,20 @@ impl Plan {
 }
 
 impl SidePlan {
+    /// Every release in its order: what it is, the standard deviation of its noise, and whether it goes to the peer.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, f64, bool)> {
+        self.releases.releases().iter().map(|release| {
+            let label = release.label.as_str();
+            let (sigma, sent) = match label {
+                "X'X" => (self.table_sigma, false),
+                "X'y" => (self.first_sigma, false),
+                label if label.starts_with("X'r") => (self.score_sigma, false),
+                _ => (self.message_sigma, true),
+            };
+            (label, sigma, sent)
+        })
+    }
+
     fn new(setup: &Setup, side: Side) -> Result<SidePlan, PlanError> {
         let (width, budget) = match side {
             Side::Alice => (setup.alice_width, setup.alice_budget),
@@ -505,6 +533,67 @@ impl Exchange {
         let message_sigma = if received { self.plan.side(self.side.other()).message_sigma } else { 0.0 };
         let covariance = solver.covariance(score_sigma, message_sigma, own.table_sigma, &self.coefficients);
         Some(Estimate { coefficients: self.coefficients.clone(), covariance })
+    }
+
+    /// The estimate on the original scale, once nothing is needed any more. `rows` are the bounds of the own rows.
+    pub fn fitted(&self, rows: &RowBounds, outcome: &OutcomeBounds) -> Option<Fitted> {
+        let estimate = self.estimate()?;
+        let scale = rows.original_scale(outcome);
+        let values = scale.coefficients(&estimate.coefficients);
+        let variances = scale.covariance(&estimate.covariance).diagonal();
+        let slopes = rows.names().iter().enumerate().map(|(index, name)| Slope {
+            term: name.clone(),
+            estimate: values[index + 1],
+            std_error: variances[index + 1].max(0.0).sqrt(),
+        });
+        Some(Fitted { side: self.side, shift: values[0], slopes: slopes.collect() })
+    }
+
+    /// Exchanges so far.
+    pub fn rounds(&self) -> u32 {
+        self.messages
+    }
+}
+
+/// Coefficients of one block on the original scale. Only [`Exchange::fitted`] makes one, so that it comes from noised
+/// values and public bounds alone.
+///
+/// ```compile_fail
+/// use fedreg_common::privacy::vertical::{Fitted, Side};
+/// let forged = Fitted { side: Side::Alice, shift: 1.0, slopes: vec![] };
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    side: Side,
+    shift: f64,
+    slopes: Vec<Slope>,
+}
+
+/// One coefficient with the standard deviation of its noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slope {
+    /// The term.
+    pub term: String,
+    /// The estimate.
+    pub estimate: f64,
+    /// Standard deviation of the noise, around the coefficient that the same rounds and clips give without noise.
+    pub std_error: f64,
+}
+
+impl Fitted {
+    /// Whose block it is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// What the block adds to the intercept; the outcome's centre is not in it.
+    pub fn shift(&self) -> f64 {
+        self.shift
+    }
+
+    /// The slopes in the order of the bounds.
+    pub fn slopes(&self) -> &[Slope] {
+        &self.slopes
     }
 }
 

@@ -30,11 +30,7 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     let digest: String = report.study_digest.chars().take(8).collect();
     let (study, run) = (visible(&report.study), visible(&report.run));
     let (protocol, mode) = (visible(&report.protocol), visible(&report.mode));
-    labelled(
-        out,
-        "Study:",
-        &[format!("{study} (digest {}), run {run}, {protocol} {mode}, {view}", visible(&digest))],
-    )?;
+    labelled(out, "Study:", &[format!("{study} (digest {}), run {run}, {protocol} {mode}, {view}", visible(&digest))])?;
     let missing = match report.missing {
         0 => String::new(),
         missing => format!(", {} left out here for missing values", thousands(missing)),
@@ -83,6 +79,8 @@ fn ending(report: &Report) -> String {
             thousands(c.batches.len() as u64),
             thousands(c.withstands)
         ),
+        // Outside the guarantee the sentence says so itself.
+        Some(consolidation) if !consolidation.guaranteed() => consolidation.sentence(),
         Some(consolidation) => format!("{}; {}", report.termination, consolidation.sentence()),
         None => report.termination.to_string(),
     }

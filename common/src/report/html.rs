@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
 use super::table::{
-    Cells, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties,
-    statistic_name, why_no_errors,
+    Cells, WORDS, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties,
+    why_no_errors, words as in_words,
 };
 use super::{Report, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
@@ -153,10 +153,10 @@ pub(super) fn coefficients(report: &Report) -> Markup {
     }
 }
 
-/// The coefficients as a table with a remark on how its columns came about.
+/// The coefficients as a table with a remark on how its columns came about; without stars in private mode.
 pub(super) fn coefficient_table(rows: &[Coefficient], family: Family, parties: bool, stars: bool) -> Markup {
     let cells = Cells::new(rows, stars);
-    let test = statistic_name(family);
+    let test = if stars && family.estimates_dispersion() { 't' } else { 'z' };
     let interval = |value: fn(&Coefficient) -> Option<f64>| {
         interval_cells(&rows.iter().map(value).collect::<Vec<_>>(), &cells.estimate)
     };
@@ -198,7 +198,9 @@ pub(super) fn coefficient_table(rows: &[Coefficient], family: Family, parties: b
         p.remark {
             @if dropped > 0 { (dropped) " not defined because of singularities. " }
             @if cells.starred { "*** p ≤ 0.001, ** p ≤ 0.01, * p ≤ 0.05, . p ≤ 0.1. " }
-            @if rows.iter().all(|row| row.conf_low.is_none()) {} @else if family.estimates_dispersion() {
+            @if rows.iter().all(|row| row.conf_low.is_none()) {} @else if !stars {
+                "Intervals show the noise alone: see the notes for what they cover."
+            } @else if family.estimates_dispersion() {
                 "Wald intervals from Student's t with the residual degrees of freedom."
             } @else {
                 "Wald intervals from the normal distribution."
@@ -378,7 +380,10 @@ pub(super) fn privacy(report: &Report) -> Markup {
                 @for (role, account) in &accounts {
                     @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
                     @match account {
-                        Some(account) => (value(account)),
+                        Some(account) => {
+                            ul { @for line in in_words(account, WORDS[0]) { li { (visible(line)) } } }
+                            (value(account))
+                        },
                         None => p.remark { "None spent." },
                     }
                 }
@@ -387,12 +392,17 @@ pub(super) fn privacy(report: &Report) -> Markup {
     }
 }
 
+/// Fields of a privacy account that its promise says in words.
+const SAID: [&str; 4] = ["unit", "adversary", "not_protected", "kind"];
+
 /// A privacy account whatever its shape: scalars in a grid, lists of objects as tables.
 fn value(account: &Value) -> Markup {
     let Value::Object(fields) = account else {
         return html! { p { (cell(account)) } };
     };
-    let fields = in_order(fields);
+    // What stands above in words is not repeated.
+    let said = |name: &str| WORDS.contains(&name) || (fields.contains_key(WORDS[0]) && SAID.contains(&name));
+    let fields: Vec<_> = in_order(fields).into_iter().filter(|(name, _)| !said(name)).collect();
     let nested = |value: &&Value| {
         matches!(value, Value::Array(items) if items.iter().any(Value::is_object)) || value.is_object()
     };
@@ -472,7 +482,7 @@ fn timings(report: &Report) -> Markup {
                 None => p.remark { "Not measured." },
             }
             dl.grid {
-                @for (role, seconds) in &seconds {
+                @for (role, seconds) in seconds.iter().filter(|(_, seconds)| seconds.total.is_finite()) {
                     div { dt { "Time of " (role.map_or("this party", Role::name)) " after reading" } dd { (duration((seconds.total - seconds.read).max(0.0))) } }
                 }
                 @for (role, peak) in &memory {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{PathPoint, PerParty, Report};
+use super::{PathPoint, PerParty, Report, Seconds};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::id::Role;
+use crate::study::Mode;
 
 /// Why two reports cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -56,6 +57,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
     same("outcome", &alice.outcome, &bob.outcome)?;
     same("rows", &alice.statistics.nobs, &bob.statistics.nobs)?;
 
+    let private = alice.mode == Mode::Private.name();
     let coefficients = own_rows(alice, Role::Alice).chain(own_rows(bob, Role::Bob)).cloned().collect();
     let mut notes = alice.notes.clone();
     notes.extend(bob.notes.iter().filter(|note| !alice.notes.contains(note)).cloned());
@@ -91,8 +93,15 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         lambda_1se: alice.lambda_1se.or(bob.lambda_1se),
         certificate: keyed(&alice.certificate, &bob.certificate),
         bytes_sent: keyed(&alice.bytes_sent, &bob.bytes_sent),
-        peak_rss_bytes: keyed(&alice.peak_rss_bytes, &bob.peak_rss_bytes),
-        seconds: keyed(&alice.seconds, &bob.seconds),
+        // How long a machine worked and how much memory it took may depend on rows: under privacy nobody else sees it.
+        peak_rss_bytes: match private {
+            true => keyed(&PerParty::Own(None), &PerParty::Own(None)),
+            false => keyed(&alice.peak_rss_bytes, &bob.peak_rss_bytes),
+        },
+        seconds: match private {
+            true => keyed(&PerParty::Own(Seconds::UNKNOWN), &PerParty::Own(Seconds::UNKNOWN)),
+            false => keyed(&alice.seconds, &bob.seconds),
+        },
         disclosure: keyed(&alice.disclosure, &bob.disclosure),
         privacy: keyed(&alice.privacy, &bob.privacy),
         consolidation: None,

@@ -2,8 +2,10 @@
 //!
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
+pub mod chart;
 pub mod csv;
 mod function;
+pub mod document;
 mod horizontal;
 pub mod html;
 pub mod json;
@@ -193,6 +195,11 @@ pub struct Seconds {
     /// From the start of the process's work to its end. `total - read` counts from the moment both have read.
     #[serde(deserialize_with = "number_or_null")]
     pub total: f64,
+}
+
+impl Seconds {
+    /// Not measured, or not to be shown: null in JSON.
+    pub const UNKNOWN: Seconds = Seconds { read: f64::NAN, solve: f64::NAN, exchange: f64::NAN, total: f64::NAN };
 }
 
 /// What left a party.

@@ -355,7 +355,7 @@ pub(super) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup>
 }
 
 /// One of eight colours; lines after the eighth are dashed, so that no two of sixteen look alike.
-fn colour(at: usize) -> String {
+pub(super) fn colour(at: usize) -> String {
     let dashed = if at / 8 % 2 == 1 { " dashed" } else { "" };
     format!("c{}{dashed}", at % 8)
 }
@@ -533,7 +533,8 @@ pub(super) fn course(course: &Course, axis: &str) -> Option<Markup> {
         .filter_map(|(at, term)| {
             let values: Vec<f64> =
                 course.points.iter().map(|point| point.coefficients.get(at).copied().unwrap_or(f64::NAN)).collect();
-            let size = values.iter().filter(|value| drawable(**value)).fold(0.0, |size: f64, value| size.max(value.abs()));
+            let size =
+                values.iter().filter(|value| drawable(**value)).fold(0.0, |size: f64, value| size.max(value.abs()));
             (size > 0.0).then(|| (term.as_str(), values.iter().map(|value| value / size).collect()))
         })
         .take(NAMED_LINES)
@@ -541,8 +542,7 @@ pub(super) fn course(course: &Course, axis: &str) -> Option<Markup> {
     let (low, high) = range(lines.iter().flat_map(|(_, values)| values.iter().copied()).chain([0.0]))?;
     let frame = Frame::new((from, to), (low, high), 64.0, 150.0);
     let x = |at: usize| frame.x.at(course.points[at].arrival as f64);
-    let ends: Vec<f64> =
-        lines.iter().map(|(_, values)| frame.y.at(values.last().copied().unwrap_or(0.0))).collect();
+    let ends: Vec<f64> = lines.iter().map(|(_, values)| frame.y.at(values.last().copied().unwrap_or(0.0))).collect();
     let heights = spread(&ends, 13.5, frame.top, frame.bottom);
     let mut ticks = nice_ticks(from, to, 10);
     ticks.retain(|tick| tick.fract() == 0.0);
@@ -611,8 +611,7 @@ pub(super) fn comparison(rows: &[Comparison]) -> Option<Markup> {
         let error = row.pooled_std_error.filter(|error| *error > 0.0)?;
         Some((value? - row.undamaged?) / error).filter(|away| drawable(*away))
     };
-    let shown: Vec<&Comparison> =
-        rows.iter().filter(|row| away(row, row.estimate).is_some()).take(MOST_ROWS).collect();
+    let shown: Vec<&Comparison> = rows.iter().filter(|row| away(row, row.estimate).is_some()).take(MOST_ROWS).collect();
     let all = shown.iter().flat_map(|row| [away(row, row.estimate), away(row, row.pooled)]).flatten();
     let (low, high) = range(all.chain([0.0]))?;
     if shown.is_empty() {
@@ -655,7 +654,7 @@ fn drawable(value: f64) -> bool {
 }
 
 /// The smallest interval that holds the values, widened if it is a point. `None` without values.
-fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.filter(|value| drawable(*value)) {
         low = low.min(value);
@@ -672,7 +671,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// A linear map from values to positions.
-struct Scale {
+pub(super) struct Scale {
     from: (f64, f64),
     to: (f64, f64),
 }
@@ -682,7 +681,7 @@ impl Scale {
         Scale { from, to }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    pub(super) fn at(&self, value: f64) -> f64 {
         let share = (value - self.from.0) / (self.from.1 - self.from.0);
         // Numbers so large or so close that they have no place stand in the middle: a picture must not break the page.
         let share = if share.is_finite() { share } else { 0.5 };
@@ -696,17 +695,17 @@ impl Scale {
 }
 
 /// A picture with two axes.
-struct Frame {
-    x: Scale,
-    y: Scale,
+pub(super) struct Frame {
+    pub(super) x: Scale,
+    pub(super) y: Scale,
     left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
 }
 
 impl Frame {
-    fn new(x: (f64, f64), y: (f64, f64), left: f64, right: f64) -> Frame {
+    pub(super) fn new(x: (f64, f64), y: (f64, f64), left: f64, right: f64) -> Frame {
         let (right, top) = (WIDTH - right, 34.0);
         let bottom = top + HEIGHT;
         // Air around the outermost points.
@@ -721,11 +720,11 @@ impl Frame {
         }
     }
 
-    fn height(&self) -> f64 {
+    pub(super) fn height(&self) -> f64 {
         self.bottom + 46.0
     }
 
-    fn horizontal(&self, value: f64, label: &str) -> Markup {
+    pub(super) fn horizontal(&self, value: f64, label: &str) -> Markup {
         let y = px(self.y.at(value));
         html! {
             line.grid x1=(px(self.left)) x2=(px(self.right)) y1=(y) y2=(y) {}
@@ -733,7 +732,7 @@ impl Frame {
         }
     }
 
-    fn vertical(&self, value: f64, label: &str) -> Markup {
+    pub(super) fn vertical(&self, value: f64, label: &str) -> Markup {
         let x = px(self.x.at(value));
         html! {
             line.axis x1=(x) x2=(x) y1=(px(self.bottom)) y2=(px(self.bottom + 4.0)) {}
@@ -742,7 +741,7 @@ impl Frame {
     }
 
     /// The lower axis and the names of both; the name of the vertical one stands above it, where it reads without turning.
-    fn names(&self, horizontal: &str, vertical: &str) -> Markup {
+    pub(super) fn names(&self, horizontal: &str, vertical: &str) -> Markup {
         html! {
             line.axis x1=(px(self.left)) x2=(px(self.right)) y1=(px(self.bottom)) y2=(px(self.bottom)) {}
             text.axis-name x=(px((self.left + self.right) / 2.0)) y=(px(self.bottom + 38.0)) text-anchor="middle" { (horizontal) }
@@ -752,7 +751,7 @@ impl Frame {
 }
 
 /// Round numbers within an interval, about as many as asked for.
-fn nice_ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
+pub(super) fn nice_ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
     let raw = (high - low) / about.max(1) as f64;
     if !(raw.is_finite() && raw > 0.0) {
         return Vec::new();
@@ -771,12 +770,12 @@ fn nice_ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
         .collect()
 }
 
-fn tick_label(value: f64) -> String {
+pub(super) fn tick_label(value: f64) -> String {
     let value = significant(value, 6);
     single(Some(value), 6)
 }
 
-fn power_of_ten(exponent: f64) -> String {
+pub(super) fn power_of_ten(exponent: f64) -> String {
     match exponent as i32 {
         0 => "1".to_string(),
         exponent => format!("1e{exponent:+03}"),
@@ -784,7 +783,7 @@ fn power_of_ten(exponent: f64) -> String {
 }
 
 /// Moves labels apart, keeping their order and staying within the picture where they fit.
-fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
+pub(super) fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
     let mut placed = wanted.to_vec();
@@ -813,7 +812,7 @@ fn row_label(term: &str, right: f64, y: f64) -> Markup {
 }
 
 /// A name of at most so many characters; the middle goes, since levels of one column differ at the end.
-fn shortened(term: &str, most: usize) -> String {
+pub(super) fn shortened(term: &str, most: usize) -> String {
     let characters: Vec<char> = visible(term).chars().collect();
     if characters.len() <= most {
         return characters.into_iter().collect();
@@ -826,17 +825,17 @@ fn shortened(term: &str, most: usize) -> String {
     text
 }
 
-fn polyline(points: &[(f64, f64)]) -> String {
+pub(super) fn polyline(points: &[(f64, f64)]) -> String {
     let points: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();
     points.join(" ")
 }
 
-fn view_box(height: f64) -> String {
+pub(super) fn view_box(height: f64) -> String {
     format!("0 0 {} {}", px(WIDTH), px(height))
 }
 
 /// A position to a tenth, without needless decimals.
-fn px(x: f64) -> String {
+pub(super) fn px(x: f64) -> String {
     let text = format!("{x:.1}");
     match text.strip_suffix(".0") {
         Some("-0") => "0".to_string(),

@@ -10,6 +10,7 @@ use super::{CvPoint, Disclosure, PathPoint, Report, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
+use crate::study::Mode;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
@@ -172,9 +173,9 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
     text
 }
 
-/// The name of the statistic: `t` where the dispersion is estimated, `z` where it is known.
-pub(super) fn statistic_name(family: Family) -> char {
-    if family.estimates_dispersion() { 't' } else { 'z' }
+/// The name of the statistic: `t` where the dispersion is estimated, `z` where it is known or noise is all there is.
+pub(super) fn statistic_name(report: &Report) -> char {
+    if report.family.estimates_dispersion() && report.mode != Mode::Private.name() { 't' } else { 'z' }
 }
 
 /// Whether the rows belong to more than one party, so that each must say to whom.
@@ -219,7 +220,7 @@ pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Resul
         false => writeln!(out, "Coefficients: ({})", remarks.join("; "))?,
     }
     let cells = Cells::new(rows, !private);
-    let test = statistic_name(report.family);
+    let test = statistic_name(report);
     let mut columns = vec![Column::left("", rows.iter().map(|row| visible(&row.term)).collect())];
     if parties {
         columns.push(Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect()));
@@ -378,15 +379,23 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         })
         .collect();
     labelled(out, "Left:", &left)?;
-    let privacy: Vec<String> = report
-        .privacy
-        .each(report.role)
-        .into_iter()
-        .map(|(role, account)| match account {
-            Some(account) => format!("{}{}", owner(role), account_line(account)),
-            None => format!("{}none spent: values left without noise", owner(role)),
-        })
-        .collect();
+    let accounts = report.privacy.each(report.role);
+    let common = promised_by_all(&accounts);
+    let said_once: Vec<String> = common.iter().map(|line| visible(line)).collect();
+    let privacy = accounts.into_iter().flat_map(|(role, account)| {
+        let Some(account) = account else {
+            return vec![format!("{}none spent: values left without noise", owner(role))];
+        };
+        let lines: Vec<&str> = WORDS.iter().flat_map(|field| words(account, field)).collect();
+        match lines.is_empty() {
+            true => vec![format!("{}{}", owner(role), account_line(account))],
+            false => {
+                let own = lines.iter().filter(|line| !common.contains(line));
+                own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
+            }
+        }
+    });
+    let privacy: Vec<String> = said_once.into_iter().chain(privacy).collect();
     // Both parties saying the same is said once.
     match report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
         true => labelled(out, "Privacy:", &["none spent: values left without noise".to_string()])?,
@@ -396,6 +405,7 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         .seconds
         .each(report.role)
         .into_iter()
+        .filter(|(_, s)| s.total.is_finite())
         .map(|(role, s)| {
             format!(
                 "{}{} in all: reading {}, computing {}, exchange {}",
@@ -407,7 +417,9 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
             )
         })
         .collect();
-    labelled(out, "Time:", &times)?;
+    if !times.is_empty() {
+        labelled(out, "Time:", &times)?;
+    }
     if !report.notes.is_empty() {
         writeln!(out, "Notes:")?;
         for note in &report.notes {
@@ -487,6 +499,23 @@ fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, nob
         }
     }
     text
+}
+
+/// The fields of a privacy account that say in words what is promised, and what was released and spent.
+pub(super) const WORDS: [&str; 2] = ["promise", "account"];
+
+/// A field of a privacy account in words, a thought a line; empty where it brings none.
+pub(super) fn words<'a>(account: &'a serde_json::Value, field: &str) -> Vec<&'a str> {
+    let lines = account.get(field).and_then(serde_json::Value::as_array);
+    lines.into_iter().flatten().filter_map(serde_json::Value::as_str).collect()
+}
+
+/// What every one of several privacy accounts promises: it is said once.
+fn promised_by_all<'a>(accounts: &[(Option<Role>, &'a Option<serde_json::Value>)]) -> Vec<&'a str> {
+    let of = |account: &'a Option<serde_json::Value>| account.as_ref().map(|account| words(account, WORDS[0]));
+    let each: Vec<Vec<&str>> = accounts.iter().map(|(_, account)| of(account).unwrap_or_default()).collect();
+    let first = each.first().cloned().unwrap_or_default();
+    first.into_iter().filter(|line| each.iter().all(|lines| lines.contains(line))).collect()
 }
 
 /// The fields of a privacy account in the order in which people look for them; the rest as they come.

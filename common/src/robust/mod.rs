@@ -16,6 +16,7 @@ mod distance;
 pub mod estimate;
 mod normal;
 pub mod online;
+pub mod record;
 mod start;
 pub mod synthetic;
 pub mod threshold;
@@ -29,3 +30,4 @@ pub use consolidate::{
 };
 pub use estimate::{Estimate, EstimateError, Estimates, Gram, Insertion};
 pub use online::{Online, OnlineError, OnlineSettings, Placement, Update};
+pub use record::Record;

@@ -326,7 +326,8 @@ impl Hub {
                             acts.push(Act::Store(Record::Complete { site: name.clone(), contributions }));
                         }
                         Some(total) if total != contributions => {
-                            let reason = format!("expected {total} contributions as it said before, got {contributions}");
+                            let reason =
+                                format!("expected {total} contributions as it said before, got {contributions}");
                             self.refuse(line, &name, None, &reason, &mut acts);
                         }
                         Some(_) => {}
@@ -512,12 +513,17 @@ impl Hub {
         let Some(site) = self.sites.get_mut(name) else { return };
         let refused = |exit, sentence: String| ToSite::Refused { exit, sentence };
         let refusal = if join.version != VERSION {
-            Some(refused(Exit::Refused, format!("{name} speaks version {}, the coordinator version {VERSION}", join.version)))
+            Some(refused(
+                Exit::Refused,
+                format!("{name} speaks version {}, the coordinator version {VERSION}", join.version),
+            ))
         } else if !differing.is_empty() {
             Some(ToSite::Welcome { differing: differing.clone(), run, next: 0 })
         } else if site.line.is_some_and(|other| other != line) && site.instance != Some(join.instance) {
             Some(refused(Exit::Refused, format!("another process with the certificate of {name} has joined already")))
-        } else if let (Some((code, sentence)), None) = (&site.position.left, &self.over) {
+        } else if let Some((code, sentence)) = site.position.left.as_ref().filter(|left| left.0 == Exit::Peer.code())
+            && self.over.is_none()
+        {
             Some(refused(Exit::from_code(*code), format!("{name} is out of this run: {sentence}")))
         } else {
             None
@@ -540,6 +546,10 @@ impl Hub {
             acts.push(Act::Close(old));
             self.lines.remove(&old);
         }
+        if self.over.is_none() {
+            // Whoever went by itself may come back, with its data mended.
+            site.position.left = None;
+        }
         site.line = Some(line);
         site.instance = Some(join.instance);
         site.joined = true;
@@ -559,7 +569,8 @@ impl Hub {
     fn contribution(&mut self, line: Line, name: &str, contribution: Contribution, acts: &mut Vec<Act>) {
         let Contribution { study, run, number, body } = contribution;
         if study != self.digest || run != self.run {
-            let what = if study != self.digest { "a contribution of another study" } else { "a contribution of another run" };
+            let what =
+                if study != self.digest { "a contribution of another study" } else { "a contribution of another run" };
             self.refuse(line, name, Some(number), what, acts);
             return;
         }
@@ -642,6 +653,7 @@ impl Hub {
         if let Some(site) = self.sites.get_mut(name) {
             site.joined = true;
             let position = &mut site.position;
+            position.left = None;
             position.next = number + 1;
             position.accepted += u64::from(body.kind.counts());
             position.bytes = position.bytes.saturating_add(body.bytes());
@@ -758,7 +770,10 @@ impl Hub {
                 false => format!("only {} contributed", contributed.join(", ")),
             };
             let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
-            (Exit::Unreachable, Err(format!("the quorum of {quorum} workers was not reached: {who}{why}{}", self.absences())))
+            (
+                Exit::Unreachable,
+                Err(format!("the quorum of {quorum} workers was not reached: {who}{why}{}", self.absences())),
+            )
         } else {
             match self.method.outcome() {
                 Ok(outcome) => (outcome.exit(), Ok(Box::new(self.written(outcome, reason, false)))),
@@ -851,7 +866,13 @@ impl Hub {
             peak_rss_bytes: PerParty::Own(None),
             seconds: PerParty::Own(Seconds::default()),
             disclosure: PerParty::Own(Disclosure {
-                declared: self.study.disclosures(Role::Worker).declared().iter().map(|d| d.name().to_string()).collect(),
+                declared: self
+                    .study
+                    .disclosures(Role::Worker)
+                    .declared()
+                    .iter()
+                    .map(|d| d.name().to_string())
+                    .collect(),
                 ..Disclosure::default()
             }),
             privacy: PerParty::Own(None),

@@ -261,7 +261,7 @@ impl Stream {
         self.latest.drain(..excess);
         self.course.arrivals = self.online.arrivals();
         self.course.switches = self.online.switches();
-        if self.course.arrivals % self.every == 0 || update.placement == Placement::Switched {
+        if self.course.arrivals.is_multiple_of(self.every) || update.placement == Placement::Switched {
             self.course.points.push(CoursePoint {
                 arrival: self.course.arrivals,
                 coefficients: update.consensus.coefficients.iter().copied().collect(),
@@ -272,7 +272,7 @@ impl Stream {
         if self.course.points.len() > COURSE {
             self.every *= 2;
             let every = self.every;
-            self.course.points.retain(|point| point.arrival % every == 0 || point.switched);
+            self.course.points.retain(|point| point.arrival.is_multiple_of(every) || point.switched);
             let excess = self.course.points.len().saturating_sub(COURSE);
             self.course.points.drain(..excess);
         }

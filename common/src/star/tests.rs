@@ -147,7 +147,13 @@ fn a_stream_survives_a_lossy_line_and_dead_processes_without_losing_or_doubling_
         assert_eq!(ended.exit, Some(Exit::Done), "seed {seed}: {:?}", ended.report);
         let report = ended.report.unwrap();
         let course = report.course.unwrap();
-        assert_eq!(course.arrivals, 16, "seed {seed}: {:?} {:?}", report.consolidation.map(|c| c.rejected), report.workers);
+        assert_eq!(
+            course.arrivals,
+            16,
+            "seed {seed}: {:?} {:?}",
+            report.consolidation.map(|c| c.rejected),
+            report.workers
+        );
         assert!(course.points.windows(2).all(|pair| pair[0].arrival < pair[1].arrival));
     }
 }
@@ -157,7 +163,10 @@ fn a_contribution_is_acknowledged_only_behind_the_record_that_keeps_it() {
     let study = study_with(2, "");
     let mut hub = joined(&study, 2);
     let acts = hub.hear(1, contribution(&study, 0, piece(1, 0.0)));
-    assert!(matches!(acts[..], [Act::Store(Record::Contribution { .. }), Act::Say(1, ToSite::Acknowledged { next: 1 })]), "{acts:?}");
+    assert!(
+        matches!(acts[..], [Act::Store(Record::Contribution { .. }), Act::Say(1, ToSite::Acknowledged { next: 1 })]),
+        "{acts:?}"
+    );
 }
 
 #[test]
@@ -168,7 +177,10 @@ fn a_repeat_counts_once_and_a_contradiction_is_named_while_the_first_stands() {
     let acts = hub.hear(1, contribution(&study, 0, piece(1, 0.0)));
     assert_eq!(acts, [Act::Say(1, ToSite::Acknowledged { next: 1 })]);
     let acts = hub.hear(1, contribution(&study, 0, piece(2, 5.0)));
-    assert!(matches!(&said(&acts)[..], [ToSite::Rejected { reason, .. }] if reason.contains("different content")), "{acts:?}");
+    assert!(
+        matches!(&said(&acts)[..], [ToSite::Rejected { reason, .. }] if reason.contains("different content")),
+        "{acts:?}"
+    );
     hub.deadline();
     let consolidation = hub.report().unwrap().consolidation.unwrap();
     assert_eq!(consolidation.batches.len(), 1);
@@ -197,19 +209,24 @@ fn every_lie_is_rejected_and_named_and_the_run_goes_on() {
         (change(&|b| b.values[0] = -1.0), "residual scale"),
         (change(&|b| b.values[1] = 1e120), "finite number below 1e100"),
         (change(&|b| b.values[4] = -1.0), "positive definite"),
-        (Body { kind: Kind::Estimate, counts: vec![60, 50, 1], values: vec![0.1, 1.0, 2.0, 3.0] }, "expected an estimate with cross-products"),
+        (
+            Body { kind: Kind::Estimate, counts: vec![60, 50, 1], values: vec![0.1, 1.0, 2.0, 3.0] },
+            "expected an estimate with cross-products",
+        ),
     ];
     let mut hub = joined(&study, 3);
     for (number, (body, says)) in lies.iter().enumerate() {
         let acts = hub.hear(1, contribution(&study, number as u64, body.clone()));
-        assert!(matches!(&said(&acts)[..], [ToSite::Rejected { reason, .. }] if reason.contains(says)), "{says}: {acts:?}");
+        assert!(
+            matches!(&said(&acts)[..], [ToSite::Rejected { reason, .. }] if reason.contains(says)),
+            "{says}: {acts:?}"
+        );
         assert!(matches!(kept(&acts)[..], [Record::Rejected { .. }]));
     }
     let number = lies.len() as u64;
-    for (line, study_digest, run, says) in [
-        (1, Digest([9; 32]), RUN, "another study"),
-        (1, study.digest(), RunId([9; 16]), "another run"),
-    ] {
+    for (line, study_digest, run, says) in
+        [(1, Digest([9; 32]), RUN, "another study"), (1, study.digest(), RunId([9; 16]), "another run")]
+    {
         let foreign = Contribution { study: study_digest, run, number, body: sound.clone() };
         let acts = hub.hear(line, ToHub::Contribution(foreign));
         assert!(matches!(&said(&acts)[..], [ToSite::Rejected { reason, .. }] if reason.contains(says)), "{acts:?}");
@@ -285,7 +302,10 @@ fn with_a_quorum_the_deadline_makes_a_result_of_what_has_come() {
     let ended = run(&study, &all, Faults::none(1)).unwrap();
     assert_eq!(ended.exit, Some(Exit::Done));
     let notes = ended.report.unwrap().notes;
-    assert!(notes.iter().any(|note| note.contains("deadline")) && notes.iter().any(|note| note == "w1: never came"), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("deadline")) && notes.iter().any(|note| note == "w1: never came"),
+        "{notes:?}"
+    );
 }
 
 #[test]
@@ -294,13 +314,18 @@ fn two_lines_with_one_certificate_are_refused_and_a_line_of_the_same_process_rep
     let mut hub = joined(&study, 2);
     hub.open(10, "w0");
     let acts = hub.hear(10, join(&study, 2));
-    assert!(matches!(&said(&acts)[..], [ToSite::Refused { exit: Exit::Refused, sentence }] if sentence.contains("another process")));
+    assert!(
+        matches!(&said(&acts)[..], [ToSite::Refused { exit: Exit::Refused, sentence }] if sentence.contains("another process"))
+    );
     assert!(acts.contains(&Act::Close(10)));
     // The first goes on.
     assert!(!kept(&hub.hear(1, contribution(&study, 0, piece(1, 0.0)))).is_empty());
     hub.open(11, "w0");
     let acts = hub.hear(11, join(&study, 1));
-    assert!(acts.contains(&Act::Close(1)) && acts.contains(&Act::Say(11, ToSite::Welcome { differing: vec![], run: RUN, next: 1 })));
+    assert!(
+        acts.contains(&Act::Close(1))
+            && acts.contains(&Act::Say(11, ToSite::Welcome { differing: vec![], run: RUN, next: 1 }))
+    );
     // The old line says nothing any more.
     assert!(hub.hear(1, contribution(&study, 1, piece(2, 0.0))).is_empty());
     // Once the line is gone, another process may take over.
@@ -317,7 +342,10 @@ fn another_study_or_version_is_refused_and_the_others_go_on() {
     let mut hub = hub(&study);
     hub.open(1, "w0");
     let acts = hub.hear(1, join(&other, 1));
-    assert!(matches!(&said(&acts)[..], [ToSite::Welcome { differing, .. }] if differing == &["sites.batch_rows"]), "{acts:?}");
+    assert!(
+        matches!(&said(&acts)[..], [ToSite::Welcome { differing, .. }] if differing == &["sites.batch_rows"]),
+        "{acts:?}"
+    );
     hub.open(2, "w1");
     let old = ToHub::Join(Join { version: VERSION + 1, instance: [1; 16], keys: study.key_digests() });
     assert!(matches!(said(&hub.hear(2, old))[..], [ToSite::Refused { exit: Exit::Refused, .. }]));
@@ -341,6 +369,8 @@ fn a_site_that_speaks_before_it_joins_or_sends_no_message_at_all_is_out() {
     hub.hear(6, join(&study, 1));
     let acts = hub.fault(6, &PeerFault::Garbage("nothing".to_string()));
     assert!(matches!(said(&acts)[..], [.., ToSite::Refused { exit: Exit::Peer, .. }]), "{acts:?}");
+    hub.open(7, "w1");
+    assert!(matches!(said(&hub.hear(7, join(&study, 2)))[..], [ToSite::Refused { exit: Exit::Peer, .. }]));
     hub.hear(1, ToHub::Complete { run: RUN, contributions: 1 });
     assert_eq!(hub.exit(), Some(Exit::Done));
     let report = hub.report().unwrap();
@@ -361,17 +391,37 @@ fn a_site_that_leaves_or_stays_away_is_not_waited_for() {
     let acts = hub.give_up("w2", 60);
     assert!(acts.contains(&Act::Ended(Exit::Done)), "{acts:?}");
     let notes = hub.report().unwrap().notes;
-    assert!(notes.iter().any(|note| note.contains("w2: left (69): its line was lost, and it did not come back within 60 s")), "{notes:?}");
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("w2: left (69): its line was lost, and it did not come back within 60 s")),
+        "{notes:?}"
+    );
     // Whoever comes after the end still learns the outcome.
     hub.open(9, "w2");
     assert!(matches!(said(&hub.hear(9, join(&study, 9)))[..], [ToSite::Welcome { .. }, ToSite::Outcome { .. }]));
 }
 
 #[test]
+fn a_site_whose_data_were_refused_may_come_back_with_them_mended() {
+    let study = study_with(2, "");
+    let mut hub = joined(&study, 2);
+    hub.hear(1, ToHub::Leave { exit: Exit::Data, sentence: "refused".to_string() });
+    hub.open(5, "w0");
+    assert!(matches!(said(&hub.hear(5, join(&study, 9)))[..], [ToSite::Welcome { next: 0, .. }]));
+    for line in [5, 2] {
+        hub.hear(line, contribution(&study, 0, piece(line, 0.0)));
+        hub.hear(line, ToHub::Complete { run: RUN, contributions: 1 });
+    }
+    assert_eq!(hub.exit(), Some(Exit::Done));
+}
+
+#[test]
 fn when_no_batch_can_be_fitted_anywhere_there_is_no_result() {
     let study = study_with(1, "");
     let unfit = Body { kind: Kind::Unfit, counts: vec![5], values: vec![] };
-    let ended = run(&study, &BTreeMap::from([("w0".to_string(), vec![unfit.clone(), unfit])]), Faults::none(0)).unwrap();
+    let ended =
+        run(&study, &BTreeMap::from([("w0".to_string(), vec![unfit.clone(), unfit])]), Faults::none(0)).unwrap();
     assert_eq!(ended.exit, Some(Exit::Unreachable));
     assert!(ended.report.unwrap_err().contains("nobody contributed"));
 }
@@ -391,7 +441,9 @@ fn a_hub_that_forgot_what_it_had_acknowledged_is_noticed_by_its_sites() {
     site.lost();
     site.open();
     // The third goes again, with the same bits.
-    assert!(matches!(&site.hear(welcome(2))[..], [site::Act::Say(ToHub::Contribution(c))] if c.number == 2 && *c.body.value() == piece(2, 0.0)));
+    assert!(
+        matches!(&site.hear(welcome(2))[..], [site::Act::Say(ToHub::Contribution(c))] if c.number == 2 && *c.body.value() == piece(2, 0.0))
+    );
     site.lost();
     site.open();
     assert!(matches!(&site.hear(welcome(1))[..], [site::Act::Refused { exit: Exit::Peer, .. }]));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ColumnTerms, FitTerms, HeldBy, InferenceTerms, PredictionTerms, Protocol, Release, RowTerms, Study, StudyError,
+    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, Release, RowTerms, Study, StudyError,
 };
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
@@ -150,7 +150,12 @@ impl Study {
     /// How every batch is fitted.
     pub fn fit_settings(&self) -> FitSettings {
         let robust = self.robust_terms();
-        FitSettings { start: robust.start, intercept: self.model.intercept, seed: robust.seed, ..FitSettings::default() }
+        FitSettings {
+            start: robust.start,
+            intercept: self.model.intercept,
+            seed: robust.seed,
+            ..FitSettings::default()
+        }
     }
 
     /// The terms of a horizontal model.
@@ -242,7 +247,11 @@ impl Study {
     pub(super) fn check_horizontal(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: &str| Err(value(key, problem));
         let name = self.protocol.name();
+        if self.mode != Mode::Plain {
+            return wrong("mode", &format!("must be \"plain\" for protocol `{name}` in this version"));
+        }
         for (key, given) in [
+            ("privacy", self.privacy.is_some()),
             ("parties", !self.parties.is_empty()),
             ("offset", self.offset.is_some()),
             ("weights", self.weights.is_some()),
@@ -269,7 +278,10 @@ impl Study {
             return wrong("workers", &format!("has {}, more than {MOST_WORKERS}", self.workers.len()));
         }
         if let Some(odd) = self.workers.keys().find(|name| !sound_name(name)) {
-            return wrong(&format!("workers.{}", odd.escape_debug()), "must have a name of 1 to 100 printable characters");
+            return wrong(
+                &format!("workers.{}", odd.escape_debug()),
+                "must have a name of 1 to 100 printable characters",
+            );
         }
         let sites = self.site_terms();
         if !(1..=LARGEST_BATCH).contains(&sites.batch_rows) {
@@ -310,7 +322,8 @@ impl Study {
         let q = coefficients as u64;
         let numbers = q + 1 + if robust.gram { q * (q + 1) / 2 } else { 0 };
         if numbers > LARGEST_CONTRIBUTION {
-            let problem = format!("makes estimates of {numbers} numbers, more than {LARGEST_CONTRIBUTION}; set it to false");
+            let problem =
+                format!("makes estimates of {numbers} numbers, more than {LARGEST_CONTRIBUTION}; set it to false");
             return Err(value("robust.gram", problem));
         }
         if let Some(online) = &robust.online {
@@ -388,9 +401,10 @@ mod tests {
 
     #[test]
     fn a_formula_and_truth_values_name_their_coefficients_as_r_does() {
-        let text = MINIMAL
-            .replace("features = [\"age\", \"region\"]", "formula = \"cost ~ age * smoker\"")
-            .replace("[columns.region]\n        levels = [\"a\", \"b\", \"c\"]", "[columns.smoker]\nlevels = [\"FALSE\", \"TRUE\"]");
+        let text = MINIMAL.replace("features = [\"age\", \"region\"]", "formula = \"cost ~ age * smoker\"").replace(
+            "[columns.region]\n        levels = [\"a\", \"b\", \"c\"]",
+            "[columns.smoker]\nlevels = [\"FALSE\", \"TRUE\"]",
+        );
         let study = Study::parse(&text).unwrap();
         assert_eq!(study.coefficient_names().unwrap(), ["(Intercept)", "age", "smokerTRUE", "age:smokerTRUE"]);
         assert!(study.columns["smoker"].is_boolean());
@@ -400,14 +414,22 @@ mod tests {
     fn every_mistake_in_a_horizontal_study_names_its_key() {
         let complaint = |text: &str| Study::parse(text).unwrap_err().to_string();
         for (find, put, says) in [
-            ("[workers.south]\n        certificate = \"south.example\"", "[workers.south]\n certificate = \"north.example\"", "`workers` must have different"),
+            (
+                "[workers.south]\n        certificate = \"south.example\"",
+                "[workers.south]\n certificate = \"north.example\"",
+                "`workers` must have different",
+            ),
             ("certificate = \"north.example\"", "certificate = \"\"", "`workers` must give"),
             ("features = [\"age\", \"region\"]", "features = [\"age\", \"cost\"]", "`model.features`"),
             ("features = [\"age\", \"region\"]", "features = [\"age\", \"age\"]", "`model.features`"),
             ("features = [\"age\", \"region\"]", "", "`model` needs either"),
             ("features = [\"age\", \"region\"]", "formula = \"cost ~ .\"", "`model.formula` must name its columns"),
             ("features = [\"age\", \"region\"]", "formula = \"bill ~ age\"", "`model.formula` explains another"),
-            ("features = [\"age\", \"region\"]", "formula = \"cost ~ age - 1\"", "`model.formula` and `model.intercept`"),
+            (
+                "features = [\"age\", \"region\"]",
+                "formula = \"cost ~ age - 1\"",
+                "`model.formula` and `model.intercept`",
+            ),
             ("column = \"cost\"", "column = \"\"", "`outcome.column` is missing"),
             ("column = \"cost\"", "column = \"cost\"\nheld_by = \"alice\"", "`outcome.held_by` has no place"),
             ("[outcome]", "[sites]\nquorum = 3\n[outcome]", "`sites.quorum` must lie"),
@@ -425,10 +447,9 @@ mod tests {
             assert_ne!(text, MINIMAL, "{find}");
             assert!(complaint(&text).contains(says), "{put}: {}", complaint(&text));
         }
-        let none = MINIMAL.replace("[workers.north]\n        certificate = \"north.example\"", "").replace(
-            "[workers.south]\n        certificate = \"south.example\"",
-            "",
-        );
+        let none = MINIMAL
+            .replace("[workers.north]\n        certificate = \"north.example\"", "")
+            .replace("[workers.south]\n        certificate = \"south.example\"", "");
         assert!(complaint(&none).contains("`workers` must name at least one"), "{}", complaint(&none));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::id::Digest;
+use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses, Released};
 use crate::session::Header;
 
@@ -47,6 +48,12 @@ pub enum Body {
     Results(Results),
     /// The sender's part of the linear predictor of new rows, one value a row.
     Prediction(Vec<f64>),
+    /// In private mode: what the sender's data set may cost. Public facts.
+    Terms(Terms),
+    /// In private mode: a value with noise, charged and stored before it was sent.
+    Noised(Noised),
+    /// In private mode: coefficients, computed from noised values alone.
+    Estimates(Estimates),
     /// Nothing to say, go on.
     Go,
 }
@@ -202,6 +209,37 @@ pub struct Results {
     pub coefficients: Option<Vec<crate::fit::Coefficient>>,
 }
 
+/// See [`Body::Terms`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Epsilon of the sender's data set, for its lifetime and over all peers.
+    pub epsilon: f64,
+    /// Its delta.
+    pub delta: f64,
+    /// The largest sum of `(sensitivity / sigma)^2` that goes with them.
+    pub cap: f64,
+    /// Entries of the sender's rows.
+    pub columns: u32,
+}
+
+/// See [`Body::Noised`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noised {
+    /// Position in the sender's plan.
+    pub index: u32,
+    /// The value on its lattice.
+    pub value: LatticeVector,
+}
+
+/// See [`Body::Estimates`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimates {
+    /// What the sender's block adds to the intercept.
+    pub shift: f64,
+    /// The sender's slopes, when the study shares them.
+    pub slopes: Option<Vec<crate::fit::Coefficient>>,
+}
+
 /// How one fit ended, as one side sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitEnd {
@@ -228,6 +266,9 @@ impl Body {
             Body::Redo(_) => "a call to redo the fit",
             Body::Results(_) => "results",
             Body::Prediction(_) => "predictions of new rows",
+            Body::Terms(_) => "terms of a budget",
+            Body::Noised(_) => "noised values",
+            Body::Estimates(_) => "noised estimates",
             Body::Go => "a go-ahead",
         }
     }
@@ -237,6 +278,8 @@ impl Discloses for Message {
     fn discloses(&self) -> Vec<Declaration> {
         match &self.body {
             Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => vec![],
+            Body::Terms(_) => vec![],
+            Body::Noised(_) | Body::Estimates(_) => vec![Declaration::Undeclarable],
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {
                 HeldKind::Outcome => vec![Declaration::Outcome, Declaration::Summary],

@@ -1,6 +1,7 @@
 //! Vertical regression: two parties, one model, different columns of the same rows.
 
 pub mod accelerate;
+mod agree;
 pub mod block;
 mod exchange;
 mod fits;
@@ -10,6 +11,7 @@ pub mod outcome;
 pub mod penalty;
 pub mod predict;
 pub mod prepare;
+pub mod private;
 pub mod session;
 pub mod std_err;
 pub mod subspace;

@@ -181,6 +181,11 @@ impl Prepared {
         self.frame.rows()
     }
 
+    /// The identifiers in the order of the rows; row numbers where the study names no id.
+    pub fn identifiers(&self) -> Vec<Vec<u8>> {
+        identifiers(&self.frame)
+    }
+
     /// Whether this party's policy lets a basis be exchanged.
     pub(super) fn allows_basis(&self) -> bool {
         let sends = self.study.inference.sender == self.role;
@@ -285,6 +290,13 @@ impl Prepared {
             complete,
         });
         Ok(())
+    }
+}
+
+pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {
+    match frame.ids() {
+        Some(ids) => ids.iter().map(<[u8]>::to_vec).collect(),
+        None => (1..=frame.rows()).map(|row| row.to_string().into_bytes()).collect(),
     }
 }
 

@@ -25,6 +25,7 @@ use crate::privacy::release::Released;
 use crate::session::{Abort, PeerFault, Session, Turn};
 use crate::study::{HeldBy, Missing, Study};
 
+use super::agree;
 use super::exchange::{self, Receiving, Sending};
 use super::fits::{Fits, Step as FitStep};
 use super::message::{self, Body, Held, HeldKind, Message, Results, Rows, Shared};
@@ -482,26 +483,8 @@ impl VerticalSession {
     }
 
     fn absorb_rows(&mut self, answered: bool, rows: &Rows) -> Result<(), Abort> {
-        match (answered, rows.key) {
-            (false, Some(key)) => self.key = key,
-            (true, None) => {}
-            _ => {
-                return Err(self.fault(PeerFault::Garbage("a proof of rows with a key where none belongs".to_string())));
-            }
-        }
-        let (own, peer) = (self.prepared.rows() as u64, rows.rows);
-        let (role, partner) = (self.role, self.role.partner());
-        if own != peer {
-            return Err(Abort::Data(format!(
-                "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
-            )));
-        }
-        if rows.ids != self.prepared.ids_digest(&self.key) {
-            return Err(Abort::Data(format!(
-                "the parties hold different ids: both have {own} rows, but not the same ones; compare the id columns"
-            )));
-        }
-        Ok(())
+        let (prepared, own) = (&self.prepared, self.prepared.rows() as u64);
+        agree::rows(self.role, answered, rows, &mut self.key, own, |key| prepared.ids_digest(key))
     }
 
     fn absorb_complete(&mut self, mask: Vec<u8>) -> Result<(), Abort> {
@@ -523,20 +506,7 @@ impl VerticalSession {
     fn absorb_shared(&mut self, theirs: &Shared) -> Result<(), Abort> {
         let ours = self.shared()?;
         let study = &self.study;
-        let compared = [
-            ("outcome", Some(study.outcome.column.clone()), ours.outcome, theirs.outcome),
-            ("offset", study.offset.as_ref().map(|offset| offset.column.clone()), ours.offset, theirs.offset),
-            ("weights", study.weights.as_ref().map(|weights| weights.column.clone()), ours.weights, theirs.weights),
-            ("folds", study.penalty.as_ref().and_then(|penalty| penalty.folds.clone()), ours.folds, theirs.folds),
-        ];
-        for (what, column, ours, theirs) in compared {
-            if ours != theirs {
-                let column = column.map_or(String::new(), |column| format!(" `{column}`"));
-                return Err(Abort::Data(format!(
-                    "the {what}{column} differs between alice and bob, who should hold the same values"
-                )));
-            }
-        }
+        agree::shared(study, &ours, theirs)?;
         self.no_basis = match (study.inference.allowed, ours.basis, theirs.basis) {
             (true, true, true) => None,
             (false, _, _) => Some("the study does not allow them".to_string()),

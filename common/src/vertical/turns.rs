@@ -45,14 +45,27 @@ impl Turns {
 
     /// Puts a body on its way, if the study declares what it discloses.
     pub(super) fn send(&mut self, body: Body) -> Result<Released<Message>, Abort> {
-        let header = Header { study: self.study, run: self.run, sender: self.role, sequence: self.sequence };
         let released = self
             .disclosures
-            .release(Message { header, body })
+            .release(Message { header: self.header(), body })
             .map_err(|undeclared| Abort::Bug(undeclared.to_string()))?;
+        Ok(self.sent(released))
+    }
+
+    /// Puts a body on its way that may leave: with noise, and charged.
+    pub(super) fn send_released(&mut self, body: Released<Body>) -> Released<Message> {
+        let released = body.under(self.header(), |header, body| Message { header, body });
+        self.sent(released)
+    }
+
+    fn header(&self) -> Header {
+        Header { study: self.study, run: self.run, sender: self.role, sequence: self.sequence }
+    }
+
+    fn sent(&mut self, released: Released<Message>) -> Released<Message> {
         self.sequence += 1;
         self.last_sent = Some(released.clone());
-        Ok(released)
+        released
     }
 
     /// The greeting.
@@ -84,6 +97,11 @@ impl Turns {
         let body = message.body.clone();
         self.last_received = Some(message);
         Ok(Came::Next(body))
+    }
+
+    /// The number of the next message, whoever sends it.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// The last message sent.

@@ -126,10 +126,7 @@ impl<R: Read> Table<R> {
         table.ids = table.id.map(|_| Ids::default());
         for &position in &table.positions {
             let name = &table.header[position];
-            table.columns.push(match request.levels.get(name) {
-                Some(levels) => ColumnBuilder::with_levels(name, levels).map_err(data)?,
-                None => ColumnBuilder::new(name),
-            });
+            table.columns.push(request.builder(name).map_err(data)?);
         }
         Ok(table)
     }

@@ -1,17 +1,19 @@
-//! Reads tables from CSV and Parquet files, whole or in batches.
+//! Reads tables from CSV and Parquet files, whole or in batches, and from pipes of CSV or Arrow.
 //!
 //! What a cell means is decided in `fedreg_common::data`, so that a table means the same in either format. Error texts
 //! may quote cells: they are for the local terminal and must not be sent to a peer.
 
+pub mod arrow;
 pub mod csv;
 pub mod parquet;
+pub mod whole;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-use fedreg_common::data::{DataError, Frame, unknown};
+use fedreg_common::data::{ColumnBuilder, DataError, Frame, unknown};
 
 /// What to read from a file.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +26,20 @@ pub struct Request {
     pub levels: BTreeMap<String, Vec<String>>,
     /// The separator of a CSV file; `None` finds it in the header.
     pub separator: Option<u8>,
+    /// Whether a cell that cannot be used counts as missing: every column without levels is one of numbers then. For
+    /// private runs, where refusing a table because of one row would tell something about that row.
+    pub lenient: bool,
+}
+
+impl Request {
+    fn builder(&self, name: &str) -> Result<ColumnBuilder, DataError> {
+        match (self.levels.get(name), self.lenient) {
+            (Some(levels), false) => ColumnBuilder::with_levels(name, levels),
+            (Some(levels), true) => ColumnBuilder::lenient_levels(name, levels),
+            (None, false) => Ok(ColumnBuilder::new(name)),
+            (None, true) => Ok(ColumnBuilder::lenient_numbers(name)),
+        }
+    }
 }
 
 /// Reads a whole CSV or Parquet file.
@@ -62,6 +78,7 @@ pub struct Batches(Source);
 #[derive(Debug)]
 enum Source {
     Csv(Box<csv::Table<Box<dyn Read + Send>>>),
+    Arrow(Box<arrow::Table<Box<dyn Read + Send>>>),
     Parquet(Box<parquet::Table>),
 }
 
@@ -96,6 +113,31 @@ impl Batches {
         Ok(Batches(Source::Csv(Box::new(csv::Table::new(source, name, request)?))))
     }
 
+    /// Reads CSV or an Arrow IPC stream from a pipe, told apart by the first bytes.
+    ///
+    /// A pipe whose writer has died ends like any other, so its last line must end with a line feed, and an Arrow stream
+    /// with its end marker.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`], as far as header or schema show it.
+    pub fn from_pipe(
+        mut source: impl Read + Send + 'static,
+        name: &str,
+        request: &Request,
+    ) -> Result<Batches, ReadError> {
+        let mut start = Vec::new();
+        let read = source.by_ref().take(arrow::START.len() as u64).read_to_end(&mut start);
+        read.map_err(|source| ReadError::Read { file: name.to_owned(), source })?;
+        let is_arrow = start == arrow::START;
+        let source = io::Cursor::new(start).chain(source);
+        if is_arrow {
+            let source: Box<dyn Read + Send> = Box::new(source);
+            return Ok(Batches(Source::Arrow(Box::new(arrow::Table::new(source, name, request)?))));
+        }
+        Batches::from_reader(whole::Lines::new(source), name, request)
+    }
+
     /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
     ///
     /// # Errors
@@ -104,6 +146,7 @@ impl Batches {
     pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
         match &mut self.0 {
             Source::Csv(table) => table.next(rows),
+            Source::Arrow(table) => table.next(rows),
             Source::Parquet(table) => table.next(rows),
         }
     }

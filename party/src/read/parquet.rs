@@ -109,10 +109,7 @@ impl Table {
         for &position in &positions {
             let name = &names[position];
             picks.push(pick(&reader, file, name, Some(columns.len()))?);
-            columns.push(match request.levels.get(name) {
-                Some(levels) => ColumnBuilder::with_levels(name, levels).map_err(data)?,
-                None => ColumnBuilder::new(name),
-            });
+            columns.push(request.builder(name).map_err(data)?);
         }
         let id_name = id.map(|position| names[position].clone()).unwrap_or_default();
         if id.is_some() {

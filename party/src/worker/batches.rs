@@ -15,10 +15,11 @@ use fedreg_common::robust::minimum_rows;
 use fedreg_common::study::{Missing, Protocol, Study, StudyError};
 use nalgebra::{DMatrix, DVector};
 
+use crate::read::whole::Lines;
 use crate::read::{Batches, ReadError, Request};
 
 use super::config::Config;
-use super::follow::Following;
+use super::follow::Growing;
 
 /// How the columns of a table become those of the study's model.
 #[derive(Debug, Clone)]
@@ -91,7 +92,7 @@ impl Encoding {
             keeps_missing: study.em.as_ref().is_some_and(|terms| terms.model == Model::MissingCovariates),
             least,
             names,
-            request: Request { columns: Some(columns), id: None, levels, separator },
+            request: Request { columns: Some(columns), levels, separator, ..Request::default() },
         })
     }
 
@@ -112,7 +113,9 @@ impl Encoding {
             return Ok(Batch { number, x, y: DVector::from_vec(y), place, missing: 0 });
         }
         let mask = match self.complete_cases {
-            true => Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?),
+            true => {
+                Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?)
+            }
             false => None,
         };
         let missing = mask.as_ref().map_or(0, |mask| mask.count() as u64);
@@ -176,10 +179,11 @@ impl Source {
         let file = if config.reads_stdin() { "standard input".to_string() } else { path.display().to_string() };
         let request = &encoding.request;
         let batches = if config.reads_stdin() {
-            Batches::from_reader(Following::pipe(stdin()), &file, request)?
+            Batches::from_pipe(stdin(), &file, request)?
         } else if how.follow {
             let source = File::open(path).map_err(|source| ReadError::Open { file: file.clone(), source })?;
-            Batches::from_reader(Following::file(source, how.idle, Arc::clone(&how.stop)), &file, request)?
+            let growing = Growing::new(source, how.idle, Arc::clone(&how.stop));
+            Batches::from_reader(Lines::new(growing), &file, request)?
         } else {
             Batches::open(path, request)?
         };
@@ -204,7 +208,7 @@ impl Source {
     ///
     /// # Errors
     /// Everything that makes data unusable, with its place.
-    pub fn next(&mut self) -> Result<Option<Batch>, ReadError> {
+    pub fn batch(&mut self) -> Result<Option<Batch>, ReadError> {
         if self.at_once {
             return self.read();
         }
@@ -259,5 +263,83 @@ fn joined(first: Batch, second: Batch) -> Batch {
         y,
         place: (first.place.0, second.place.1),
         missing: first.missing + second.missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"
+        id = "s"
+        protocol = "robust"
+        [workers.north]
+        certificate = "north"
+        [model]
+        features = ["a", "region", "smoker"]
+        [outcome]
+        column = "y"
+        [columns.region]
+        levels = ["x", "y"]
+        [columns.smoker]
+        levels = ["FALSE", "TRUE"]
+    "#;
+
+    fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
+        let encoding = Encoding::new(&Study::parse(study).unwrap(), None).unwrap();
+        let text = std::io::Cursor::new(text.as_bytes().to_vec());
+        let batches = Batches::from_reader(text, "rows.csv", &encoding.request).unwrap();
+        Source::new(batches, encoding, "rows.csv".to_string(), rows as u64, at_once)
+    }
+
+    fn table(rows: usize) -> String {
+        let row = |at: usize| format!("{at},{},{},{}\n", ["x", "y"][at % 2], at.is_multiple_of(3), 2 * at);
+        format!("a,region,smoker,y\n{}", (0..rows).map(row).collect::<String>())
+    }
+
+    fn sizes(mut source: Source) -> Vec<(u64, usize)> {
+        let mut all = Vec::new();
+        while let Some(batch) = source.batch().unwrap() {
+            all.push((batch.number, batch.y.len()));
+        }
+        all
+    }
+
+    #[test]
+    fn a_short_last_batch_joins_the_one_before_it_unless_batches_go_out_at_once() {
+        assert_eq!(sizes(source(STUDY, 20, &table(60), false)), [(0, 20), (1, 20), (2, 20)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(51), false)), [(0, 20), (1, 31)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(53), false)), [(0, 20), (1, 20), (2, 13)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(51), true)), [(0, 20), (1, 20), (2, 11)]);
+        assert_eq!(sizes(source(STUDY, 20, &table(7), false)), [(0, 7)]);
+    }
+
+    #[test]
+    fn every_batch_has_the_columns_of_the_study_whatever_levels_occur_in_it() {
+        let text = "a,region,smoker,y\n1,x,true,5\n2,x,FALSE,6\n3,y,true,7\n4,y,false,8\n";
+        let mut source = source(STUDY, 2, text, true);
+        let first = source.batch().unwrap().unwrap();
+        assert_eq!(first.x, DMatrix::from_row_slice(2, 3, &[1.0, 0.0, 1.0, 2.0, 0.0, 0.0]));
+        assert_eq!(first.place, (Place::Line(2), Place::Line(3)));
+        assert_eq!(source.batch().unwrap().unwrap().x.row(0).iter().copied().collect::<Vec<_>>(), [3.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn columns_that_are_no_numbers_and_were_not_declared_are_refused() {
+        let study = STUDY.replace("[columns.smoker]\n        levels = [\"FALSE\", \"TRUE\"]", "");
+        let error = source(&study, 20, &table(20), true).batch().unwrap_err();
+        let text = crate::service::chain(&error);
+        assert!(text.contains("smokerTRUE") && text.contains("must say which columns are categorical"), "{text}");
+    }
+
+    #[test]
+    fn incomplete_rows_are_left_out_and_counted_where_the_study_says_so() {
+        let study = STUDY.replace("[outcome]", "[rows]\nmissing = \"complete-cases\"\n[outcome]");
+        let text = "a,region,smoker,y\n1,x,true,5\n,x,FALSE,6\n3,y,NA,7\n4,y,false,8\n";
+        let batch = source(&study, 20, text, true).batch().unwrap().unwrap();
+        assert_eq!((batch.y.as_slice(), batch.missing), (&[5.0, 8.0][..], 2));
+        assert!(source(STUDY, 20, text, true).batch().is_err());
+        let none = "a,region,smoker,y\n,x,true,5\n";
+        assert_eq!(source(&study, 20, none, true).batch().unwrap().unwrap().y.len(), 0);
     }
 }

@@ -65,7 +65,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
         false => {
             let mut source = Source::open(config, encoding, study.site_terms().batch_rows, &Arrival::default())?;
             let (mut rows, mut batches) = (0, 0);
-            while let Some(batch) = source.next()? {
+            while let Some(batch) = source.batch()? {
                 rows += batch.y.len() as u64;
                 batches += 1;
                 too_small += u64::from(batch.y.len() < least);

@@ -18,6 +18,7 @@ use super::{check, join, predict};
 use crate::check::CheckFormat;
 use crate::cli::{Log, with_interrupts};
 use crate::drive::Patience;
+use crate::estimate;
 use crate::output::{self, Format};
 use crate::service::{self, Failure};
 
@@ -36,6 +37,10 @@ struct Program {
 enum Command {
     /// Take part in a study's run
     Join(JoinArguments),
+    /// Fit batches of rows from standard input, and write one estimate a line
+    ///
+    /// A filter for engines that move the data themselves; `coordinator consolidate` reads its lines.
+    Estimate(estimate::Arguments),
     /// Check files, data and certificates, and show what would leave; opens no connection
     Check(CheckArguments),
     /// Predict with the report of a run that found a function; needs no certificate
@@ -93,6 +98,10 @@ pub fn run(arguments: &[OsString]) -> Exit {
     telemetry::init(program.log.format());
     let result = match program.command {
         Command::Join(flags) => take_part(flags, output::call("worker", arguments)),
+        Command::Estimate(flags) => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            estimate::run(&flags, std::io::stdin(), &mut out)
+        }
         Command::Check(flags) => look(&flags),
         Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
         Command::Certs(command) => {
@@ -127,9 +136,8 @@ fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
         arrival: Arrival { follow: flags.follow, idle, ..Arrival::default() },
         threads: threads.clamp(1, 1024),
     };
-    let (report, exit) = with_interrupts(Role::Worker, flags.leash, |_stop, stopped| async move {
-        join::join(&job, stopped).await
-    })?;
+    let (report, exit) =
+        with_interrupts(Role::Worker, flags.leash, |_stop, stopped| async move { join::join(&job, stopped).await })?;
     output::print(&flags.format.render(&report))?;
     Ok(exit)
 }
@@ -161,7 +169,8 @@ mod tests {
     #[test]
     fn usage_errors_have_code_2_and_help_has_code_0() {
         let exit = |line: &str| {
-            let arguments: Vec<OsString> = std::iter::once("worker").chain(line.split(' ')).map(OsString::from).collect();
+            let arguments: Vec<OsString> =
+                std::iter::once("worker").chain(line.split(' ')).map(OsString::from).collect();
             run(&arguments)
         };
         assert_eq!(exit("join --folow"), Exit::Usage);

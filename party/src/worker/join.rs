@@ -62,7 +62,8 @@ pub struct Job {
 pub fn identity(config: &Config, study: &Study) -> Result<(Identity, String), Failure> {
     let identity = Identity::load(&config.tls.files())?;
     let facts = identity.facts();
-    let Some(name) = study.workers.iter().find(|(_, terms)| facts.carries(&terms.certificate)).map(|(name, _)| name) else {
+    let Some(name) = study.workers.iter().find(|(_, terms)| facts.carries(&terms.certificate)).map(|(name, _)| name)
+    else {
         let names = facts.names.join(", ");
         return Err(Abort::Refused(format!("the certificate is for {names}, which is no worker of the study")).into());
     };
@@ -346,8 +347,7 @@ impl Worker<'_> {
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let encoding =
-            Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
         tracing::info!("reading {}", config.data.file.display());
         let mut source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
         if config.reads_stdin() {

@@ -63,7 +63,7 @@ pub(crate) fn start(mut source: Source, first: u64, fitting: &Fitting) -> mpsc::
     }
     thread::spawn(move || {
         loop {
-            match source.next() {
+            match source.batch() {
                 Ok(Some(batch)) if batch.number < first => {}
                 Ok(Some(batch)) => {
                     if give.send(batch).is_err() {

@@ -8,9 +8,11 @@ use crate::limits::{CHUNK_BYTES, COEFFICIENTS, KEYS, Limits, RESULT_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use fedreg_common::fit;
 use fedreg_common::id::Digest;
+use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::session::{Header, PeerFault};
 use fedreg_common::vertical::message::{
-    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Results, Rows, Shared, Table,
+    Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Hello, Message, Noised, Partial, Results, Rows, Shared,
+    Table, Terms,
 };
 
 const VALUE_BYTES: u64 = size_of::<f64>() as u64;
@@ -29,7 +31,7 @@ struct Open {
     payload: u64,
     payload_left: u64,
     values: Vec<f64>,
-    bits: Vec<u8>,
+    bytes: Vec<u8>,
     /// Entries announced, and still to come.
     entries: u64,
     entries_left: u64,
@@ -76,7 +78,7 @@ impl Decoder {
             (None, _) => return Err(garbage("a frame of no known kind")),
         };
         if open.payload_left == 0 && open.entries_left == 0 {
-            return Ok(Some(open.finish()));
+            return open.finish().map(Some);
         }
         self.open = Some(open);
         Ok(None)
@@ -93,8 +95,7 @@ impl Open {
             sequence: header.sequence,
         };
         let head = Head::read(start.body.ok_or_else(|| missing("the body"))?, limits)?;
-        let masks = matches!(head.body, Body::Complete(_));
-        let unit = if masks { 1 } else { VALUE_BYTES };
+        let unit = head.unit();
         if !start.payload.is_multiple_of(unit) {
             return Err(garbage(format!("{} bytes of {}", start.payload, head.what)));
         }
@@ -113,10 +114,10 @@ impl Open {
         }
 
         // Address space only: memory is taken as the values arrive.
-        let (mut values, mut bits) = (Vec::new(), Vec::new());
+        let (mut values, mut bytes) = (Vec::new(), Vec::new());
         let reserved = usize::try_from(count).is_ok_and(|count| {
-            let reserved = match masks {
-                true => bits.try_reserve_exact(count),
+            let reserved = match head.raw() {
+                true => bytes.try_reserve_exact(count * unit as usize),
                 false => values.try_reserve_exact(count),
             };
             reserved.is_ok()
@@ -130,7 +131,7 @@ impl Open {
             payload: start.payload,
             payload_left: start.payload,
             values,
-            bits,
+            bytes,
             entries: start.entries,
             entries_left: start.entries,
             keys: Vec::new(),
@@ -147,8 +148,8 @@ impl Open {
             return Err(garbage(format!("a chunk of {} bytes, expected {expected}", chunk.len())));
         }
         self.payload_left -= expected;
-        if matches!(self.head.body, Body::Complete(_)) {
-            self.bits.extend_from_slice(chunk);
+        if self.head.raw() {
+            self.bytes.extend_from_slice(chunk);
             return Ok(());
         }
         let (places, _) = chunk.as_chunks::<{ size_of::<f64>() }>();
@@ -190,10 +191,7 @@ impl Open {
 
     /// The fault of a message that is given up before its end.
     fn incomplete(&self) -> PeerFault {
-        let unit = match self.head.body {
-            Body::Complete(_) => 1,
-            _ => VALUE_BYTES,
-        };
+        let unit = self.head.unit();
         match self.payload_left {
             0 => PeerFault::Length { what: "entries", came: self.entries - self.entries_left, expected: self.entries },
             left => PeerFault::Length {
@@ -204,14 +202,22 @@ impl Open {
         }
     }
 
-    fn finish(self) -> Message {
-        let Open { header, head, mut values, bits, keys, coefficients, .. } = self;
+    fn finish(self) -> Result<Message, PeerFault> {
+        let Open { header, head, mut values, bytes, keys, coefficients, .. } = self;
         // It is at most the number of values, which are in memory.
         let mut split_off = || values.split_off(usize::try_from(head.split).unwrap_or(usize::MAX).min(values.len()));
         let mut body = head.body;
         match &mut body {
             Body::Hello(hello) => hello.keys = keys,
-            Body::Complete(mask) => *mask = bits,
+            Body::Complete(mask) => *mask = bytes,
+            Body::Noised(noised) => {
+                noised.value = LatticeVector::decode(&bytes).map_err(|error| garbage(error.to_string()))?;
+            }
+            Body::Estimates(estimates) => {
+                if let Some(rows) = &mut estimates.slopes {
+                    *rows = coefficients;
+                }
+            }
             Body::Held(held) => held.values = values,
             Body::Prediction(prediction) => *prediction = values,
             Body::Partial(partial) => partial.values = values,
@@ -229,9 +235,15 @@ impl Open {
                     *rows = coefficients;
                 }
             }
-            Body::Rows(_) | Body::Shared(_) | Body::LargestGradient(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => {}
+            Body::Rows(_)
+            | Body::Shared(_)
+            | Body::LargestGradient(_)
+            | Body::Terms(_)
+            | Body::Ended(_)
+            | Body::Redo(_)
+            | Body::Go => {}
         }
-        Message { header, body }
+        Ok(Message { header, body })
     }
 }
 
@@ -256,6 +268,16 @@ struct Head {
 }
 
 impl Head {
+    /// Whether what travels in chunks is not doubles.
+    fn raw(&self) -> bool {
+        matches!(self.body, Body::Complete(_) | Body::Noised(_))
+    }
+
+    /// Bytes of a value.
+    fn unit(&self) -> u64 {
+        if matches!(self.body, Body::Complete(_)) { 1 } else { VALUE_BYTES }
+    }
+
     fn read(body: start::Body, limits: &Limits) -> Result<Head, PeerFault> {
         let mut head =
             Head { body: Body::Go, what: "anything", round: 0, room: Room::Exactly(0), split: 0, entries: 0 };
@@ -310,6 +332,25 @@ impl Head {
                 head.what = "predictions of new rows";
                 head.room = Room::AtMost(limits.values);
                 Body::Prediction(Vec::new())
+            }
+            start::Body::Terms(terms) => Body::Terms(Terms {
+                epsilon: head.finite(terms.epsilon, "the epsilon of a budget")?,
+                delta: head.finite(terms.delta, "the delta of a budget")?,
+                cap: head.finite(terms.cap, "the cap of a budget")?,
+                columns: terms.columns,
+            }),
+            start::Body::Noised(noised) => {
+                head.what = "noised values";
+                // One value more: the step of the lattice.
+                head.room = Room::AtMost(limits.values.saturating_add(1));
+                Body::Noised(Noised { index: noised.index, value: LatticeVector::empty() })
+            }
+            start::Body::Estimates(estimates) => {
+                head.entries = if estimates.slopes { COEFFICIENTS } else { 0 };
+                Body::Estimates(Estimates {
+                    shift: head.finite(estimates.shift, "the shift of the intercept")?,
+                    slopes: estimates.slopes.then(Vec::new),
+                })
             }
             start::Body::Partial(partial) => {
                 head.what = "partial predictions";

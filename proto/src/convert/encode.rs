@@ -50,13 +50,9 @@ impl Iterator for Frames {
 /// What travels in chunks.
 enum Payload {
     /// Vectors one after the other; `at` is the place in the first.
-    Values {
-        vectors: IntoIter<Vec<f64>>,
-        current: Vec<f64>,
-        at: usize,
-        left: usize,
-    },
-    Bits(Bytes),
+    Values { vectors: IntoIter<Vec<f64>>, current: Vec<f64>, at: usize, left: usize },
+    /// Bits of a mask, or a lattice vector.
+    Bytes(Bytes),
 }
 
 impl Payload {
@@ -72,15 +68,15 @@ impl Payload {
     fn len(&self) -> u64 {
         let bytes = match self {
             Payload::Values { left, .. } => left * size_of::<f64>(),
-            Payload::Bits(bits) => bits.len(),
+            Payload::Bytes(bytes) => bytes.len(),
         };
         bytes as u64
     }
 
     fn next(&mut self) -> Option<Bytes> {
         match self {
-            Payload::Bits(bits) if bits.is_empty() => None,
-            Payload::Bits(bits) => Some(bits.split_to(bits.len().min(CHUNK_BYTES))),
+            Payload::Bytes(bytes) if bytes.is_empty() => None,
+            Payload::Bytes(bytes) => Some(bytes.split_to(bytes.len().min(CHUNK_BYTES))),
             Payload::Values { left: 0, .. } => None,
             Payload::Values { vectors, current, at, left } => {
                 let mut chunk = vec![0; (*left).min(CHUNK_VALUES) * size_of::<f64>()];
@@ -174,7 +170,7 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
             ids: owned(&rows.ids.0),
         }),
         Body::Complete(bits) => {
-            payload = Payload::Bits(bits.into());
+            payload = Payload::Bytes(bits.into());
             start::Body::Complete(wire::Nothing {})
         }
         Body::Shared(shared) => start::Body::Shared(wire::Shared {
@@ -204,6 +200,21 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
         Body::Prediction(values) => {
             payload = Payload::values(vec![values]);
             start::Body::Prediction(wire::Nothing {})
+        }
+        Body::Terms(terms) => start::Body::Terms(wire::Terms {
+            epsilon: Some(terms.epsilon),
+            delta: Some(terms.delta),
+            cap: Some(terms.cap),
+            columns: terms.columns,
+        }),
+        Body::Noised(noised) => {
+            payload = Payload::Bytes(noised.value.encode().into());
+            start::Body::Noised(wire::Noised { index: noised.index })
+        }
+        Body::Estimates(estimates) => {
+            let slopes = estimates.slopes.is_some();
+            entries = Entries::Coefficients(estimates.slopes.unwrap_or_default().into_iter().peekable());
+            start::Body::Estimates(wire::Estimates { shift: Some(estimates.shift), slopes })
         }
         Body::Ended(ended) => start::Body::Ended(wire::Ended {
             termination: termination_to_wire(ended.termination),

@@ -128,7 +128,11 @@ pub fn status_reply(reply: wire::StatusReply) -> Result<StatusReply, PeerFault> 
             .into_iter()
             .map(|party| {
                 let progress = party.progress.ok_or_else(|| missing("the progress"))?;
-                Ok((name(&party.name, "the name of a party")?, state_from_wire(party.state)?, progress_from_wire(progress)?))
+                Ok((
+                    name(&party.name, "the name of a party")?,
+                    state_from_wire(party.state)?,
+                    progress_from_wire(progress)?,
+                ))
             })
             .collect::<Result<_, PeerFault>>()?,
         exit: reply.exit.map(exit_code),

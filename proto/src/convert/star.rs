@@ -79,14 +79,12 @@ impl From<&ToHub<Released<Body>>> for wire::ToHub {
                 instance: owned(instance),
                 keys: keys.iter().map(key_to_wire).collect(),
             }),
-            ToHub::Contribution(Contribution { study, run, number, body }) => {
-                Kind::Contribution(wire::Contribution {
-                    study: owned(&study.0),
-                    run: owned(&run.0),
-                    number: *number,
-                    body: Some(body_to_wire(body.value())),
-                })
-            }
+            ToHub::Contribution(Contribution { study, run, number, body }) => Kind::Contribution(wire::Contribution {
+                study: owned(&study.0),
+                run: owned(&run.0),
+                number: *number,
+                body: Some(body_to_wire(body.value())),
+            }),
             ToHub::Complete { run, contributions } => {
                 Kind::Complete(wire::Complete { run: owned(&run.0), contributions: *contributions })
             }
@@ -205,9 +203,7 @@ impl SiteDecoder {
                 next: welcome.next,
             },
             Kind::Acknowledged(next) => ToSite::Acknowledged { next },
-            Kind::Rejected(rejected) => {
-                ToSite::Rejected { number: rejected.number, reason: tamed(&rejected.reason) }
-            }
+            Kind::Rejected(rejected) => ToSite::Rejected { number: rejected.number, reason: tamed(&rejected.reason) },
             Kind::Broadcast(broadcast) => {
                 ToSite::Broadcast { number: broadcast.number, body: body_from_wire(broadcast.body, self.limits)? }
             }

@@ -168,7 +168,10 @@ async fn the_status_is_what_the_coordinator_last_showed() {
     assert_eq!(soon(status(&office.address, &alice, "coordinator")).await, Ok(nothing_yet()));
     let later = StatusReply {
         run: Some(RunId([1; 16])),
-        parties: vec![("alice".to_owned(), PeerState::Ready, progress()), ("bob".to_owned(), PeerState::Lost, Progress::default())],
+        parties: vec![
+            ("alice".to_owned(), PeerState::Ready, progress()),
+            ("bob".to_owned(), PeerState::Lost, Progress::default()),
+        ],
         exit: Some(Exit::Interrupted),
         ..nothing_yet()
     };

@@ -6,7 +6,7 @@ use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::{Header, PeerFault};
 use fedreg_common::vertical::message::{
-    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Purpose, Results, Rows, Shared, Table,
+    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Purpose, Results, Rows, Shared, Table, Terms,
 };
 use fedreg_proto::convert::{Decoder, frames};
 use fedreg_proto::limits::{CHUNK_BYTES, COEFFICIENTS, FRAME_BYTES, KEYS, Limits, NAME_BYTES, RESULT_VALUES};
@@ -638,4 +638,45 @@ fn a_fault_leaves_a_decoder_that_takes_the_next_message() {
     decoder.push(chunk(&[1.0])).unwrap_err();
     let go = frames(say(2, Body::Go)).next().unwrap();
     assert!(decoder.push(go).unwrap().is_some());
+}
+
+fn noised(index: u32) -> start::Body {
+    start::Body::Noised(wire::Noised { index })
+}
+
+#[test]
+fn noised_values_travel_as_a_step_and_integers() {
+    // Bits of a double that is none, of the smallest and of the largest integer: all are numbers here.
+    let words = [0.25f64.to_bits(), f64::NAN.to_bits(), i64::MIN as u64, i64::MAX as u64];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let parts = [begin(32, 0, noised(2)), frame(Kind::Chunk(bytes.into()))];
+    let Some(Message { body: Body::Noised(noised), .. }) = decode(parts).unwrap() else { panic!("no noised values") };
+    assert_eq!((noised.index, noised.value.step()), (2, 0.25));
+    assert_eq!(noised.value.integers(), [f64::NAN.to_bits() as i64, i64::MIN, i64::MAX]);
+}
+
+#[test]
+fn noised_values_without_a_sound_step_are_refused() {
+    says(&fault([begin(0, 0, noised(0))]), "8 bytes for its step");
+    for step in [0.0, -0.5, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE / 2.0] {
+        says(&fault([begin(16, 0, noised(0)), chunk(&[step, 1.0])]), "lattice step");
+    }
+    let most = LIMITS.values + 1;
+    assert!(decode([begin(most * 8, 0, noised(0))]).unwrap().is_none());
+    assert_eq!(fault([begin((most + 1) * 8, 0, noised(0))]), too_long("noised values", most + 1, most));
+    says(&fault([begin(12, 0, noised(0))]), "12 bytes of noised values");
+}
+
+#[test]
+fn terms_of_a_budget_survive_the_wire_and_must_be_finite() {
+    let terms = Terms { epsilon: 1.5, delta: 1e-6, cap: 0.03, columns: 7 };
+    let sent = message(6, Body::Terms(terms));
+    same(&decode(wired(sent.clone())).unwrap().unwrap(), &sent);
+    let bad = wire::Terms { epsilon: Some(f64::INFINITY), delta: Some(0.1), cap: Some(1.0), columns: 1 };
+    says(&fault([begin(0, 0, start::Body::Terms(bad))]), "epsilon");
+    says(&fault([begin(0, 0, start::Body::Terms(wire::Terms::default()))]), "epsilon");
+    let estimates = wire::Estimates { shift: Some(f64::NAN), slopes: false };
+    says(&fault([begin(0, 0, start::Body::Estimates(estimates))]), "shift");
+    let own = wire::Estimates { shift: Some(0.5), slopes: false };
+    assert_eq!(fault([begin(0, 1, start::Body::Estimates(own))]), too_long("entries", 1, 0));
 }

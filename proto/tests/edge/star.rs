@@ -184,7 +184,12 @@ fn kept_bodies_come_back_with_the_same_bits_and_damaged_ones_are_refused() {
     assert!(body_from_bytes(&body_to_bytes(&body(11)), LIMITS).is_err());
     assert!(body_from_bytes(&bytes[..bytes.len() - 3], LIMITS).is_err());
     let odd = wire::Body { kind: 1, counts: vec![], values: Bytes::from_static(b"123") };
-    assert!(body_from_bytes(&prost::Message::encode_to_vec(&odd), LIMITS).unwrap_err().to_string().contains("multiple of 8"));
+    assert!(
+        body_from_bytes(&prost::Message::encode_to_vec(&odd), LIMITS)
+            .unwrap_err()
+            .to_string()
+            .contains("multiple of 8")
+    );
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub enum LedgerError {
         records: u64,
     },
     /// The data set is not registered.
-    #[error("data set {data_set:?} is not registered in the privacy ledger")]
+    #[error("data set {data_set:?} is not registered in the privacy ledger: run `privacy init`")]
     Unknown {
         /// Its name.
         data_set: String,
@@ -147,6 +147,11 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// Whether there is no ledger and there never was one.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, LedgerError::Storage(StorageError::Missing { .. }))
+    }
+
     /// The exit code that belongs to it.
     pub fn exit(&self) -> Exit {
         match self {

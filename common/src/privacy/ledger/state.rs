@@ -99,13 +99,15 @@ impl Account {
 
     /// What was spent, as an epsilon at the budget's delta by the given accountant.
     pub fn epsilon_spent(&self, accountant: Accountant) -> f64 {
-        accountant.epsilon(self.sum, self.delta)
+        // The conversions round up, which at nothing spent would be a riddle.
+        if self.sum == 0.0 { 0.0 } else { accountant.epsilon(self.sum, self.delta) }
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Run {
     pub(super) data_set: String,
+    pub(super) study: String,
     pub(super) plan: ReleasePlan,
     pub(super) started: BTreeSet<u32>,
     pub(super) stored: BTreeMap<u32, (Receipt, String)>,
@@ -171,7 +173,7 @@ impl State {
                 };
                 self.accounts.insert(data_set, account);
             }
-            Entry::Reserved { run, data_set, peers, charge, plan, study: _ } => {
+            Entry::Reserved { run, data_set, peers, charge, plan, study } => {
                 if self.runs.contains_key(&run) || charge.is_nan() || charge <= 0.0 {
                     return None;
                 }
@@ -186,6 +188,7 @@ impl State {
                 }
                 let fresh = Run {
                     data_set,
+                    study,
                     plan,
                     started: BTreeSet::new(),
                     stored: BTreeMap::new(),

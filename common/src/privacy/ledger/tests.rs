@@ -21,15 +21,15 @@ struct Disk {
 
 /// A disk that several ledgers share, and a fuse after whose last step every call fails, as after a crash.
 #[derive(Clone)]
-struct Memory {
+pub(crate) struct Memory {
     disk: Rc<RefCell<Disk>>,
     pending: Option<Disk>,
-    fuse: Rc<Cell<u32>>,
+    pub(crate) fuse: Rc<Cell<u32>>,
     key: [u8; 32],
 }
 
 impl Memory {
-    fn new() -> Memory {
+    pub(crate) fn new() -> Memory {
         Memory { disk: Rc::default(), pending: None, fuse: Rc::new(Cell::new(u32::MAX)), key: [7; 32] }
     }
 
@@ -40,6 +40,11 @@ impl Memory {
         }
         self.fuse.set(if left == u32::MAX { left } else { left - 1 });
         Ok(())
+    }
+
+    /// Bytes that were stored under a name.
+    pub(crate) fn stored(&self, name: &str) -> Option<Vec<u8>> {
+        self.disk.borrow().blobs.get(name).cloned()
     }
 
     fn inside(&mut self) -> &mut Disk {

@@ -5,86 +5,19 @@ use rand_distr::{Distribution as _, StandardNormal};
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::mechanism::{Permit, release};
 use crate::privacy::sampler::NoisePool;
+use crate::privacy::simulate::{Batch, Corruption, HALF_RANGE, batch_setup};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Corruption {
-    None,
-    Uniform,
-    Shift,
-    Collusion,
-    Leverage,
-}
-
-const HALF_RANGE: f64 = 10.0;
-
-struct Batch {
-    rows: ClippedRows,
-    outcome: ClippedOutcome,
-    truth: DVector<f64>,
-}
-
-/// Normal columns (equicorrelated), coefficients of norm one, residual variance .1, the last rows corrupted.
 fn batch(rows: usize, width: usize, share: f64, kind: Corruption, correlation: f64, seed: u64) -> Batch {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut truth = DVector::from_fn(width, |_, _| random.random::<f64>());
-    truth /= truth.norm();
-    let clean = rows - (share * rows as f64).round() as usize;
-    let clean = if kind == Corruption::None { rows } else { clean };
-    let mut x = DMatrix::zeros(rows, width);
-    let mut y = vec![0.0; rows];
-    let mut largest = 0.0f64;
-    for row in 0..rows {
-        let common: f64 = StandardNormal.sample(&mut random);
-        for column in 0..width {
-            let own: f64 = StandardNormal.sample(&mut random);
-            x[(row, column)] = common * correlation.sqrt() + own * (1.0 - correlation).sqrt();
-        }
-        let noise: f64 = StandardNormal.sample(&mut random);
-        let mean = x.row(row).transpose().dot(&truth);
-        if row < clean {
-            y[row] = mean + 0.1f64.sqrt() * noise;
-            largest = largest.max(y[row].abs());
-            continue;
-        }
-        y[row] = match kind {
-            Corruption::None => mean,
-            Corruption::Uniform => mean + 0.1 * noise + largest * random.random_range(-5.0..5.0),
-            Corruption::Shift => mean + 0.1 * noise + largest,
-            Corruption::Collusion => -mean + 0.1f64.sqrt() * noise,
-            Corruption::Leverage => {
-                x.row_mut(row).scale_mut(10.0);
-                -10.0 * mean + 0.1f64.sqrt() * noise
-            }
-        };
-    }
-    let columns = (0..width).map(|index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 }));
-    let bounds = RowBounds::new(columns.collect(), Some((width as f64).sqrt()), None).unwrap();
-    let range = OutcomeBounds::new(-HALF_RANGE, HALF_RANGE).unwrap();
-    let (rows, outcome) = ClippedRows::with_outcome(&bounds, &x, &range, &y);
-    // Coefficients of unit rows and unit outcomes.
-    let truth = truth * ((width as f64).sqrt() / HALF_RANGE);
-    Batch { rows, outcome, truth }
+    Batch::draw(rows, width, share, kind, correlation, seed).unwrap()
 }
 
 fn run(plan: &Plan, batch: &Batch, seed: u64) -> Estimate {
-    let mut pool = NoisePool::seeded(seed);
-    let mut fit = Fit::new(plan.clone(), batch.rows.clone(), batch.outcome.clone()).unwrap();
-    while let Need::Release { index, query } = fit.need().unwrap() {
-        let planned = plan.releases().releases()[index as usize].clone();
-        let made = release(&query, Permit::new("run".to_owned(), index, planned), &mut pool).unwrap().stored();
-        fit.supply(&made).unwrap();
-    }
-    fit.estimate().unwrap()
+    batch.fit_with(plan, &mut NoisePool::seeded(seed)).unwrap()
 }
 
 fn setup(rows: usize, width: usize, epsilon: f64) -> Setup {
-    Setup {
-        coefficient_bound: 3.0 * (width as f64).sqrt() / HALF_RANGE,
-        first_cut: 0.5,
-        ..Setup::new(rows, width, gaussian_mu(epsilon, 1e-5).powi(2))
-    }
+    batch_setup(rows, width, gaussian_mu(epsilon, 1e-5).powi(2))
 }
 
 /// Distance on the scale of the columns.
@@ -256,5 +189,46 @@ fn the_grid_is_where_it_says() {
     }
     for beyond in [10.1, 1e300, f64::INFINITY] {
         assert_eq!(EDGES.cell(beyond), EDGES.with_cells() - 1);
+    }
+}
+
+/// Twenty workers of 10 000 rows at epsilon 1, each a private fit; a fifth of a good worker's rows are corrupted, and nine
+/// tenths of a bad one's. The workers' estimates are consolidated with equal weights.
+/// Run by hand: `cargo test --release -p fedreg-common twenty_private -- --ignored --nocapture`.
+#[test]
+#[ignore = "200 fits of 10 000 rows"]
+fn twenty_private_workers_agree_within_the_table_whether_or_not_eight_are_bad() {
+    use crate::robust::consolidate::{Method, consolidate};
+    use crate::robust::estimate::{Estimate as Report, Estimates};
+    let plan = Plan::new(setup(10_000, 10, 1.0)).unwrap();
+    for (bad, largest) in [(0, 0.006), (8, 0.008)] {
+        let runs = 5;
+        let mut total = 0.0;
+        for seed in 0..runs {
+            let truth = Batch::draw(100, 10, 0.0, Corruption::None, 0.0, 9_000 + seed).unwrap().coefficients();
+            let mut all = Estimates::new(10, false);
+            for worker in 0..20u64 {
+                let share = if worker < bad { 0.9 } else { 0.2 };
+                let rows =
+                    Batch::draw_around(&truth, 10_000, share, Corruption::Uniform, 1_000 * seed + worker).unwrap();
+                let estimate = run(&plan, &rows, 1_000 * seed + worker);
+                all.insert(Report {
+                    worker: format!("w{worker}"),
+                    batch: 1,
+                    coefficients: (estimate.coefficients * (HALF_RANGE / 10f64.sqrt())).as_slice().to_vec(),
+                    gram: None,
+                    nobs: 10_000,
+                    kept: 10_000,
+                    scale: 0.1f64.sqrt(),
+                    cleaned: true,
+                })
+                .unwrap();
+            }
+            let consensus = consolidate(&all, &Method::Refine.into()).unwrap();
+            total += (DVector::from_vec(consensus.coefficients.as_slice().to_vec()) - truth).norm();
+        }
+        let mean = total / runs as f64;
+        println!("{bad} of 20 bad: {mean:.4}");
+        assert!(mean <= largest, "{bad} of 20 bad: {mean}");
     }
 }

@@ -1,57 +1,11 @@
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
-
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
-use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::mechanism::{Permit, release};
 use crate::privacy::sampler::NoisePool;
+use crate::privacy::simulate::{COEFFICIENTS, TwoParties};
 
-struct Data {
-    alice: ClippedRows,
-    bob: ClippedRows,
-    outcome: ClippedOutcome,
-    pooled: DVector<f64>,
-}
-
-/// Equicorrelated normal columns of variance 4/(9 p) a block, coefficients and noise as in the comparison table.
-fn data(rows: usize, correlation: f64, seed: u64) -> Data {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
-    let beta = [0.6, -0.4, 0.5, 0.3, -0.5, -0.3, 0.7, 0.4, -0.6, 0.5];
-    let scale = 1.0 / (1.5 * 5f64.sqrt());
-    let mut blocks = [DMatrix::zeros(rows, 5), DMatrix::zeros(rows, 5)];
-    let mut outcome = Vec::with_capacity(rows);
-    for row in 0..rows {
-        let common = normal() * correlation.sqrt();
-        for column in 0..10 {
-            blocks[column / 5][(row, column % 5)] = (common + normal() * (1.0 - correlation).sqrt()) * scale;
-        }
-        for block in &mut blocks {
-            let norm = block.row(row).norm();
-            if norm > 1.0 {
-                block.row_mut(row).scale_mut(1.0 / norm);
-            }
-        }
-        let mean: f64 = (0..10).map(|column| blocks[column / 5][(row, column % 5)] * beta[column]).sum();
-        outcome.push((mean + 0.3 * normal()).clamp(-1.0, 1.0));
-    }
-    let all = DMatrix::from_fn(rows, 10, |row, column| blocks[column / 5][(row, column % 5)]);
-    let response = DVector::from_column_slice(&outcome);
-    let pooled = (all.transpose() * &all).cholesky().unwrap().solve(&(all.transpose() * response));
-    let bounds = RowBounds::new(
-        (0..5).map(|index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 })).collect(),
-        Some(1.0),
-        None,
-    )
-    .unwrap();
-    Data {
-        alice: ClippedRows::new(&bounds, &blocks[0]),
-        bob: ClippedRows::new(&bounds, &blocks[1]),
-        outcome: ClippedOutcome::new(&OutcomeBounds::new(-1.0, 1.0).unwrap(), &outcome),
-        pooled,
-    }
+fn data(rows: usize, correlation: f64, seed: u64) -> TwoParties {
+    TwoParties::draw(rows, correlation, seed).unwrap()
 }
 
 fn setup(rows: usize, epsilon: f64, rounds: u32) -> Setup {
@@ -69,49 +23,14 @@ fn setup(rows: usize, epsilon: f64, rounds: u32) -> Setup {
     }
 }
 
-/// Runs both sides against each other on seeded noise; every value that is released passes through `observe`.
-fn run(plan: &Plan, data: &Data, seed: u64, mut observe: impl FnMut(Side, &NoisedRelease)) -> [Estimate; 2] {
-    let mut pool = NoisePool::seeded(seed);
-    let mut sides = [Side::Alice, Side::Bob].map(|side| {
-        let rows = if side == Side::Alice { &data.alice } else { &data.bob };
-        Exchange::new(plan.clone(), side, rows.clone(), data.outcome.clone()).unwrap()
-    });
-    let mut mail: [Option<LatticeVector>; 2] = [None, None];
-    loop {
-        let mut moved = false;
-        for me in 0..2 {
-            let side = if me == 0 { Side::Alice } else { Side::Bob };
-            match sides[me].need().unwrap() {
-                Need::Nothing => {}
-                Need::Message { .. } => {
-                    if let Some(message) = mail[me].take() {
-                        sides[me].receive(&message).unwrap();
-                        moved = true;
-                    }
-                }
-                Need::Release { index, query, send } => {
-                    let planned = plan.side(side).releases.releases()[index as usize].clone();
-                    let permit = Permit::new("run".to_owned(), index, planned);
-                    let made = release(&query, permit, &mut pool).unwrap().stored();
-                    observe(side, &made);
-                    if send {
-                        mail[1 - me] = Some(made.lattice().clone());
-                    }
-                    sides[me].supply(&made).unwrap();
-                    moved = true;
-                }
-            }
-        }
-        if !moved {
-            return sides.map(|side| side.estimate().unwrap());
-        }
-    }
+fn run(plan: &Plan, data: &TwoParties, seed: u64, observe: impl FnMut(Side, &NoisedRelease)) -> [Estimate; 2] {
+    data.exchange_with(plan, &mut NoisePool::seeded(seed), observe).unwrap()
 }
 
-fn relative_error(estimates: &[Estimate; 2], data: &Data) -> f64 {
+fn relative_error(estimates: &[Estimate; 2], data: &TwoParties) -> f64 {
     let joined =
         DVector::from_iterator(10, estimates.iter().flat_map(|estimate| estimate.coefficients.iter().copied()));
-    (joined - &data.pooled).norm() / data.pooled.norm()
+    data.error(&joined)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -121,7 +40,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn declared(correlation: f64) -> Design {
     let mut design = Design::equicorrelated(5, 5, correlation);
-    design.coefficients = DVector::from_column_slice(&[0.6, -0.4, 0.5, 0.3, -0.5, -0.3, 0.7, 0.4, -0.6, 0.5]);
+    design.coefficients = DVector::from_column_slice(&COEFFICIENTS);
     design
 }
 
@@ -237,7 +156,7 @@ fn coverage(rows: usize, simulations: u64, epsilons: &[f64], slack: f64) {
 }
 
 /// The same rounds and clips without noise.
-fn noiseless(data: &Data, rounds: u32, bound: f64) -> DVector<f64> {
+fn noiseless(data: &TwoParties, rounds: u32, bound: f64) -> DVector<f64> {
     let dense = |rows: &ClippedRows| {
         let unit: Vec<Vec<f64>> = (0..5)
             .map(|column| rows.products(&DVector::from_fn(5, |index, _| f64::from(u8::from(index == column))), 0))

@@ -1,0 +1,428 @@
+//! The private mode of a vertical study: what the file must say, what it must not, and the plan that follows.
+//!
+//! Everything here is public. The number of rows comes from the parties when they have compared them.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Study, StudyError};
+use crate::glm::Family;
+use crate::id::Role;
+use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
+use crate::privacy::bounds::{BoundsError, ColumnBounds, OutcomeBounds, RowBounds};
+use crate::privacy::vertical::{Design, Plan, PlanError, Setup, Shares};
+
+/// What a private run may cost, and how it is made. All of it is fixed before any data are touched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrivacyTerms {
+    /// How values are made private.
+    #[serde(default)]
+    pub mechanism: Mechanism,
+    /// What one run costs each party's data set, at most.
+    pub epsilon: f64,
+    /// The delta that goes with it; the smaller of 1e-6 and 1/(10 n) if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
+    /// How sums of squared ratios are read as (epsilon, delta).
+    #[serde(default)]
+    pub accountant: Accountant,
+    /// Exchanges of one message each way: fixed, because no one may look whether more are needed.
+    #[serde(default = "one_round")]
+    pub rounds: u32,
+    /// Cut of a partial prediction, in units of half the outcome's range.
+    #[serde(default = "default_clip")]
+    pub clip: f64,
+    /// Ridge penalty on coefficients of unit rows.
+    #[serde(default)]
+    pub ridge: f64,
+    /// What `plan` reckons with.
+    #[serde(default)]
+    pub design: DesignTerms,
+    /// Why an epsilon above 10 is meant; without it such an epsilon is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub large_epsilon: Option<String>,
+}
+
+/// How values are made private.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mechanism {
+    /// Noised partial predictions to and fro, between noised statistics that stay at home.
+    #[default]
+    Residual,
+}
+
+/// The design that errors are predicted for: an assumption, declared before anything is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DesignTerms {
+    /// The correlation assumed between any two columns.
+    #[serde(default)]
+    pub correlation: f64,
+}
+
+/// Why a study cannot be run in private mode with so many rows.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PrivacyError {
+    /// The study has no private mode.
+    #[error("the study has no `privacy`")]
+    Absent,
+    /// The bounds.
+    #[error(transparent)]
+    Bounds(#[from] BoundsError),
+    /// Epsilon and delta.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// Rounds, clip, ridge.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+fn one_round() -> u32 {
+    1
+}
+
+fn default_clip() -> f64 {
+    0.3
+}
+
+/// Most rounds: more only divide the noise's budget further.
+const MOST_ROUNDS: u32 = 1_000;
+
+pub(super) fn check(study: &Study) -> Result<(), StudyError> {
+    let wrong = |key: &str, problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+    let refused = |key: &str, why: &str| wrong(key, format!("cannot be used in private mode: {why}"));
+    let terms = match (study.mode, &study.privacy) {
+        (Mode::Plain, None) => return Ok(()),
+        (Mode::Plain, Some(_)) => {
+            return wrong("privacy", "is given, but `mode` is \"plain\": set mode = \"private\"".to_owned());
+        }
+        (Mode::Private, None) => {
+            return wrong("privacy", "is missing: a private run needs at least `privacy.epsilon`".to_owned());
+        }
+        (Mode::Private, Some(terms)) => terms,
+    };
+    if !(terms.epsilon > 0.0 && terms.epsilon.is_finite()) {
+        return wrong("privacy.epsilon", format!("must be a positive number, got {}", terms.epsilon));
+    }
+    if terms.epsilon > LARGEST_EPSILON && terms.large_epsilon.as_deref().is_none_or(|why| why.trim().is_empty()) {
+        let epsilon = terms.epsilon;
+        return wrong(
+            "privacy.epsilon",
+            format!("is {epsilon}, above {LARGEST_EPSILON}: say in `privacy.large_epsilon` why that is meant"),
+        );
+    }
+    if let Some(delta) = terms.delta
+        && !(delta > 0.0 && delta < 1.0)
+    {
+        return wrong("privacy.delta", format!("must lie between 0 and 1/n, got {delta}"));
+    }
+    if !(1..=MOST_ROUNDS).contains(&terms.rounds) {
+        return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
+    }
+    if !(terms.clip > 0.0 && terms.clip.is_finite()) {
+        return wrong("privacy.clip", format!("must be a positive number, got {}", terms.clip));
+    }
+    if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
+        return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
+    }
+    if !(0.0..1.0).contains(&terms.design.correlation) {
+        return wrong("privacy.design.correlation", "must be at least 0 and below 1".to_owned());
+    }
+    if study.model.family != Family::Gaussian {
+        let family = study.model.family;
+        return wrong(
+            "model.family",
+            format!("is {family}: private mode is for gaussian only, as no sensitivity is proved for other families"),
+        );
+    }
+    if !study.model.intercept {
+        return refused("model.intercept", "columns are centred by their public ranges, which leaves an intercept");
+    }
+    if study.outcome.held_by != HeldBy::Both {
+        return refused(
+            "outcome.held_by",
+            "the mechanism `residual` needs the outcome at both parties; it is not protected from either",
+        );
+    }
+    if study.offset.is_some() {
+        return refused("offset", "its values have no public bounds");
+    }
+    if study.weights.is_some() {
+        return refused("weights", "one person's weight would scale the sensitivity of that person's row");
+    }
+    if study.rows.missing == Missing::CompleteCases {
+        return refused(
+            "rows.missing",
+            "`complete-cases` sends which rows are incomplete without noise; an incomplete row counts as a row of zeros",
+        );
+    }
+    if let Some(penalty) = &study.penalty {
+        if penalty.cv.is_some() {
+            return refused("penalty.cv", "errors of folds are computed on rows without noise");
+        }
+        return refused("penalty", "a penalty found in the data or on their scale is a release; use `privacy.ridge`");
+    }
+    let FitTerms { acceleration, tol, max_rounds, .. } = &study.fit;
+    if *acceleration != Acceleration::default() {
+        return refused("fit.acceleration", "it compares objectives without noise; rounds are `privacy.rounds`");
+    }
+    if *tol != FitTerms::default().tol {
+        return refused("fit.tol", "a stopping rule looks at values without noise; rounds are `privacy.rounds`");
+    }
+    if max_rounds.is_some() {
+        return refused("fit.max_rounds", "the number of rounds is fixed: `privacy.rounds`");
+    }
+    for (role, party) in &study.parties {
+        if party.formula.is_some() {
+            return refused(
+                &format!("parties.{role}.formula"),
+                "bounds of its terms are not derived in this version; list `columns`",
+            );
+        }
+        if party.columns.contains(&study.outcome.column) {
+            return wrong(&format!("parties.{role}.columns"), "names the outcome".to_owned());
+        }
+        if let Err(error) = study.row_bounds(*role) {
+            return wrong("columns", bounds_sentence(&error));
+        }
+    }
+    if let Err(error) = study.outcome_bounds() {
+        return wrong("columns", bounds_sentence(&error));
+    }
+    Ok(())
+}
+
+fn bounds_sentence(error: &BoundsError) -> String {
+    match error {
+        BoundsError::Missing { column } => format!(
+            "lacks public bounds of `{column}`: give [columns.{column}] a `range` of numbers or `levels`, from outside the data"
+        ),
+        other => format!("cannot be used: {other}"),
+    }
+}
+
+/// Two numbers; a word such as `"data"` is refused with the reason.
+pub(super) fn range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[f64; 2]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stated {
+        Range([f64; 2]),
+        Word(String),
+    }
+    use serde::de::Error;
+    match Option::<Stated>::deserialize(deserializer) {
+        Ok(None) => Ok(None),
+        Ok(Some(Stated::Range(range))) => Ok(Some(range)),
+        Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
+            "range = {word:?}: a range taken from the data is a release of the data; give two numbers from outside"
+        ))),
+        Err(_) => Err(D::Error::custom("range must be two numbers, as in range = [18, 64]")),
+    }
+}
+
+/// Whether declared levels are those of a truth value.
+fn truth(levels: &[String]) -> bool {
+    levels.len() == 2 && levels[0].eq_ignore_ascii_case("false") && levels[1].eq_ignore_ascii_case("true")
+}
+
+impl ColumnTerms {
+    /// The terms of a column with their public bounds: a number is one, k levels are k - 1.
+    fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
+        match (self.range, &self.levels[..]) {
+            (Some([low, high]), []) => Ok(vec![(column.to_owned(), RowBounds::range(column, Ok(&[low, high]))?)]),
+            (None, [_, others @ ..]) if !others.is_empty() => Ok(others
+                .iter()
+                .map(|level| {
+                    let level = if truth(&self.levels) { "TRUE" } else { level.as_str() };
+                    (format!("{column}{level}"), ColumnBounds::Indicator)
+                })
+                .collect()),
+            _ => Err(BoundsError::Missing { column: column.to_owned() }),
+        }
+    }
+}
+
+impl Study {
+    /// The public bounds of a party's rows; the names in them are those of its terms.
+    ///
+    /// # Errors
+    /// Names the first column without bounds, or with bounds that cannot be used.
+    pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
+        let mut terms = Vec::new();
+        for column in self.parties.get(&role).map_or(&[][..], |party| &party.columns) {
+            match self.columns.get(column) {
+                Some(stated) => terms.extend(stated.bounded(column)?),
+                None => return Err(BoundsError::Missing { column: column.clone() }),
+            }
+        }
+        // The intercept has as much of a unit row as every other entry.
+        let share = (1.0 / (terms.len() + 1) as f64).sqrt();
+        let intercept = (role == Role::Alice).then_some(share);
+        RowBounds::new(terms, None, intercept)
+    }
+
+    /// The public range of the outcome.
+    ///
+    /// # Errors
+    /// It is missing or cannot be used.
+    pub fn outcome_bounds(&self) -> Result<OutcomeBounds, BoundsError> {
+        let column = &self.outcome.column;
+        match self.columns.get(column).and_then(|stated| stated.range) {
+            Some([low, high]) => OutcomeBounds::new(low, high),
+            None => Err(BoundsError::Missing { column: column.clone() }),
+        }
+    }
+
+    /// Epsilon and delta of one run over so many rows.
+    ///
+    /// # Errors
+    /// No private mode, and a delta above one over the number of rows.
+    pub fn run_budget(&self, rows: u64) -> Result<Budget, PrivacyError> {
+        let terms = self.privacy.as_ref().ok_or(PrivacyError::Absent)?;
+        let delta = terms.delta.unwrap_or_else(|| Budget::default_delta(rows));
+        Ok(Budget::new(terms.epsilon, delta, terms.accountant, rows, terms.large_epsilon.is_some())?)
+    }
+
+    /// Every release of both parties, from the study and the number of rows alone.
+    ///
+    /// # Errors
+    /// No private mode, bounds or a budget that cannot be used.
+    pub fn private_plan(&self, rows: u64) -> Result<Plan, PrivacyError> {
+        let terms = self.privacy.as_ref().ok_or(PrivacyError::Absent)?;
+        let budget = self.run_budget(rows)?.cap();
+        let setup = Setup {
+            rows: usize::try_from(rows).unwrap_or(usize::MAX),
+            alice_width: self.row_bounds(Role::Alice)?.width(),
+            bob_width: self.row_bounds(Role::Bob)?.width(),
+            rounds: terms.rounds,
+            message_bound: terms.clip,
+            ridge: terms.ridge,
+            shares: Shares::default(),
+            alice_budget: budget,
+            bob_budget: budget,
+        };
+        Ok(Plan::new(setup)?)
+    }
+
+    /// The design that errors are predicted for.
+    pub fn declared_design(&self, plan: &Plan) -> Design {
+        let correlation = self.privacy.as_ref().map_or(0.0, |terms| terms.design.correlation);
+        let setup = plan.setup();
+        Design::equicorrelated(setup.alice_width, setup.bob_width, correlation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) const PRIVATE: &str = r#"
+        id = "private"
+        mode = "private"
+        [privacy]
+        epsilon = 1.0
+        delta = 1e-5
+        [outcome]
+        column = "y"
+        [parties.alice]
+        certificate = "alice"
+        columns = ["age", "smoker"]
+        [parties.bob]
+        certificate = "bob"
+        columns = ["region"]
+        [columns.age]
+        range = [18, 90]
+        [columns.smoker]
+        levels = ["false", "true"]
+        [columns.region]
+        levels = ["north", "south", "west"]
+        [columns.y]
+        range = [0.0, 100.0]
+    "#;
+
+    fn complaint(text: &str) -> String {
+        Study::parse(text).unwrap_err().to_string()
+    }
+
+    fn with(more: &str) -> String {
+        format!("{PRIVATE}\n{more}")
+    }
+
+    #[test]
+    fn bounds_terms_and_plan_follow_from_the_study_and_the_number_of_rows() {
+        let study = Study::parse(PRIVATE).unwrap();
+        assert_eq!(study.row_bounds(Role::Alice).unwrap().names(), ["age", "smokerTRUE"]);
+        assert_eq!(study.row_bounds(Role::Bob).unwrap().names(), ["regionsouth", "regionwest"]);
+        let plan = study.private_plan(1_000).unwrap();
+        assert_eq!((plan.setup().alice_width, plan.setup().bob_width), (3, 2));
+        let cap = study.run_budget(1_000).unwrap().cap();
+        for side in [crate::privacy::vertical::Side::Alice, crate::privacy::vertical::Side::Bob] {
+            assert!(plan.side(side).releases.charge() <= cap);
+        }
+        assert_eq!(study.disclosures(Role::Alice).declared(), []);
+    }
+
+    #[test]
+    fn bounds_that_are_missing_infinite_empty_or_from_the_data_are_refused() {
+        let replaced = |range: &str| complaint(&PRIVATE.replace("range = [18, 90]", range));
+        assert!(replaced("").contains("lacks public bounds of `age`"), "{}", replaced(""));
+        assert!(replaced("range = [18, inf]").contains("two finite numbers"), "{}", replaced("range = [18, inf]"));
+        assert!(replaced("range = [18, 18]").contains("ascending"));
+        assert!(replaced("range = \"data\"").contains("taken from the data"), "{}", replaced("range = \"data\""));
+        assert!(replaced("range = [18]").contains("two numbers"));
+        assert!(complaint(&PRIVATE.replace("range = [0.0, 100.0]", "")).contains("public bounds of `y`"));
+        assert!(complaint(&PRIVATE.replace("\"north\", \"south\", \"west\"", "\"north\"")).contains("`region`"));
+    }
+
+    #[test]
+    fn budgets_that_promise_nothing_are_refused() {
+        let replaced = |epsilon: &str| complaint(&PRIVATE.replace("epsilon = 1.0", epsilon));
+        assert!(replaced("epsilon = 0.0").contains("positive"));
+        assert!(replaced("epsilon = -1.0").contains("positive"));
+        assert!(replaced("epsilon = nan").contains("positive"));
+        assert!(replaced("epsilon = 11.0").contains("large_epsilon"));
+        assert!(
+            Study::parse(&PRIVATE.replace("epsilon = 1.0", "epsilon = 11.0\nlarge_epsilon = \"a rehearsal\"")).is_ok()
+        );
+        assert!(complaint(&PRIVATE.replace("delta = 1e-5", "delta = 0.0")).contains("privacy.delta"));
+        let study = Study::parse(&PRIVATE.replace("delta = 1e-5", "delta = 0.01")).unwrap();
+        let error = study.private_plan(1_000).unwrap_err();
+        assert!(error.to_string().contains("1/n"), "{error}");
+        assert!(study.private_plan(100).is_ok());
+    }
+
+    #[test]
+    fn everything_that_needs_values_without_noise_is_refused_with_the_reason() {
+        for (more, reason) in [
+            ("[fit]\ntol = 1e-6", "stopping rule"),
+            ("[fit]\nacceleration = \"none\"", "without noise"),
+            ("[fit]\nmax_rounds = 5", "privacy.rounds"),
+            ("[penalty]\nlambda = 0.1", "privacy.ridge"),
+            ("[penalty]\nlambda = \"path\"", "privacy.ridge"),
+            ("[penalty]\nlambda = 0.1\ncv = 5", "folds"),
+            ("[rows]\nmissing = \"complete-cases\"", "which rows are incomplete"),
+            ("[offset]\ncolumn = \"o\"", "no public bounds"),
+            ("[weights]\ncolumn = \"w\"", "sensitivity"),
+            ("[model]\nfamily = \"binomial\"", "no sensitivity is proved"),
+            ("[model]\nintercept = false", "leaves an intercept"),
+            ("[model]\nfamily = \"poisson\"", "no sensitivity is proved"),
+        ] {
+            let complaint = complaint(&with(more));
+            assert!(complaint.contains(reason), "{more}: {complaint}");
+        }
+        let hidden = PRIVATE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"alice\"");
+        assert!(complaint(&hidden).contains("not protected"));
+        let formula = PRIVATE.replace("columns = [\"region\"]", "formula = \"~ region\"");
+        assert!(complaint(&formula).contains("list `columns`"));
+        assert!(complaint(&PRIVATE.replace("mode = \"private\"", "")).contains("set mode"));
+    }
+
+    #[test]
+    fn a_plain_study_has_the_digest_that_it_had_before_there_was_a_private_mode() {
+        let plain = "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = \
+                     [\"u\"]\n[parties.bob]\ncertificate = \"b\"\ncolumns = [\"v\"]\n";
+        let keys = Study::parse(plain).unwrap().key_digests();
+        assert!(keys.iter().all(|(key, _)| !key.starts_with("privacy")));
+    }
+}

@@ -1,0 +1,597 @@
+//! One side of a private fit.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{PrivateFit, Table};
+use crate::fit::Coefficient;
+use crate::id::{Digest, Role};
+use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage};
+use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query, release};
+use crate::privacy::release::Released;
+use crate::privacy::sampler::NoisePool;
+use crate::privacy::statement::Statement;
+use crate::privacy::vertical::{Exchange, Fitted, Need, Plan, Side};
+use crate::report::INTERCEPT;
+use crate::session::{Abort, Header, PeerFault, Session, Turn};
+use crate::study::{CoefficientTerms, Study};
+use crate::vertical::agree;
+use crate::vertical::message::{Body, Estimates, Message, Noised, Purpose, Rows, Shared, Terms};
+use crate::vertical::session::{Opening, Progress};
+use crate::vertical::turns::{Came, Turns};
+
+/// What a private session needs beside table and opening.
+pub struct Setting<S> {
+    /// This party's ledger.
+    pub ledger: Ledger<S>,
+    /// The data set's name in it.
+    pub data_set: String,
+    /// The digests of its persons under the ledger's key.
+    pub persons: PersonDigests,
+    /// The peer's name, for the ledger.
+    pub peer: String,
+    /// Noise, drawn ahead of time or not.
+    pub pool: NoisePool,
+}
+
+/// Where the ledger keeps the fingerprint of the rows of a run, beside the messages that came.
+const FINGERPRINT: u32 = u32::MAX;
+
+/// The place in the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Hello {
+        answered: bool,
+    },
+    Rows {
+        answered: bool,
+    },
+    Shared {
+        answered: bool,
+    },
+    Terms {
+        answered: bool,
+    },
+    /// A partial prediction with noise; Alice's comes first in a round.
+    Partial {
+        round: u32,
+        from: Role,
+    },
+    /// Bob's coefficients come first.
+    Estimates {
+        answered: bool,
+    },
+    Over,
+}
+
+/// One side of a private fit.
+pub struct PrivateSession<S> {
+    role: Role,
+    study: Arc<Study>,
+    turns: Turns,
+    opening: Opening,
+    table: Table,
+    key: [u8; 32],
+    place: Place,
+    setting: Setting<S>,
+    run: String,
+    plan: Plan,
+    exchange: Exchange,
+    terms: Option<Terms>,
+    estimates: Option<Estimates>,
+    /// Messages that came before the run was reserved and belong to it.
+    early: Vec<(u32, Vec<u8>)>,
+    reserved: bool,
+}
+
+impl<S: Storage> PrivateSession<S> {
+    /// A session over a clipped table. Nothing is spent yet, and whether the ledger can afford the run is checked.
+    ///
+    /// # Errors
+    /// A study that cannot be run on so many rows, and a ledger that refuses.
+    pub fn new(table: Table, opening: Opening, mut setting: Setting<S>) -> Result<PrivateSession<S>, Abort> {
+        let study = Arc::clone(table.study());
+        let role = table.role();
+        let plan = study.private_plan(table.rows() as u64).map_err(|error| Abort::Refused(error.to_string()))?;
+        let (rows, outcome) = table.clipped();
+        let fingerprint = rows.fingerprint(&setting.ledger.key()?);
+        let exchange = Exchange::new(plan.clone(), Side::of(role), rows, outcome)
+            .map_err(|error| Abort::Bug(error.to_string()))?;
+        let run = opening.run.to_string();
+        let reserved = setting.ledger.resumes(&run, &setting.data_set, &study.digest().to_string())?;
+        if !reserved {
+            let releases = &plan.side(Side::of(role)).releases;
+            setting.ledger.afford(&setting.data_set, &setting.persons, releases)?;
+        } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
+            // Releases of one run are charged together because they are about the same rows.
+            return Err(Abort::Refused(format!(
+                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
+            )));
+        }
+        let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
+        Ok(PrivateSession {
+            role,
+            turns: Turns::new(role, Purpose::Fit, &study, opening.run),
+            study,
+            opening,
+            table,
+            key,
+            place: Place::Hello { answered: false },
+            setting,
+            run,
+            plan,
+            exchange,
+            terms: None,
+            estimates: None,
+            early: vec![(FINGERPRINT, fingerprint.to_vec())],
+            reserved,
+        })
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let phase = match self.place {
+            Place::Hello { .. } => "comparing studies",
+            Place::Rows { .. } | Place::Shared { .. } => "lining up rows",
+            Place::Terms { .. } => "comparing budgets",
+            Place::Partial { .. } => "fitting",
+            Place::Estimates { .. } => "exchanging results",
+            Place::Over => "done",
+        };
+        // No gradient: nobody may look whether it has converged.
+        Progress { phase, fit: (0, 1), round: self.exchange.rounds(), certificate: None }
+    }
+
+    /// Says in the ledger that the run is over, once its results are where they belong.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn close(&mut self) -> Result<(), LedgerError> {
+        self.setting.ledger.finish(&self.run)
+    }
+
+    fn fault(&self, fault: PeerFault) -> Abort {
+        self.turns.fault(fault)
+    }
+
+    fn speaker(&self) -> Role {
+        let first = if self.opening.first { self.role } else { self.role.partner() };
+        let in_order = |answered: bool, first: Role| if answered { first.partner() } else { first };
+        match self.place {
+            Place::Hello { answered } | Place::Rows { answered } | Place::Shared { answered } => {
+                in_order(answered, first)
+            }
+            Place::Terms { answered } => in_order(answered, first),
+            Place::Partial { from, .. } => from,
+            Place::Estimates { answered } => in_order(answered, Role::Bob),
+            Place::Over => first.partner(),
+        }
+    }
+
+    fn advance(&mut self) -> Result<(), Abort> {
+        self.place = match self.place {
+            Place::Hello { answered: false } => Place::Hello { answered: true },
+            Place::Hello { answered: true } => Place::Rows { answered: false },
+            Place::Rows { answered: false } => Place::Rows { answered: true },
+            Place::Rows { answered: true } => Place::Shared { answered: false },
+            Place::Shared { answered: false } => Place::Shared { answered: true },
+            Place::Shared { answered: true } => Place::Terms { answered: false },
+            Place::Terms { answered: false } => Place::Terms { answered: true },
+            Place::Terms { answered: true } => {
+                self.reserve()?;
+                Place::Partial { round: 1, from: Role::Alice }
+            }
+            Place::Partial { round, from: Role::Alice } => Place::Partial { round, from: Role::Bob },
+            Place::Partial { round, .. } if round < self.plan.setup().rounds => {
+                Place::Partial { round: round + 1, from: Role::Alice }
+            }
+            Place::Partial { .. } => Place::Estimates { answered: false },
+            Place::Estimates { answered: false } => Place::Estimates { answered: true },
+            Place::Estimates { answered: true } | Place::Over => Place::Over,
+        };
+        Ok(())
+    }
+
+    /// Reserves the budget of the whole run. When this returns the charge is on disk; only then noise is used.
+    fn reserve(&mut self) -> Result<(), Abort> {
+        if !self.reserved {
+            let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
+            let releases = &self.plan.side(Side::of(self.role)).releases;
+            let study = self.study.digest().to_string();
+            ledger.reserve(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases)?;
+            self.reserved = true;
+        }
+        for (sequence, bytes) in std::mem::take(&mut self.early) {
+            self.setting.ledger.keep_received(&self.run, sequence, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn own_terms(&self) -> Result<Terms, Abort> {
+        let account = self.setting.ledger.account(&self.setting.data_set)?;
+        let columns = self.plan.side(Side::of(self.role)).width as u32;
+        Ok(Terms { epsilon: account.epsilon, delta: account.delta, cap: account.cap, columns })
+    }
+
+    fn shared(&self) -> Shared {
+        Shared {
+            outcome: Some(self.table.outcome_digest(&self.key)),
+            offset: None,
+            weights: None,
+            folds: None,
+            columns: self.plan.side(Side::of(self.role)).width as u32,
+            basis: false,
+        }
+    }
+
+    /// Our turn: says what the script has for us, or that the other may go on.
+    fn speak(&mut self) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
+        let released = if self.speaker() != self.role || self.place == Place::Over {
+            self.turns.send(Body::Go)?
+        } else {
+            match self.place {
+                Place::Partial { .. } => {
+                    let noised = self.work()?.ok_or_else(|| Abort::Bug("no partial prediction".to_string()))?;
+                    self.advance()?;
+                    self.turns
+                        .send_released(Released::noised(&noised, |index, value| Body::Noised(Noised { index, value })))
+                }
+                Place::Estimates { .. } => {
+                    self.work()?;
+                    let fitted = self.fitted()?;
+                    self.advance()?;
+                    self.turns.send_released(Released::fitted(
+                        &fitted,
+                        match self.study.fit.coefficients {
+                            CoefficientTerms::Shared => |fitted| Body::Estimates(estimates(fitted)),
+                            CoefficientTerms::Own => {
+                                |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
+                            }
+                        },
+                    ))
+                }
+                _ => {
+                    let body = self.build()?;
+                    self.advance()?;
+                    self.turns.send(body)?
+                }
+            }
+        };
+        if self.place == Place::Over {
+            return Ok(Turn::FinishAndSend { output: self.finish()?, last: released });
+        }
+        Ok(Turn::Send(released))
+    }
+
+    /// The public messages.
+    fn build(&self) -> Result<Body, Abort> {
+        Ok(match self.place {
+            Place::Hello { .. } => self.turns.hello(&self.study),
+            Place::Rows { answered } => Body::Rows(Rows {
+                key: (!answered).then_some(self.key),
+                rows: self.table.rows() as u64,
+                ids: self.table.ids_digest(&self.key),
+            }),
+            Place::Shared { .. } => Body::Shared(self.shared()),
+            Place::Terms { .. } => Body::Terms(self.own_terms()?),
+            _ => Body::Go,
+        })
+    }
+
+    /// Makes releases until one is to be sent, or a message is needed, or nothing is.
+    fn work(&mut self) -> Result<Option<NoisedRelease>, Abort> {
+        loop {
+            match self.exchange.need().map_err(|error| Abort::Bug(error.to_string()))? {
+                Need::Release { index, query, send } => {
+                    let noised = self.make(index, &query)?;
+                    self.exchange.supply(&noised).map_err(|error| Abort::Bug(error.to_string()))?;
+                    if send {
+                        return Ok(Some(noised));
+                    }
+                }
+                Need::Message { .. } | Need::Nothing => return Ok(None),
+            }
+        }
+    }
+
+    /// One release, or the one that was made before: permitted, noised and stored, in this order.
+    fn make(&mut self, index: u32, query: &Query) -> Result<NoisedRelease, Abort> {
+        match self.setting.ledger.permit(&self.run, index)? {
+            Grant::Stored(noised) => Ok(noised),
+            Grant::Fresh(permit) => {
+                let unsent =
+                    release(query, permit, &mut self.setting.pool).map_err(|error| Abort::Bug(error.to_string()))?;
+                Ok(self.setting.ledger.store(unsent)?)
+            }
+        }
+    }
+
+    fn fitted(&self) -> Result<Fitted, Abort> {
+        let (rows, outcome) = self.table.bounds();
+        self.exchange.fitted(rows, outcome).ok_or_else(|| Abort::Bug("no estimate at the end".to_string()))
+    }
+
+    fn absorb(&mut self, body: Body) -> Result<(), Abort> {
+        let came = body.kind();
+        match (self.place, body) {
+            (Place::Hello { .. }, Body::Hello(_)) => {}
+            (Place::Rows { answered }, Body::Rows(rows)) => {
+                let (table, own) = (&self.table, self.table.rows() as u64);
+                agree::rows(self.role, answered, &rows, &mut self.key, own, |key| table.ids_digest(key))?;
+            }
+            (Place::Shared { .. }, Body::Shared(theirs)) => {
+                agree::shared(&self.study, &self.shared(), &theirs)?;
+                self.check_width(theirs.columns)?;
+            }
+            (Place::Terms { .. }, Body::Terms(terms)) => {
+                let positive = |value: f64| value > 0.0 && value.is_finite();
+                if !(positive(terms.epsilon) && positive(terms.delta) && positive(terms.cap)) {
+                    return Err(self.fault(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }));
+                }
+                self.check_width(terms.columns)?;
+                self.terms = Some(terms);
+            }
+            (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(round, &noised)?,
+            (Place::Estimates { .. }, Body::Estimates(theirs)) => {
+                let shared = self.study.fit.coefficients == CoefficientTerms::Shared;
+                let peer = self.role.partner();
+                let owned = theirs.slopes.iter().flatten().all(|row| row.party == peer);
+                if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
+                    return Err(self.fault(PeerFault::Kind { came, expected: "those that the study shares" }));
+                }
+                self.estimates = Some(theirs);
+            }
+            (place, _) => {
+                let expected = match place {
+                    Place::Hello { .. } => "a greeting",
+                    Place::Rows { .. } => "a proof of rows",
+                    Place::Shared { .. } => "digests of shared columns",
+                    Place::Terms { .. } => "terms of a budget",
+                    Place::Partial { .. } => "noised values",
+                    Place::Estimates { .. } => "noised estimates",
+                    Place::Over => "nothing more",
+                };
+                return Err(self.fault(PeerFault::Kind { came, expected }));
+            }
+        }
+        self.advance()
+    }
+
+    /// The peer's partial prediction: whatever it holds, the residuals made of it are cut here.
+    fn absorb_partial(&mut self, round: u32, noised: &Noised) -> Result<(), Abort> {
+        let expected = 2 * round;
+        if noised.index != expected {
+            return Err(self.fault(PeerFault::Round { came: noised.index, expected }));
+        }
+        self.work()?;
+        self.exchange.receive(&noised.value).map_err(|error| self.fault(PeerFault::Garbage(error.to_string())))
+    }
+
+    fn check_width(&self, came: u32) -> Result<(), Abort> {
+        let expected = self.plan.side(Side::of(self.role.partner())).width as u64;
+        match u64::from(came) == expected {
+            true => Ok(()),
+            false => Err(self.fault(PeerFault::Length { what: "columns", came: came.into(), expected })),
+        }
+    }
+
+    fn finish(&mut self) -> Result<PrivateFit, Abort> {
+        let missing = || Abort::Bug("the peer's results are missing".to_string());
+        let theirs = self.estimates.clone().ok_or_else(missing)?;
+        let terms = self.terms.ok_or_else(missing)?;
+        self.work()?;
+        let fitted = self.fitted()?;
+        let own = estimates(&fitted);
+        let inference = self.study.inference.allowed;
+        let bare = |mut row: Coefficient| {
+            if !inference {
+                row = Coefficient::normal(row.term, row.party, row.estimate, None);
+            }
+            row
+        };
+        // In one order at both parties, so that both print the same digits.
+        let (alice, bob) = match self.role {
+            Role::Alice => (&own, &theirs),
+            _ => (&theirs, &own),
+        };
+        let shift = alice.shift + bob.shift;
+        let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
+        let mut coefficients = Vec::new();
+        if alice.is_some() {
+            let (_, outcome) = self.table.bounds();
+            let intercept = outcome.centre() + shift;
+            coefficients.push(Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(intercept), None));
+        }
+        coefficients.extend(alice.into_iter().flatten().map(bare));
+        coefficients.extend(bob.into_iter().flatten().map(bare));
+        let side = self.plan.side(Side::of(self.role));
+        let account = self.setting.ledger.account(&self.setting.data_set)?;
+        let receipts = self.setting.ledger.receipts(&self.run);
+        let statement = Statement::new(&account, receipts, side.releases.charge(), Some(terms.cap));
+        let prediction = self.plan.predict(&self.study.declared_design(&self.plan));
+        Ok(PrivateFit {
+            coefficients,
+            nobs: self.table.rows() as u64,
+            rounds: self.exchange.rounds(),
+            notes: notes(&self.study, &prediction),
+            statement,
+            prediction,
+        })
+    }
+
+    /// What the peer said at this place of a run that was interrupted, if it is known: stored, or what it must have said.
+    fn remembered(&mut self) -> Result<Option<Message>, Abort> {
+        if !self.reserved || self.place == Place::Over {
+            return Ok(None);
+        }
+        let sequence = self.turns.sequence();
+        let first = !self.opening.first;
+        let body = match self.place {
+            // What both agreed on before the budget was reserved follows from our own side.
+            Place::Hello { .. } => self.turns.hello(&self.study),
+            Place::Rows { .. } => {
+                let key = if first { [0; 32] } else { self.key };
+                Body::Rows(Rows {
+                    key: first.then_some(key),
+                    rows: self.table.rows() as u64,
+                    ids: self.table.ids_digest(&key),
+                })
+            }
+            Place::Shared { .. } => {
+                let columns = self.plan.side(Side::of(self.role.partner())).width as u32;
+                Body::Shared(Shared { columns, ..self.shared() })
+            }
+            _ => match self.setting.ledger.received(&self.run, sequence as u32)? {
+                Some(bytes) => recall(&bytes).ok_or_else(|| {
+                    Abort::from(LedgerError::Changed { name: format!("message {sequence} of run {}", self.run) })
+                })?,
+                // The terms came and the budget was reserved, but what came was not kept: what both had agreed on is gone.
+                None if matches!(self.place, Place::Terms { .. }) => {
+                    return Err(LedgerError::Lost { run: self.run.clone(), index: 0 }.into());
+                }
+                None => return Ok(None),
+            },
+        };
+        let (study, run) = (self.study.digest(), self.opening.run);
+        Ok(Some(Message { header: Header { study, run, sender: self.role.partner(), sequence }, body }))
+    }
+
+    /// Keeps a message of the peer before anything follows from it.
+    fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        let Some(bytes) = record(body) else { return Ok(()) };
+        match self.reserved {
+            true => self.setting.ledger.keep_received(&self.run, sequence as u32, &bytes)?,
+            false => self.early.push((sequence as u32, bytes)),
+        }
+        Ok(())
+    }
+}
+
+impl<S: Storage> Session for PrivateSession<S> {
+    type Inbound = Message;
+    type Outbound = Released<Message>;
+    type Output = PrivateFit;
+
+    fn start(&mut self) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
+        let mut turn = if self.opening.first { self.speak()? } else { Turn::Wait };
+        while let Some(message) = self.remembered()? {
+            turn = self.receive(message)?;
+        }
+        Ok(turn)
+    }
+
+    fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
+        let over = self.place == Place::Over;
+        let sequence = message.header.sequence;
+        let body = match self.turns.receive(message, &self.study, over)? {
+            Came::Next(body) => body,
+            Came::Answered(answer) => return Ok(Turn::Send(answer)),
+            Came::Old => return Ok(Turn::Wait),
+        };
+        self.keep(sequence, &body)?;
+        if self.speaker() == self.role {
+            if body != Body::Go {
+                let came = body.kind();
+                return Err(self.fault(PeerFault::Kind { came, expected: "a go-ahead" }));
+            }
+        } else {
+            self.absorb(body)?;
+        }
+        if self.place == Place::Over {
+            return Ok(Turn::Finish(self.finish()?));
+        }
+        self.speak()
+    }
+
+    fn resend(&self) -> Option<Released<Message>> {
+        self.turns.resend()
+    }
+}
+
+fn estimates(fitted: &Fitted) -> Estimates {
+    let party = fitted.side().role();
+    let row = |slope: &crate::privacy::vertical::Slope| {
+        Coefficient::normal(slope.term.clone(), party, Some(slope.estimate), Some(slope.std_error))
+    };
+    Estimates { shift: fitted.shift(), slopes: Some(fitted.slopes().iter().map(row).collect()) }
+}
+
+fn notes(study: &Study, prediction: &crate::privacy::vertical::Prediction) -> Vec<String> {
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let mut notes = vec![format!(
+        "expected before the run, for a declared design with correlation {} between any two columns (an assumption, nothing \
+         computed from the data): the coefficients miss the pooled ones by {}, and by {} if nothing were exchanged",
+        study.privacy.as_ref().map_or(0.0, |terms| terms.design.correlation),
+        percent(prediction.relative_error),
+        percent(prediction.alone_error)
+    )];
+    if prediction.better_alone() {
+        notes.push(
+            "for that design it is better to exchange nothing: each party alone is expected to do as well".to_string(),
+        );
+    }
+    if study.inference.allowed {
+        notes.push(
+            "standard errors and intervals show the noise alone, about the coefficient that the same rounds and cuts give \
+             without noise; they do not show what a sample tells about a population"
+                .to_string(),
+        );
+        let large = study.privacy.as_ref().is_some_and(|terms| terms.epsilon >= 10.0);
+        if prediction.biased() || large {
+            notes.push(
+                "unfinished rounds and the cut can move a coefficient from the pooled one by more than a quarter of the noise: \
+                 intervals then miss the pooled coefficient more often than 5 %"
+                    .to_string(),
+            );
+        }
+        notes.push(
+            "no standard error for the intercept: both blocks add to it, and how their noise moves together does not follow \
+             from noised values"
+                .to_string(),
+        );
+    } else {
+        notes.push("standard errors: the study does not allow them".to_string());
+    }
+    notes
+}
+
+/// Bytes of a message as the ledger keeps it; what came before the budget was reserved need not be kept.
+fn record(body: &Body) -> Option<Vec<u8>> {
+    let kept = match body {
+        Body::Terms(Terms { epsilon, delta, cap, columns }) => {
+            Kept::Terms { epsilon: *epsilon, delta: *delta, cap: *cap, columns: *columns }
+        }
+        Body::Noised(Noised { index, value }) => {
+            let mut bytes = b"noised ".to_vec();
+            bytes.extend_from_slice(&index.to_le_bytes());
+            bytes.extend_from_slice(&value.encode());
+            return Some(bytes);
+        }
+        Body::Estimates(Estimates { shift, slopes }) => Kept::Estimates { shift: *shift, slopes: slopes.clone() },
+        Body::Go => Kept::Go,
+        _ => return None,
+    };
+    serde_json::to_vec(&kept).ok()
+}
+
+fn recall(bytes: &[u8]) -> Option<Body> {
+    if let Some(rest) = bytes.strip_prefix(b"noised ") {
+        let (index, value) = rest.split_first_chunk::<4>()?;
+        let value = LatticeVector::decode(value).ok()?;
+        return Some(Body::Noised(Noised { index: u32::from_le_bytes(*index), value }));
+    }
+    Some(match serde_json::from_slice(bytes).ok()? {
+        Kept::Terms { epsilon, delta, cap, columns } => Body::Terms(Terms { epsilon, delta, cap, columns }),
+        Kept::Estimates { shift, slopes } => Body::Estimates(Estimates { shift, slopes }),
+        Kept::Go => Body::Go,
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kept {
+    Terms { epsilon: f64, delta: f64, cap: f64, columns: u32 },
+    Estimates { shift: f64, slopes: Option<Vec<Coefficient>> },
+    Go,
+}

@@ -1,0 +1,86 @@
+//! Public bounds for private mode, from a file of their own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use fedreg_common::exit::Exit;
+use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PrivacyTerms, Study};
+use serde::Deserialize;
+
+use crate::Failure;
+use crate::arguments::Vertical;
+
+/// Bounds of the shipped data.
+const DIABETES: &str = include_str!("../data/diabetes.bounds.toml");
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bounds {
+    #[serde(default)]
+    columns: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    levels: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    outcome: BTreeMap<String, toml::Value>,
+}
+
+/// What a study says of columns whose bounds stand in `--bounds`, or in the shipped file for the shipped data.
+pub(crate) fn columns(arguments: &Vertical, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+    let (name, text) = match (&arguments.bounds, &arguments.data) {
+        (Some(file), _) => (file.as_path(), read(file)?),
+        (None, None) => (Path::new("the shipped bounds"), DIABETES.to_owned()),
+        (None, Some(_)) => {
+            return Err(Failure::usage(
+                "--mode private needs --bounds FILE: ranges and levels that are known without the data, as in\n[columns]\nage = [18, \
+                 90]\n[levels]\nregion = [\"north\", \"south\"]\n[outcome]\ncost = [0, 5000]",
+            ));
+        }
+    };
+    let place = |problem: &str| Failure::usage(format!("{}: {problem}", name.display()));
+    let bounds: Bounds = toml::from_str(&text).map_err(|error| place(&fedreg_common::study::explain(&error)))?;
+    if let Some(other) = bounds.outcome.keys().find(|column| *column != outcome) {
+        return Err(place(&format!("[outcome] names `{other}`, but the outcome is `{outcome}`")));
+    }
+    let mut terms: BTreeMap<String, ColumnTerms> = BTreeMap::new();
+    for (column, stated) in bounds.columns.iter().chain(&bounds.outcome) {
+        // Through the study's own words, so that a range is refused here as it is there.
+        let table = toml::Table::from_iter([("range".to_owned(), stated.clone())]);
+        let parsed: ColumnTerms = table.try_into().map_err(|error: toml::de::Error| {
+            place(&format!("`{column}`: {}", fedreg_common::study::explain(&error)))
+        })?;
+        terms.insert(column.clone(), parsed);
+    }
+    for (column, levels) in bounds.levels {
+        terms.entry(column).or_default().levels = levels;
+    }
+    Ok(terms)
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read {}", file.display()))
+        .map_err(|error| Failure::new(Exit::Usage, error))
+}
+
+/// The terms of a private run.
+pub(crate) fn terms(arguments: &Vertical) -> PrivacyTerms {
+    PrivacyTerms {
+        mechanism: Mechanism::Residual,
+        epsilon: arguments.epsilon,
+        delta: arguments.delta,
+        accountant: arguments.accountant.into(),
+        rounds: 1,
+        clip: 0.3,
+        ridge: 0.0,
+        design: DesignTerms::default(),
+        large_epsilon: None,
+    }
+}
+
+/// Keeps what the study says of columns that take part.
+pub(crate) fn only_used(study: &mut Study) {
+    let used: Vec<&String> = study.parties.values().flat_map(|party| &party.columns).collect();
+    let outcome = study.outcome.column.clone();
+    study.columns.retain(|column, _| *column == outcome || used.contains(&column));
+}

@@ -1,0 +1,152 @@
+//! Published tables beside ours: the simulations of the source papers, run again on this implementation.
+//!
+//! Numbers of others are typed in with their source. `--quick` runs small versions in seconds, whose errors are not
+//! comparable with the published ones; without it every table has the published size.
+
+#[path = "reproduce/cost.rs"]
+mod cost;
+#[path = "reproduce/drlr.rs"]
+mod drlr;
+#[path = "reproduce/em.rs"]
+mod em;
+#[path = "reproduce/features.rs"]
+mod features;
+#[path = "reproduce/privacy.rs"]
+mod privacy;
+#[path = "reproduce/robust.rs"]
+mod robust;
+#[path = "reproduce/stream.rs"]
+mod stream;
+#[path = "reproduce/tables.rs"]
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, ValueEnum};
+use fedreg_common::exit::Exit;
+use fedreg_common::report::document::Document;
+use fedreg_party::output::{Folder, OutputError, print};
+
+/// Reproduce published tables, ours beside theirs.
+#[derive(Debug, Parser)]
+#[command(name = "reproduce", version)]
+struct Program {
+    /// Which tables
+    #[arg(value_enum)]
+    what: What,
+    /// Repetitions of each simulation; by default as many as the published table has
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
+    /// Small versions that end in seconds
+    ///
+    /// Their errors are not comparable with the published ones, and no bound is judged.
+    #[arg(long)]
+    quick: bool,
+    /// The insurance data, for `features`
+    ///
+    /// A CSV file with age, sex, bmi, children, smoker, region and charges. It is not shipped.
+    #[arg(long, value_name = "FILE")]
+    insurance: Option<PathBuf>,
+    /// Folder for the page and the pictures
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Distributed and online robust regression against its rivals, and how many bad batches each withstands
+    DrlrTable2,
+    /// What surrounds that table: corrupted features, colluding sites, a truth that changes, coverage
+    Robust,
+    /// How long fits and consolidations take
+    Cost,
+    /// Calibration, private vertical regression, private robust regression
+    Privacy,
+    /// Private expectation maximisation
+    Em,
+    /// Private kernel regression by random features
+    Features,
+    /// Streams under local privacy
+    Stream,
+}
+
+/// What a table needs to know.
+pub(crate) struct Run {
+    seeds: Option<u64>,
+    pub(crate) quick: bool,
+    pub(crate) insurance: Option<PathBuf>,
+}
+
+impl Run {
+    /// Repetitions: those asked for, or the published number, or a few.
+    pub(crate) fn seeds(&self, published: u64) -> u64 {
+        self.seeds.unwrap_or(if self.quick { published.min(2) } else { published })
+    }
+
+    /// One size or the other.
+    pub(crate) fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// States a bound, unless the tables are too small to be judged by it.
+    pub(crate) fn target(&self, document: &mut Document, measured: f64, largest: f64, what: &str) {
+        if !self.quick {
+            let text = format!("{what}: at most {}, measured {}", tables::number(largest), tables::number(measured));
+            document.target(measured <= largest, text);
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let program = match Program::try_parse() {
+        Ok(program) => program,
+        Err(error) => {
+            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    match reproduce(&program) {
+        Ok(0) => Exit::Done,
+        Ok(missed) => {
+            eprintln!("reproduce: {missed} of the stated bounds were missed");
+            Exit::NotConverged
+        }
+        Err(error) => {
+            eprintln!("reproduce: {error:#}");
+            if error.is::<OutputError>() { Exit::CannotWrite } else { Exit::Internal }
+        }
+    }
+    .into()
+}
+
+fn reproduce(program: &Program) -> anyhow::Result<usize> {
+    let folder = program.out.as_deref().map(Folder::prepare).transpose()?;
+    let run = Run { seeds: program.seeds, quick: program.quick, insurance: program.insurance.clone() };
+    let (name, document) = match program.what {
+        What::DrlrTable2 => ("drlr-table2", drlr::table(&run)?),
+        What::Robust => ("robust", robust::tables(&run)?),
+        What::Cost => ("cost", cost::tables(&run)?),
+        What::Privacy => ("privacy", privacy::tables(&run)?),
+        What::Em => ("em", em::tables(&run)?),
+        What::Features => ("features", features::tables(&run)?),
+        What::Stream => ("stream", stream::tables(&run)?),
+    };
+    print(&document.text())?;
+    if let Some(folder) = folder {
+        folder.write(&format!("{name}.html"), document.html().as_bytes())?;
+        folder.write(&format!("{name}.txt"), document.text().as_bytes())?;
+        for (picture, svg) in document.pictures() {
+            folder.write(&format!("{name}-{picture}.svg"), svg.as_bytes())?;
+        }
+        eprintln!("reproduce: wrote {}", folder.path().join(format!("{name}.html")).display());
+    }
+    Ok(document.missed())
+}
+
+/// A text file of the user.
+pub(crate) fn text_of(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}

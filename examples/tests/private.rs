@@ -1,0 +1,459 @@
+//! Private runs as real processes: budgets, ledgers, and parties that are killed in the middle.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod world;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+use world::{DEMO, STUDY, World, assert_codes, demo, eventually};
+
+const PRIVATE: &str = r#"
+    mode = "private"
+    [columns.a]
+    range = [-1.5, 1.5]
+    [columns.b]
+    range = [-2, 4]
+    [columns.y]
+    range = [-2, 6]
+    [privacy]
+    epsilon = 1.0
+    delta = 1e-5
+"#;
+
+/// The world's study in private mode; data sets may cost `lifetime`, and are registered.
+fn private(lifetime: f64) -> World {
+    let world = World::new();
+    let (mode, tables) = PRIVATE.split_once("[columns.a]").unwrap();
+    world.write("study.toml", &format!("{mode}{STUDY}[columns.a]{tables}"));
+    for role in ["alice", "bob"] {
+        private_file(&world, role, &format!("epsilon = {lifetime:?}\ndelta = 1e-5\n"), "");
+        assert_eq!(told(&privacy(&world, role, &["init"])).0, 0);
+    }
+    world
+}
+
+fn private_file(world: &World, role: &str, privacy: &str, policy: &str) {
+    let text = format!(
+        "[privacy]\nledger = \"{role}-state/privacy.sqlite\"\nanchor = \"anchors/{role}\"\ndata_set = \"cohort\"\n{privacy}[policy]\n\
+         {policy}"
+    );
+    world.write(&format!("{role}.toml"), &text);
+}
+
+fn command(world: &World, role: &str, words: &[&str]) -> Output {
+    Command::new(DEMO)
+        .args(["--role", role])
+        .args(words)
+        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
+        .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
+        .args([
+            "--authority",
+            "authority.pem",
+            "--certificate",
+            &format!("{role}.pem"),
+            "--key",
+            &format!("{role}.key"),
+        ])
+        .current_dir(world.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn privacy(world: &World, role: &str, words: &[&str]) -> Output {
+    command(world, role, &[&["privacy"], words].concat())
+}
+
+/// Code, standard output, and standard error.
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{:?}", told(output)))
+}
+
+fn ledger(world: &World, role: &str) -> PathBuf {
+    world.path(&format!("{role}-state/privacy.sqlite"))
+}
+
+/// The world for the next run: addresses of the last one would be taken for its own.
+fn again(world: &World) {
+    for name in ["coordinator.address", "alice.address"] {
+        let _ = fs::remove_file(world.path(name));
+    }
+}
+
+fn spent(world: &World, role: &str) -> f64 {
+    json(&privacy(world, role, &["status", "--format", "json"]))[0]["sum"].as_f64().unwrap()
+}
+
+#[test]
+fn from_a_plan_to_a_refused_third_run() {
+    let world = private(1.5);
+    let (code, plan, _) = told(&privacy(&world, "alice", &["plan"]));
+    assert_eq!(code, 0);
+    for words in
+        ["2 such runs still fit", "X'y", "partial prediction, round 1", "exchanging nothing", "Nothing was spent"]
+    {
+        assert!(plan.contains(words), "{words}: {plan}");
+    }
+    let planned = json(&privacy(&world, "alice", &["plan", "--format", "json"]));
+    for run in 1..=2 {
+        let ended = world.run(&["--format", "json", "--out", "out/alice"], &["--out", "out/bob"]);
+        assert_codes(&ended, 0);
+        let report: Value = serde_json::from_str(&ended[1].out).unwrap();
+        assert_eq!(report["mode"], "private");
+        assert_eq!(report["termination"], "fixed_rounds");
+        for absent in [
+            "converged",
+            "certificate",
+            "deviance",
+            "null_deviance",
+            "aic",
+            "bic",
+            "log_lik",
+            "r_squared",
+            "dispersion",
+            "tol",
+        ] {
+            assert!(report[absent].is_null(), "{absent}: {}", report[absent]);
+        }
+        let account = &report["privacy"];
+        assert_eq!(account["charge"], planned["charge"]);
+        let spent = account["spent"].as_f64().unwrap();
+        assert!((spent - f64::from(run) * planned["charge"].as_f64().unwrap()).abs() < 1e-12, "{spent}");
+        assert_eq!(account["releases"].as_array().unwrap().len(), 4);
+        again(&world);
+    }
+    let ended = world.run(&[], &[]);
+    assert_codes(&ended, 77);
+    let spent = |side: &world::Ended| side.log.contains("the budget of data set \"cohort\" is spent");
+    assert!(spent(&ended[1]) || spent(&ended[2]), "whoever looks first says it: {}", ended[1].log);
+    let (code, _, said) = told(&command(&world, "alice", &["check"]));
+    assert_eq!(code, 77, "{said}");
+    let (code, status, _) = told(&privacy(&world, "alice", &["status"]));
+    assert_eq!(code, 0);
+    assert!(status.contains("epsilon 1.5 at delta 1e-5") && status.contains("towards    bob"), "{status}");
+    let (code, verified, _) = told(&privacy(&world, "alice", &["verify"]));
+    assert!(code == 0 && verified.contains("follow from each other"), "{verified}");
+    let runs = json(&privacy(&world, "alice", &["report", "--format", "json"]));
+    assert_eq!(runs.as_array().unwrap().len(), 2);
+    assert_eq!(told(&privacy(&world, "alice", &["report", "--run", "nowhere"])).0, 77);
+}
+
+/// Makes a process hang for ever when it is about to do something with its ledger, and does not touch any record.
+fn hold(ledger: &PathBuf, event: &str) {
+    let tool = Connection::open(ledger).unwrap();
+    let script = format!(
+        "CREATE VIEW forever AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c;
+         CREATE TRIGGER hold BEFORE INSERT ON {event} BEGIN SELECT count(*) FROM forever; END;"
+    );
+    tool.execute_batch(&script).unwrap();
+}
+
+fn let_go(ledger: &PathBuf) {
+    Connection::open(ledger).unwrap().execute_batch("DROP TRIGGER hold; DROP VIEW forever;").unwrap();
+}
+
+/// Bodies of the ledger's records; none while it cannot be read.
+fn records(ledger: &PathBuf) -> Vec<String> {
+    let read = || -> rusqlite::Result<Vec<String>> {
+        let tool = Connection::open_with_flags(ledger, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let mut statement = tool.prepare("SELECT body FROM records ORDER BY sequence")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    };
+    read().unwrap_or_default()
+}
+
+fn stored(ledger: &PathBuf, like: &str) -> Vec<(String, Vec<u8>)> {
+    let tool = Connection::open(ledger).unwrap();
+    let mut statement = tool.prepare("SELECT name, content FROM bytes WHERE name LIKE ?1 ORDER BY name").unwrap();
+    statement.query_map([like], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+}
+
+/// Starts a run, kills Bob when his ledger has a record like `seen` and he hangs at `event`, and starts him again.
+fn kill_bob(world: &World, event: &str, seen: &str) -> [world::Ended; 3] {
+    let ledger = ledger(world, "bob");
+    hold(&ledger, event);
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let alice = world.alice(&address, &["--out", "out/alice"]);
+    let mut bob = world.bob(&address, &["--out", "out/bob"]);
+    eventually(|| records(&ledger).last().is_some_and(|body| body.contains(seen)).then_some(()));
+    bob.child.kill().unwrap();
+    bob.child.wait().unwrap();
+    let_go(&ledger);
+    let before = stored(&ledger, "sent/%");
+    let bob = world.bob(&address, &["--out", "out/bob"]).end();
+    let after = stored(&ledger, "sent/%");
+    assert_eq!(after[..before.len()], before[..], "what was stored has changed");
+    [coordinator.end(), alice.end(), bob]
+}
+
+#[test]
+fn a_party_killed_before_its_noise_is_stored_has_spent_and_sent_nothing() {
+    let world = private(1.0);
+    let ended = kill_bob(&world, "bytes WHEN NEW.name LIKE 'sent/%/0'", "\"kind\":\"started\"");
+    assert_codes(&ended, 77);
+    assert!(
+        ended[2].log.contains("was started and never stored: its budget is spent and nothing was sent"),
+        "{}",
+        ended[2].log
+    );
+    assert!(spent(&world, "bob") > 0.0);
+    assert!(stored(&ledger(&world, "bob"), "sent/%").is_empty());
+    assert!(!world.path("out/bob/report.json").exists());
+}
+
+#[test]
+fn a_party_killed_after_storing_goes_on_with_the_same_bytes_and_no_second_charge() {
+    // After two releases are stored and before the next begins; and after its message was sent.
+    for (event, last) in [
+        ("records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2", 1),
+        ("bytes WHEN NEW.name LIKE 'received/%/11'", 2),
+    ] {
+        let world = private(1.0);
+        let ledger_of_bob = ledger(&world, "bob");
+        let ended = kill_bob(&world, event, &format!("\"index\":{last},"));
+        assert_codes(&ended, 0);
+        assert!(ended[2].log.contains("was interrupted here; taking it up again"), "{}", ended[2].log);
+        let charges = records(&ledger_of_bob).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+        assert_eq!(charges, 1);
+        let message = stored(&ledger_of_bob, "sent/%/2").remove(0).1;
+        let heard = stored(&ledger(&world, "alice"), "received/%/10").remove(0).1;
+        assert!(heard.ends_with(&message), "alice has other bytes than bob stored");
+        let report = |role: &str| -> Value {
+            serde_json::from_slice(&fs::read(world.path(&format!("out/{role}/report.json"))).unwrap()).unwrap()
+        };
+        assert_eq!(report("alice")["coefficients"], report("bob")["coefficients"]);
+        assert_eq!(told(&privacy(&world, "bob", &["verify"])).0, 0);
+        // It is over: the next run is a new one, and there is no budget for it.
+        again(&world);
+        assert_codes(&world.run(&[], &[]), 77);
+    }
+}
+
+#[test]
+fn of_two_runs_that_race_for_the_last_budget_exactly_one_wins() {
+    let first = private(1.0);
+    let second = private(1.0);
+    // The second Alice has the first one's data set in the first one's ledger.
+    let text = format!(
+        "[privacy]\nledger = {:?}\nanchor = {:?}\ndata_set = \"cohort\"\n",
+        ledger(&first, "alice"),
+        first.path("anchors/alice")
+    );
+    second.write("alice.toml", &text);
+    let mut codes: Vec<[i32; 3]> = std::thread::scope(|scope| {
+        let racers = [&first, &second].map(|world| scope.spawn(|| world.run(&[], &[]).map(|ended| ended.code)));
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    codes.sort_unstable();
+    assert_eq!(codes, [[0; 3], [77; 3]]);
+    let runs = records(&ledger(&first, "alice")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    assert_eq!(runs, 1);
+}
+
+#[test]
+fn ledgers_that_are_gone_rolled_back_edited_or_of_other_data_end_the_run_for_both() {
+    let world = private(1.5);
+    let ledger = ledger(&world, "alice");
+    let fresh = fs::read(&ledger).unwrap();
+    assert_codes(&world.run(&[], &[]), 0);
+    let whole = fs::read(&ledger).unwrap();
+    let refused = |reason: &str| {
+        again(&world);
+        let ended = world.run(&["--out", "out"], &[]);
+        assert_codes(&ended, 77);
+        assert!(ended[1].log.contains(reason), "{reason}: {}", ended[1].log);
+        assert!(!ended[2].log.contains(reason), "bob need not know");
+        assert!(ended[2].log.contains("the privacy ledger of alice refused"), "{}", ended[2].log);
+        assert_eq!(told(&privacy(&world, "alice", &["verify"])).0, 77);
+    };
+    fs::remove_file(&ledger).unwrap();
+    refused("is gone, but its anchor says");
+    fs::write(&ledger, &fresh).unwrap();
+    refused("rolled back or replaced");
+    fs::write(&ledger, &whole).unwrap();
+    Connection::open(&ledger)
+        .unwrap()
+        .execute_batch(
+            "DROP TRIGGER records_are_final_1;
+             UPDATE records SET body = json_set(body, '$.charge', 1e-9) WHERE json_extract(body, '$.kind') = 'reserved';",
+        )
+        .unwrap();
+    refused("was changed: record");
+    fs::write(&ledger, &whole).unwrap();
+    // The same name for other persons.
+    for role in ["alice", "bob"] {
+        let text = fs::read_to_string(world.path(&format!("{role}.csv"))).unwrap();
+        world.write(&format!("{role}.csv"), &text.replace("r07,", "q07,"));
+    }
+    again(&world);
+    let ended = world.run(&[], &[]);
+    assert_codes(&ended, 77);
+    assert!(ended[1].log.contains("has other persons than the data at hand"), "{}", ended[1].log);
+}
+
+#[test]
+fn a_party_whose_policy_allows_less_ends_the_run_for_both_before_anything_is_spent() {
+    let world = private(1.0);
+    private_file(&world, "alice", "", "max_epsilon = 0.5\n");
+    let ended = world.run(&[], &[]);
+    assert_codes(&ended, 77);
+    for side in &ended[1..] {
+        assert!(side.log.contains("the study asks for epsilon 1 in one run, at most 0.5 is allowed"), "{}", side.log);
+    }
+    assert_eq!((spent(&world, "alice"), spent(&world, "bob")), (0.0, 0.0));
+}
+
+#[test]
+fn a_row_that_cannot_be_used_is_refused_by_a_check_and_counts_as_zeros_in_a_run() {
+    let world = private(1.0);
+    let text = fs::read_to_string(world.path("alice.csv")).unwrap();
+    let line = text.lines().nth(5).unwrap();
+    let outcome = line.rsplit(',').next().unwrap();
+    world.write("alice.csv", &text.replace(line, &format!("r04,not-a-number,{outcome}")));
+    let (code, _, said) = told(&command(&world, "alice", &["check"]));
+    assert_eq!(code, 65, "{said}");
+    assert!(said.contains("line 6") && said.contains("not-a-number"), "{said}");
+    let ended = world.run(&["--format", "json"], &[]);
+    assert_codes(&ended, 0);
+    let report: Value = serde_json::from_str(&ended[1].out).unwrap();
+    assert_eq!((report["nobs"].as_u64(), report["missing"].as_u64()), (Some(40), Some(0)), "nobody is told");
+}
+
+#[test]
+fn a_run_without_privacy_is_remembered_and_predictions_are_not_made_in_private_mode() {
+    let world = private(1.0);
+    let study = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", STUDY);
+    assert_codes(&world.run(&[], &[]), 0);
+    world.write("study.toml", &study);
+    let (_, status, _) = told(&privacy(&world, "alice", &["status"]));
+    assert!(status.contains("these persons were in a run without privacy"), "{status}");
+    again(&world);
+    let ended = world.run(&[], &[]);
+    assert_codes(&ended, 0);
+    assert!(ended[1].out.contains("these persons were in a run without privacy"), "{}", ended[1].out);
+    let (code, _, said) = told(&command(&world, "alice", &["predict"]));
+    assert_eq!(code, 77, "{said}");
+    assert!(said.contains("a release of its own"), "{said}");
+}
+
+#[test]
+fn the_private_demo_fits_the_shipped_data_and_reports_what_it_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let flags =
+        ["vertical", "--mode", "private", "--epsilon", "3", "--accountant", "exact", "--out", out.to_str().unwrap()];
+    // Twice: every rehearsal has its whole budget.
+    for _ in 0..2 {
+        let output = demo(&[&flags[..], &["--format", "json"]].concat());
+        assert!(output.status.success(), "{:?}", told(&output));
+        let report = json(&output);
+        assert_eq!(report["nobs"], 442);
+        assert_eq!(report["coefficients"].as_array().unwrap().len(), 11);
+        assert_eq!(report["termination"], "fixed_rounds");
+        for role in ["alice", "bob"] {
+            let account = &report["privacy"][role];
+            assert_eq!((account["epsilon"].as_f64(), account["accountant"].as_str()), (Some(3.0), Some("exact")));
+            assert!(account["left"].as_f64().unwrap() < 1e-9);
+            assert!(account["epsilon_joint"].as_f64().unwrap() > 4.0);
+            for release in account["releases"].as_array().unwrap() {
+                for key in ["label", "sensitivity", "formula", "sigma"] {
+                    assert!(!release[key].is_null(), "{key}");
+                }
+            }
+            assert!(report["seconds"][role]["solve"].is_null(), "whoever sees the merged result sees no times");
+            assert!(report["certificate"][role].is_null());
+        }
+    }
+    let text = fs::read_to_string(out.join("report.txt")).unwrap();
+    assert!(text.contains("z value") && text.contains("guarantee: epsilon 3"), "{text}");
+    assert_eq!(text.matches("not protected:").count(), 1, "the definition is said once");
+}
+
+#[test]
+fn the_private_demo_refuses_what_it_cannot_protect() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let bounds = folder.path().join("bounds.toml");
+    let run = |more: &[&str]| {
+        let fixed = ["vertical", "--mode", "private", "--out", out.to_str().unwrap()];
+        let (code, _, said) = told(&demo(&[&fixed[..], more].concat()));
+        (code, said)
+    };
+    for (flags, code, reason) in [
+        (&["--epsilon", "0"][..], 2, "positive"),
+        (&["--epsilon=-1"], 2, "positive"),
+        (&["--epsilon", "11"], 2, "large_epsilon"),
+        (&["--delta", "0.01"], 77, "1/n"),
+        (&["--family", "binomial"], 2, "no sensitivity is proved"),
+        (&["--tol", "1e-6"], 2, "stopping rule"),
+        (&["--acceleration", "none"], 2, "without noise"),
+        (&["--lambda", "0.1", "--cv", "5"], 2, "folds"),
+        (&["--missing", "complete-cases"], 2, "which rows are incomplete"),
+        (&["--outcome-at", "alice"], 2, "not protected"),
+        (&["--data", "data/diabetes.csv", "--outcome", "progression"], 2, "needs --bounds"),
+    ] {
+        let (exit, said) = run(flags);
+        assert_eq!(exit, code, "{flags:?}: {said}");
+        assert!(said.contains(reason), "{flags:?}: {said}");
+    }
+    for (text, reason) in [
+        ("[columns]\nage = [18, 90]\n", "public bounds"),
+        ("[columns]\nage = \"data\"\n", "taken from the data"),
+        ("[columns]\nage = [18, inf]\n", "finite"),
+        ("[outcome]\nother = [0, 1]\n", "the outcome is `progression`"),
+        ("[colums]\nage = [18, 90]\n", "did you mean `columns`"),
+    ] {
+        fs::write(&bounds, text).unwrap();
+        let (exit, said) = run(&["--bounds", bounds.to_str().unwrap()]);
+        assert_eq!(exit, 2, "{text}: {said}");
+        assert!(said.contains(reason), "{text}: {said}");
+    }
+}
+
+#[test]
+fn the_private_demo_warns_of_rows_that_count_as_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let bounds = folder.path().join("bounds.toml");
+    let levels = "[columns]\nage = [18, 100]\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
+    fs::write(&bounds, format!("{levels}[outcome]\nstay_days = [0, 40]\n")).unwrap();
+    let output = demo(&[
+        "vertical",
+        "--mode",
+        "private",
+        "--data",
+        "data/admissions.csv",
+        "--id",
+        "id",
+        "--outcome",
+        "stay_days",
+        "--alice",
+        "age,female",
+        "--bob",
+        "admission",
+        "--bounds",
+        bounds.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+        "--format",
+        "json",
+    ]);
+    let (code, _, said) = told(&output);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("bob") && said.contains("urgent") && said.contains("count as zeros"), "{said}");
+    let terms: Vec<Value> =
+        json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
+    assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
+}

@@ -1,0 +1,495 @@
+//! The privacy ledger of a party and the commands about it: `privacy init | plan | status | verify | report`.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueEnum};
+use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::privacy::accountant::{Accountant, Budget};
+use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
+use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
+use fedreg_common::privacy::statement::Statement;
+use fedreg_common::privacy::vertical::{Prediction, Side};
+use fedreg_common::session::Abort;
+use fedreg_proto::files::read_study;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::config::{Config, Overrides};
+use crate::ledger::{self, LedgerFile};
+use crate::output;
+use crate::private;
+use crate::service::{Failure, Job, certificate};
+
+/// About the privacy budget of this party's data.
+#[derive(Debug, Subcommand)]
+pub enum PrivacyCommand {
+    /// Register the data set with its budget; makes the ledger if there is none
+    Init(InitArguments),
+    /// Show what a run would release, cost, and be good for, from public facts alone; spends nothing
+    Plan(PlanArguments),
+    /// Show what was spent and what is left
+    Status(ShowArguments),
+    /// Check the whole chain of the ledger and every stored byte
+    Verify(VerifyArguments),
+    /// List every release that was made
+    Report(ReportArguments),
+}
+
+/// Flags of `privacy init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Epsilon of the data set, for its lifetime and over all peers; that of the study by default
+    #[arg(long, value_name = "EPSILON")]
+    epsilon: Option<f64>,
+    /// Its delta
+    #[arg(long, value_name = "DELTA")]
+    delta: Option<f64>,
+    /// How sums are read
+    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
+    accountant: Option<AccountantName>,
+    /// Name of the data set in the ledger
+    #[arg(long, value_name = "NAME")]
+    data_set: Option<String>,
+}
+
+/// Flags of `privacy plan`.
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Plan for so many rows in place of those of the table
+    #[arg(long, value_name = "ROWS")]
+    rows: Option<u64>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: crate::check::CheckFormat,
+}
+
+/// Flags of `privacy status`.
+#[derive(Debug, Args)]
+pub struct ShowArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: crate::check::CheckFormat,
+}
+
+/// Flags of `privacy verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// Flags of `privacy report`.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Only this run
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: crate::check::CheckFormat,
+}
+
+/// How sums of squared ratios are read, on command lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountantName {
+    /// Zero-concentrated privacy: proved end to end for discrete noise
+    Zcdp,
+    /// The Gaussian curve: a little less noise
+    Exact,
+}
+
+impl From<AccountantName> for Accountant {
+    fn from(name: AccountantName) -> Accountant {
+        match name {
+            AccountantName::Zcdp => Accountant::Zcdp,
+            AccountantName::Exact => Accountant::Exact,
+        }
+    }
+}
+
+/// Runs a command and prints what it shows.
+///
+/// # Errors
+/// Files that cannot be used, and a ledger that refuses.
+pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
+    let text = match command {
+        PrivacyCommand::Init(arguments) => {
+            let mut config = Config::load(role, &arguments.overrides)?;
+            let terms = &mut config.privacy;
+            terms.epsilon = arguments.epsilon.or(terms.epsilon);
+            terms.delta = arguments.delta.or(terms.delta);
+            terms.accountant = arguments.accountant.map(Accountant::from).or(terms.accountant);
+            terms.data_set = arguments.data_set.clone().or(terms.data_set.clone());
+            let account = init(role, &config)?;
+            format!(
+                "data set `{}` is registered in {}\n{}",
+                account.data_set,
+                config.ledger().display(),
+                account_lines(&account)
+            )
+        }
+        PrivacyCommand::Plan(arguments) => {
+            let config = Config::load(role, &arguments.overrides)?;
+            let planned = plan(role, &config, arguments.rows)?;
+            show(arguments.format, &planned, Planned::text)
+        }
+        PrivacyCommand::Status(arguments) => {
+            let config = Config::load(role, &arguments.overrides)?;
+            let ledger = open(&config)?;
+            let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
+            show(arguments.format, &accounts, |accounts| {
+                let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
+                match texts.is_empty() {
+                    true => "no data set is registered: run `privacy init`\n".to_string(),
+                    false => texts.join("\n"),
+                }
+            })
+        }
+        PrivacyCommand::Verify(arguments) => {
+            let config = Config::load(role, &arguments.overrides)?;
+            let (records, hash) = open(&config)?.verify()?;
+            format!(
+                "{}: {records} records follow from each other; the last hash is {hash}\n",
+                config.ledger().display()
+            )
+        }
+        PrivacyCommand::Report(arguments) => {
+            let config = Config::load(role, &arguments.overrides)?;
+            let ledger = open(&config)?;
+            let runs: Vec<RunReleases> = ledger
+                .runs()
+                .filter(|run| arguments.run.as_deref().is_none_or(|wanted| wanted == *run))
+                .map(|run| RunReleases { run: run.to_string(), releases: ledger.receipts(run) })
+                .collect();
+            if let Some(run) = &arguments.run
+                && runs.is_empty()
+            {
+                return Err(LedgerError::UnknownRun { run: run.clone() }.into());
+            }
+            show(arguments.format, &runs, |runs| runs.iter().map(RunReleases::text).collect())
+        }
+    };
+    Ok(output::print(&text)?)
+}
+
+fn show<T: Serialize>(format: crate::check::CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
+    match format {
+        crate::check::CheckFormat::Text => text(value),
+        crate::check::CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
+    }
+}
+
+/// Opens this party's ledger.
+///
+/// # Errors
+/// It is missing, gone, damaged, changed or rolled back.
+pub fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
+    ledger::open(&config.ledger(), &config.anchor())
+}
+
+/// Registers this party's data set with its budget, and makes the ledger if there is none.
+///
+/// # Errors
+/// A table or a budget that cannot be used, and a ledger that refuses.
+pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
+    let study = Arc::new(read_study(&config.study)?);
+    let asked = study.privacy.as_ref().ok_or_else(not_private)?;
+    let table = private::read_table(role, config, &study, true)?;
+    let rows = table.rows() as u64;
+    let terms = &config.privacy;
+    let budget = Budget::new(
+        terms.epsilon.unwrap_or(asked.epsilon),
+        terms.delta.or(asked.delta).unwrap_or_else(|| Budget::default_delta(rows)),
+        terms.accountant.unwrap_or(asked.accountant),
+        rows,
+        terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
+    )
+    .map_err(|error| Abort::Refused(error.to_string()))?;
+    let (path, anchor) = (config.ledger(), config.anchor());
+    let mut ledger = match ledger::open(&path, &anchor) {
+        Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
+        opened => opened?,
+    };
+    let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
+    let policy = format!("{:?} {:?}", study.row_bounds(role), study.outcome_bounds());
+    let policy = Digest::of(policy.as_bytes()).to_string();
+    Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
+}
+
+/// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
+/// zeros without a word.
+pub fn complaint(role: Role, config: &Config) -> Option<String> {
+    let study = Arc::new(read_study(&config.study).ok()?);
+    private::read_table(role, config, &study, false).err().map(|failure| crate::service::chain(&failure))
+}
+
+fn not_private() -> Failure {
+    Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
+}
+
+/// Records a run without privacy, where these data are registered: later private reports say so.
+///
+/// # Errors
+/// A ledger that is there and refuses.
+pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
+    let config = &job.config;
+    if !config.ledger().exists() && !config.anchor().exists() {
+        return Ok(());
+    }
+    let mut ledger = open(config)?;
+    if ledger.account(&config.data_set()).is_err() {
+        return Ok(());
+    }
+    let persons = PersonDigests::new(&ledger.key()?, identifiers(), 1)?;
+    let peer = certificate(&job.study, job.role.partner())?.to_string();
+    let study = job.study.digest().to_string();
+    Ok(ledger.record_plain(&run.to_string(), &config.data_set(), &persons, &[peer], &study)?)
+}
+
+/// The privacy block of a report.
+pub(crate) fn block(statement: &Statement, prediction: &Prediction) -> serde_json::Value {
+    let mut block = serde_json::to_value(statement).unwrap_or_default();
+    if let Some(fields) = block.as_object_mut() {
+        fields.insert("promise".to_string(), json!(statement.promise()));
+        fields.insert("account".to_string(), json!(statement.account()));
+        fields.insert("expected".to_string(), expected(prediction));
+    }
+    block
+}
+
+fn expected(prediction: &Prediction) -> serde_json::Value {
+    json!({
+        "relative_error": prediction.relative_error,
+        "relative_error_alone": prediction.alone_error,
+        "better_alone": prediction.better_alone(),
+        "biased": prediction.biased(),
+    })
+}
+
+#[derive(Serialize)]
+struct Standing {
+    #[serde(flatten)]
+    account: Account,
+    left: f64,
+    epsilon_spent_zcdp: f64,
+    epsilon_spent_exact: f64,
+}
+
+impl Standing {
+    fn of(account: &Account) -> Standing {
+        Standing {
+            left: account.left(),
+            epsilon_spent_zcdp: account.epsilon_spent(Accountant::Zcdp),
+            epsilon_spent_exact: account.epsilon_spent(Accountant::Exact),
+            account: account.clone(),
+        }
+    }
+}
+
+fn account_lines(account: &Account) -> String {
+    let Standing { left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = Standing::of(account);
+    let accountant = account.accountant.name();
+    let mut text = format!(
+        "{}: {} persons in {} rows\n  guarantee  epsilon {} at delta {:e} ({accountant}), for the lifetime of the data set and over all \
+         peers\n  spent      {:.6} of {:.6}, left {left:.6} (bookkeeping: epsilon {zcdp:.4} by zcdp, {exact:.4} exact)\n",
+        account.data_set, account.persons, account.rows, account.epsilon, account.delta, account.sum, account.cap
+    );
+    for (peer, sum) in &account.peers {
+        text.push_str(&format!("  towards    {peer}: {sum:.6} (a view; the guarantee is over all peers)\n"));
+    }
+    if !account.shares_with.is_empty() {
+        let names: Vec<&str> = account.shares_with.iter().map(String::as_str).collect();
+        text.push_str(&format!("  shares persons with {}: what one spends, all have spent\n", names.join(", ")));
+    }
+    if account.unbounded {
+        text.push_str("  these persons were in a run without privacy: what it showed is not covered\n");
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct RunReleases {
+    run: String,
+    releases: Vec<Receipt>,
+}
+
+impl RunReleases {
+    fn text(&self) -> String {
+        let mut text = format!("run {}\n", self.run);
+        for release in &self.releases {
+            text.push_str(&format!(
+                "  {}  {}: sensitivity {:.6} = {}, sigma {:.6}\n",
+                release.index, release.label, release.sensitivity, release.formula, release.sigma
+            ));
+        }
+        text
+    }
+}
+
+/// What a run would release and be good for.
+#[derive(Debug, Serialize)]
+pub struct Planned {
+    role: Role,
+    study: String,
+    rows: u64,
+    epsilon: f64,
+    delta: f64,
+    accountant: Accountant,
+    rounds: u32,
+    clip: f64,
+    /// What the run would be charged.
+    charge: f64,
+    releases: Vec<PlannedLine>,
+    correlation: f64,
+    expected: serde_json::Value,
+    /// What is left for the data set; none where it is not registered.
+    left: Option<f64>,
+    /// How many such runs still fit.
+    runs_left: Option<u64>,
+    #[serde(skip)]
+    plan: ReleasePlan,
+}
+
+#[derive(Debug, Serialize)]
+struct PlannedLine {
+    label: String,
+    sigma: f64,
+    sent: bool,
+}
+
+/// What a run would release, cost, and be good for. No row is looked at, only their number.
+///
+/// # Errors
+/// A study that is not private or cannot be run on so many rows.
+pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
+    let study = Arc::new(read_study(&config.study)?);
+    let terms = study.privacy.as_ref().ok_or_else(not_private)?;
+    private::allowed(role, config, &study)?;
+    let rows = match rows {
+        Some(rows) => rows,
+        None => private::read_table(role, config, &study, true)?.rows() as u64,
+    };
+    let refused = |error: fedreg_common::study::PrivacyError| Abort::Refused(error.to_string());
+    let budget = study.run_budget(rows).map_err(refused)?;
+    let plan = study.private_plan(rows).map_err(refused)?;
+    let side = plan.side(Side::of(role));
+    let charge = side.releases.charge();
+    let account = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
+    let left = account.as_ref().map(Account::left);
+    Ok(Planned {
+        role,
+        study: study.id.clone(),
+        rows,
+        epsilon: budget.epsilon(),
+        delta: budget.delta(),
+        accountant: budget.accountant(),
+        rounds: terms.rounds,
+        clip: terms.clip,
+        charge,
+        releases: side
+            .lines()
+            .map(|(label, sigma, sent)| PlannedLine { label: label.to_string(), sigma, sent })
+            .collect(),
+        correlation: terms.design.correlation,
+        expected: expected(&plan.predict(&study.declared_design(&plan))),
+        left,
+        plan: side.releases.clone(),
+        runs_left: account.as_ref().map(|account| runs_left(account, charge)),
+    })
+}
+
+/// How many runs of this charge still fit; a first one that takes all fits, as in the ledger.
+fn runs_left(account: &Account, charge: f64) -> u64 {
+    let rest = (account.cap - account.sum) / charge;
+    let whole = rest.floor();
+    let first = account.sum == 0.0 && charge <= account.cap;
+    if whole >= 1.0 { whole as u64 } else { u64::from(first) }
+}
+
+impl Planned {
+    /// Exchanges of one message each way.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// The releases, as the ledger reserves them.
+    pub fn releases(&self) -> &ReleasePlan {
+        &self.plan
+    }
+
+    /// What a run costs and what is left, a sentence each.
+    pub fn budget_lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "a run costs epsilon {} at delta {:e} ({}), a sum of {:.6}",
+            self.epsilon,
+            self.delta,
+            self.accountant.name(),
+            self.charge
+        )];
+        if let (Some(left), Some(runs)) = (self.left, self.runs_left) {
+            lines.push(format!("{left:.6} is left of the data set's budget: {runs} such runs still fit"));
+        }
+        lines
+    }
+
+    fn text(&self) -> String {
+        let percent = |name: &str| {
+            let share = self.expected.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
+            format!("{:.1} %", 100.0 * share)
+        };
+        let says = |name: &str| self.expected.get(name).and_then(serde_json::Value::as_bool) == Some(true);
+        let mut text = format!(
+            "A run of `{}` for {}, from public facts alone\n\n  rows      {}\n  costs     epsilon {} at delta {:e} ({}), a sum of {:.6}\n  \
+             rounds    {}, partial predictions cut at {} of half the outcome's range\n",
+            self.study,
+            self.role,
+            self.rows,
+            self.epsilon,
+            self.delta,
+            self.accountant.name(),
+            self.charge,
+            self.rounds,
+            self.clip
+        );
+        match (self.left, self.runs_left) {
+            (Some(left), Some(runs)) => {
+                text.push_str(&format!("  budget    {left:.6} is left: {runs} such runs still fit\n"));
+            }
+            _ => text.push_str("  budget    the data set is not registered: run `privacy init`\n"),
+        }
+        text.push_str(
+            "\nReleases, with the standard deviation of their noise (columns in unit rows, outcome in half ranges)\n",
+        );
+        let width = self.releases.iter().map(|line| line.label.len()).max().unwrap_or(0);
+        for line in &self.releases {
+            let place = if line.sent { "sent" } else { "stays here" };
+            text.push_str(&format!("  {:width$}  {:12.6}  {place}\n", line.label, line.sigma));
+        }
+        text.push_str(&format!(
+            "\nExpected distance from the pooled coefficients, if any two columns have correlation {} (an assumption of the study)\n  \
+             after this run        {} of their length\n  exchanging nothing    {}\n",
+            self.correlation,
+            percent("relative_error"),
+            percent("relative_error_alone")
+        ));
+        if says("better_alone") {
+            text.push_str("Warning: for this design exchanging nothing would do as well or better.\n");
+        }
+        if says("biased") {
+            text.push_str(
+                "Warning: unfinished rounds and the cut can move a coefficient by more than a quarter of its noise; intervals then miss \
+                 the pooled coefficient more often than 5 %.\n",
+            );
+        }
+        text.push_str("Nothing was spent.\n");
+        text
+    }
+}

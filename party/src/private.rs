@@ -1,0 +1,140 @@
+//! A private fit, from the ledger to the report.
+
+use std::sync::Arc;
+
+use fedreg_common::exit::Exit;
+use fedreg_common::fit::{Statistics, Termination};
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::privacy::ledger::PersonDigests;
+use fedreg_common::privacy::sampler::NoisePool;
+use fedreg_common::report::{PerParty, Report};
+use fedreg_common::session::Abort;
+use fedreg_common::study::Study;
+use fedreg_common::vertical::prepare::needed_columns;
+use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table};
+use fedreg_common::vertical::session::{Opening, Progress};
+
+use crate::config::Config;
+use crate::ledger::LedgerFile;
+use crate::meet::{Met, Work};
+use crate::output::Folder;
+use crate::privacy;
+use crate::service::{Failure, Job, certificate, common_report, declared_levels, read_frame};
+
+/// Draws beside those of the partial predictions: tables and vectors of the size of a block.
+const FEW_DRAWS: usize = 1 << 12;
+
+/// A private fit as a kind of joint run.
+pub(crate) struct PrivateFit {
+    pub(crate) folder: Option<Folder>,
+}
+
+/// What is there before the run.
+pub(crate) struct Ready {
+    table: Table,
+    setting: Setting<LedgerFile>,
+}
+
+impl Work for PrivateFit {
+    type Table = Ready;
+    type Session = PrivateSession<LedgerFile>;
+    type Yield = Report;
+
+    const COMMAND: &'static str = "fit";
+
+    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Ready, Failure> + Send + 'static {
+        let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
+        move || ready(role, &config, &study)
+    }
+
+    fn rows(ready: &Ready) -> u64 {
+        ready.table.rows() as u64
+    }
+
+    fn interrupted(&self, job: &Job) -> Option<RunId> {
+        // A ledger that cannot be opened is complained of when the data are read, where the others hear of it.
+        let ledger = privacy::open(&job.config).ok()?;
+        ledger.unfinished(&job.config.data_set(), &job.study.digest().to_string())?.parse().ok()
+    }
+
+    fn session(&self, _job: &Job, ready: Ready, opening: Opening) -> Result<Self::Session, Failure> {
+        Ok(PrivateSession::new(ready.table, opening, ready.setting)?)
+    }
+
+    fn given_up(&self, job: &Job, run: RunId) {
+        let run = run.to_string();
+        let closed = privacy::open(&job.config).and_then(|mut ledger| match ledger.is_reserved(&run) {
+            true => ledger.finish(&run),
+            false => Ok(()),
+        });
+        if let Err(error) = closed {
+            tracing::warn!("the end of the run is not in the privacy ledger: {error}");
+        }
+    }
+
+    fn progress(session: &Self::Session) -> Option<Progress> {
+        Some(session.progress())
+    }
+
+    fn finish(&self, job: &Job, mut met: Met<Self::Session>) -> Result<(Report, Exit), Failure> {
+        let report = report(job, &met);
+        if let Some(folder) = &self.folder {
+            folder.report(&report)?;
+        }
+        met.driven.session.close()?;
+        Ok((report, Exit::Done))
+    }
+}
+
+/// Reads the table and all that a run needs beside it.
+pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<Ready, Failure> {
+    allowed(role, config, study)?;
+    let mut ledger = privacy::open(config)?;
+    let table = read_table(role, config, study, true)?;
+    let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
+    let rounds = study.privacy.as_ref().map_or(0, |terms| terms.rounds) as usize;
+    let mut pool = NoisePool::new();
+    // Before the parties meet: noise of one fixed law, in memory only, used once and after its charge.
+    pool.fill(rounds * table.rows() + FEW_DRAWS).map_err(|error| Abort::Bug(error.to_string()))?;
+    let peer = certificate(study, role.partner())?.to_string();
+    let setting = Setting { ledger, data_set: config.data_set(), persons, peer, pool };
+    Ok(Ready { table, setting })
+}
+
+/// Reads and clips this party's rows. For a run `lenient`: what cannot be used makes a row of zeros; otherwise it is
+/// refused with its place.
+pub(crate) fn read_table(role: Role, config: &Config, study: &Arc<Study>, lenient: bool) -> Result<Table, Failure> {
+    let frame =
+        read_frame(config, study, declared_levels(study), lenient, |header| needed_columns(study, role, header))?;
+    let (study, policy) = (Arc::clone(study), config.policy());
+    Ok(match lenient {
+        true => Table::new(study, role, &policy, frame)?,
+        false => Table::checked(study, role, &policy, frame)?,
+    })
+}
+
+/// Whether this party's policy allows what the study asks for.
+pub(crate) fn allowed(role: Role, config: &Config, study: &Study) -> Result<(), Abort> {
+    let asked = study.privacy.as_ref().map_or(0.0, |terms| terms.epsilon);
+    match config.policy.max_epsilon {
+        Some(most) if asked > most => Err(Abort::Policy {
+            who: role,
+            what: format!("the study asks for epsilon {asked} in one run, at most {most} is allowed"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
+    let fit: &Fit = &met.driven.output;
+    let common = common_report(job, met);
+    Report {
+        coefficients: fit.coefficients.clone(),
+        statistics: Statistics { nobs: fit.nobs, ..Statistics::default() },
+        rounds: fit.rounds,
+        termination: Termination::FixedRounds,
+        notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
+        privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.prediction))),
+        ..common
+    }
+}
