@@ -12,8 +12,8 @@ use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 
-mod horizontal;
 mod budgets;
+mod horizontal;
 mod methods;
 mod privacy;
 

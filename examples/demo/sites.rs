@@ -2,25 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use fedreg_common::data::{DataError, Frame, Values};
 use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
 use fedreg_common::report::Report;
 use fedreg_common::study::{
     ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model, PredictionTerms,
     PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
 };
+use fedreg_party::config::{DataTerms, LedgerTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::read::{self, Request};
+use fedreg_party::service::Failure as PartyFailure;
+use fedreg_party::worker::config::{Config, Overrides, PolicyTerms};
+use fedreg_party::worker::privacy::init;
 
 use crate::Failure;
 use crate::arguments::{Common, ModeName};
 use crate::bounds;
 use crate::columns::list;
-use crate::processes;
-use crate::robust::play;
-use crate::stage::{Stage, cannot_write, folder};
+use crate::processes::{self, Process};
+use crate::stage::{Stage, cannot_write, folder, shown};
 
 /// Data that are shipped, so that the demo runs from any folder.
 pub(crate) struct Shipped {
@@ -131,10 +136,7 @@ impl Rows {
             (Some(file), _) => bounds::of_file(file, &self.outcome)?,
             (None, Some(text)) => bounds::parse(Path::new("the shipped bounds"), text, &self.outcome)?,
             (None, None) if common.mode == ModeName::Private => {
-                return Err(Failure::usage(
-                    "--mode private needs --bounds FILE: ranges and levels that are known without the data, as in\n[columns]\nage = [18, \
-                     90]\n[levels]\nregion = [\"north\", \"south\"]\n[outcome]\ncost = [0, 5000]",
-                ));
+                return Err(bounds::missing());
             }
             (None, None) => return Ok((self.found()?, true)),
         };
@@ -232,6 +234,73 @@ pub(crate) fn rehearse(place: &Folder, command: &'static str, study: &Study, row
     }
     play(&stage, study)?;
     stage.report("coordinator")
+}
+
+/// Writes the workers' private files and runs all processes to their end.
+pub(crate) fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
+    for name in study.workers.keys().map(String::as_str).chain(["coordinator"]) {
+        folder(&stage.path(name))?;
+        // A file of an earlier rehearsal would be taken for this one's; and every rehearsal begins with its whole budget. Only here: no
+        // other program ever removes a ledger.
+        for stale in ["report.json", "privacy.sqlite", "stream.sqlite", "stream.sqlite-wal", "stream.sqlite-shm"] {
+            let _ = fs::remove_file(stage.path(&format!("{name}/{stale}")));
+        }
+        let _ = fs::remove_file(stage.path(&format!("anchors/{name}.anchor")));
+    }
+    for stale in
+        ["coordinator.address", "coordinator/run.sqlite", "coordinator/run.sqlite-wal", "coordinator/run.sqlite-shm"]
+    {
+        let _ = fs::remove_file(stage.path(stale));
+    }
+    let reports = shown(&stage.path("coordinator"));
+    let (mut coordinator, address) = stage.coordinator(&["--out", &reports])?;
+    let mut workers = Vec::new();
+    for name in study.workers.keys() {
+        let config = Config {
+            study: "study.toml".into(),
+            coordinator: address.clone(),
+            state: name.into(),
+            wait: 60,
+            data: DataTerms { file: format!("{name}/rows.csv").into(), separator: None },
+            tls: Stage::tls(name),
+            policy: PolicyTerms::default(),
+            privacy: LedgerTerms {
+                data_set: Some("rehearsal".to_string()),
+                anchor: study.noised().then(|| format!("anchors/{name}.anchor").into()),
+                ..LedgerTerms::default()
+            },
+        };
+        let file = format!("{name}.toml");
+        stage.write(&file, "A private file: nobody else ever sees it.", &config.print())?;
+        if study.noised() {
+            let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
+            let made = Config::load(&overrides).map_err(PartyFailure::from).and_then(|config| init(&config));
+            made.map_err(|failure| {
+                Failure::new(failure.exit(), anyhow::anyhow!("{name}: {}", fedreg_party::service::chain(&failure)))
+            })?;
+        }
+        let (config, out) = (shown(&stage.path(&file)), shown(&stage.path(name)));
+        let log = stage.path(&format!("{name}/log.txt"));
+        workers.push(Process::start(Role::Worker, name, &["join", "--config", &config, "--out", &out], &log)?);
+    }
+    let mut all: Vec<&mut Process> = workers.iter_mut().collect();
+    let ends = processes::wait(&mut all)?;
+    let end = processes::wait(&mut [&mut coordinator])?;
+    let _ = fs::remove_file(stage.path("coordinator.address"));
+    let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
+    let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
+    for process in workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted)) {
+        eprintln!("{}", process.last_words());
+    }
+    match end.first().filter(|exit| aborted(exit)) {
+        None => Ok(()),
+        Some(exit) => {
+            eprintln!("{}", coordinator.last_words());
+            let exit = failed.into_iter().find(|exit| *exit == Exit::Data).unwrap_or(*exit);
+            let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
+            Err(Failure::new(exit, anyhow::anyhow!(sentence)))
+        }
+    }
 }
 
 /// Writes and prints what came of a rehearsal.

@@ -155,6 +155,7 @@ pub(crate) fn read_frame(
         levels,
         separator: config.separator(),
         lenient,
+        torn: false,
     };
     Ok(read::read(file, &request)?)
 }

@@ -8,6 +8,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::privacy::mechanism::records::NoisedRecords;
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
 use crate::privacy::vertical::Fitted;
 use crate::session::Header;
@@ -166,6 +167,16 @@ impl<T> Released<T> {
     /// ```
     pub fn noised(noised: &NoisedRelease, wrap: fn(u32, LatticeVector) -> T) -> Released<T> {
         Released { value: wrap(noised.receipt().index, noised.lattice().clone()) }
+    }
+
+    /// Lets noised records leave whose stream was charged. `wrap` makes the message of their number and their values.
+    pub fn noised_records(noised: &NoisedRecords, wrap: fn(u64, Vec<f64>) -> T) -> Released<T> {
+        Released { value: wrap(noised.records(), noised.values().to_vec()) }
+    }
+
+    /// Adds the number of rows, which is public: no definition here protects it.
+    pub fn of_rows(self, rows: u64, wrap: fn(u64, T) -> T) -> Released<T> {
+        Released { value: wrap(rows, self.value) }
     }
 
     /// Lets coefficients leave that were computed from noised values and public bounds alone: they are free.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
-use super::table::{Column, coefficients, folded, labelled, table};
+use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
 use super::{Comparison, Report, WorkerRow, function, html as page, plot, robust};
 
 /// Sites that text and page list.
@@ -49,11 +49,7 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         labelled(out, "Stream:", &[format!("{} estimates arrived, {times}", thousands(course.arrivals))])?;
     }
     labelled(out, "Left:", &[left(report)])?;
-    let spent = match report.privacy.of_or_own(report.role).and_then(Option::as_ref) {
-        Some(account) => super::table::account_line(account),
-        None => "none spent: values left without noise".to_string(),
-    };
-    labelled(out, "Privacy:", &[spent])?;
+    labelled(out, "Privacy:", &privacy(report))?;
     if let Some(seconds) = report.seconds.of_or_own(report.role) {
         labelled(out, "Time:", &[format!("{} in all", duration(seconds.total))])?;
     }
@@ -101,6 +97,15 @@ fn left(report: &Report) -> String {
     };
     let plural = if count == 1 { "" } else { "s" };
     format!("{} contribution{plural}, {} of numbers{declared}", thousands(count), bytes(size))
+}
+
+/// What was promised and spent, a thought a line.
+fn privacy(report: &Report) -> Vec<String> {
+    let Some(account) = report.privacy.of_or_own(report.role).and_then(Option::as_ref) else {
+        return vec!["none spent: values left without noise".to_string()];
+    };
+    let lines: Vec<String> = WORDS.iter().flat_map(|field| words(account, field)).map(visible).collect();
+    if lines.is_empty() { vec![account_line(account)] } else { lines }
 }
 
 fn workers(out: &mut String, report: &Report) -> std::fmt::Result {

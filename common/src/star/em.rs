@@ -10,6 +10,8 @@ use crate::em::{EmError, Estimator, Records, Settings, SmoothTruncation, Update}
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
+use crate::privacy::mechanism::NoisedRelease;
+use crate::privacy::release::Released;
 use crate::report::{Course, CoursePoint};
 use crate::study::{Study, StudyError};
 
@@ -28,6 +30,11 @@ pub fn body_of(settings: &Settings, records: &Records, beta: &[f64]) -> Result<B
 /// An answer as it travels.
 pub fn answer(records: u64, values: Vec<f64>) -> Body {
     Body { kind: Kind::GradientSum, counts: vec![records], values }
+}
+
+/// An answer with noise, charged and stored.
+pub fn released(noised: &NoisedRelease, records: u64) -> Released<Body> {
+    Released::noised(noised, |_, value| Body::noised(Kind::GradientSum, value.values())).of_rows(records, Body::counted)
 }
 
 /// The coefficients in what the hub says, of so many columns.

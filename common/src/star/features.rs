@@ -9,6 +9,8 @@ use super::method::{Method, Outcome, Shape};
 use crate::bounded::Bounded;
 use crate::features::{FeatureError, FeatureMap, FeatureModel, Range, Statistics as Table, output_perturbation};
 use crate::fit::{Statistics, Termination};
+use crate::privacy::mechanism::NoisedRelease;
+use crate::privacy::release::Released;
 use crate::report::robust::Consolidation;
 use crate::report::{Fitted, Function};
 use crate::robust::{ConsolidationSettings, Estimate, Estimates, Verdict, consolidate};
@@ -101,6 +103,17 @@ impl Gathered {
                 output_perturbation(&self.map.rows(&inputs)?, &self.outcomes, self.lambda)
             }
         }
+    }
+
+    /// The contribution with noise, charged and stored.
+    pub fn released(&self, noised: &NoisedRelease) -> Released<Body> {
+        let released = match self.release {
+            Release::Statistics => {
+                Released::noised(noised, |_, value| Body::noised(Kind::FeatureStatistics, value.values()))
+            }
+            Release::Output => Released::noised(noised, |_, value| Body::noised(Kind::FeatureSolution, value.values())),
+        };
+        released.of_rows(self.records, Body::counted)
     }
 
     /// The contribution without noise.

@@ -839,7 +839,7 @@ impl Hub {
             .collect();
         Report {
             protocol: self.study.protocol.name().to_string(),
-            mode: "plain".to_string(),
+            mode: self.study.mode.name().to_string(),
             study: self.study.id.clone(),
             study_digest: self.digest.to_string(),
             run: self.run.to_string(),
@@ -851,7 +851,8 @@ impl Hub {
             coefficients: outcome.coefficients,
             statistics: outcome.statistics,
             rounds: outcome.rounds,
-            converged: Some(outcome.termination.converged()),
+            // Under noise nobody may look whether the estimates are the solution.
+            converged: (!self.study.noised()).then(|| outcome.termination.converged()),
             termination: outcome.termination,
             tol: f64::NAN,
             trace: Vec::new(),
@@ -875,7 +876,7 @@ impl Hub {
                     .collect(),
                 ..Disclosure::default()
             }),
-            privacy: PerParty::Own(None),
+            privacy: PerParty::Own(self.study.site_promise()),
             consolidation,
             workers: Some(workers),
             course: outcome.course,

@@ -89,6 +89,16 @@ impl Body {
         Digest::of(&bytes)
     }
 
+    /// Noised values of a kind. Their number of rows is public and comes by [`Released::of_rows`].
+    pub fn noised(kind: Kind, values: Vec<f64>) -> Body {
+        Body { kind, counts: Vec::new(), values }
+    }
+
+    /// The same with its number of rows.
+    pub fn counted(rows: u64, body: Body) -> Body {
+        Body { counts: vec![rows], ..body }
+    }
+
     /// Bytes of its numbers.
     pub fn bytes(&self) -> u64 {
         8 * (self.counts.len() + self.values.len()) as u64

@@ -6,12 +6,27 @@ use super::message::{Body, Kind};
 use super::method::{Method, Outcome, Shape};
 use crate::features::Range;
 use crate::fit::{Statistics, Termination};
+use crate::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use crate::privacy::mechanism::{Query, ReleaseError};
+use crate::privacy::release::Released;
+use crate::privacy::sampler::NoisePool;
 use crate::report::{Fitted, Forming, Function, StreamModel};
 use crate::stream::{Average, Learner, Loss, Settings, StreamError};
 use crate::study::{Study, StudyError};
 
 /// Most pictures of a function that forms; beyond it every other one goes.
 const FORMING: usize = 12;
+
+/// A message that cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum MakeError {
+    /// Weights or covariates that do not fit.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// Noise that cannot be added.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+}
 
 /// How records become inputs and outcomes, and how their messages are made: what a site knows of the study.
 #[derive(Debug, Clone)]
@@ -66,6 +81,47 @@ impl Maker {
         }
         Ok(updates(records.len() as u64, values))
     }
+}
+
+impl Maker {
+    /// What stands for the whole stream in the ledger: the message of no record, which tells nothing and has the sensitivity of all.
+    ///
+    /// # Errors
+    /// A stream without a bound.
+    pub fn opening(&self) -> Result<Query, StreamError> {
+        let weights = vec![0.0; self.settings.basis().len()];
+        Ok(Query::bounded(&self.settings.message(&weights, None)?))
+    }
+
+    /// The messages of some records in a row with noise, each with the weights that the ones before it have left. `None` in the place of a
+    /// record is noise alone.
+    ///
+    /// # Errors
+    /// Weights or covariates of another length, noise that cannot be added. Nothing may leave then.
+    pub fn noised(
+        &self,
+        mut weights: Vec<f64>,
+        taken: u64,
+        records: &[Option<(Vec<f64>, f64)>],
+        right: &mut PerRecord,
+        pool: &mut NoisePool,
+    ) -> Result<NoisedRecords, MakeError> {
+        let mut noised = NoisedRecords::default();
+        for (record, number) in records.iter().zip(taken.saturating_add(1)..) {
+            let record = record.as_ref().map(|(x, y)| (x.as_slice(), *y));
+            let message = self.settings.message(&weights, record)?;
+            right.add(&Query::bounded(&message), pool, &mut noised)?;
+            // Everybody sees the noised message, so whoever goes on from it tells nothing new.
+            let sent = noised.values().len() - weights.len();
+            self.settings.step(&mut weights, number, &noised.values()[sent..])?;
+        }
+        Ok(noised)
+    }
+}
+
+/// Messages with noise as they travel, of a stream that was charged.
+pub fn released(noised: &NoisedRecords) -> Released<Body> {
+    Released::noised_records(noised, updates)
 }
 
 /// Messages of records as they travel.
@@ -196,6 +252,10 @@ impl Method for Stream {
         let records = self.state.learner.records();
         let values = self.state.learner.weights().to_vec();
         Some((records, Body { kind: Kind::Weights, counts: vec![records], values }))
+    }
+
+    fn remembers(&self) -> bool {
+        true
     }
 
     fn snapshot(&self) -> Option<String> {

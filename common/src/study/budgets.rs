@@ -52,18 +52,23 @@ impl Study {
         if !mu.is_finite() {
             return None;
         }
-        let labels = match self.protocol {
+        // What is released, and its share of the budget relative to the others'.
+        let shares: Vec<(String, f64)> = match self.protocol {
             Protocol::Em => {
                 let rounds = self.em.as_ref().map_or(0, |terms| terms.rounds);
-                (1..=rounds).map(|round| format!("sum of gradients, round {round}")).collect()
+                (1..=rounds).map(|round| (format!("sum of gradients, round {round}"), 1.0)).collect()
             }
-            Protocol::Features if self.features_terms().release == Release::Output => vec!["solution".to_string()],
-            Protocol::Features => vec!["cross-products of features".to_string()],
-            _ => vec![format!("every record, {} of a person", self.stream_terms().records_per_person)],
+            Protocol::Features if self.features_terms().release == Release::Output => vec![("solution".to_string(), 1.0)],
+            Protocol::Features => vec![("cross-products of features".to_string(), 1.0)],
+            Protocol::Stream => {
+                vec![(format!("every record, {} of a person", self.stream_terms().records_per_person), 1.0)]
+            }
+            // Refused when the study is checked.
+            Protocol::Robust | Protocol::Vertical => return None,
         };
-        let share = mu / (labels.len().max(1) as f64).sqrt() * ROOM;
-        let planned = |label| PlannedRelease { label, mu: share };
-        Some(ReleasePlan::new(labels.into_iter().map(planned).collect()))
+        let whole: f64 = shares.iter().map(|(_, share)| share).sum();
+        let planned = |(label, share): (String, f64)| PlannedRelease { label, mu: mu * (share / whole).sqrt() * ROOM };
+        Some(ReleasePlan::new(shares.into_iter().map(planned).collect()))
     }
 
     /// Standard deviation of the noise in each number that a site of a study with random features sends; zero without noise.

@@ -247,11 +247,7 @@ impl Study {
     pub(super) fn check_horizontal(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: &str| Err(value(key, problem));
         let name = self.protocol.name();
-        if self.mode != Mode::Plain {
-            return wrong("mode", &format!("must be \"plain\" for protocol `{name}` in this version"));
-        }
         for (key, given) in [
-            ("privacy", self.privacy.is_some()),
             ("parties", !self.parties.is_empty()),
             ("offset", self.offset.is_some()),
             ("weights", self.weights.is_some()),
@@ -259,7 +255,7 @@ impl Study {
             ("fit", self.fit != FitTerms::default()),
             ("inference", self.inference != InferenceTerms::default()),
             ("prediction", self.prediction != PredictionTerms::default()),
-            ("rows.id", self.rows != RowTerms { id: None, ..self.rows.clone() }),
+            ("rows.id", self.mode == Mode::Plain && self.rows != RowTerms { id: None, ..self.rows.clone() }),
             ("outcome.held_by", self.outcome.held_by != HeldBy::Both),
             ("model.family", self.model.family != Family::Gaussian),
             ("robust", self.robust.is_some() && self.protocol != Protocol::Robust),
@@ -300,6 +296,7 @@ impl Study {
         if self.outcome.is_none() && self.protocol != Protocol::Em {
             return wrong("outcome.column", "is missing: which column is to be explained?");
         }
+        self.check_site_budgets()?;
         let coefficients = self.coefficient_names()?.len();
         match self.protocol {
             Protocol::Vertical => Ok(()),

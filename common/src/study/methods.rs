@@ -318,14 +318,6 @@ impl Study {
         })
     }
 
-    /// Standard deviation of the noise in each number that a site of a study with random features sends; zero without noise.
-    ///
-    /// # Errors
-    /// A study that cannot be used.
-    pub fn features_sigma(&self) -> Result<f64, StudyError> {
-        Ok(0.0)
-    }
-
     /// How sites' own solutions become one.
     ///
     /// # Errors
@@ -442,16 +434,6 @@ impl Study {
         }
     }
 
-    /// Whether what leaves a site has noise.
-    pub fn noised(&self) -> bool {
-        false
-    }
-
-    /// The budget of one record of a stream; infinite without noise.
-    pub fn record_mu(&self) -> f64 {
-        f64::INFINITY
-    }
-
     pub(super) fn complete_methods(&mut self) {
         match self.protocol {
             // What is hidden has no intercept; its points and covariates are centred.
@@ -476,9 +458,6 @@ impl Study {
         }
         if terms.update == UpdateName::Direct && terms.step != 1.0 {
             return Err(value("em.step", "has no place beside the update `direct`"));
-        }
-        if self.noised() && terms.estimator == EstimatorName::None {
-            return Err(value("em.estimator", "is `none`, which bounds nothing: a private run needs `clip` or `catoni`"));
         }
         let settings = self.em_settings()?;
         self.em_start(&settings).map(drop)

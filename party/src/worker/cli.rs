@@ -14,6 +14,7 @@ use fedreg_proto::telemetry;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
+use super::privacy::{self, PrivacyCommand};
 use super::{check, join, predict};
 use crate::check::CheckFormat;
 use crate::cli::{Log, with_interrupts};
@@ -45,6 +46,9 @@ enum Command {
     Check(CheckArguments),
     /// Predict with the report of a run that found a function; needs no certificate
     Predict(predict::Arguments),
+    /// Register data sets and look at their privacy budget
+    #[command(subcommand)]
+    Privacy(PrivacyCommand),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -104,6 +108,7 @@ pub fn run(arguments: &[OsString]) -> Exit {
         }
         Command::Check(flags) => look(&flags),
         Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
+        Command::Privacy(command) => privacy::run(&command).map(|()| Exit::Done),
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }

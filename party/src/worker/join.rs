@@ -24,8 +24,9 @@ use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
-use super::methods::{self, Word};
-use super::pipeline::{self, Fitting, InOrder, Yield};
+use super::methods::{self, Secret, Start, Word};
+use super::pipeline::{self, Content, Fitting, InOrder, Yield};
+use super::private::{self, Purse};
 use crate::drive::Patience;
 use crate::output::{Folder, peak_rss_bytes};
 use crate::service::{self, Failure};
@@ -92,6 +93,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     }
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let (identity, name) = identity(config, study)?;
+    private::allowed(config, study)?;
     let store = Store::open(&config.state)?;
     let mut instance = [0; 16];
     OsRng
@@ -292,7 +294,10 @@ impl Worker<'_> {
                 self.tally.reason.get_or_insert(reason);
             }
             let undeclared = |error: fedreg_common::privacy::release::Undeclared| Abort::Bug(error.to_string());
-            acts.extend(self.site.contribute(piece.body).map_err(undeclared)?);
+            acts.extend(match piece.content {
+                Content::Plain(body) => self.site.contribute(body).map_err(undeclared)?,
+                Content::Released(body) => self.site.contribute_released(body),
+            });
         }
         if self.ended {
             if self.tally.batches > 0 && self.tally.unfit == self.tally.batches {
@@ -328,7 +333,7 @@ impl Worker<'_> {
                     let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
                     Abort::Peer { peer: Role::Coordinator, fault }
                 })?;
-                return Ok(Next::Finish(Box::new(self.own(report)), exit));
+                return Ok(Next::Finish(Box::new(self.own(report)?), exit));
             }
             Act::Refused { exit, sentence } => {
                 return Err(Abort::Remote { from: Role::Coordinator, exit, sentence }.into());
@@ -347,7 +352,15 @@ impl Worker<'_> {
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let secret = match (study.noised(), self.run) {
+            (true, Some(run)) => {
+                encoding = encoding.lenient();
+                let purse = Purse::open(config, study, run)?;
+                Some(Secret { purse, state: config.state.clone(), run: run.to_string() })
+            }
+            _ => None,
+        };
         tracing::info!("reading {}", config.data.file.display());
         let mut source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
         if config.reads_stdin() {
@@ -356,7 +369,7 @@ impl Worker<'_> {
         self.order = InOrder::new(first);
         if study.protocol != Protocol::Robust {
             let rewound = !config.reads_stdin();
-            let under = methods::start(study, source, first, rewound).map_err(|error| Failure::Usage(error.to_string()))?;
+            let under = methods::start(study, source, Start { first, rewound }, secret)?;
             (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
             return Ok(());
         }
@@ -371,19 +384,25 @@ impl Worker<'_> {
     }
 
     /// The hub's report with what only this process knows.
-    fn own(&self, report: Report) -> Report {
+    fn own(&self, report: Report) -> Result<Report, Failure> {
         let total = self.begun.elapsed().as_secs_f64();
         // Fits run beside each other: their time is that of the process as long as the threads are busy.
         let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
-        Report {
+        let Job { config, study, .. } = self.job;
+        let privacy = match self.run.filter(|_| study.noised()) {
+            Some(run) => PerParty::Own(Some(private::close(config, study, run)?)),
+            None => report.privacy.clone(),
+        };
+        Ok(Report {
             role: Some(Role::Worker),
             call: self.job.call.clone(),
+            privacy,
             missing: self.tally.missing,
             bytes_sent: PerParty::Own(self.sent.load(Ordering::Relaxed)),
             peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
             seconds: PerParty::Own(Seconds { solve, total, exchange: total - solve, read: 0.0 }),
             ..report
-        }
+        })
     }
 
     /// Tells the coordinator why we go, unless it was the coordinator that ended it.

@@ -9,3 +9,5 @@ pub mod join;
 mod methods;
 mod pipeline;
 pub mod predict;
+pub mod privacy;
+mod private;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fedreg_common::privacy::release::Released;
 use fedreg_common::robust::{BatchError, FitSettings, fit, minimum_rows};
 use fedreg_common::star::message::Body;
 use fedreg_common::star::robust::body_of;
@@ -28,12 +29,21 @@ pub(crate) enum Yield {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) number: u64,
-    pub(crate) body: Body,
+    pub(crate) content: Content,
     pub(crate) rows: u64,
     pub(crate) missing: u64,
     /// Why it has no estimate, with the batch's place.
     pub(crate) unfit: Option<String>,
     pub(crate) solve: Duration,
+}
+
+/// What a contribution brings.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Values without noise, which leave only if the study declares them.
+    Plain(Body),
+    /// Values that may leave: noised, charged and stored.
+    Released(Released<Body>),
 }
 
 /// How batches are fitted.
@@ -98,7 +108,7 @@ fn piece(batch: &Batch, fitting: &Fitting) -> Piece {
     let unfit = fitted.as_ref().err().map(|error| format!("batch {} ({first} to {last}): {error}", batch.number));
     Piece {
         number: batch.number,
-        body: body_of(fitted.as_ref(), rows, fitting.with_gram),
+        content: Content::Plain(body_of(fitted.as_ref(), rows, fitting.with_gram)),
         rows,
         missing: batch.missing,
         unfit,

@@ -7,7 +7,8 @@ use fedreg_proto::files::read_study;
 use serde::Serialize;
 
 use super::config::{Config, Overrides};
-use super::private::{allowed, init, open};
+pub use super::private::init;
+use super::private::{allowed, open};
 use crate::check::CheckFormat;
 use crate::output;
 use crate::privacy::{AccountantName, Standing, account_lines, runs_left, show};

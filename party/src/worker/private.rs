@@ -206,10 +206,13 @@ impl Persons {
         Ok(Persons { path, connection, key, most })
     }
 
-    fn digest(&self, id: &[u8]) -> [u8; 16] {
+    /// Every run is charged by itself, so that a person's records are counted in each.
+    fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
         // Unwrap safety: HMAC takes keys of any length.
         #[allow(clippy::expect_used)]
         let mut code = Hmac::<Sha256>::new_from_slice(&self.key).expect("any key length");
+        code.update(run.as_bytes());
+        code.update(&[0]);
         code.update(id);
         let full: [u8; 32] = code.finalize().into_bytes().into();
         let mut short = [0; 16];
@@ -224,7 +227,7 @@ impl Persons {
         (run, number): (&str, u64),
         make: impl FnOnce(&[bool]) -> Result<NoisedRecords, Failure>,
     ) -> Result<(NoisedRecords, u64), Failure> {
-        let digests: Vec<[u8; 16]> = ids.iter().map(|id| self.digest(id)).collect();
+        let digests: Vec<[u8; 16]> = ids.iter().map(|id| self.digest(run, id)).collect();
         let path = self.path.clone();
         let wrong = |source| failed(&path, source);
         let transaction = self.connection.transaction().map_err(wrong)?;
