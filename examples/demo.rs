@@ -10,12 +10,20 @@ mod arguments;
 mod bounds;
 #[path = "demo/columns.rs"]
 mod columns;
+#[path = "demo/em.rs"]
+mod em;
+#[path = "demo/features.rs"]
+mod features;
 #[path = "demo/processes.rs"]
 mod processes;
 #[path = "demo/robust.rs"]
 mod robust;
+#[path = "demo/sites.rs"]
+mod sites;
 #[path = "demo/stage.rs"]
 mod stage;
+#[path = "demo/stream.rs"]
+mod stream;
 #[path = "demo/vertical.rs"]
 mod vertical;
 
@@ -54,9 +62,9 @@ fn main() -> ExitCode {
     let result = match program.command {
         Command::Vertical(flags) => vertical::run(&flags, fedreg_party::output::call("demo", &arguments)),
         Command::Robust(flags) => robust::run(&flags, fedreg_party::output::call("demo", &arguments)),
-        Command::Em { .. } => Err(not_yet("em")),
-        Command::Features { .. } => Err(not_yet("features")),
-        Command::Stream { .. } => Err(not_yet("stream")),
+        Command::Em(flags) => em::run(&flags, fedreg_party::output::call("demo", &arguments)),
+        Command::Features(flags) => features::run(&flags, fedreg_party::output::call("demo", &arguments)),
+        Command::Stream(flags) => stream::run(&flags, fedreg_party::output::call("demo", &arguments)),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -81,8 +89,4 @@ impl Failure {
     pub(crate) fn usage(sentence: impl std::fmt::Display) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::anyhow!("{sentence}") }
     }
-}
-
-fn not_yet(what: &str) -> Failure {
-    Failure::usage(format!("`{what}` is not in this version"))
 }

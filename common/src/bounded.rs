@@ -62,6 +62,17 @@ impl Bounded {
         self.formula
     }
 
+    /// The sum with a value of other records: replacing one record changes one of the two. `None` if they are of different sizes, or
+    /// too large to be added.
+    pub(crate) fn joined(&self, other: &Bounded) -> Option<Bounded> {
+        if (self.len(), self.exponent) != (other.len(), other.exponent) {
+            return None;
+        }
+        let sums = self.integers.iter().zip(&other.integers).map(|(left, right)| left.checked_add(*right));
+        let sensitivity = self.sensitivity.max(other.sensitivity);
+        Some(Bounded { integers: sums.collect::<Option<_>>()?, sensitivity, ..self.clone() })
+    }
+
     /// The entries before noise: for the party itself, for declared plain exchange and for simulations.
     pub fn values(&self) -> DVector<f64> {
         let unit = power_of_two(self.exponent);

@@ -12,11 +12,16 @@ use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 
+mod budgets;
 mod horizontal;
+mod methods;
 mod privacy;
 
 pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
+pub use methods::{
+    DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms, UpdateName,
+};
 
 /// A study, as parsed and checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +83,15 @@ pub struct Study {
     /// The method of a robust study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust: Option<RobustTerms>,
+    /// The method of a study with something hidden.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub em: Option<EmTerms>,
+    /// The method of a study with random features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<FeaturesTerms>,
+    /// The method of a study that follows a stream of records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamTerms>,
 }
 
 /// Which method a study runs.
@@ -89,6 +103,12 @@ pub enum Protocol {
     Vertical,
     /// Many sites, the same columns of different rows, some of which are wrong.
     Robust,
+    /// Many sites; models with something hidden, in rounds.
+    Em,
+    /// Many sites; a function of a few columns by random features.
+    Features,
+    /// Many sites; a function that follows a stream of records.
+    Stream,
 }
 
 impl Protocol {
@@ -97,6 +117,9 @@ impl Protocol {
         match self {
             Protocol::Vertical => "vertical",
             Protocol::Robust => "robust",
+            Protocol::Em => "em",
+            Protocol::Features => "features",
+            Protocol::Stream => "stream",
         }
     }
 }
@@ -465,6 +488,9 @@ impl Study {
             ("workers", !self.workers.is_empty()),
             ("sites", self.sites.is_some()),
             ("robust", self.robust.is_some()),
+            ("em", self.em.is_some()),
+            ("features", self.features.is_some()),
+            ("stream", self.stream.is_some()),
             ("model.features", !self.model.features.is_empty()),
             ("model.formula", self.model.formula.is_some()),
         ] {

@@ -1,6 +1,5 @@
 //! The command line of the demo; scripts rely on it.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -24,21 +23,233 @@ pub(crate) enum Command {
     Vertical(Box<Vertical>),
     /// Many sites, the same columns about different people, some of them wrong
     Robust(Box<Robust>),
-    /// Private expectation maximisation (not in this version)
-    Em {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        rest: Vec<OsString>,
-    },
-    /// Random features (not in this version)
-    Features {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        rest: Vec<OsString>,
-    },
-    /// Streaming local privacy (not in this version)
-    Stream {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        rest: Vec<OsString>,
-    },
+    /// Many sites; models with something hidden, by expectation maximisation
+    Em(Box<Em>),
+    /// Many sites; a function of a few columns, by random features
+    Features(Box<Features>),
+    /// Many sites; a function that follows a stream of records
+    Stream(Box<Stream>),
+}
+
+/// What the rehearsals of `em`, `features` and `stream` share.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Number of workers; each gets a contiguous block of rows
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) workers: u64,
+    /// Seed of the run's public random choices; the noise of private mode never follows from it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// What leaves a worker, and under which guarantee
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    pub(crate) mode: ModeName,
+    /// Epsilon of a private run, at each worker
+    #[arg(long, value_name = "EPSILON", default_value_t = 1.0)]
+    pub(crate) epsilon: f64,
+    /// Its delta
+    #[arg(long, value_name = "DELTA", default_value_t = 1e-5)]
+    pub(crate) delta: f64,
+    /// How the costs of releases are added up
+    #[arg(long, value_enum, default_value_t = AccountantName::Zcdp, value_name = "ACCOUNTANT")]
+    pub(crate) accountant: AccountantName,
+    /// Public ranges and levels, in TOML; shipped for the shipped data
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bounds: Option<PathBuf>,
+    /// Folder for the study's files and the reports
+    #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
+    pub(crate) out: PathBuf,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Em {
+    /// What is hidden
+    #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
+    pub(crate) model: HiddenName,
+    /// Table with all rows, CSV or Parquet; shipped data by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Columns of the points of gmm, comma-separated, quoted as in CSV; by default all
+    #[arg(long, value_name = "COLS")]
+    pub(crate) columns: Option<String>,
+    /// Outcome column of mrm and rmc
+    #[arg(long, value_name = "COL")]
+    pub(crate) outcome: Option<String>,
+    /// Features of mrm and rmc; by default all other columns
+    #[arg(long, value_name = "COLS")]
+    pub(crate) features: Option<String>,
+    /// Standard deviation of the noise in the model, known from outside the data
+    #[arg(long, value_name = "SIGMA")]
+    pub(crate) sigma: Option<f64>,
+    /// Bound on the second moment of a gradient's coordinate, known from outside the data
+    #[arg(long, value_name = "TAU")]
+    pub(crate) tau: Option<f64>,
+    /// Start of the iteration, comma-separated; otherwise a random direction from the seed
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) start: Option<Vec<f64>>,
+    /// Rounds, fixed beforehand
+    #[arg(long, value_name = "ROUNDS", default_value_t = 22)]
+    pub(crate) rounds: u32,
+    /// How a record's gradient is bounded
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) estimator: EstimatorFlag,
+    /// Largest norm of a gradient for clip; half the root of columns times tau by default
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) bound: Option<f64>,
+    /// How a round changes the coefficients
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) update: UpdateFlag,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Features {
+    /// Table with all rows, CSV or Parquet; shipped data by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Outcome column
+    #[arg(long, value_name = "COL")]
+    pub(crate) outcome: Option<String>,
+    /// Inputs of the function, comma-separated, quoted as in CSV; by default all other columns
+    #[arg(long, value_name = "COLS")]
+    pub(crate) features: Option<String>,
+    /// Number of random features, even; 50, and in private mode what suits rows and budget
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) count: Option<u32>,
+    /// Standard deviation of the frequencies, per column scaled to [0, 1]
+    #[arg(long, value_name = "SD", default_value_t = 0.5)]
+    pub(crate) frequency_sd: f64,
+    /// What a worker sends
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub(crate) release: ReleaseFlag,
+    /// Ridge
+    #[arg(long, value_name = "LAMBDA")]
+    pub(crate) lambda: Option<f64>,
+    /// With --release output: how solutions become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
+    #[arg(long, value_name = "HOW")]
+    pub(crate) consolidation: Option<String>,
+    /// Share of the rows that no worker gets, to measure the error on
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2, value_parser = parse_share)]
+    pub(crate) holdout: f64,
+    /// Table whose rows are predicted with the result, into predictions.csv
+    #[arg(long, value_name = "FILE")]
+    pub(crate) predict: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stream {
+    /// Table with all records, CSV or Parquet; shipped data by default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Outcome column
+    #[arg(long, value_name = "COL")]
+    pub(crate) outcome: Option<String>,
+    /// Covariates, comma-separated, quoted as in CSV; by default all other columns
+    #[arg(long, value_name = "COLS")]
+    pub(crate) features: Option<String>,
+    /// Column that says whose a record is; without one every record is a person's own
+    #[arg(long, value_name = "COL")]
+    pub(crate) person: Option<String>,
+    /// Most records of one person
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) records_per_person: u32,
+    /// Grid points per covariate; 50, 15 or 8 with one, two or three covariates
+    #[arg(long, value_name = "POINTS")]
+    pub(crate) grid: Option<u32>,
+    /// Kernel of the grid
+    #[arg(long, value_enum, default_value_t, value_name = "KERNEL")]
+    pub(crate) kernel: KernelFlag,
+    /// Width of the gaussian kernel, in units of a covariate's range
+    #[arg(long, value_name = "WIDTH")]
+    pub(crate) width: Option<f64>,
+    /// Random features in place of a grid: how many, even
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) count: Option<u32>,
+    /// Standard deviation of their frequencies
+    #[arg(long, value_name = "SD", default_value_t = 2.0)]
+    pub(crate) frequency_sd: f64,
+    /// How residuals count
+    #[arg(long, value_enum, default_value_t, value_name = "LOSS")]
+    pub(crate) loss: LossFlag,
+    /// Largest residual that counts, in half ranges of the outcome
+    #[arg(long, value_name = "TAU")]
+    pub(crate) tau: Option<f64>,
+    /// Length of the first step
+    #[arg(long, value_name = "STEP")]
+    pub(crate) step: Option<f64>,
+    /// Steps that do not shrink
+    #[arg(long)]
+    pub(crate) constant: bool,
+    /// Records of one message, at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(crate) group: u64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum HiddenName {
+    /// Which of two groups a point is in
+    #[default]
+    Gmm,
+    /// Which of two regressions a row follows
+    Mrm,
+    /// Covariates of a regression that are missing at random
+    Rmc,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum EstimatorFlag {
+    /// Shortened to a norm
+    #[default]
+    Clip,
+    /// Truncated smoothly, coordinate by coordinate
+    Catoni,
+    /// Not bounded; plain mode only
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum UpdateFlag {
+    /// A step along the mean gradient
+    #[default]
+    Gradient,
+    /// The maximiser; gmm only
+    Direct,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ReleaseFlag {
+    /// Cross-products of the features, which are added up
+    #[default]
+    Statistics,
+    /// A ridge solution of its own, consolidated robustly
+    Output,
+    /// Cross-products without noise; plain mode only
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum KernelFlag {
+    /// For smooth functions
+    #[default]
+    Gaussian,
+    /// For functions with a square-integrable derivative
+    Sobolev,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum LossFlag {
+    /// Cut at tau
+    #[default]
+    Huber,
+    /// As they are; plain mode only
+    Squares,
 }
 
 #[derive(Debug, Args)]
@@ -350,6 +561,20 @@ mod tests {
                     --format csv";
         assert!(Program::try_parse_from(line.split_whitespace()).is_ok());
         assert!(Program::try_parse_from(["demo", "robust", "--corrupt", "1.5"]).is_err());
+        let common = "--workers 2 --mode private --epsilon 1 --delta 1e-5 --bounds b.toml --accountant exact --seed 1 --out d --format json";
+        for line in [
+            "em --model mrm --data f.csv --outcome y --features a,b --sigma 1 --tau 5 --start -1,0.5 --rounds 9 --estimator catoni",
+            "em --model gmm --data f.csv --columns a,b --sigma 1 --tau 5 --bound 2 --update direct",
+            "features --data f.csv --outcome y --features a --count 40 --frequency-sd 0.5 --release output --lambda 0.1 --predict p.csv",
+            "stream --data f.csv --outcome y --features a --grid 20 --tau 1 --step 0.1 --kernel sobolev --person id --records-per-person 2",
+            "stream --count 20 --frequency-sd 3 --loss squares --constant --width 0.2 --group 10",
+            "em",
+            "features",
+            "stream",
+        ] {
+            let line = format!("demo {line} {common}");
+            Program::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
     }
 
     #[test]

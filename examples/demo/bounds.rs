@@ -27,18 +27,30 @@ struct Bounds {
 
 /// What a study says of columns whose bounds stand in `--bounds`, or in the shipped file for the shipped data.
 pub(crate) fn columns(arguments: &Vertical, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
-    let (name, text) = match (&arguments.bounds, &arguments.data) {
-        (Some(file), _) => (file.as_path(), read(file)?),
-        (None, None) => (Path::new("the shipped bounds"), DIABETES.to_owned()),
-        (None, Some(_)) => {
-            return Err(Failure::usage(
-                "--mode private needs --bounds FILE: ranges and levels that are known without the data, as in\n[columns]\nage = [18, \
-                 90]\n[levels]\nregion = [\"north\", \"south\"]\n[outcome]\ncost = [0, 5000]",
-            ));
-        }
-    };
+    match (&arguments.bounds, &arguments.data) {
+        (Some(file), _) => of_file(file, outcome),
+        (None, None) => parse(Path::new("the shipped bounds"), DIABETES, outcome),
+        (None, Some(_)) => Err(missing()),
+    }
+}
+
+/// That a private run of the user's own data needs bounds.
+pub(crate) fn missing() -> Failure {
+    Failure::usage(
+        "--mode private needs --bounds FILE: ranges and levels that are known without the data, as in\n[columns]\nage = [18, \
+         90]\n[levels]\nregion = [\"north\", \"south\"]\n[outcome]\ncost = [0, 5000]",
+    )
+}
+
+/// The bounds in a file.
+pub(crate) fn of_file(file: &Path, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+    parse(file, &read(file)?, outcome)
+}
+
+/// The bounds in the text of a file of this name.
+pub(crate) fn parse(name: &Path, text: &str, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
     let place = |problem: &str| Failure::usage(format!("{}: {problem}", name.display()));
-    let bounds: Bounds = toml::from_str(&text).map_err(|error| place(&fedreg_common::study::explain(&error)))?;
+    let bounds: Bounds = toml::from_str(text).map_err(|error| place(&fedreg_common::study::explain(&error)))?;
     if let Some(other) = bounds.outcome.keys().find(|column| *column != outcome) {
         return Err(place(&format!("[outcome] names `{other}`, but the outcome is `{outcome}`")));
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use fedreg_common::data::{DataError, Frame, Values, encode, outcome};
@@ -16,10 +15,8 @@ use fedreg_common::study::{
     PredictionTerms, Protocol, RobustTerms, RowTerms, SiteTerms, Study, WorkerTerms,
 };
 use fedreg_party::check::size;
-use fedreg_party::config::DataTerms;
 use fedreg_party::output::{self, Format};
 use fedreg_party::read::{self, Request};
-use fedreg_party::worker::config::{Config, PolicyTerms};
 use nalgebra::{DMatrix, DVector};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -28,8 +25,9 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::Failure;
 use crate::arguments::{ModeName, Robust};
 use crate::columns::list;
-use crate::processes::{self, Process};
-use crate::stage::{Stage, absolute, cannot_write, folder, shown};
+use crate::processes;
+use crate::sites::play;
+use crate::stage::{Stage, absolute, cannot_write, folder};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
@@ -207,58 +205,10 @@ fn study(arguments: &Robust, table: &Table) -> Result<Study, Failure> {
             online: arguments.online.then_some(OnlineTerms { window: arguments.window, switch: arguments.switch }),
             ..RobustTerms::default()
         }),
+        em: None,
+        features: None,
+        stream: None,
     })
-}
-
-/// Writes the workers' private files and runs all processes to their end.
-fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
-    for name in study.workers.keys().map(String::as_str).chain(["coordinator"]) {
-        folder(&stage.path(name))?;
-        // A file of an earlier rehearsal would be taken for this one's.
-        let _ = fs::remove_file(stage.path(&format!("{name}/report.json")));
-    }
-    for stale in
-        ["coordinator.address", "coordinator/run.sqlite", "coordinator/run.sqlite-wal", "coordinator/run.sqlite-shm"]
-    {
-        let _ = fs::remove_file(stage.path(stale));
-    }
-    let reports = shown(&stage.path("coordinator"));
-    let (mut coordinator, address) = stage.coordinator(&["--out", &reports])?;
-    let mut workers = Vec::new();
-    for name in study.workers.keys() {
-        let config = Config {
-            study: "study.toml".into(),
-            coordinator: address.clone(),
-            state: name.into(),
-            wait: 60,
-            data: DataTerms { file: format!("{name}/rows.csv").into(), separator: None },
-            tls: Stage::tls(name),
-            policy: PolicyTerms::default(),
-        };
-        let file = format!("{name}.toml");
-        stage.write(&file, "A private file: nobody else ever sees it.", &config.print())?;
-        let (config, out) = (shown(&stage.path(&file)), shown(&stage.path(name)));
-        let log = stage.path(&format!("{name}/log.txt"));
-        workers.push(Process::start(Role::Worker, name, &["join", "--config", &config, "--out", &out], &log)?);
-    }
-    let mut all: Vec<&mut Process> = workers.iter_mut().collect();
-    let ends = processes::wait(&mut all)?;
-    let end = processes::wait(&mut [&mut coordinator])?;
-    let _ = fs::remove_file(stage.path("coordinator.address"));
-    let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
-    let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
-    for process in workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted)) {
-        eprintln!("{}", process.last_words());
-    }
-    match end.first().filter(|exit| aborted(exit)) {
-        None => Ok(()),
-        Some(exit) => {
-            eprintln!("{}", coordinator.last_words());
-            let exit = failed.into_iter().find(|exit| *exit == Exit::Data).unwrap_or(*exit);
-            let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
-            Err(Failure::new(exit, anyhow::anyhow!(sentence)))
-        }
-    }
 }
 
 impl Table {

@@ -222,6 +222,9 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         workers: BTreeMap::new(),
         sites: None,
         robust: None,
+        em: None,
+        features: None,
+        stream: None,
     }
 }
 

@@ -373,6 +373,11 @@ impl<'a> Forecast<'a> {
             }
             Declaration::BatchEstimate => (String::new(), "estimates of batches"),
             Declaration::BatchGram => (String::new(), "cross-products of batches"),
+            // Those of studies between many sites, which `worker check` shows.
+            Declaration::GradientSum
+            | Declaration::FeatureStatistics
+            | Declaration::FeatureSolution
+            | Declaration::RecordUpdate => (String::new(), ""),
             Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),
         };
         Leaving { what: declaration.name(), amount, reveals }

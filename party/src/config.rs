@@ -3,7 +3,7 @@
 //! It is never shared. Flags override it, relative paths in it are relative to its own folder, and its policy can only be
 //! stricter than the study.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -75,8 +75,30 @@ pub struct LedgerTerms {
 }
 
 impl LedgerTerms {
-    fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         *self == LedgerTerms::default()
+    }
+
+    /// Where the ledger is, of a party with this state folder.
+    pub(crate) fn file(&self, state: &Path) -> PathBuf {
+        self.ledger.clone().unwrap_or_else(|| state.join("privacy.sqlite"))
+    }
+
+    /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
+    pub(crate) fn anchor_of(&self, state: &Path) -> PathBuf {
+        let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+        match (&self.anchor, home) {
+            (Some(anchor), _) => anchor.clone(),
+            (None, Some(home)) => ledger::default_anchor(&self.file(state), &home),
+            (None, None) => self.file(state).with_extension("anchor"),
+        }
+    }
+
+    /// The data set's name in the ledger, of a table in this file.
+    pub(crate) fn name(&self, data: &Path) -> String {
+        let stem = || data.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
+        self.data_set.clone().unwrap_or_else(stem)
     }
 }
 
@@ -282,25 +304,17 @@ impl Config {
 
     /// Where the privacy ledger is.
     pub fn ledger(&self) -> PathBuf {
-        self.privacy.ledger.clone().unwrap_or_else(|| self.state.join("privacy.sqlite"))
+        self.privacy.file(&self.state)
     }
 
     /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
     pub fn anchor(&self) -> PathBuf {
-        let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
-        match (&self.privacy.anchor, home) {
-            (Some(anchor), _) => anchor.clone(),
-            (None, Some(home)) => ledger::default_anchor(&self.ledger(), &home),
-            (None, None) => self.ledger().with_extension("anchor"),
-        }
+        self.privacy.anchor_of(&self.state)
     }
 
     /// The data set's name in the ledger.
     pub fn data_set(&self) -> String {
-        let stem =
-            || self.data.file.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
-        self.privacy.data_set.clone().unwrap_or_else(stem)
+        self.privacy.name(&self.data.file)
     }
 
     /// How long to wait for a peer.

@@ -180,7 +180,7 @@ pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
     Ok(output::print(&text)?)
 }
 
-fn show<T: Serialize>(format: crate::check::CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
+pub(crate) fn show<T: Serialize>(format: crate::check::CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
     match format {
         crate::check::CheckFormat::Text => text(value),
         crate::check::CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
@@ -275,16 +275,16 @@ fn expected(prediction: &Prediction) -> serde_json::Value {
 }
 
 #[derive(Serialize)]
-struct Standing {
+pub(crate) struct Standing {
     #[serde(flatten)]
-    account: Account,
+    pub(crate) account: Account,
     left: f64,
     epsilon_spent_zcdp: f64,
     epsilon_spent_exact: f64,
 }
 
 impl Standing {
-    fn of(account: &Account) -> Standing {
+    pub(crate) fn of(account: &Account) -> Standing {
         Standing {
             left: account.left(),
             epsilon_spent_zcdp: account.epsilon_spent(Accountant::Zcdp),
@@ -294,7 +294,7 @@ impl Standing {
     }
 }
 
-fn account_lines(account: &Account) -> String {
+pub(crate) fn account_lines(account: &Account) -> String {
     let Standing { left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = Standing::of(account);
     let accountant = account.accountant.name();
     let mut text = format!(
@@ -407,7 +407,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
 }
 
 /// How many runs of this charge still fit; a first one that takes all fits, as in the ledger.
-fn runs_left(account: &Account, charge: f64) -> u64 {
+pub(crate) fn runs_left(account: &Account, charge: f64) -> u64 {
     let rest = (account.cap - account.sum) / charge;
     let whole = rest.floor();
     let first = account.sum == 0.0 && charge <= account.cap;

@@ -155,6 +155,7 @@ pub(crate) fn read_frame(
         levels,
         separator: config.separator(),
         lenient,
+        torn: false,
     };
     Ok(read::read(file, &request)?)
 }
@@ -321,6 +322,7 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         workers: None,
         course: None,
         comparison: None,
+        function: None,
     }
 }
 

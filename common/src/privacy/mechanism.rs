@@ -34,9 +34,12 @@ use std::fmt;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::Bounded;
 use crate::privacy::accountant::{CoarseLattice, add_charge, lattice_mu};
 use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, ROW_BITS};
 use crate::privacy::sampler::{NoiseError, NoisePool};
+
+pub mod records;
 
 /// The lattice step is sigma times this: 2^-40.
 const STEP_PER_SIGMA: f64 = 1.0 / (1u64 << 40) as f64;
@@ -133,6 +136,15 @@ impl Query {
             sensitivity: 4.5f64.sqrt().next_up(),
             payload: Payload::Exact { values, exponent },
         })
+    }
+
+    /// A value that a method has bounded: its sensitivity is proved there.
+    pub fn bounded(value: &Bounded) -> Query {
+        Query {
+            formula: value.formula(),
+            sensitivity: value.sensitivity(),
+            payload: Payload::Exact { values: value.integers().to_vec(), exponent: value.exponent() },
+        }
     }
 
     /// Number of entries.

@@ -8,6 +8,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::privacy::mechanism::records::NoisedRecords;
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
 use crate::privacy::robust::Estimate;
 use crate::privacy::vertical::Fitted;
@@ -38,6 +39,14 @@ pub enum Declaration {
     BatchEstimate,
     /// Cross-products of the rows that the fit of one mini-batch kept.
     BatchGram,
+    /// The sum of a site's gradients at given coefficients, with their number.
+    GradientSum,
+    /// Cross-products of a site's random features, among each other and with the outcome.
+    FeatureStatistics,
+    /// A site's own solution in random features.
+    FeatureSolution,
+    /// What a record adds to a function: it gives the record away.
+    RecordUpdate,
     /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
     Undeclarable,
 }
@@ -57,6 +66,10 @@ impl Declaration {
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",
             Declaration::BatchGram => "cross-products of batches",
+            Declaration::GradientSum => "sums of gradients",
+            Declaration::FeatureStatistics => "cross-products of features",
+            Declaration::FeatureSolution => "solutions of single sites",
+            Declaration::RecordUpdate => "records, as what each adds to the function",
             Declaration::Undeclarable => "values that were not charged",
         }
     }
@@ -155,6 +168,16 @@ impl<T> Released<T> {
     /// ```
     pub fn noised(noised: &NoisedRelease, wrap: fn(u32, LatticeVector) -> T) -> Released<T> {
         Released { value: wrap(noised.receipt().index, noised.lattice().clone()) }
+    }
+
+    /// Lets noised records leave whose stream was charged. `wrap` makes the message of their number and their values.
+    pub fn noised_records(noised: &NoisedRecords, wrap: fn(u64, Vec<f64>) -> T) -> Released<T> {
+        Released { value: wrap(noised.records(), noised.values().to_vec()) }
+    }
+
+    /// Adds the number of rows, which is public: no definition here protects it.
+    pub fn of_rows(self, rows: u64, wrap: fn(u64, T) -> T) -> Released<T> {
+        Released { value: wrap(rows, self.value) }
     }
 
     /// Lets coefficients leave that were computed from noised values and public bounds alone: they are free.

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
-use super::table::{Column, coefficients, folded, labelled, table};
-use super::{Comparison, Report, WorkerRow, html as page, plot, robust};
+use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
+use super::{Comparison, Report, WorkerRow, function, html as page, plot, robust};
 
 /// Sites that text and page list.
 const NAMED_WORKERS: usize = 60;
@@ -15,7 +15,10 @@ const NAMED_WORKERS: usize = 60;
 /// The report of a horizontal run as text.
 pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "Call:\n{}\n", visible(&report.call))?;
-    coefficients(out, report)?;
+    match &report.function {
+        Some(function) => function::write(out, function)?,
+        None => coefficients(out, report)?,
+    }
     if let Some(rows) = &report.comparison {
         compared(out, rows)?;
     }
@@ -32,9 +35,12 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         0 => String::new(),
         missing => format!(", {} left out here for missing values", thousands(missing)),
     };
-    labelled(out, "Rows:", &[format!("{} in trusted batches{missing}", thousands(report.statistics.nobs))])?;
+    let which = if report.consolidation.is_some() { " in trusted batches" } else { "" };
+    labelled(out, "Rows:", &[format!("{}{which}{missing}", thousands(report.statistics.nobs))])?;
     labelled(out, "Ended:", &[ending(report)])?;
-    if let Some(course) = &report.course {
+    if report.rounds > 1 {
+        labelled(out, "Rounds:", &[report.rounds.to_string()])?;
+    } else if let Some(course) = &report.course {
         let times = match course.switches {
             0 => "no change of the truth was followed".to_string(),
             1 => "one change of the truth was followed".to_string(),
@@ -43,11 +49,7 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         labelled(out, "Stream:", &[format!("{} estimates arrived, {times}", thousands(course.arrivals))])?;
     }
     labelled(out, "Left:", &[left(report)])?;
-    let spent = match report.privacy.of_or_own(report.role).and_then(Option::as_ref) {
-        Some(account) => super::table::account_line(account),
-        None => "none spent: values left without noise".to_string(),
-    };
-    labelled(out, "Privacy:", &[spent])?;
+    labelled(out, "Privacy:", &privacy(report))?;
     if let Some(seconds) = report.seconds.of_or_own(report.role) {
         labelled(out, "Time:", &[format!("{} in all", duration(seconds.total))])?;
     }
@@ -97,6 +99,15 @@ fn left(report: &Report) -> String {
     format!("{} contribution{plural}, {} of numbers{declared}", thousands(count), bytes(size))
 }
 
+/// What was promised and spent, a thought a line.
+fn privacy(report: &Report) -> Vec<String> {
+    let Some(account) = report.privacy.of_or_own(report.role).and_then(Option::as_ref) else {
+        return vec!["none spent: values left without noise".to_string()];
+    };
+    let lines: Vec<String> = WORDS.iter().flat_map(|field| words(account, field)).map(visible).collect();
+    if lines.is_empty() { vec![account_line(account)] } else { lines }
+}
+
 fn workers(out: &mut String, report: &Report) -> std::fmt::Result {
     let all = report.workers.as_deref().unwrap_or_default();
     let shown = &all[..all.len().min(NAMED_WORKERS)];
@@ -135,13 +146,16 @@ fn compared(out: &mut String, rows: &[Comparison]) -> std::fmt::Result {
 
 /// The report of a horizontal run as a page.
 pub(super) fn html(report: &Report) -> String {
-    let title = format!("{} regression of {}", visible(&report.protocol), visible(&report.outcome));
+    let title = title(report);
     page::page(
         &title,
         html! {
             (head(report, &title))
             (page::notes(report))
-            (page::coefficients(report))
+            @match &report.function {
+                Some(function) => (function::section(function, &report.outcome)),
+                None => (page::coefficients(report)),
+            }
             (comparison(report))
             (course(report))
             @if let Some(consolidation) = &report.consolidation { (robust::section(consolidation)) }
@@ -152,17 +166,35 @@ pub(super) fn html(report: &Report) -> String {
     )
 }
 
+fn title(report: &Report) -> String {
+    let outcome = visible(&report.outcome);
+    match report.protocol.as_str() {
+        "em" if outcome.is_empty() => "Mixture of two groups".to_string(),
+        "em" => format!("Expectation maximisation of {outcome}"),
+        "features" => format!("Random features of {outcome}"),
+        "stream" => format!("Streaming regression of {outcome}"),
+        protocol => format!("{} regression of {outcome}", visible(protocol)),
+    }
+}
+
 fn head(report: &Report, title: &str) -> Markup {
     let good = report.termination.exit() == crate::exit::Exit::Done;
     let view = report.role.map_or("merged report".to_string(), |role| format!("report of {role}"));
     let workers = report.workers.as_deref().unwrap_or_default();
     let batches = report.consolidation.as_ref().map_or(0, |consolidation| consolidation.batches.len() as u64);
-    let facts = [
-        ("rows trusted", thousands(report.statistics.nobs)),
-        ("coefficients", report.coefficients.len().to_string()),
+    let mut facts = vec![
+        (if batches > 0 { "rows trusted" } else { "rows" }, thousands(report.statistics.nobs)),
         ("workers", thousands(workers.len() as u64)),
-        ("batches", thousands(batches)),
     ];
+    match &report.function {
+        Some(function) => facts.push(("inputs", function.inputs.len().to_string())),
+        None => facts.push(("coefficients", report.coefficients.len().to_string())),
+    }
+    if batches > 0 {
+        facts.push(("batches", thousands(batches)));
+    } else if report.rounds > 1 {
+        facts.push(("rounds", thousands(u64::from(report.rounds))));
+    }
     html! {
         header {
             p.kicker { "fedreg · " (visible(&report.protocol)) " · " (visible(&report.mode)) " · " (view) }
@@ -212,21 +244,24 @@ fn comparison(report: &Report) -> Markup {
 fn course(report: &Report) -> Markup {
     html! {
         @if let Some(course) = &report.course {
+            @let rounds = report.rounds > 1;
             section {
-                h2 { "Consensus over time" }
-                @if let Some(picture) = plot::course(course) {
+                h2 { @if rounds { "Coefficients over the rounds" } @else { "Consensus over time" } }
+                @if let Some(picture) = plot::course(course, if rounds { "round" } else { "arrival" }) {
                     figure {
                         (picture)
                         figcaption {
+                            @if rounds { "From the start to the last round, every coefficient divided by its largest size." } @else {
                             "The consensus after each arrival, every coefficient divided by its largest size. Hollow marks: the estimate "
                             "that arrived lay outside what was trusted. Dashed lines: a change of the truth was followed."
+                            }
                         }
                     }
                 }
-                dl.grid {
+                @if !rounds { dl.grid {
                     div { dt { "Arrivals" } dd { (thousands(course.arrivals)) } }
                     div { dt { "Changes followed" } dd { (thousands(course.switches)) } }
-                }
+                } }
             }
         }
     }

@@ -108,6 +108,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         workers: None,
         course: None,
         comparison: None,
+        function: None,
     })
 }
 

@@ -4,6 +4,7 @@
 
 pub mod chart;
 pub mod csv;
+mod function;
 pub mod document;
 mod horizontal;
 pub mod html;
@@ -13,6 +14,8 @@ mod number;
 mod plot;
 pub mod robust;
 pub mod table;
+
+pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
 
 use std::collections::BTreeMap;
 
@@ -106,6 +109,9 @@ pub struct Report {
     /// Least squares of the pooled rows, for comparison; in a rehearsal only, where all rows are in one place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Vec<Comparison>>,
+    /// A function that anyone can predict with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<Function>,
 }
 
 /// A coefficient beside those of least squares on pooled rows.

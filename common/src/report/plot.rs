@@ -6,7 +6,9 @@
 use maud::{Markup, html};
 
 use super::number::{duration, percent, significant, single, small, visible};
-use super::{ColumnDisclosure, Comparison, Course, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
+use super::{
+    ColumnDisclosure, Comparison, Course, CvPoint, Forming, INTERCEPT, PathPoint, Seconds, Slice, TracePoint,
+};
 use crate::fit::Coefficient;
 use crate::id::Role;
 use crate::robust::Member;
@@ -522,7 +524,7 @@ pub(super) fn batches(all: &[Member]) -> Option<Markup> {
 }
 
 /// The consensus over time, every coefficient divided by its largest size. `None` without points.
-pub(super) fn course(course: &Course) -> Option<Markup> {
+pub(super) fn course(course: &Course, axis: &str) -> Option<Markup> {
     let (from, to) = range(course.points.iter().map(|point| point.arrival as f64))?;
     let lines: Vec<(&str, Vec<f64>)> = course
         .terms
@@ -549,7 +551,7 @@ pub(super) fn course(course: &Course) -> Option<Markup> {
         svg viewBox=(view_box(frame.height())) role="img" aria-label="Consensus over time" {
             @for tick in nice_ticks(low, high, 6) { (frame.horizontal(tick, &tick_label(tick))) }
             @for tick in &ticks { (frame.vertical(*tick, &tick_label(*tick))) }
-            (frame.names("arrival", "coefficient / its largest"))
+            (frame.names(axis, "coefficient / its largest"))
             line.zero x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(0.0))) y2=(px(frame.y.at(0.0))) {}
             @for point in course.points.iter().filter(|point| point.switched) {
                 @let at = px(frame.x.at(point.arrival as f64));
@@ -570,6 +572,35 @@ pub(super) fn course(course: &Course) -> Option<Markup> {
                     circle.hollow cx=(px(x(*at))) cy=(px(frame.bottom - 6.0)) r="3" {}
                 }
             }
+        }
+    })
+}
+
+/// A function along one column, with the thin lines of how it formed. `None` without finite values.
+pub(super) fn function(slice: &Slice, forming: &[Forming], outcome: &str) -> Option<Markup> {
+    let all = slice.values.iter().chain(forming.iter().flat_map(|stage| &stage.values)).copied();
+    let (low, high) = range(all)?;
+    let frame = Frame::new((slice.low, slice.high), (low, high), 64.0, 60.0);
+    let steps = slice.values.len().saturating_sub(1).max(1) as f64;
+    let place = |at: usize| slice.low + (slice.high - slice.low) * at as f64 / steps;
+    let curve = |values: &[f64]| -> Vec<(f64, f64)> {
+        let drawn = values.iter().enumerate().filter(|(_, value)| drawable(**value));
+        drawn.map(|(at, value)| (frame.x.at(place(at)), frame.y.at(*value))).collect()
+    };
+    let label = format!("{} along {}", visible(outcome), visible(&slice.column));
+    Some(html! {
+        svg viewBox=(view_box(frame.height())) role="img" aria-label=(label) {
+            @for tick in nice_ticks(low, high, 6) { (frame.horizontal(tick, &tick_label(tick))) }
+            @for tick in nice_ticks(slice.low, slice.high, 8) { (frame.vertical(tick, &tick_label(tick))) }
+            (frame.names(&visible(&slice.column), &visible(outcome)))
+            @for (at, stage) in forming.iter().enumerate() {
+                @let share = (at + 1) as f64 / (forming.len() + 1) as f64;
+                g.c1 {
+                    title { "after " (stage.records) " records" }
+                    polyline.curve points=(polyline(&curve(&stage.values))) stroke-width="1" opacity=(format!("{:.2}", 0.15 + 0.6 * share)) style="stroke-width:1" {}
+                }
+            }
+            g.c0 { polyline.curve points=(polyline(&curve(&slice.values))) {} }
         }
     })
 }

@@ -88,6 +88,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         workers: None,
         course: None,
         comparison: None,
+        function: None,
     }
 }
 

@@ -635,14 +635,13 @@ impl Hub {
             let expected: Vec<&str> = shapes.iter().map(|shape| shape.kind.name()).collect();
             return Err(format!("expected {}, got {}", expected.join(" or "), body.kind.name()));
         };
-        if body.counts.len() != shape.counts || body.values.len() != shape.values {
-            return Err(format!(
-                "expected {} counts and {} numbers, got {} and {}",
-                shape.counts,
-                shape.values,
-                body.counts.len(),
-                body.values.len()
-            ));
+        if !shape.fits(body.counts.len(), body.values.len()) {
+            let (counts, values) = (body.counts.len(), body.values.len());
+            let expected = match shape.unit == shape.values {
+                true => format!("{} counts and {} numbers", shape.counts, shape.values),
+                false => format!("{} counts and a multiple of {} numbers up to {}", shape.counts, shape.unit, shape.values),
+            };
+            return Err(format!("expected {expected}, got {counts} and {values}"));
         }
         match body.values.iter().position(|value| !value.is_finite()) {
             Some(at) => Err(format!("expected finite numbers, but number {} is not", at + 1)),
@@ -840,7 +839,7 @@ impl Hub {
             .collect();
         Report {
             protocol: self.study.protocol.name().to_string(),
-            mode: "plain".to_string(),
+            mode: self.study.mode.name().to_string(),
             study: self.study.id.clone(),
             study_digest: self.digest.to_string(),
             run: self.run.to_string(),
@@ -852,7 +851,8 @@ impl Hub {
             coefficients: outcome.coefficients,
             statistics: outcome.statistics,
             rounds: outcome.rounds,
-            converged: Some(outcome.termination.converged()),
+            // Under noise nobody may look whether the estimates are the solution.
+            converged: (!self.study.noised()).then(|| outcome.termination.converged()),
             termination: outcome.termination,
             tol: f64::NAN,
             trace: Vec::new(),
@@ -876,11 +876,12 @@ impl Hub {
                     .collect(),
                 ..Disclosure::default()
             }),
-            privacy: PerParty::Own(None),
+            privacy: PerParty::Own(self.study.site_promise()),
             consolidation,
             workers: Some(workers),
             course: outcome.course,
             comparison: None,
+            function: outcome.function,
         }
     }
 }

@@ -18,11 +18,33 @@ pub enum Kind {
     EstimateWithGram,
     /// A batch that could not be fitted: its rows are counted, nothing else leaves.
     Unfit,
+    /// Coefficients at which the hub asks for sums of gradients.
+    Coefficients,
+    /// A site's sum of gradients.
+    GradientSum,
+    /// A site's cross-products of random features.
+    FeatureStatistics,
+    /// A site's own solution in random features.
+    FeatureSolution,
+    /// The weights of a function that the hub has found so far.
+    Weights,
+    /// What some records add to the function, one after the other.
+    Updates,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Estimate, Kind::EstimateWithGram, Kind::Unfit];
+    pub const ALL: [Kind; 9] = [
+        Kind::Estimate,
+        Kind::EstimateWithGram,
+        Kind::Unfit,
+        Kind::Coefficients,
+        Kind::GradientSum,
+        Kind::FeatureStatistics,
+        Kind::FeatureSolution,
+        Kind::Weights,
+        Kind::Updates,
+    ];
 
     /// Whether a contribution of this kind counts as one for the quorum.
     pub fn counts(self) -> bool {
@@ -35,6 +57,12 @@ impl Kind {
             Kind::Estimate => "an estimate without cross-products",
             Kind::EstimateWithGram => "an estimate with cross-products",
             Kind::Unfit => "a batch that could not be fitted",
+            Kind::Coefficients => "coefficients",
+            Kind::GradientSum => "a sum of gradients",
+            Kind::FeatureStatistics => "cross-products of features",
+            Kind::FeatureSolution => "a solution in features",
+            Kind::Weights => "weights of a function",
+            Kind::Updates => "updates of a function",
         }
     }
 }
@@ -61,6 +89,16 @@ impl Body {
         Digest::of(&bytes)
     }
 
+    /// Noised values of a kind. Their number of rows is public and comes by [`Released::of_rows`].
+    pub fn noised(kind: Kind, values: Vec<f64>) -> Body {
+        Body { kind, counts: Vec::new(), values }
+    }
+
+    /// The same with its number of rows.
+    pub fn counted(rows: u64, body: Body) -> Body {
+        Body { counts: vec![rows], ..body }
+    }
+
     /// Bytes of its numbers.
     pub fn bytes(&self) -> u64 {
         8 * (self.counts.len() + self.values.len()) as u64
@@ -83,6 +121,12 @@ impl Discloses for Body {
         match self.kind {
             Kind::Estimate | Kind::Unfit => vec![Declaration::BatchEstimate],
             Kind::EstimateWithGram => vec![Declaration::BatchEstimate, Declaration::BatchGram],
+            Kind::GradientSum => vec![Declaration::GradientSum],
+            Kind::FeatureStatistics => vec![Declaration::FeatureStatistics],
+            Kind::FeatureSolution => vec![Declaration::FeatureSolution],
+            Kind::Updates => vec![Declaration::RecordUpdate],
+            // What the hub says came from it in the first place.
+            Kind::Coefficients | Kind::Weights => Vec::new(),
         }
     }
 }

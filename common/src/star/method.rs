@@ -2,12 +2,15 @@
 
 use crate::exit::Exit;
 use crate::fit::{Coefficient, Statistics, Termination};
-use crate::report::Course;
 use crate::report::robust::Consolidation;
+use crate::report::{Course, Function};
 use crate::study::{Protocol, Study, StudyError};
 
 use super::message::{Body, Kind};
+use super::em::Em;
+use super::features::Features;
 use super::robust::Robust;
+use super::stream::Stream;
 
 /// How contributions come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,21 @@ pub struct Shape {
     pub counts: usize,
     /// How many numbers, at most.
     pub values: usize,
+    /// What their number is a multiple of; `values` where it is fixed.
+    pub unit: usize,
+}
+
+impl Shape {
+    /// A fixed number of whole numbers and of numbers.
+    pub fn fixed(kind: Kind, counts: usize, values: usize) -> Shape {
+        Shape { kind, counts, values, unit: values }
+    }
+
+    /// Whether a body of the kind has these sizes.
+    pub fn fits(&self, counts: usize, values: usize) -> bool {
+        let whole = if self.unit == 0 { values == 0 } else { values > 0 && values.is_multiple_of(self.unit) };
+        counts == self.counts && values <= self.values && whole
+    }
 }
 
 /// What a method yields.
@@ -42,8 +60,10 @@ pub struct Outcome {
     pub rounds: u32,
     /// Which batches were trusted, and why.
     pub consolidation: Option<Consolidation>,
-    /// The result over time, of a method that follows a stream.
+    /// The result over time, of a method that follows a stream or goes in rounds.
     pub course: Option<Course>,
+    /// A function that anyone can predict with.
+    pub function: Option<Function>,
     /// Things the reader must know.
     pub notes: Vec<String>,
 }
@@ -117,6 +137,9 @@ pub trait Method: Send {
 pub fn method(study: &Study) -> Result<Box<dyn Method>, StudyError> {
     match study.protocol {
         Protocol::Robust => Ok(Box::new(Robust::new(study)?)),
+        Protocol::Em => Ok(Box::new(Em::new(study)?)),
+        Protocol::Features => Ok(Box::new(Features::new(study)?)),
+        Protocol::Stream => Ok(Box::new(Stream::new(study)?)),
         Protocol::Vertical => Err(StudyError::Value {
             key: "protocol".to_string(),
             problem: "is `vertical`, which has no workers".to_string(),

@@ -185,6 +185,19 @@ impl Settings {
         })
     }
 
+    /// Moves weights by the message of the `record`-th record, counted from 1: for whoever sends several and goes on from its
+    /// own.
+    ///
+    /// # Errors
+    /// A message or weights of another length.
+    pub fn step(&self, weights: &mut [f64], record: u64, message: &[f64]) -> Result<(), StreamError> {
+        length("weights", self.0.basis.len(), weights.len())?;
+        length("message", weights.len(), message.len())?;
+        let step = self.step_of(record);
+        weights.iter_mut().zip(message).for_each(|(weight, u)| *weight += step * u);
+        Ok(())
+    }
+
     fn step_of(&self, record: u64) -> f64 {
         match self.0.step {
             Step::Constant { length } => length,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, RowTerms, Study, StudyError,
+    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, Release, RowTerms, Study, StudyError,
 };
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
@@ -116,7 +116,7 @@ impl RobustTerms {
     }
 }
 
-fn value(key: &str, problem: impl Into<String>) -> StudyError {
+pub(super) fn value(key: &str, problem: impl Into<String>) -> StudyError {
     StudyError::Value { key: key.to_string(), problem: problem.into() }
 }
 
@@ -190,7 +190,8 @@ impl Study {
                 ("model.formula", formula.terms(&[], &[]))
             }
         };
-        check_roles(&terms, &[(outcome, "the outcome")]).map_err(|error| value(key, error.to_string()))?;
+        let roles: &[(&str, &'static str)] = if outcome.is_empty() { &[] } else { &[(outcome, "the outcome")] };
+        check_roles(&terms, roles).map_err(|error| value(key, error.to_string()))?;
         Ok(terms)
     }
 
@@ -240,16 +241,13 @@ impl Study {
         if self.protocol == Protocol::Robust {
             self.robust.get_or_insert_default();
         }
+        self.complete_methods();
     }
 
     pub(super) fn check_horizontal(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: &str| Err(value(key, problem));
         let name = self.protocol.name();
-        if self.mode != Mode::Plain {
-            return wrong("mode", &format!("must be \"plain\" for protocol `{name}` in this version"));
-        }
         for (key, given) in [
-            ("privacy", self.privacy.is_some()),
             ("parties", !self.parties.is_empty()),
             ("offset", self.offset.is_some()),
             ("weights", self.weights.is_some()),
@@ -257,10 +255,13 @@ impl Study {
             ("fit", self.fit != FitTerms::default()),
             ("inference", self.inference != InferenceTerms::default()),
             ("prediction", self.prediction != PredictionTerms::default()),
-            ("rows.id", self.rows != RowTerms { id: None, ..self.rows.clone() }),
+            ("rows.id", self.mode == Mode::Plain && self.rows != RowTerms { id: None, ..self.rows.clone() }),
             ("outcome.held_by", self.outcome.held_by != HeldBy::Both),
             ("model.family", self.model.family != Family::Gaussian),
             ("robust", self.robust.is_some() && self.protocol != Protocol::Robust),
+            ("em", self.em.is_some() && self.protocol != Protocol::Em),
+            ("features", self.features.is_some() && self.protocol != Protocol::Features),
+            ("stream", self.stream.is_some() && self.protocol != Protocol::Stream),
         ] {
             if given {
                 return wrong(key, &format!("has no place in a study of protocol `{name}`"));
@@ -292,13 +293,17 @@ impl Study {
         if self.model.features.is_empty() == self.model.formula.is_none() {
             return wrong("model", "needs either `features` or `formula`");
         }
-        if self.outcome.is_none() {
+        if self.outcome.is_none() && self.protocol != Protocol::Em {
             return wrong("outcome.column", "is missing: which column is to be explained?");
         }
+        self.check_site_budgets()?;
         let coefficients = self.coefficient_names()?.len();
         match self.protocol {
             Protocol::Vertical => Ok(()),
             Protocol::Robust => self.check_robust(&sites, coefficients),
+            Protocol::Em => self.check_em(),
+            Protocol::Features => self.check_features(),
+            Protocol::Stream => self.check_stream(&sites),
         }
     }
 
@@ -331,7 +336,15 @@ impl Study {
     }
 
     pub(super) fn horizontal_disclosures(&self) -> Disclosures {
-        let mut declared = vec![Declaration::BatchEstimate];
+        let mut declared = match self.protocol {
+            Protocol::Vertical | Protocol::Robust => vec![Declaration::BatchEstimate],
+            Protocol::Em => vec![Declaration::GradientSum],
+            Protocol::Features => match self.features_terms().release {
+                Release::Statistics => vec![Declaration::FeatureStatistics],
+                Release::Output => vec![Declaration::FeatureSolution],
+            },
+            Protocol::Stream => vec![Declaration::RecordUpdate],
+        };
         if self.protocol == Protocol::Robust && self.robust_terms().gram {
             declared.push(Declaration::BatchGram);
         }

@@ -102,21 +102,7 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
         }
         (Mode::Private, Some(terms)) => terms,
     };
-    if !(terms.epsilon > 0.0 && terms.epsilon.is_finite()) {
-        return wrong("privacy.epsilon", format!("must be a positive number, got {}", terms.epsilon));
-    }
-    if terms.epsilon > LARGEST_EPSILON && terms.large_epsilon.as_deref().is_none_or(|why| why.trim().is_empty()) {
-        let epsilon = terms.epsilon;
-        return wrong(
-            "privacy.epsilon",
-            format!("is {epsilon}, above {LARGEST_EPSILON}: say in `privacy.large_epsilon` why that is meant"),
-        );
-    }
-    if let Some(delta) = terms.delta
-        && !(delta > 0.0 && delta < 1.0)
-    {
-        return wrong("privacy.delta", format!("must lie between 0 and 1/n, got {delta}"));
-    }
+    check_budget(terms)?;
     if !(1..=MOST_ROUNDS).contains(&terms.rounds) {
         return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
     }
@@ -191,6 +177,27 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
         return wrong("columns", bounds_sentence(&error));
     }
     Ok(())
+}
+
+/// Epsilon and delta by themselves.
+pub(super) fn check_budget(terms: &PrivacyTerms) -> Result<(), StudyError> {
+    let wrong = |key: &str, problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+    if !(terms.epsilon > 0.0 && terms.epsilon.is_finite()) {
+        return wrong("privacy.epsilon", format!("must be a positive number, got {}", terms.epsilon));
+    }
+    if terms.epsilon > LARGEST_EPSILON && terms.large_epsilon.as_deref().is_none_or(|why| why.trim().is_empty()) {
+        let epsilon = terms.epsilon;
+        return wrong(
+            "privacy.epsilon",
+            format!("is {epsilon}, above {LARGEST_EPSILON}: say in `privacy.large_epsilon` why that is meant"),
+        );
+    }
+    match terms.delta {
+        Some(delta) if !(delta > 0.0 && delta < 1.0) => {
+            wrong("privacy.delta", format!("must lie between 0 and 1/n, got {delta}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn bounds_sentence(error: &BoundsError) -> String {

@@ -55,6 +55,8 @@ pub struct Table<R> {
     places: Places,
     ended: bool,
     any: bool,
+    /// As in the [`Request`].
+    torn: bool,
 }
 
 impl<R: Read> Table<R> {
@@ -111,6 +113,7 @@ impl<R: Read> Table<R> {
             places: Places::default(),
             ended: false,
             any: false,
+            torn: request.torn,
         };
         table.record()?;
         let last = table.record.len().saturating_sub(1);
@@ -152,7 +155,8 @@ impl<R: Read> Table<R> {
     /// Reads one row into the columns; `false` at the end.
     fn row(&mut self) -> Result<bool, ReadError> {
         let Some(line) = self.record()? else { return Ok(false) };
-        if self.record.len() != self.header.len() {
+        let torn = self.record.len() != self.header.len();
+        if torn && !self.torn {
             return Err(ReadError::Ragged {
                 file: self.file.clone(),
                 line,
@@ -163,7 +167,7 @@ impl<R: Read> Table<R> {
         let place = Place::Line(line);
         let last = self.header.len() - 1;
         let cell = |position: usize| {
-            let cell = self.record.get(position).unwrap_or_default();
+            let cell = self.record.get(position).filter(|_| !torn).unwrap_or_default();
             if position == last { without_return(cell) } else { cell }
         };
         for (&position, column) in self.positions.iter().zip(&mut self.columns) {
@@ -173,10 +177,11 @@ impl<R: Read> Table<R> {
         }
         if let (Some(position), Some(ids)) = (self.id, &mut self.ids) {
             let id = cell(position);
-            if is_missing(id) {
+            let missing = is_missing(id);
+            if missing && !self.torn {
                 return Err(self.data(DataError::MissingId { column: self.header[position].clone(), place }));
             }
-            ids.push(id);
+            ids.push(if missing { &[] } else { id });
         }
         if self.places.len() == MAX_ROWS {
             return Err(self.data(DataError::TooManyRows { most: MAX_ROWS }));

@@ -29,6 +29,9 @@ pub struct Request {
     /// Whether a cell that cannot be used counts as missing: every column without levels is one of numbers then. For
     /// private runs, where refusing a table because of one row would tell something about that row.
     pub lenient: bool,
+    /// Whether a line with another number of cells, or without an id, is a row in which everything is missing, with an empty id:
+    /// for streams, which must go on.
+    pub torn: bool,
 }
 
 impl Request {

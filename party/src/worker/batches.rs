@@ -9,10 +9,10 @@ use std::time::Duration;
 use fedreg_common::data::encode::{Design, encode};
 use fedreg_common::data::formula::Term;
 use fedreg_common::data::outcome::numbers;
-use fedreg_common::data::{DataError, Frame, Place};
-use fedreg_common::report::INTERCEPT;
+use fedreg_common::data::{DataError, Frame, Place, Values};
+use fedreg_common::em::Model;
 use fedreg_common::robust::minimum_rows;
-use fedreg_common::study::{Missing, Study, StudyError};
+use fedreg_common::study::{Missing, Protocol, Study, StudyError};
 use nalgebra::{DMatrix, DVector};
 
 use crate::read::whole::Lines;
@@ -21,6 +21,9 @@ use crate::read::{Batches, ReadError, Request};
 use super::config::Config;
 use super::follow::Growing;
 
+/// Rows that cannot be used whose places are named; more are counted.
+const LOCATED: u64 = 20;
+
 /// How the columns of a table become those of the study's model.
 #[derive(Debug, Clone)]
 pub struct Encoding {
@@ -28,6 +31,14 @@ pub struct Encoding {
     outcome: String,
     intercept: bool,
     complete_cases: bool,
+    /// A value may be missing in a feature, where the model has missing covariates.
+    keeps_missing: bool,
+    /// Private runs take every row: what cannot be used is not-a-number in it, as refusing the row would tell something about it.
+    lenient: bool,
+    /// Columns of the model with the levels that the study declares for them.
+    columns: Vec<(String, Vec<String>)>,
+    /// Rows that a batch needs.
+    least: usize,
     /// Names of the coefficients, without the intercept.
     names: Vec<String>,
     request: Request,
@@ -46,6 +57,8 @@ pub struct Batch {
     pub place: (Place, Place),
     /// Rows that were left out because a value was missing in them.
     pub missing: u64,
+    /// Whose rows they are, in private runs: identifiers, or numbers of rows where the study names no column of them.
+    pub ids: Vec<Vec<u8>>,
 }
 
 /// Sizes only: the rows are the data that must not leave.
@@ -62,9 +75,14 @@ impl Encoding {
     /// The study has no such model.
     pub fn new(study: &Study, separator: Option<u8>) -> Result<Encoding, StudyError> {
         let terms = study.model_terms()?;
-        let names = study.coefficient_names()?.into_iter().filter(|name| name != INTERCEPT).collect();
+        let names: Vec<String> = study.input_names()?;
+        let least = match study.protocol {
+            Protocol::Robust => minimum_rows(names.len() + usize::from(study.model.intercept)),
+            _ => 1,
+        };
         let mut columns: Vec<String> = Vec::new();
-        for name in terms.iter().flat_map(|term| &term.factors).chain([&study.outcome.column]) {
+        let outcome = Some(&study.outcome.column).filter(|name| !name.is_empty());
+        for name in terms.iter().flat_map(|term| &term.factors).chain(outcome) {
             if !columns.contains(name) {
                 columns.push(name.clone());
             }
@@ -80,9 +98,38 @@ impl Encoding {
             outcome: study.outcome.column.clone(),
             intercept: study.model.intercept,
             complete_cases: study.rows.missing == Missing::CompleteCases,
+            keeps_missing: study.em.as_ref().is_some_and(|terms| terms.model == Model::MissingCovariates),
+            lenient: false,
+            columns: study
+                .model
+                .features
+                .iter()
+                .map(|name| {
+                    let levels = study.columns.get(name).map(|terms| terms.levels.clone()).unwrap_or_default();
+                    (name.clone(), levels)
+                })
+                .collect(),
+            least,
             names,
-            request: Request { columns: Some(columns), levels, separator, ..Request::default() },
+            request: Request {
+                columns: Some(columns),
+                id: study.rows.id.clone(),
+                levels,
+                separator,
+                torn: study.protocol == Protocol::Stream && study.noised(),
+                ..Request::default()
+            },
         })
+    }
+
+    /// For a private run, which refuses no row: one that cannot be used counts as zero.
+    #[must_use]
+    pub fn lenient(mut self) -> Encoding {
+        self.lenient = true;
+        self.request.lenient = true;
+        let declared = self.columns.iter().filter(|(_, levels)| !levels.is_empty()).cloned();
+        self.request.levels.extend(declared);
+        self
     }
 
     /// Number of coefficients, the intercept counted.
@@ -92,6 +139,24 @@ impl Encoding {
 
     fn encode(&self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
         let place = (frame.place(0), frame.place(frame.rows().saturating_sub(1)));
+        let ids: Vec<Vec<u8>> = frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()).unwrap_or_default();
+        if self.lenient {
+            let x = self.all_rows(&frame)?;
+            let y = match self.outcome.as_str() {
+                "" => vec![0.0; frame.rows()],
+                outcome => features(&frame, outcome)?.to_vec(),
+            };
+            return Ok(Batch { number, x, y: DVector::from_vec(y), place, missing: 0, ids });
+        }
+        if self.keeps_missing {
+            let y = numbers(&frame, &self.outcome, "the outcome", None)?;
+            let mut x = DMatrix::zeros(frame.rows(), self.names.len());
+            for (j, name) in self.names.iter().enumerate() {
+                let values = features(&frame, name)?;
+                x.column_mut(j).copy_from_slice(values);
+            }
+            return Ok(Batch { number, x, y: DVector::from_vec(y), place, missing: 0, ids });
+        }
         let mask = match self.complete_cases {
             true => {
                 Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?)
@@ -101,14 +166,59 @@ impl Encoding {
         let missing = mask.as_ref().map_or(0, |mask| mask.count() as u64);
         if missing == frame.rows() as u64 {
             let (x, y) = (DMatrix::zeros(0, self.names.len()), DVector::zeros(0));
-            return Ok(Batch { number, x, y, place, missing });
+            return Ok(Batch { number, x, y, place, missing, ids });
         }
-        let y = numbers(&frame, &self.outcome, "the outcome", mask.as_ref())?;
+        let y = match self.outcome.as_str() {
+            "" => vec![0.0; frame.rows() - missing as usize],
+            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref())?,
+        };
         let Design { terms, matrix, .. } = encode(&mut frame, &self.terms, self.intercept, mask.as_ref())?;
         if terms != self.names {
             return Err(DataError::OtherTerms { expected: self.names.join(", "), found: terms.join(", ") });
         }
-        Ok(Batch { number, x: matrix, y: DVector::from_vec(y), place, missing })
+        Ok(Batch { number, x: matrix, y: DVector::from_vec(y), place, missing, ids })
+    }
+
+    /// Every row's features, not-a-number where a value cannot be used.
+    fn all_rows(&self, frame: &Frame) -> Result<DMatrix<f64>, DataError> {
+        let mut x = DMatrix::zeros(frame.rows(), self.names.len());
+        let mut at = 0;
+        for (name, levels) in &self.columns {
+            if levels.is_empty() {
+                x.column_mut(at).copy_from_slice(features(frame, name)?);
+                at += 1;
+                continue;
+            }
+            let Values::Categorical { codes, .. } = &frame.column(name)?.values else {
+                return Err(DataError::OtherTerms { expected: name.clone(), found: "a column without levels".to_string() });
+            };
+            for level in 1..levels.len() {
+                for (row, code) in codes.iter().enumerate() {
+                    let known = (*code as usize) < levels.len();
+                    x[(row, at)] = if known { f64::from(u8::from(*code as usize == level)) } else { f64::NAN };
+                }
+                at += 1;
+            }
+        }
+        Ok(x)
+    }
+
+    /// Rows of a batch that count as zero.
+    fn unusable(&self, batch: &Batch) -> impl Iterator<Item = usize> {
+        let wrong = |row: usize| {
+            let features = !self.keeps_missing && batch.x.row(row).iter().any(|value| !value.is_finite());
+            features || !batch.y[row].is_finite()
+        };
+        (0..batch.y.len()).filter(move |row| self.lenient && wrong(*row))
+    }
+}
+
+/// Numbers of a column, not-a-number where missing.
+fn features<'a>(frame: &'a Frame, name: &str) -> Result<&'a [f64], DataError> {
+    let column = frame.column(name)?;
+    match &column.values {
+        Values::Numeric(values) => Ok(values),
+        other => Err(DataError::OtherTerms { expected: name.to_string(), found: format!("those of a column of {}", other.kind()) }),
     }
 }
 
@@ -124,6 +234,10 @@ pub struct Source {
     at_once: bool,
     ahead: Option<Batch>,
     next: u64,
+    /// Rows that were read.
+    read: u64,
+    /// Rows among them that count as zero in a private run.
+    unusable: u64,
 }
 
 /// How rows come.
@@ -161,14 +275,19 @@ impl Source {
 
     /// Batches of `rows` rows of something that is being read.
     pub fn new(batches: Batches, encoding: Encoding, file: String, rows: u64, at_once: bool) -> Source {
-        let least = minimum_rows(encoding.coefficients());
+        let least = encoding.least;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
-        Source { batches, encoding, file, rows, least, at_once, ahead: None, next: 0 }
+        Source { batches, encoding, file, rows, least, at_once, ahead: None, next: 0, read: 0, unusable: 0 }
     }
 
     /// Numbers batches from here on: where the rows before are gone, as on standard input.
     pub fn number_from(&mut self, next: u64) {
         self.next = next;
+    }
+
+    /// Counts rows from here on: where so many rows before are gone.
+    pub fn rows_from(&mut self, rows: u64) {
+        self.read = rows;
     }
 
     /// The next batch; `None` after the last. A last one of less than half the rows, or of too few to be fitted, joins the one
@@ -194,21 +313,50 @@ impl Source {
         Ok(Some(batch))
     }
 
+    /// The next rows, at most so many, as soon as they are there.
+    ///
+    /// # Errors
+    /// As [`Source::next`].
+    pub fn take(&mut self, rows: u64) -> Result<Option<Batch>, ReadError> {
+        self.rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
+        self.read()
+    }
+
     /// Only the last can have fewer rows than were asked for.
     fn is_last(&self, batch: &Batch) -> bool {
         (batch.y.len() as u64 + batch.missing) < self.rows as u64
     }
 
     fn read(&mut self) -> Result<Option<Batch>, ReadError> {
-        let frame = match self.batches.next(self.rows) {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(frame) = self.batches.next(self.rows)? else {
+            if self.unusable > 0 {
+                tracing::warn!("{} rows of {} could not be used and count as zeros", self.unusable, self.file);
+                self.unusable = 0;
+            }
+            return Ok(None);
         };
         let number = self.next;
         self.next += 1;
-        let batch = self.encoding.encode(number, frame);
-        batch.map(Some).map_err(|source| ReadError::Data { file: self.file.clone(), source })
+        let rows = frame.rows() as u64;
+        let places: Vec<Place> = match self.encoding.lenient && self.unusable < LOCATED {
+            true => (0..frame.rows()).map(|row| frame.place(row)).collect(),
+            false => Vec::new(),
+        };
+        let encoded = self.encoding.encode(number, frame);
+        let mut batch = encoded.map_err(|source| ReadError::Data { file: self.file.clone(), source })?;
+        if self.encoding.lenient {
+            if batch.ids.is_empty() {
+                batch.ids = (1..=rows).map(|row| (self.read + row).to_string().into_bytes()).collect();
+            }
+            for row in self.encoding.unusable(&batch) {
+                self.unusable += 1;
+                if let Some(place) = places.get(row).filter(|_| self.unusable <= LOCATED) {
+                    tracing::warn!("{}, {place}: the row cannot be used and counts as zero", self.file);
+                }
+            }
+        }
+        self.read += rows;
+        Ok(Some(batch))
     }
 }
 
@@ -222,6 +370,7 @@ fn joined(first: Batch, second: Batch) -> Batch {
         y,
         place: (first.place.0, second.place.1),
         missing: first.missing + second.missing,
+        ids: [first.ids, second.ids].concat(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use fedreg_common::id::Role;
 use fedreg_common::robust::minimum_rows;
 use fedreg_common::star::method::method;
+use fedreg_common::study::Protocol;
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub struct Checked {
     pub worker: String,
     /// The study's id.
     pub study: String,
+    /// Its method.
+    pub protocol: &'static str,
     /// Its digest: every worker must see the same.
     pub study_digest: String,
     /// Rows of the table; `None` where they come from standard input.
@@ -55,7 +58,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     }
     drop(Store::open(&config.state)?);
     let encoding = Encoding::new(&study, config.separator()).map_err(usage)?;
-    let least = minimum_rows(encoding.coefficients());
+    let least = if study.protocol == Protocol::Robust { minimum_rows(encoding.coefficients()) } else { 1 };
     let mut too_small = 0;
     let (rows, batches) = match config.reads_stdin() {
         true => (None, None),
@@ -78,6 +81,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
         batches,
         too_small,
         terms: study.coefficient_names().map_err(usage)?,
+        protocol: study.protocol.name(),
         certificate: identity.facts().names.clone(),
         leaves: study.disclosures(Role::Worker).declared().iter().map(|declaration| declaration.name()).collect(),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
@@ -104,7 +108,13 @@ impl Checked {
         for what in &self.leaves {
             text.push_str(&format!("  {what}\n"));
         }
-        text.push_str(&format!("  {} a batch, and the number of its rows\n", size(self.bytes_per_batch)));
+        let each = match self.protocol {
+            "em" => "in each round, and the number of rows",
+            "features" => "once, and the number of rows",
+            "stream" => "at most in a message, and the number of its records",
+            _ => "a batch, and the number of its rows",
+        };
+        text.push_str(&format!("  {} {each}\n", size(self.bytes_per_batch)));
         if self.too_small > 0 {
             text.push_str(&format!("  {} batches have too few rows to be fitted\n", self.too_small));
         }

@@ -14,7 +14,8 @@ use fedreg_proto::telemetry;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
-use super::{check, join};
+use super::privacy::{self, PrivacyCommand};
+use super::{check, join, predict};
 use crate::check::CheckFormat;
 use crate::cli::{Log, with_interrupts};
 use crate::drive::Patience;
@@ -43,6 +44,11 @@ enum Command {
     Estimate(estimate::Arguments),
     /// Check files, data and certificates, and show what would leave; opens no connection
     Check(CheckArguments),
+    /// Predict with the report of a run that found a function; needs no certificate
+    Predict(predict::Arguments),
+    /// Register data sets and look at their privacy budget
+    #[command(subcommand)]
+    Privacy(PrivacyCommand),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -101,6 +107,8 @@ pub fn run(arguments: &[OsString]) -> Exit {
             estimate::run(&flags, std::io::stdin(), &mut out)
         }
         Command::Check(flags) => look(&flags),
+        Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
+        Command::Privacy(command) => privacy::run(&command).map(|()| Exit::Done),
         Command::Certs(command) => {
             certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
         }

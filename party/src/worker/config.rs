@@ -7,7 +7,7 @@ use clap::Args;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DataTerms, separator_byte};
+use crate::config::{DataTerms, LedgerTerms, separator_byte};
 
 /// Stands for standard input in place of a file.
 pub const STDIN: &str = "-";
@@ -32,15 +32,21 @@ pub struct Config {
     /// What this worker allows.
     #[serde(default)]
     pub policy: PolicyTerms,
+    /// The privacy ledger.
+    #[serde(default, skip_serializing_if = "LedgerTerms::is_default")]
+    pub privacy: LedgerTerms,
 }
 
 /// What a worker allows; it may only be stricter than the study.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyTerms {
     /// Smallest number of rows of a batch whose estimate may leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rows: Option<u64>,
+    /// Largest epsilon that a private study may ask for in one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_epsilon: Option<f64>,
 }
 
 fn default_wait() -> u64 {
@@ -85,6 +91,9 @@ pub struct Overrides {
     /// Smallest number of rows of a batch whose estimate may leave
     #[arg(long, value_name = "ROWS")]
     pub min_rows: Option<u64>,
+    /// Largest epsilon that a private study may ask for in one run
+    #[arg(long, value_name = "EPSILON")]
+    pub max_epsilon: Option<f64>,
     /// Show the configuration that results, and stop
     #[arg(long)]
     pub print_config: bool,
@@ -112,18 +121,40 @@ impl Config {
             Some(data) if data == Path::new(STDIN) => layers.set("data.file", Some(STDIN)),
             data => layers.set_path("data.file", data.as_deref(), None)?,
         }
+        layers.set_path("privacy.ledger", None, None)?;
+        layers.set_path("privacy.anchor", None, None)?;
         layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
         layers.set("coordinator", flags.coordinator.as_deref());
         layers.set_number("wait", flags.wait);
         layers.set("data.separator", flags.separator.as_deref());
         layers.set_number("policy.min_rows", flags.min_rows);
+        layers.set("policy.max_epsilon", flags.max_epsilon);
         let config: Config = layers.finish(&REQUIRED)?;
         check_address("coordinator", &config.coordinator)?;
         if config.data.separator.is_some() && config.separator().is_none() {
             let problem = "must be a single character of one byte".to_string();
             return Err(FileError::Value { key: "data.separator", problem });
         }
+        if config.policy.max_epsilon.is_some_and(|most| !(most > 0.0 && most.is_finite())) {
+            let problem = "must be a positive number".to_string();
+            return Err(FileError::Value { key: "policy.max_epsilon", problem });
+        }
         Ok(config)
+    }
+
+    /// Where the privacy ledger is.
+    pub fn ledger(&self) -> PathBuf {
+        self.privacy.file(&self.state)
+    }
+
+    /// Where its anchor is.
+    pub fn anchor(&self) -> PathBuf {
+        self.privacy.anchor_of(&self.state)
+    }
+
+    /// The data set's name in the ledger.
+    pub fn data_set(&self) -> String {
+        self.privacy.name(&self.data.file)
     }
 
     /// Whether rows come from standard input.

@@ -13,7 +13,7 @@ use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
 use fedreg_common::star::site::{Act, Site};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Protocol, Study};
 use fedreg_proto::link::OpenError;
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
@@ -24,7 +24,9 @@ use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
-use super::pipeline::{self, Fitting, InOrder, Yield};
+use super::methods::{self, Secret, Start, Word};
+use super::pipeline::{self, Content, Fitting, InOrder, Yield};
+use super::private::{self, Purse};
 use crate::drive::Patience;
 use crate::output::{Folder, peak_rss_bytes};
 use crate::service::{self, Failure};
@@ -81,12 +83,17 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     if !study.is_horizontal() {
         return Err(Failure::Usage("the study is of protocol `vertical`, which has no workers".to_string()));
     }
-    if job.arrival.follow && study.robust_terms().online.is_none() {
-        let sentence = "rows are followed in a study that follows estimates only: it has no [robust.online]";
-        return Err(Failure::Usage(sentence.to_string()));
+    let follows = study.protocol == Protocol::Stream || study.robust_terms().online.is_some();
+    if job.arrival.follow && !follows {
+        let sentence = match study.protocol {
+            Protocol::Robust => "rows are followed in a study that follows estimates only: it has no [robust.online]".to_string(),
+            other => format!("rows are followed in streams only, and the study is of protocol `{}`", other.name()),
+        };
+        return Err(Failure::Usage(sentence));
     }
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let (identity, name) = identity(config, study)?;
+    private::allowed(config, study)?;
     let store = Store::open(&config.state)?;
     let mut instance = [0; 16];
     OsRng
@@ -99,6 +106,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         sent: Arc::default(),
         run: None,
         pieces: None,
+        ear: None,
         order: InOrder::new(0),
         ended: false,
         tally: Tally::default(),
@@ -137,6 +145,8 @@ struct Worker<'a> {
     sent: Arc<AtomicU64>,
     run: Option<RunId>,
     pieces: Option<mpsc::Receiver<Yield>>,
+    /// Of whoever makes contributions and must hear the hub.
+    ear: Option<std::sync::mpsc::Sender<Word>>,
     order: InOrder,
     ended: bool,
     tally: Tally,
@@ -270,7 +280,7 @@ impl Worker<'_> {
     fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
         match yielded {
             Some(Yield::Piece(piece)) => self.order.put(piece),
-            Some(Yield::Failed(error)) => return Err(error.into()),
+            Some(Yield::Failed(failure)) => return Err(failure),
             None => self.ended = true,
         }
         while let Some(piece) = self.order.next() {
@@ -284,14 +294,17 @@ impl Worker<'_> {
                 self.tally.reason.get_or_insert(reason);
             }
             let undeclared = |error: fedreg_common::privacy::release::Undeclared| Abort::Bug(error.to_string());
-            acts.extend(self.site.contribute(piece.body).map_err(undeclared)?);
+            acts.extend(match piece.content {
+                Content::Plain(body) => self.site.contribute(body).map_err(undeclared)?,
+                Content::Released(body) => self.site.contribute_released(body),
+            });
         }
         if self.ended {
             if self.tally.batches > 0 && self.tally.unfit == self.tally.batches {
                 let reason = self.tally.reason.clone().unwrap_or_default();
                 return Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into());
             }
-            tracing::info!("{} batches of {} rows contributed", self.tally.batches, self.tally.rows);
+            tracing::info!("{} contributions of {} rows", self.tally.batches, self.tally.rows);
             acts.extend(self.site.complete());
         }
         Ok(())
@@ -307,14 +320,20 @@ impl Worker<'_> {
                 }
                 self.begin(next)?;
             }
-            Act::Rejected { number, reason } => tracing::warn!("contribution {number} was not accepted: {reason}"),
-            Act::Heard { number, .. } => tracing::debug!("the consensus after {number} arrivals was published"),
+            Act::Rejected { number, reason } => {
+                tracing::warn!("contribution {number} was not accepted: {reason}");
+                self.tell(Word::Rejected);
+            }
+            Act::Heard { number, body } => {
+                tracing::debug!("the coordinator published number {number}");
+                self.tell(Word::Heard(number, body));
+            }
             Act::Outcome { exit, report } => {
                 let report = json::parse(&report).map_err(|error| {
                     let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
                     Abort::Peer { peer: Role::Coordinator, fault }
                 })?;
-                return Ok(Next::Finish(Box::new(self.own(report)), exit));
+                return Ok(Next::Finish(Box::new(self.own(report)?), exit));
             }
             Act::Refused { exit, sentence } => {
                 return Err(Abort::Remote { from: Role::Coordinator, exit, sentence }.into());
@@ -323,14 +342,36 @@ impl Worker<'_> {
         Ok(Next::GoOn)
     }
 
+    /// Whoever has no ear for it goes on without.
+    fn tell(&self, word: Word) {
+        if let Some(ear) = &self.ear {
+            let _ = ear.send(word);
+        }
+    }
+
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let secret = match (study.noised(), self.run) {
+            (true, Some(run)) => {
+                encoding = encoding.lenient();
+                let purse = Purse::open(config, study, run)?;
+                Some(Secret { purse, state: config.state.clone(), run: run.to_string() })
+            }
+            _ => None,
+        };
         tracing::info!("reading {}", config.data.file.display());
         let mut source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
         if config.reads_stdin() {
             source.number_from(first);
+        }
+        self.order = InOrder::new(first);
+        if study.protocol != Protocol::Robust {
+            let rewound = !config.reads_stdin();
+            let under = methods::start(study, source, Start { first, rewound }, secret)?;
+            (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
+            return Ok(());
         }
         let fitting = Fitting {
             settings: study.fit_settings(),
@@ -338,25 +379,30 @@ impl Worker<'_> {
             min_rows: config.policy.min_rows.unwrap_or(0),
             threads: *threads,
         };
-        self.order = InOrder::new(first);
         self.pieces = Some(pipeline::start(source, first, &fitting));
         Ok(())
     }
 
     /// The hub's report with what only this process knows.
-    fn own(&self, report: Report) -> Report {
+    fn own(&self, report: Report) -> Result<Report, Failure> {
         let total = self.begun.elapsed().as_secs_f64();
         // Fits run beside each other: their time is that of the process as long as the threads are busy.
         let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
-        Report {
+        let Job { config, study, .. } = self.job;
+        let privacy = match self.run.filter(|_| study.noised()) {
+            Some(run) => PerParty::Own(Some(private::close(config, study, run)?)),
+            None => report.privacy.clone(),
+        };
+        Ok(Report {
             role: Some(Role::Worker),
             call: self.job.call.clone(),
+            privacy,
             missing: self.tally.missing,
             bytes_sent: PerParty::Own(self.sent.load(Ordering::Relaxed)),
             peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
             seconds: PerParty::Own(Seconds { solve, total, exchange: total - solve, read: 0.0 }),
             ..report
-        }
+        })
     }
 
     /// Tells the coordinator why we go, unless it was the coordinator that ended it.

@@ -6,4 +6,8 @@ pub mod cli;
 pub mod config;
 pub mod follow;
 pub mod join;
+mod methods;
 mod pipeline;
+pub mod predict;
+pub mod privacy;
+mod private;

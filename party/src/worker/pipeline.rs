@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fedreg_common::privacy::release::Released;
 use fedreg_common::robust::{BatchError, FitSettings, fit, minimum_rows};
 use fedreg_common::star::message::Body;
 use fedreg_common::star::robust::body_of;
 use tokio::sync::mpsc;
 
-use crate::read::ReadError;
+use crate::service::Failure;
 
 use super::batches::{Batch, Source};
 
@@ -21,19 +22,28 @@ pub(crate) enum Yield {
     /// The next contribution.
     Piece(Piece),
     /// The table cannot be used.
-    Failed(ReadError),
+    Failed(Failure),
 }
 
 /// A batch's contribution.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) number: u64,
-    pub(crate) body: Body,
+    pub(crate) content: Content,
     pub(crate) rows: u64,
     pub(crate) missing: u64,
     /// Why it has no estimate, with the batch's place.
     pub(crate) unfit: Option<String>,
     pub(crate) solve: Duration,
+}
+
+/// What a contribution brings.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Values without noise, which leave only if the study declares them.
+    Plain(Body),
+    /// Values that may leave: noised, charged and stored.
+    Released(Released<Body>),
 }
 
 /// How batches are fitted.
@@ -72,7 +82,7 @@ pub(crate) fn start(mut source: Source, first: u64, fitting: &Fitting) -> mpsc::
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let _ = fitted.blocking_send(Yield::Failed(error));
+                    let _ = fitted.blocking_send(Yield::Failed(error.into()));
                     return;
                 }
             }
@@ -98,7 +108,7 @@ fn piece(batch: &Batch, fitting: &Fitting) -> Piece {
     let unfit = fitted.as_ref().err().map(|error| format!("batch {} ({first} to {last}): {error}", batch.number));
     Piece {
         number: batch.number,
-        body: body_of(fitted.as_ref(), rows, fitting.with_gram),
+        content: Content::Plain(body_of(fitted.as_ref(), rows, fitting.with_gram)),
         rows,
         missing: batch.missing,
         unfit,

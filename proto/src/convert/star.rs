@@ -13,7 +13,9 @@ use fedreg_common::session::PeerFault;
 use fedreg_common::star::message::{Body, Contribution, Join, Kind, ToHub, ToSite};
 
 correspond!(kind_to_wire, kind_from_wire, "a kind of contribution", Kind, wire::Kind,
-    Estimate => Estimate, EstimateWithGram => EstimateWithGram, Unfit => Unfit);
+    Estimate => Estimate, EstimateWithGram => EstimateWithGram, Unfit => Unfit, Coefficients => Coefficients,
+    GradientSum => GradientSum, FeatureStatistics => FeatureStatistics, FeatureSolution => FeatureSolution, Weights => Weights,
+    Updates => Updates);
 
 /// How long a body may be before its method has looked at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

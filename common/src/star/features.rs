@@ -1,0 +1,296 @@
+//! A function by random features, between sites: each sends its statistics, or a solution of its own, once.
+
+use std::collections::BTreeMap;
+
+use nalgebra::{DMatrix, DVector};
+
+use super::message::{Body, Kind};
+use super::method::{Method, Outcome, Shape};
+use crate::bounded::Bounded;
+use crate::features::{FeatureError, FeatureMap, FeatureModel, Range, Statistics as Table, output_perturbation};
+use crate::fit::{Statistics, Termination};
+use crate::privacy::mechanism::NoisedRelease;
+use crate::privacy::release::Released;
+use crate::report::robust::Consolidation;
+use crate::report::{Fitted, Function};
+use crate::robust::{ConsolidationSettings, Estimate, Estimates, Verdict, consolidate};
+use crate::study::{Release, Study, StudyError};
+
+/// A site's contribution as its batches come: what is kept of them does not grow, with statistics.
+pub struct Gathered {
+    map: FeatureMap,
+    ranges: Vec<Range>,
+    outcome: Range,
+    release: Release,
+    lambda: f64,
+    records: u64,
+    sum: Option<Bounded>,
+    /// Of a solution: inputs in `[0, 1]` by rows, and outcomes in half ranges.
+    inputs: Vec<f64>,
+    outcomes: Vec<f64>,
+}
+
+// Sizes only: the rest is data.
+impl std::fmt::Debug for Gathered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gathered").field("records", &self.records).finish_non_exhaustive()
+    }
+}
+
+impl Gathered {
+    /// Before any batch.
+    ///
+    /// # Errors
+    /// The study cannot be used.
+    pub fn new(study: &Study) -> Result<Gathered, StudyError> {
+        Ok(Gathered {
+            map: study.feature_map()?,
+            ranges: study.input_ranges()?,
+            outcome: outcome_range(study)?,
+            release: study.features_terms().release,
+            lambda: study.features_lambda(),
+            records: 0,
+            sum: None,
+            inputs: Vec::new(),
+            outcomes: Vec::new(),
+        })
+    }
+
+    /// Takes rows in the columns' own units; values outside a range are cut to it.
+    ///
+    /// # Errors
+    /// Another number of columns or outcomes.
+    pub fn push(&mut self, x: &DMatrix<f64>, y: &[f64]) -> Result<(), FeatureError> {
+        let scaled = DMatrix::from_fn(x.nrows(), x.ncols(), |i, j| match self.ranges.get(j) {
+            Some(range) => range.scale(x[(i, j)]),
+            None => f64::NAN,
+        });
+        let half = 0.5 * (self.outcome.high - self.outcome.low);
+        let units: Vec<f64> = y.iter().map(|y| (y - self.outcome.low - half) / half).collect();
+        match self.release {
+            Release::Statistics => {
+                let table = Table::of(&self.map, &scaled, &units)?;
+                self.sum = Some(match self.sum.take() {
+                    Some(sum) => sum.joined(&table).ok_or(FeatureError::NotFinite { what: "statistics" })?,
+                    None => table,
+                });
+            }
+            Release::Output => {
+                self.inputs.extend(scaled.transpose().iter());
+                self.outcomes.extend(units);
+            }
+        }
+        self.records += x.nrows() as u64;
+        Ok(())
+    }
+
+    /// Rows taken so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// What is to be released, before its noise, with its sensitivity.
+    ///
+    /// # Errors
+    /// No rows, and a solution that does not exist.
+    pub fn bounded(&self) -> Result<Bounded, FeatureError> {
+        let nothing = FeatureError::Size { what: "rows, at least", expected: 1, actual: 0 };
+        match self.release {
+            Release::Statistics => self.sum.clone().ok_or(nothing),
+            Release::Output if self.records == 0 => Err(nothing),
+            Release::Output => {
+                let inputs = DMatrix::from_row_slice(self.outcomes.len(), self.ranges.len(), &self.inputs);
+                output_perturbation(&self.map.rows(&inputs)?, &self.outcomes, self.lambda)
+            }
+        }
+    }
+
+    /// The contribution with noise, charged and stored.
+    pub fn released(&self, noised: &NoisedRelease) -> Released<Body> {
+        let released = match self.release {
+            Release::Statistics => {
+                Released::noised(noised, |_, value| Body::noised(Kind::FeatureStatistics, value.values()))
+            }
+            Release::Output => Released::noised(noised, |_, value| Body::noised(Kind::FeatureSolution, value.values())),
+        };
+        released.of_rows(self.records, Body::counted)
+    }
+
+    /// The contribution without noise.
+    ///
+    /// # Errors
+    /// As [`Gathered::bounded`].
+    pub fn body(&self) -> Result<Body, FeatureError> {
+        let values = self.bounded()?.values().iter().copied().collect();
+        Ok(Body { kind: kind(self.release), counts: vec![self.records], values })
+    }
+}
+
+/// What a site sends.
+pub fn kind(release: Release) -> Kind {
+    match release {
+        Release::Statistics => Kind::FeatureStatistics,
+        Release::Output => Kind::FeatureSolution,
+    }
+}
+
+fn outcome_range(study: &Study) -> Result<Range, StudyError> {
+    study.outcome_range()?.ok_or_else(|| StudyError::Value {
+        key: format!("columns.{}.range", study.outcome.column),
+        problem: "is missing: the public range of the outcome, from outside the data".to_string(),
+    })
+}
+
+/// The method at the hub.
+pub struct Features {
+    model: FeatureModel,
+    inputs: Function,
+    release: Release,
+    lambda: f64,
+    /// Standard deviation of each site's noise; zero without.
+    sigma: f64,
+    consolidation: ConsolidationSettings,
+    taken: BTreeMap<String, (u64, DVector<f64>)>,
+}
+
+impl Features {
+    /// Before anything came.
+    ///
+    /// # Errors
+    /// The study cannot be used.
+    pub fn new(study: &Study) -> Result<Features, StudyError> {
+        let map = study.feature_map()?;
+        let model = FeatureModel {
+            study: study.digest().to_string(),
+            columns: study.input_names()?,
+            ranges: study.input_ranges()?,
+            outcome: outcome_range(study)?,
+            coefficients: vec![0.0; map.count()],
+            map,
+        };
+        Ok(Features {
+            inputs: Function::of(study, Fitted::Features(model.clone())),
+            model,
+            release: study.features_terms().release,
+            lambda: study.features_lambda(),
+            sigma: study.features_sigma()?,
+            consolidation: study.features_consolidation()?,
+            taken: BTreeMap::new(),
+        })
+    }
+
+    fn values(&self) -> usize {
+        match self.release {
+            Release::Statistics => Table::len(&self.model.map),
+            Release::Output => self.model.map.count(),
+        }
+    }
+
+    /// Without noise: whether so many rows of norm one can have these statistics, or a solution of this length.
+    fn possible(&self, records: u64, values: &[f64]) -> Result<(), String> {
+        if self.sigma > 0.0 {
+            return Ok(());
+        }
+        let norm = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+        let limit = match self.release {
+            // |aa'| <= 1 and |a y| <= 1 for each row.
+            Release::Statistics => 2.0_f64.sqrt() * records as f64,
+            Release::Output => 0.5 / self.lambda.sqrt(),
+        };
+        match norm <= limit * (1.0 + 1e-6) {
+            true => Ok(()),
+            false => Err(format!("expected numbers of norm at most {limit:.6} for {records} records, got {norm:.6}")),
+        }
+    }
+
+    fn pooled(&self) -> Result<(Vec<f64>, Vec<String>), String> {
+        let released: Vec<DVector<f64>> = self.taken.values().map(|(_, values)| values.clone()).collect();
+        let failed = |error: FeatureError| match error {
+            FeatureError::Singular => {
+                "the pooled statistics are singular to rounding: use fewer features, or a larger `features.lambda`".to_string()
+            }
+            other => other.to_string(),
+        };
+        let mut pooled = Table::pool(&self.model.map, &released).map_err(failed)?;
+        let rows: u64 = self.taken.values().fold(0, |sum, (records, _)| sum.saturating_add(*records));
+        let shift = self.lambda * rows as f64;
+        (0..pooled.gram.ncols()).for_each(|j| pooled.gram[(j, j)] += shift);
+        let (coefficients, lifted) = Table::solve(&pooled, self.sigma).map_err(failed)?;
+        let mut notes = Vec::new();
+        if self.sigma > 0.0 && lifted > 0.0 {
+            notes.push(format!("directions that are mostly noise were raised by up to {lifted:.4} in the spectrum of the features"));
+        }
+        Ok((coefficients.iter().copied().collect(), notes))
+    }
+
+    fn consolidated(&self) -> Result<(Vec<f64>, Consolidation, Termination), String> {
+        let mut estimates = Estimates::new(self.model.map.count(), false);
+        for (site, (records, values)) in &self.taken {
+            let estimate = Estimate {
+                worker: site.clone(),
+                batch: 0,
+                coefficients: values.iter().copied().collect(),
+                gram: None,
+                nobs: *records,
+                kept: *records,
+                scale: 1.0,
+                cleaned: true,
+            };
+            estimates.insert(estimate).map_err(|error| error.to_string())?;
+        }
+        let consensus = consolidate(&estimates, &self.consolidation).map_err(|error| error.to_string())?;
+        let termination = match consensus.verdict {
+            Verdict::MajorityAgrees => Termination::Converged,
+            Verdict::NoMajority | Verdict::MostNotCleaned => Termination::OutsideGuarantee,
+        };
+        Ok((consensus.coefficients.iter().copied().collect(), Consolidation::new(&consensus), termination))
+    }
+}
+
+impl Method for Features {
+    fn shapes(&self) -> Vec<Shape> {
+        vec![Shape::fixed(kind(self.release), 1, self.values())]
+    }
+
+    fn take(&mut self, site: &str, _number: u64, body: &Body) -> Result<(), String> {
+        let records = body.counts.first().copied().unwrap_or(0);
+        if records == 0 {
+            return Err("expected at least one record, got none".to_string());
+        }
+        if self.taken.contains_key(site) {
+            return Err(format!("expected one contribution of {site}, got another"));
+        }
+        self.possible(records, &body.values)?;
+        self.taken.insert(site.to_string(), (records, DVector::from_column_slice(&body.values)));
+        Ok(())
+    }
+
+    fn outcome(&self) -> Result<Outcome, String> {
+        let (coefficients, consolidation, termination, mut notes) = match self.release {
+            Release::Statistics => {
+                let (coefficients, notes) = self.pooled()?;
+                (coefficients, None, Termination::Converged, notes)
+            }
+            Release::Output => {
+                let (coefficients, consolidation, termination) = self.consolidated()?;
+                (coefficients, Some(consolidation), termination, Vec::new())
+            }
+        };
+        notes.push("no standard errors: the function is what is estimated".to_string());
+        let nobs = self.taken.values().fold(0, |sum: u64, (records, _)| sum.saturating_add(*records));
+        let model = FeatureModel { coefficients, ..self.model.clone() };
+        Ok(Outcome {
+            termination: match termination {
+                Termination::Converged if self.sigma > 0.0 => Termination::FixedRounds,
+                other => other,
+            },
+            coefficients: Vec::new(),
+            statistics: Statistics { nobs, ..Statistics::default() },
+            rounds: 1,
+            consolidation,
+            course: None,
+            function: Some(self.inputs.with(Fitted::Features(model))),
+            notes,
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! The private mode of the methods between many sites: what the file must say, what it must not, and what every site releases.
+//!
+//! Everything here is public. Every site has the same budget, and spends it on its own records.
+
+use super::horizontal::value;
+use super::privacy::{PrivacyTerms, check_budget};
+use super::{DesignTerms, EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
+use crate::features;
+use crate::privacy::accountant::Budget;
+use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
+
+/// What rounding may add to a sum of squares, per release.
+const ROOM: f64 = 1.0 - 1e-12;
+
+impl Study {
+    /// Whether what leaves a site has noise.
+    pub fn noised(&self) -> bool {
+        self.mode == Mode::Private && self.is_horizontal()
+    }
+
+    /// Epsilon and delta of one run, for each site.
+    ///
+    /// # Errors
+    /// A budget that promises nothing.
+    pub fn site_budget(&self) -> Result<Option<Budget>, StudyError> {
+        let Some(terms) = self.privacy.as_ref().filter(|_| self.noised()) else { return Ok(None) };
+        let Some(delta) = terms.delta else {
+            let problem = "is missing: every site's noise, which the coordinator must know, follows from it";
+            return Err(value("privacy.delta", problem));
+        };
+        // That delta is below one over a site's rows is checked where the rows are.
+        let budget = Budget::new(terms.epsilon, delta, terms.accountant, 1, terms.large_epsilon.is_some());
+        budget.map(Some).map_err(|error| value("privacy", format!("cannot be used: {error}")))
+    }
+
+    /// The root of what one run costs a site, as a sum of (sensitivity / sigma)^2; infinite without noise.
+    pub fn site_mu(&self) -> f64 {
+        match self.site_budget() {
+            Ok(Some(budget)) => budget.cap().sqrt() * ROOM,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The budget of one record of a stream; infinite without noise.
+    pub fn record_mu(&self) -> f64 {
+        self.site_mu() / f64::from(self.stream_terms().records_per_person.max(1)).sqrt() * ROOM
+    }
+
+    /// Every release of a site, in their order; none without noise.
+    pub fn site_plan(&self) -> Option<ReleasePlan> {
+        let mu = self.site_mu();
+        if !mu.is_finite() {
+            return None;
+        }
+        // What is released, and its share of the budget relative to the others'.
+        let shares: Vec<(String, f64)> = match self.protocol {
+            Protocol::Em => {
+                let rounds = self.em.as_ref().map_or(0, |terms| terms.rounds);
+                (1..=rounds).map(|round| (format!("sum of gradients, round {round}"), 1.0)).collect()
+            }
+            Protocol::Features if self.features_terms().release == Release::Output => vec![("solution".to_string(), 1.0)],
+            Protocol::Features => vec![("cross-products of features".to_string(), 1.0)],
+            Protocol::Stream => {
+                vec![(format!("every record, {} of a person", self.stream_terms().records_per_person), 1.0)]
+            }
+            // Refused when the study is checked.
+            Protocol::Robust | Protocol::Vertical => return None,
+        };
+        let whole: f64 = shares.iter().map(|(_, share)| share).sum();
+        let planned = |(label, share): (String, f64)| PlannedRelease { label, mu: mu * (share / whole).sqrt() * ROOM };
+        Some(ReleasePlan::new(shares.into_iter().map(planned).collect()))
+    }
+
+    /// Standard deviation of the noise in each number that a site of a study with random features sends; zero without noise.
+    ///
+    /// # Errors
+    /// A study that cannot be used.
+    pub fn features_sigma(&self) -> Result<f64, StudyError> {
+        let Some(plan) = self.site_plan() else { return Ok(0.0) };
+        let mu = plan.releases().first().map_or(f64::NAN, |release| release.mu);
+        let entries = features::Statistics::len(&self.feature_map()?);
+        match noise_scale(features::sensitivity(), entries, mu) {
+            Ok((sigma, _)) => Ok(sigma),
+            Err(error) => Err(value("privacy", format!("cannot be used: {error}"))),
+        }
+    }
+
+    /// What every site's persons are promised, for reports; none without noise.
+    pub fn site_promise(&self) -> Option<serde_json::Value> {
+        let budget = self.site_budget().ok().flatten()?;
+        let unit = match (self.protocol, self.stream_terms().records_per_person) {
+            (Protocol::Stream, 1) => "one record of a stream, replaced by any other record".to_owned(),
+            (Protocol::Stream, most) => format!("all records of one person, at most {most}, replaced by any others"),
+            _ => "one record at a site, replaced by any other record".to_owned(),
+        };
+        let (epsilon, delta) = (budget.epsilon(), budget.delta());
+        Some(serde_json::json!({
+            "epsilon": epsilon,
+            "delta": delta,
+            "accountant": budget.accountant().name(),
+            "promise": [
+                format!("protected: {unit}"),
+                "against: the coordinator and every other site together, with everything that they ever received; they may break the \
+                 protocol (information-theoretic, up to the generator of the noise)",
+                "not protected: that a person is in the data, the number of rows or records, column names and public bounds, running time, \
+                 a site's own administrators",
+                format!("guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own records; what a site has spent \
+                         in all stands in its own report"),
+            ],
+        }))
+    }
+
+    pub(super) fn check_site_budgets(&self) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: String| Err(value(key, problem));
+        let terms = match (self.mode, &self.privacy) {
+            (Mode::Plain, None) => return Ok(()),
+            (Mode::Plain, Some(_)) => {
+                return wrong("privacy", "is given, but `mode` is \"plain\": set mode = \"private\"".to_owned());
+            }
+            (Mode::Private, _) if self.protocol == Protocol::Robust => {
+                return wrong("mode", "is private, which protocol `robust` does not have in this version".to_owned());
+            }
+            (Mode::Private, None) => {
+                return wrong("privacy", "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned());
+            }
+            (Mode::Private, Some(terms)) => terms,
+        };
+        check_budget(terms)?;
+        let PrivacyTerms { mechanism, rounds, clip, ridge, design, .. } = terms;
+        for (key, given) in [
+            ("privacy.mechanism", *mechanism != Mechanism::default()),
+            ("privacy.rounds", *rounds != 1),
+            ("privacy.clip", *clip != 0.3),
+            ("privacy.ridge", *ridge != 0.0),
+            ("privacy.design", *design != DesignTerms::default()),
+        ] {
+            if given {
+                return wrong(key, format!("has no place in a study of protocol `{}`", self.protocol.name()));
+            }
+        }
+        if self.rows.missing == Missing::CompleteCases {
+            let problem = "cannot be used in private mode: which rows are left out would show in their number; an incomplete row \
+                           counts as zero";
+            return wrong("rows.missing", problem.to_owned());
+        }
+        if self.em.as_ref().is_some_and(|terms| terms.estimator == EstimatorName::None) {
+            return wrong("em.estimator", "is `none`, which bounds nothing: a private run needs `clip` or `catoni`".to_owned());
+        }
+        self.site_budget().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRIVATE: &str = r#"
+        id = "sites"
+        protocol = "em"
+        mode = "private"
+        [privacy]
+        epsilon = 1.0
+        delta = 1e-5
+        [workers.north]
+        certificate = "north"
+        [workers.south]
+        certificate = "south"
+        [model]
+        features = ["a", "b"]
+        [em]
+        model = "gmm"
+        sigma = 1.0
+        tau = 5.0
+        rounds = 10
+    "#;
+
+    fn complaint(text: &str) -> String {
+        Study::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_rounds_together_cost_no_more_than_the_budget_and_the_last_half_is_averaged() {
+        let study = Study::parse(PRIVATE).unwrap();
+        let (plan, budget) = (study.site_plan().unwrap(), study.site_budget().unwrap().unwrap());
+        assert_eq!(plan.releases().len(), 10);
+        assert!(plan.charge() <= budget.cap() && plan.charge() > 0.999 * budget.cap());
+        assert_eq!(study.em_settings().unwrap().stated().averaged, 5);
+        assert!(study.disclosures(crate::id::Role::Worker).declared().is_empty());
+        assert!(Study::parse(&PRIVATE.replace("mode = \"private\"", "").replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")).unwrap().site_plan().is_none());
+    }
+
+    #[test]
+    fn private_studies_between_sites_that_promise_nothing_are_refused() {
+        for (find, put, says) in [
+            ("delta = 1e-5", "", "`privacy.delta` is missing"),
+            ("epsilon = 1.0", "epsilon = 0.0", "`privacy.epsilon` must be a positive"),
+            ("epsilon = 1.0", "epsilon = 20.0", "large_epsilon"),
+            ("delta = 1e-5", "delta = 1e-5\nrounds = 3", "`privacy.rounds` has no place"),
+            ("delta = 1e-5", "delta = 1e-5\nclip = 0.1", "`privacy.clip` has no place"),
+            ("mode = \"private\"", "", "set mode"),
+            ("rounds = 10", "rounds = 10\nestimator = \"none\"", "`em.estimator` is `none`"),
+            ("[em]", "[rows]\nmissing = \"complete-cases\"\n[em]", "`rows.missing`"),
+        ] {
+            let text = PRIVATE.replacen(find, put, 1);
+            assert!(complaint(&text).contains(says), "{put}: {}", complaint(&text));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What rehearsals of many sites share: the user's table, split among workers, and a study of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fedreg_common::data::{DataError, Frame, Values};
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+use fedreg_common::report::Report;
+use fedreg_common::study::{
+    ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model, PredictionTerms,
+    PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
+};
+use fedreg_party::config::{DataTerms, LedgerTerms};
+use fedreg_party::output::{self, Folder, Format};
+use fedreg_party::read::{self, Request};
+use fedreg_party::service::Failure as PartyFailure;
+use fedreg_party::worker::config::{Config, Overrides, PolicyTerms};
+use fedreg_party::worker::privacy::init;
+
+use crate::Failure;
+use crate::arguments::{Common, ModeName};
+use crate::bounds;
+use crate::columns::list;
+use crate::processes::{self, Process};
+use crate::stage::{Stage, cannot_write, folder, shown};
+
+/// Data that are shipped, so that the demo runs from any folder.
+pub(crate) struct Shipped {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    /// Empty for none.
+    pub(crate) outcome: &'static str,
+    /// Public ranges and levels, in TOML.
+    pub(crate) bounds: &'static str,
+}
+
+/// The user's table.
+pub(crate) struct Rows {
+    frame: Frame,
+    /// Empty for none.
+    pub(crate) outcome: String,
+    pub(crate) features: Vec<String>,
+    /// A column that says whose a row is.
+    pub(crate) person: Option<String>,
+    pub(crate) count: u64,
+    shipped: Option<&'static str>,
+}
+
+pub(crate) struct Asked<'a> {
+    pub(crate) data: Option<&'a Path>,
+    pub(crate) outcome: Option<&'a str>,
+    /// With the flag that they came from.
+    pub(crate) features: Option<(&'a str, &'static str)>,
+    pub(crate) person: Option<&'a str>,
+    /// Whether there is an outcome.
+    pub(crate) explains: bool,
+}
+
+impl Rows {
+    pub(crate) fn read(asked: &Asked<'_>, shipped: &Shipped, place: &Folder) -> Result<Rows, Failure> {
+        let refused = |error| Failure::new(Exit::Data, anyhow::Error::new(error));
+        let own: PathBuf = match asked.data {
+            Some(file) => crate::stage::absolute(file)?,
+            None => {
+                place.write(shipped.name, shipped.text.as_bytes()).map_err(cannot_write)?;
+                place.path().join(shipped.name)
+            }
+        };
+        let outcome = match (asked.explains, asked.outcome, asked.data) {
+            (false, ..) => String::new(),
+            (true, Some(outcome), _) => outcome.to_string(),
+            (true, None, None) => shipped.outcome.to_string(),
+            (true, None, Some(_)) => return Err(Failure::usage("--data needs --outcome: which column is to be explained?")),
+        };
+        let header = read::header(&own, None).map_err(refused)?;
+        let features = match asked.features {
+            Some((names, flag)) => list(names, flag)?,
+            None => header.iter().filter(|name| **name != outcome && Some(name.as_str()) != asked.person).cloned().collect(),
+        };
+        let mut columns = features.clone();
+        columns.extend(Some(outcome.clone()).filter(|name| !name.is_empty()));
+        columns.extend(asked.person.map(str::to_string));
+        let request = Request { columns: Some(columns), ..Request::default() };
+        let frame = read::read(&own, &request).map_err(refused)?;
+        let count = frame.rows() as u64;
+        let person = asked.person.map(str::to_string);
+        let shipped = asked.data.is_none().then_some(shipped.bounds);
+        Ok(Rows { frame, outcome, features, person, count, shipped })
+    }
+
+    /// Some rows of the table as a file of its own.
+    pub(crate) fn file(&self, rows: impl Iterator<Item = usize>) -> Result<Vec<u8>, Failure> {
+        let failed = |error: anyhow::Error| Failure::new(Exit::Data, error);
+        self.written(rows).map_err(failed)
+    }
+
+    fn written(&self, rows: impl Iterator<Item = usize>) -> Result<Vec<u8>, anyhow::Error> {
+        let mut names: Vec<&str> = self.features.iter().map(String::as_str).collect();
+        names.extend(Some(self.outcome.as_str()).filter(|name| !name.is_empty()));
+        names.extend(self.person.as_deref());
+        let columns = names.iter().map(|name| self.frame.column(name)).collect::<Result<Vec<_>, DataError>>()?;
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(&names)?;
+        let mut cell = String::new();
+        for row in rows {
+            for column in &columns {
+                cell.clear();
+                if !column.values.is_missing(row) {
+                    match &column.values {
+                        Values::Numeric(values) => write!(cell, "{:?}", values[row])?,
+                        Values::Boolean(values) => write!(cell, "{}", values[row] == Some(true))?,
+                        Values::Categorical { codes, levels, .. } => cell.push_str(&levels[codes[row] as usize]),
+                    }
+                }
+                writer.write_field(&cell)?;
+            }
+            writer.write_record(None::<&[u8]>)?;
+        }
+        Ok(writer.into_inner().map_err(|error| error.into_error())?)
+    }
+
+    /// Numbers of a column.
+    pub(crate) fn numbers(&self, column: &str) -> Option<&[f64]> {
+        match &self.frame.column(column).ok()?.values {
+            Values::Numeric(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// What the study says of the columns, and whether that was taken from the data.
+    pub(crate) fn columns(&self, common: &Common) -> Result<(BTreeMap<String, ColumnTerms>, bool), Failure> {
+        let mut columns = match (&common.bounds, self.shipped) {
+            (Some(file), _) => bounds::of_file(file, &self.outcome)?,
+            (None, Some(text)) => bounds::parse(Path::new("the shipped bounds"), text, &self.outcome)?,
+            (None, None) if common.mode == ModeName::Private => {
+                return Err(bounds::missing());
+            }
+            (None, None) => return Ok((self.found()?, true)),
+        };
+        let used = |name: &String| *name == self.outcome || self.features.contains(name);
+        columns.retain(|name, _| used(name));
+        Ok((columns, false))
+    }
+
+    fn found(&self) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+        let mut columns = BTreeMap::new();
+        for name in self.features.iter().chain(Some(&self.outcome).filter(|name| !name.is_empty())) {
+            let column = self.frame.column(name).map_err(|error| Failure::new(Exit::Data, error))?;
+            let terms = match &column.values {
+                Values::Numeric(values) => {
+                    let finite = || values.iter().copied().filter(|value| value.is_finite());
+                    let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+                    if !(low < high) {
+                        return Err(Failure::new(Exit::Data, anyhow::anyhow!("column `{name}` does not vary: it has no range")));
+                    }
+                    ColumnTerms { levels: Vec::new(), range: Some([low, high]) }
+                }
+                Values::Boolean(_) => ColumnTerms { levels: vec!["FALSE".to_string(), "TRUE".to_string()], range: None },
+                Values::Categorical { levels, .. } => ColumnTerms { levels: levels.clone(), range: None },
+            };
+            columns.insert(name.clone(), terms);
+        }
+        Ok(columns)
+    }
+}
+
+/// A study of the rows, as far as methods do not differ.
+pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows: u64) -> Study {
+    let width = common.workers.to_string().len();
+    let workers = (1..=common.workers)
+        .map(|at| format!("worker-{at:0width$}"))
+        .map(|name| (name.clone(), WorkerTerms { certificate: name }))
+        .collect();
+    let private = common.mode == ModeName::Private;
+    Study {
+        id: "demo".to_string(),
+        protocol,
+        mode: if private { Mode::Private } else { Mode::Plain },
+        privacy: private.then(|| PrivacyTerms {
+            mechanism: Mechanism::Residual,
+            epsilon: common.epsilon,
+            delta: Some(common.delta),
+            accountant: common.accountant.into(),
+            rounds: 1,
+            clip: 0.3,
+            ridge: 0.0,
+            design: DesignTerms::default(),
+            large_epsilon: None,
+        }),
+        parties: BTreeMap::new(),
+        workers,
+        coordinator: CoordinatorTerms::default(),
+        model: Model { features: rows.features.clone(), ..Model::default() },
+        outcome: HeldColumn { column: rows.outcome.clone(), held_by: Default::default() },
+        offset: None,
+        weights: None,
+        columns: BTreeMap::new(),
+        rows: RowTerms { id: rows.person.clone().filter(|_| private), ..RowTerms::default() },
+        penalty: None,
+        fit: FitTerms::default(),
+        inference: InferenceTerms::default(),
+        prediction: PredictionTerms::default(),
+        sites: Some(SiteTerms { batch_rows, ..SiteTerms::default() }),
+        robust: None,
+        em: None,
+        features: None,
+        stream: None,
+    }
+}
+
+/// Contiguous blocks of so many of these rows.
+pub(crate) fn blocks(rows: &[usize], workers: u64) -> Vec<&[usize]> {
+    let (count, workers) = (rows.len(), usize::try_from(workers).unwrap_or(1));
+    (0..workers).map(|at| &rows[at * count / workers..(at + 1) * count / workers]).collect()
+}
+
+/// Runs all processes of a study to their end, and gives the coordinator's report.
+pub(crate) fn rehearse(place: &Folder, command: &'static str, study: &Study, rows: &Rows, shared: &[usize]) -> Result<Report, Failure> {
+    let stage = Stage::new(place, command);
+    stage.study(study)?;
+    let mut names: Vec<&str> = study.workers.keys().map(String::as_str).collect();
+    if shared.len() < names.len() {
+        return Err(Failure::usage(format!("{} rows cannot be split among {} workers", shared.len(), names.len())));
+    }
+    names.push("coordinator");
+    stage.certificates(&names)?;
+    processes::watch_for_interrupts()?;
+    for (name, block) in study.workers.keys().zip(blocks(shared, study.workers.len() as u64)) {
+        let text = rows.file(block.iter().copied())?;
+        folder(&stage.path(name))?.write("rows.csv", &text).map_err(cannot_write)?;
+    }
+    play(&stage, study)?;
+    stage.report("coordinator")
+}
+
+/// Writes the workers' private files and runs all processes to their end.
+pub(crate) fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
+    for name in study.workers.keys().map(String::as_str).chain(["coordinator"]) {
+        folder(&stage.path(name))?;
+        // A file of an earlier rehearsal would be taken for this one's; and every rehearsal begins with its whole budget. Only here: no
+        // other program ever removes a ledger.
+        for stale in ["report.json", "privacy.sqlite", "stream.sqlite", "stream.sqlite-wal", "stream.sqlite-shm"] {
+            let _ = fs::remove_file(stage.path(&format!("{name}/{stale}")));
+        }
+        let _ = fs::remove_file(stage.path(&format!("anchors/{name}.anchor")));
+    }
+    for stale in
+        ["coordinator.address", "coordinator/run.sqlite", "coordinator/run.sqlite-wal", "coordinator/run.sqlite-shm"]
+    {
+        let _ = fs::remove_file(stage.path(stale));
+    }
+    let reports = shown(&stage.path("coordinator"));
+    let (mut coordinator, address) = stage.coordinator(&["--out", &reports])?;
+    let mut workers = Vec::new();
+    for name in study.workers.keys() {
+        let config = Config {
+            study: "study.toml".into(),
+            coordinator: address.clone(),
+            state: name.into(),
+            wait: 60,
+            data: DataTerms { file: format!("{name}/rows.csv").into(), separator: None },
+            tls: Stage::tls(name),
+            policy: PolicyTerms::default(),
+            privacy: LedgerTerms {
+                data_set: Some("rehearsal".to_string()),
+                anchor: study.noised().then(|| format!("anchors/{name}.anchor").into()),
+                ..LedgerTerms::default()
+            },
+        };
+        let file = format!("{name}.toml");
+        stage.write(&file, "A private file: nobody else ever sees it.", &config.print())?;
+        if study.noised() {
+            let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
+            let made = Config::load(&overrides).map_err(PartyFailure::from).and_then(|config| init(&config));
+            made.map_err(|failure| {
+                Failure::new(failure.exit(), anyhow::anyhow!("{name}: {}", fedreg_party::service::chain(&failure)))
+            })?;
+        }
+        let (config, out) = (shown(&stage.path(&file)), shown(&stage.path(name)));
+        let log = stage.path(&format!("{name}/log.txt"));
+        workers.push(Process::start(Role::Worker, name, &["join", "--config", &config, "--out", &out], &log)?);
+    }
+    let mut all: Vec<&mut Process> = workers.iter_mut().collect();
+    let ends = processes::wait(&mut all)?;
+    let end = processes::wait(&mut [&mut coordinator])?;
+    let _ = fs::remove_file(stage.path("coordinator.address"));
+    let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
+    let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
+    for process in workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted)) {
+        eprintln!("{}", process.last_words());
+    }
+    match end.first().filter(|exit| aborted(exit)) {
+        None => Ok(()),
+        Some(exit) => {
+            eprintln!("{}", coordinator.last_words());
+            let exit = failed.into_iter().find(|exit| *exit == Exit::Data).unwrap_or(*exit);
+            let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
+            Err(Failure::new(exit, anyhow::anyhow!(sentence)))
+        }
+    }
+}
+
+/// Writes and prints what came of a rehearsal.
+pub(crate) fn show(place: &Folder, merged: &Report, study: &Study, format: Format, more: &[String]) -> Result<Exit, Failure> {
+    place.report(merged).map_err(cannot_write)?;
+    let text = match format {
+        Format::Text => {
+            let mut text = Format::Text.render(merged);
+            text.push('\n');
+            for line in more {
+                let _ = writeln!(text, "{line}");
+            }
+            for row in merged.workers.iter().flatten() {
+                let size = fedreg_party::check::size(row.bytes);
+                let plural = if row.contributions == 1 { "" } else { "s" };
+                let _ = writeln!(text, "the coordinator saw from {}: {} contribution{plural} in {size}", row.worker, row.contributions);
+            }
+            let _ = writeln!(text, "each of the {} workers saw: the result", study.workers.len());
+            let _ = writeln!(text, "\nReports and the study's files are in {}", place.path().display());
+            text
+        }
+        format => format.render(merged),
+    };
+    output::print(&text).map_err(cannot_write)?;
+    Ok(merged.termination.exit())
+}
+
+/// What is said where ranges were taken from the data.
+pub(crate) const FROM_DATA: &str =
+    "ranges and levels were taken from the data, which only a rehearsal in plain mode may do; give --bounds for your own";
+
+/// The mode that a rehearsal is asked for, if it has it.
+pub(crate) fn check_mode(common: &Common) -> Result<(), Failure> {
+    match common.mode {
+        ModeName::Sealed => Err(Failure::usage("mode `sealed` is not in this version")),
+        ModeName::Plain | ModeName::Private => Ok(()),
+    }
+}

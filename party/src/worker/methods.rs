@@ -1,0 +1,367 @@
+//! The contributions of the methods that listen: sums of gradients in rounds, statistics of features, records of a stream.
+//!
+//! Each runs in a thread of its own. It reads, hears what the hub says, and yields contributions in order.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use fedreg_common::em::{self, EmError, Model, Records};
+use fedreg_common::id::Role;
+use fedreg_common::privacy::mechanism::Query;
+use fedreg_common::session::{Abort, PeerFault};
+use fedreg_common::star::em::{body_of, coefficients_of, released as released_sum};
+use fedreg_common::star::features::Gathered;
+use fedreg_common::star::message::Body;
+use fedreg_common::star::stream::{Maker, before, group, released as released_records, weights_of};
+use fedreg_common::study::{Protocol, Study};
+use nalgebra::DMatrix;
+use tokio::sync::mpsc;
+
+use super::batches::{Arrival, Batch, Encoding, Source};
+use super::config::Config;
+use super::pipeline::{Content, Piece, Yield};
+use super::private::{Persons, Purse};
+use crate::service::Failure;
+
+/// What the hub says, as far as contributions depend on it.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// What it has found so far, or what it asks.
+    Heard(u64, Body),
+    /// The latest contribution was not accepted.
+    Rejected,
+}
+
+/// Contributions that are under way, and the ear of whoever makes them.
+pub(crate) struct Under {
+    pub(crate) pieces: mpsc::Receiver<Yield>,
+    pub(crate) ear: Sender<Word>,
+}
+
+/// What a private run has beside its rows.
+pub(crate) struct Secret {
+    pub(crate) purse: Purse,
+    /// Folder for what must survive the process.
+    pub(crate) state: PathBuf,
+    pub(crate) run: String,
+}
+
+/// Where a worker's rows begin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    /// Number of the first contribution.
+    pub(crate) first: u64,
+    /// Whether the source begins with the rows of contribution 0, and not with those of the first.
+    pub(crate) rewound: bool,
+}
+
+/// Begins with contribution number `start.first`; with a secret, everything that leaves has noise.
+///
+/// # Errors
+/// The study cannot be used.
+pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<Secret>) -> Result<Under, Failure> {
+    let (ear, words) = channel();
+    let (give, pieces) = mpsc::channel(2);
+    let yields = give.clone();
+    let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
+    let run: Box<dyn FnOnce() -> Result<(), Failure> + Send> = match study.protocol {
+        Protocol::Em => {
+            let settings = study.em_settings().map_err(usage)?;
+            Box::new(move || rounds(&settings, source, start.first, &words, &give, secret))
+        }
+        Protocol::Features => {
+            let gathered = Gathered::new(study).map_err(usage)?;
+            Box::new(move || once(gathered, source, start.first, &give, secret))
+        }
+        _ => {
+            let maker = Maker::new(study).map_err(usage)?;
+            let (most, per_person) = (study.site_terms().batch_rows, study.stream_terms().records_per_person);
+            let noising = secret.map(|secret| Noising::new(&maker, secret, per_person));
+            let records = Stream { maker, most, source, noising: noising.transpose()?, outside: 0 };
+            Box::new(move || records.follow(start, &words, &give))
+        }
+    };
+    thread::spawn(move || {
+        if let Err(failure) = run() {
+            let _ = yields.blocking_send(Yield::Failed(failure));
+        }
+    });
+    Ok(Under { pieces, ear })
+}
+
+/// The identifiers of a table's rows in their order; row numbers where the study names no column of them.
+///
+/// # Errors
+/// A table that cannot be read, or that comes from standard input.
+pub(crate) fn read_ids(config: &Config, study: &Study) -> Result<Vec<Vec<u8>>, Failure> {
+    if config.reads_stdin() {
+        let name = study.protocol.name();
+        let sentence = format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
+        return Err(Failure::Usage(sentence));
+    }
+    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, &Arrival::default())?;
+    let mut ids = Vec::new();
+    while let Some(batch) = source.batch()? {
+        ids.extend(batch.ids);
+    }
+    Ok(ids)
+}
+
+/// A piece of rows that were read since the piece before.
+fn piece(number: u64, content: Content, rows: u64, missing: u64, begun: Instant) -> Yield {
+    Yield::Piece(Piece { number, content, rows, missing, unfit: None, solve: begun.elapsed() })
+}
+
+fn bug(error: impl std::fmt::Display) -> Failure {
+    Abort::Bug(error.to_string()).into()
+}
+
+fn fault(expected: &'static str) -> Failure {
+    let fault = PeerFault::Garbage(format!("something else than {expected}"));
+    Abort::Peer { peer: Role::Coordinator, fault }.into()
+}
+
+/// All rows of a table as records of a model with something hidden, with their identifiers and the number of rows left out.
+fn read_records(model: Model, source: &mut Source) -> Result<(Records, Vec<Vec<u8>>, u64), Failure> {
+    let (mut rows, mut y, mut missing, mut columns) = (Vec::new(), Vec::new(), 0, 0);
+    let mut ids = Vec::new();
+    while let Some(batch) = source.batch()? {
+        columns = batch.x.ncols();
+        missing += batch.missing;
+        rows.extend(batch.x.transpose().iter());
+        y.extend(batch.y.iter());
+        ids.extend(batch.ids);
+    }
+    let x = DMatrix::from_row_slice(y.len(), columns, &rows);
+    let records: Result<Records, EmError> = match model {
+        Model::GaussianMixture => Records::mixture(&x),
+        Model::MixedRegressions => Records::regressions(&x, &y),
+        Model::MissingCovariates => Records::with_missing(&x, &y),
+    };
+    match records {
+        Ok(records) if records.is_empty() => Err(Abort::OwnData("no row is complete".to_string()).into()),
+        Ok(records) => Ok((records, ids, missing)),
+        Err(error) => Err(bug(error)),
+    }
+}
+
+fn rounds(
+    settings: &em::Settings,
+    mut source: Source,
+    first: u64,
+    words: &Receiver<Word>,
+    give: &mpsc::Sender<Yield>,
+    mut secret: Option<Secret>,
+) -> Result<(), Failure> {
+    let (records, ids, mut missing) = read_records(settings.stated().model, &mut source)?;
+    let count = records.len() as u64;
+    if let Some(Secret { purse, .. }) = &mut secret {
+        // All rounds before the first.
+        let persons = purse.persons(&ids)?;
+        purse.reserve(&persons, count)?;
+    }
+    drop(ids);
+    let (mut rows, mut next) = (count, first);
+    while let Ok(word) = words.recv() {
+        match word {
+            Word::Rejected => next += 1,
+            Word::Heard(number, body) if number == next => {
+                let begun = Instant::now();
+                let beta = coefficients_of(&body, settings.stated().columns).ok_or_else(|| fault("coefficients"))?;
+                let unusable = |_| fault("coefficients that are numbers");
+                let content = match &mut secret {
+                    None => Content::Plain(body_of(settings, &records, beta).map_err(unusable)?),
+                    Some(Secret { purse, .. }) => {
+                        let sum = settings.bounded_sum(&records, beta).map_err(unusable)?;
+                        let sum = sum.ok_or_else(|| bug("a private run without a bound"))?;
+                        let round = u32::try_from(number).unwrap_or(u32::MAX);
+                        Content::Released(released_sum(&purse.make(round, &Query::bounded(&sum))?, count))
+                    }
+                };
+                if give.blocking_send(piece(number, content, rows, missing, begun)).is_err() {
+                    return Ok(());
+                }
+                (rows, missing) = (0, 0);
+                next += 1;
+            }
+            Word::Heard(..) => {}
+        }
+    }
+    Ok(())
+}
+
+fn once(
+    mut gathered: Gathered,
+    mut source: Source,
+    first: u64,
+    give: &mpsc::Sender<Yield>,
+    secret: Option<Secret>,
+) -> Result<(), Failure> {
+    if first > 0 {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let (mut missing, mut ids) = (0, Vec::new());
+    while let Some(batch) = source.batch()? {
+        missing += batch.missing;
+        gathered.push(&batch.x, batch.y.as_slice()).map_err(bug)?;
+        ids.extend(batch.ids);
+    }
+    if gathered.records() == 0 {
+        return Err(Abort::OwnData("no row is complete".to_string()).into());
+    }
+    let content = match secret {
+        None => Content::Plain(gathered.body().map_err(bug)?),
+        Some(Secret { mut purse, .. }) => {
+            let persons = purse.persons(&ids)?;
+            purse.reserve(&persons, gathered.records())?;
+            let query = Query::bounded(&gathered.bounded().map_err(bug)?);
+            Content::Released(gathered.released(&purse.make(0, &query)?))
+        }
+    };
+    let _ = give.blocking_send(piece(0, content, gathered.records(), missing, begun));
+    Ok(())
+}
+
+/// Noise for the records of a stream.
+struct Noising {
+    purse: Purse,
+    persons: Persons,
+    right: fedreg_common::privacy::mechanism::records::PerRecord,
+    run: String,
+    /// Records of persons who had as many as declared before.
+    refused: u64,
+}
+
+impl Noising {
+    /// Reserves the budget of the stream.
+    fn new(maker: &Maker, secret: Secret, per_person: u32) -> Result<Noising, Failure> {
+        let Secret { mut purse, state, run } = secret;
+        let right = purse.stream(&maker.opening().map_err(bug)?, per_person)?;
+        let persons = Persons::open(&state, purse.key()?, per_person)?;
+        Ok(Noising { purse, persons, right, run, refused: 0 })
+    }
+}
+
+/// The records of a stream, as they come.
+struct Stream {
+    maker: Maker,
+    /// Records of a message, at most.
+    most: u64,
+    source: Source,
+    noising: Option<Noising>,
+    /// Records with a covariate outside its range.
+    outside: u64,
+}
+
+impl Stream {
+    fn follow(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+        let Start { first, rewound } = start;
+        let width = self.maker.settings().basis().len();
+        let mut number = first;
+        if rewound {
+            self.skip(before(first, self.most))?;
+        } else {
+            self.source.rows_from(before(first, self.most));
+        }
+        if let Some((content, records)) = self.kept(number)? {
+            // It was noised, and may have been sent: the same bytes leave again, and its rows are used up.
+            if rewound {
+                self.skip(records)?;
+            }
+            if give.blocking_send(piece(number, content, records, 0, Instant::now())).is_err() {
+                return Ok(());
+            }
+            number += 1;
+        }
+        let mut latest: Option<Body> = None;
+        // At the hub there must be so many records before the next ones go out: those of the message before, whoever sent the others.
+        let mut least = 0;
+        loop {
+            let ready = latest.as_ref().and_then(|body| weights_of(body, width)).is_some_and(|(taken, _)| taken >= least);
+            if !ready {
+                match words.recv() {
+                    Ok(Word::Heard(_, body)) => {
+                        weights_of(&body, width).ok_or_else(|| fault("weights"))?;
+                        latest = Some(body);
+                    }
+                    Ok(Word::Rejected) => least = 0,
+                    Err(_) => return Ok(()),
+                }
+                continue;
+            }
+            let Some(batch) = self.source.take(group(number, self.most))? else { break };
+            // Rows may have been long in coming.
+            while let Ok(word) = words.try_recv() {
+                if let Word::Heard(_, body) = word {
+                    weights_of(&body, width).ok_or_else(|| fault("weights"))?;
+                    latest = Some(body);
+                }
+            }
+            let begun = Instant::now();
+            let Some((taken, weights)) = latest.as_ref().and_then(|body| weights_of(body, width)) else { continue };
+            let rows = batch.y.len() as u64;
+            if rows == 0 {
+                continue;
+            }
+            let content = self.message(number, &batch, weights.to_vec(), taken)?;
+            least = taken + rows;
+            if give.blocking_send(piece(number, content, rows, batch.missing, begun)).is_err() {
+                return Ok(());
+            }
+            number += 1;
+        }
+        if self.outside > 0 {
+            tracing::warn!("{} records had a covariate outside its public range, to which it was cut", self.outside);
+        }
+        match self.noising.as_ref().map(|noising| noising.refused) {
+            Some(refused) if refused > 0 => tracing::warn!(
+                "{refused} records had no name, or were of persons with as many records as declared: noise alone went out for them"
+            ),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Passes over rows that were used before.
+    fn skip(&mut self, mut rows: u64) -> Result<(), Failure> {
+        while rows > 0 {
+            let Some(batch) = self.source.take(rows.min(self.most))? else { break };
+            rows = rows.saturating_sub(batch.y.len() as u64 + batch.missing);
+        }
+        Ok(())
+    }
+
+    fn kept(&self, number: u64) -> Result<Option<(Content, u64)>, Failure> {
+        let Some(noising) = &self.noising else { return Ok(None) };
+        let kept = noising.persons.kept((&noising.run, number), &noising.right)?;
+        Ok(kept.map(|records| (Content::Released(released_records(&records)), records.records())))
+    }
+
+    fn message(&mut self, number: u64, batch: &Batch, weights: Vec<f64>, taken: u64) -> Result<Content, Failure> {
+        let maker = &self.maker;
+        let of_row = |i: usize| batch.x.row(i).iter().copied().collect::<Vec<f64>>();
+        let rows = (0..batch.y.len()).map(of_row).zip(batch.y.iter().copied());
+        let (mut records, mut outside) = (Vec::with_capacity(batch.y.len()), 0);
+        for (x, y) in rows {
+            outside += u64::from(maker.outside(x.iter().copied()));
+            records.push(maker.scaled(x.into_iter(), y));
+        }
+        self.outside += outside;
+        let Some(Noising { purse, persons, right, run, refused }) = &mut self.noising else {
+            return Ok(Content::Plain(maker.body_of(weights, taken, &records).map_err(bug)?));
+        };
+        let pool = &mut purse.pool;
+        let make = |usable: &[bool]| {
+            let records: Vec<Option<(Vec<f64>, f64)>> =
+                records.into_iter().zip(usable).map(|(record, usable)| usable.then_some(record)).collect();
+            maker.noised(weights, taken, &records, right, pool).map_err(bug)
+        };
+        let (noised, left_out) = persons.spend(&batch.ids, (run.as_str(), number), make)?;
+        *refused += left_out;
+        Ok(Content::Released(released_records(&noised)))
+    }
+}

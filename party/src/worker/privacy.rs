@@ -1,0 +1,163 @@
+//! The commands about a worker's privacy ledger: `privacy init | plan | status | verify`.
+
+use clap::{Args, Subcommand};
+use fedreg_common::privacy::ledger::Account;
+use fedreg_common::session::Abort;
+use fedreg_proto::files::read_study;
+use serde::Serialize;
+
+use super::config::{Config, Overrides};
+pub use super::private::init;
+use super::private::{allowed, open};
+use crate::check::CheckFormat;
+use crate::output;
+use crate::privacy::{AccountantName, Standing, account_lines, runs_left, show};
+use crate::service::Failure;
+
+/// About the privacy budget of this worker's data.
+#[derive(Debug, Subcommand)]
+pub enum PrivacyCommand {
+    /// Register the data set with its budget; makes the ledger if there is none
+    Init(InitArguments),
+    /// Show what a run would release and cost, from public facts alone; spends nothing
+    Plan(ShowArguments),
+    /// Show what was spent and what is left
+    Status(ShowArguments),
+    /// Check the whole chain of the ledger and every stored byte
+    Verify(VerifyArguments),
+}
+
+/// Flags of `privacy init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Epsilon of the data set, for its lifetime and over all runs; that of the study by default
+    #[arg(long, value_name = "EPSILON")]
+    epsilon: Option<f64>,
+    /// Its delta
+    #[arg(long, value_name = "DELTA")]
+    delta: Option<f64>,
+    /// How sums are read
+    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
+    accountant: Option<AccountantName>,
+    /// Name of the data set in the ledger
+    #[arg(long, value_name = "NAME")]
+    data_set: Option<String>,
+}
+
+/// Flags of `privacy plan` and `privacy status`.
+#[derive(Debug, Args)]
+pub struct ShowArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: CheckFormat,
+}
+
+/// Flags of `privacy verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// Runs a command and prints what it shows.
+///
+/// # Errors
+/// Files that cannot be used, and a ledger that refuses.
+pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
+    let text = match command {
+        PrivacyCommand::Init(arguments) => {
+            let mut config = Config::load(&arguments.overrides)?;
+            let terms = &mut config.privacy;
+            terms.epsilon = arguments.epsilon.or(terms.epsilon);
+            terms.delta = arguments.delta.or(terms.delta);
+            terms.accountant = arguments.accountant.map(Into::into).or(terms.accountant);
+            terms.data_set = arguments.data_set.clone().or(terms.data_set.clone());
+            let account = init(&config)?;
+            let (name, place) = (&account.data_set, config.ledger());
+            format!("data set `{name}` is registered in {}\n{}", place.display(), account_lines(&account))
+        }
+        PrivacyCommand::Plan(arguments) => {
+            let config = Config::load(&arguments.overrides)?;
+            show(arguments.format, &plan(&config)?, Planned::text)
+        }
+        PrivacyCommand::Status(arguments) => {
+            let config = Config::load(&arguments.overrides)?;
+            let ledger = open(&config)?;
+            let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
+            show(arguments.format, &accounts, |accounts| {
+                let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
+                match texts.is_empty() {
+                    true => "no data set is registered: run `privacy init`\n".to_string(),
+                    false => texts.join("\n"),
+                }
+            })
+        }
+        PrivacyCommand::Verify(arguments) => {
+            let config = Config::load(&arguments.overrides)?;
+            let (records, hash) = open(&config)?.verify()?;
+            format!("{}: {records} records follow from each other; the last hash is {hash}\n", config.ledger().display())
+        }
+    };
+    Ok(output::print(&text)?)
+}
+
+/// What a run would release and cost.
+#[derive(Debug, Serialize)]
+struct Planned {
+    study: String,
+    protocol: &'static str,
+    epsilon: f64,
+    delta: f64,
+    charge: f64,
+    releases: Vec<String>,
+    /// Share of each release.
+    mu: f64,
+    left: Option<f64>,
+    runs_left: Option<u64>,
+}
+
+fn plan(config: &Config) -> Result<Planned, Failure> {
+    let study = read_study(&config.study)?;
+    let not_private = || Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string());
+    allowed(config, &study)?;
+    let plan = study.site_plan().ok_or_else(not_private)?;
+    let budget = study.site_budget().map_err(|error| Abort::Refused(error.to_string()))?.ok_or_else(not_private)?;
+    let account: Option<Account> = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
+    Ok(Planned {
+        study: study.id.clone(),
+        protocol: study.protocol.name(),
+        epsilon: budget.epsilon(),
+        delta: budget.delta(),
+        charge: plan.charge(),
+        releases: plan.releases().iter().map(|release| release.label.clone()).collect(),
+        mu: plan.releases().first().map_or(0.0, |release| release.mu),
+        left: account.as_ref().map(Account::left),
+        runs_left: account.as_ref().map(|account| runs_left(account, plan.charge())),
+    })
+}
+
+impl Planned {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "A run of `{}` ({}), from public facts alone\n\n  costs     epsilon {} at delta {:e}, a sum of {:.6}\n",
+            self.study, self.protocol, self.epsilon, self.delta, self.charge
+        );
+        match (self.left, self.runs_left) {
+            (Some(left), Some(runs)) => {
+                text.push_str(&format!("  budget    {left:.6} is left: {runs} such runs still fit\n"));
+            }
+            _ => text.push_str("  budget    the data set is not registered: run `privacy init`\n"),
+        }
+        let count = self.releases.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let first = self.releases.first().map_or("", String::as_str);
+        text.push_str(&format!("  releases  {count} release{plural} with sensitivity / sigma = {:.6} each: {first}", self.mu));
+        text.push_str(if count > 1 { ", and so on\n" } else { "\n" });
+        text.push_str("Nothing was spent.\n");
+        text
+    }
+}

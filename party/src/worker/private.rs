@@ -1,0 +1,313 @@
+//! What a worker spends in private mode: its ledger, its noise, and the persons of a stream.
+
+use std::path::{Path, PathBuf};
+
+use fedreg_common::id::{Digest, RunId};
+use fedreg_common::privacy::accountant::Budget;
+use fedreg_common::privacy::ledger::{Account, Grant, Ledger, LedgerError, PersonDigests, Registration};
+use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use fedreg_common::privacy::mechanism::{NoisedRelease, Query, ReleasePlan, release};
+use fedreg_common::privacy::sampler::NoisePool;
+use fedreg_common::privacy::statement::Statement;
+use fedreg_common::session::Abort;
+use fedreg_common::study::{Protocol, Study};
+use hmac::{Hmac, Mac};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
+use sha2::Sha256;
+
+use super::config::Config;
+use crate::ledger::{self, LedgerFile};
+use crate::output::OutputError;
+use crate::service::Failure;
+
+/// A worker's ledger in one run.
+pub(crate) struct Purse {
+    ledger: Ledger<LedgerFile>,
+    data_set: String,
+    run: String,
+    study: String,
+    coordinator: String,
+    plan: ReleasePlan,
+    budget: Budget,
+    large: bool,
+    pub(crate) pool: NoisePool,
+}
+
+/// Opens a worker's ledger.
+pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
+    ledger::open(&config.ledger(), &config.anchor())
+}
+
+/// Whether this worker's policy allows what the study asks for.
+pub(crate) fn allowed(config: &Config, study: &Study) -> Result<(), Failure> {
+    let asked = study.privacy.as_ref().map_or(0.0, |terms| terms.epsilon);
+    match config.policy.max_epsilon {
+        Some(most) if study.noised() && asked > most => Err(Abort::Refused(format!(
+            "the study asks for epsilon {asked} in one run, and this worker's policy allows {most}"
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+impl Purse {
+    /// Opens the ledger for a run. Nothing is spent yet.
+    pub(crate) fn open(config: &Config, study: &Study, run: RunId) -> Result<Purse, Failure> {
+        let refused = |error: fedreg_common::study::StudyError| Abort::Refused(error.to_string());
+        let missing = || Abort::Bug("a private run without a budget".to_string());
+        Ok(Purse {
+            ledger: open(config)?,
+            data_set: config.data_set(),
+            run: run.to_string(),
+            study: study.digest().to_string(),
+            coordinator: study.coordinator.certificate.clone(),
+            plan: study.site_plan().ok_or_else(missing)?,
+            budget: study.site_budget().map_err(refused)?.ok_or_else(missing)?,
+            large: study.privacy.as_ref().is_some_and(|terms| terms.large_epsilon.is_some()),
+            pool: NoisePool::new(),
+        })
+    }
+
+    /// The digests of the rows' persons.
+    pub(crate) fn persons(&mut self, ids: &[Vec<u8>]) -> Result<PersonDigests, Failure> {
+        Ok(PersonDigests::new(&self.ledger.key()?, ids, 1)?)
+    }
+
+    /// Reserves the budget of all releases of the run, or finds that it is reserved. When this returns the charge is on disk.
+    pub(crate) fn reserve(&mut self, persons: &PersonDigests, rows: u64) -> Result<(), Failure> {
+        // Delta must be below one over the rows, whose number only this site knows.
+        let Budget { .. } = Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
+            .map_err(|error| Abort::Refused(error.to_string()))?;
+        if !self.ledger.resumes(&self.run, &self.data_set, &self.study)? {
+            let peers = [self.coordinator.clone()];
+            self.ledger.reserve(&self.run, &self.data_set, persons, &peers, &self.study, &self.plan)?;
+        }
+        Ok(())
+    }
+
+    /// One release, or the one that was made before: permitted, noised and stored, in this order.
+    pub(crate) fn make(&mut self, index: u32, query: &Query) -> Result<NoisedRelease, Failure> {
+        Ok(match self.ledger.permit(&self.run, index)? {
+            Grant::Stored(noised) => noised,
+            Grant::Fresh(permit) => {
+                let unsent = release(query, permit, &mut self.pool).map_err(|error| Abort::Bug(error.to_string()))?;
+                self.ledger.store(unsent)?
+            }
+        })
+    }
+}
+
+/// A stream has no rows to be told apart by: it is one data set, and its persons stand in a table of their own.
+fn stream_persons(ledger: &mut Ledger<LedgerFile>, data_set: &str) -> Result<PersonDigests, LedgerError> {
+    PersonDigests::new(&ledger.key()?, [data_set], 1)
+}
+
+impl Purse {
+    /// Reserves the budget of a stream, and gives the right to noise its records.
+    pub(crate) fn stream(&mut self, opening: &Query, per_person: u32) -> Result<PerRecord, Failure> {
+        let data_set = self.data_set.clone();
+        let persons = stream_persons(&mut self.ledger, &data_set)?;
+        self.reserve(&persons, 1)?;
+        let charged = self.make(0, opening)?;
+        Ok(PerRecord::new(&charged, per_person))
+    }
+
+    /// Keyed digests of persons, as they stand on disk.
+    pub(crate) fn key(&mut self) -> Result<[u8; 32], Failure> {
+        Ok(self.ledger.key()?)
+    }
+}
+
+/// Registers a worker's data set with its budget, and makes the ledger if there is none.
+///
+/// # Errors
+/// A table or a budget that cannot be used, and a ledger that refuses.
+pub fn init(config: &Config) -> Result<Account, Failure> {
+    let study = fedreg_proto::files::read_study(&config.study)?;
+    let asked = study.privacy.as_ref().filter(|_| study.noised()).ok_or_else(|| {
+        Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
+    })?;
+    let (path, anchor) = (config.ledger(), config.anchor());
+    let mut ledger = match ledger::open(&path, &anchor) {
+        Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
+        opened => opened?,
+    };
+    let (persons, rows) = match study.protocol {
+        Protocol::Stream => (stream_persons(&mut ledger, &config.data_set())?, 1),
+        _ => {
+            let ids = super::methods::read_ids(config, &study)?;
+            (PersonDigests::new(&ledger.key()?, &ids, 1)?, ids.len() as u64)
+        }
+    };
+    let terms = &config.privacy;
+    let budget = Budget::new(
+        terms.epsilon.unwrap_or(asked.epsilon),
+        terms.delta.or(asked.delta).unwrap_or_else(|| Budget::default_delta(rows)),
+        terms.accountant.unwrap_or(asked.accountant),
+        rows,
+        terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
+    )
+    .map_err(|error| Abort::Refused(error.to_string()))?;
+    let policy = format!("{:?} {:?} {:?}", study.em, study.columns, study.stream);
+    let policy = Digest::of(policy.as_bytes()).to_string();
+    Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
+}
+
+/// The privacy block of a worker's report, and the end of the run in the ledger.
+pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
+    let mut ledger = open(config)?;
+    let run = run.to_string();
+    let account = ledger.account(&config.data_set())?;
+    let charge = study.site_plan().map_or(0.0, |plan| plan.charge());
+    let statement = Statement::new(&account, ledger.receipts(&run), charge, None);
+    let mut block = serde_json::to_value(&statement).unwrap_or_default();
+    if let Some(fields) = block.as_object_mut() {
+        let promise = study.site_promise().and_then(|promise| promise.get("promise").cloned());
+        fields.insert("promise".to_string(), promise.unwrap_or_else(|| json!(statement.promise())));
+        let mut lines = statement.account();
+        // One line a round says the same every time.
+        if lines.len() > 4 {
+            let more = lines.len() - 3;
+            lines.truncate(3);
+            lines.push(format!("and {more} more releases with the same noise"));
+        }
+        fields.insert("account".to_string(), json!(lines));
+    }
+    if ledger.is_reserved(&run) {
+        ledger.finish(&run)?;
+    }
+    Ok(block)
+}
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
+";
+
+/// The persons of a stream, and the message that is on its way: on disk before anything leaves, in memory that does not grow.
+pub(crate) struct Persons {
+    path: PathBuf,
+    connection: Connection,
+    key: [u8; 32],
+    most: u32,
+}
+
+impl Persons {
+    pub(crate) fn open(state: &Path, key: [u8; 32], most: u32) -> Result<Persons, Failure> {
+        let path = state.join("stream.sqlite");
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open(&path)?;
+            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
+            connection.execute_batch(SCHEMA)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|source| failed(&path, source))?;
+        Ok(Persons { path, connection, key, most })
+    }
+
+    /// Every run is charged by itself, so that a person's records are counted in each.
+    fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
+        // Unwrap safety: HMAC takes keys of any length.
+        #[allow(clippy::expect_used)]
+        let mut code = Hmac::<Sha256>::new_from_slice(&self.key).expect("any key length");
+        code.update(run.as_bytes());
+        code.update(&[0]);
+        code.update(id);
+        let full: [u8; 32] = code.finalize().into_bytes().into();
+        let mut short = [0; 16];
+        short.copy_from_slice(&full[..16]);
+        short
+    }
+
+    /// Counts records of these persons and keeps the message that they make. `make` is told which of them may be used.
+    pub(crate) fn spend(
+        &mut self,
+        ids: &[Vec<u8>],
+        (run, number): (&str, u64),
+        make: impl FnOnce(&[bool]) -> Result<NoisedRecords, Failure>,
+    ) -> Result<(NoisedRecords, u64), Failure> {
+        let digests: Vec<[u8; 16]> = ids.iter().map(|id| self.digest(run, id)).collect();
+        let path = self.path.clone();
+        let wrong = |source| failed(&path, source);
+        let transaction = self.connection.transaction().map_err(wrong)?;
+        let mut usable = Vec::with_capacity(digests.len());
+        let count = |digest: &[u8; 16]| -> rusqlite::Result<bool> {
+            let mut query = transaction.prepare_cached("SELECT records FROM persons WHERE digest = ?1")?;
+            let before: u32 = query.query_row([digest.as_slice()], |row| row.get(0)).optional()?.unwrap_or(0);
+            if before >= self.most {
+                return Ok(false);
+            }
+            let mut add = transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
+            add.execute(params![digest.as_slice(), before + 1])?;
+            Ok(true)
+        };
+        for (id, digest) in ids.iter().zip(&digests) {
+            // Without a name a record belongs to nobody who could be charged.
+            usable.push(!id.is_empty() && count(digest).map_err(wrong)?);
+        }
+        let refused = usable.iter().filter(|usable| !**usable).count() as u64;
+        let records = make(&usable)?;
+        transaction
+            .execute(
+                "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)",
+                params![run, i64::try_from(number).unwrap_or(i64::MAX), records.encode()],
+            )
+            .map_err(wrong)?;
+        transaction.commit().map_err(wrong)?;
+        Ok((records, refused))
+    }
+
+    /// The message of this number, if it was kept.
+    pub(crate) fn kept(&self, (run, number): (&str, u64), right: &PerRecord) -> Result<Option<NoisedRecords>, Failure> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        let bytes: Option<Vec<u8>> = self
+            .connection
+            .query_row("SELECT bytes FROM sent WHERE run = ?1 AND number = ?2", params![run, number], |row| row.get(0))
+            .optional()
+            .map_err(|source| failed(&self.path, source))?;
+        Ok(bytes.and_then(|bytes| NoisedRecords::decode(&bytes, right)))
+    }
+}
+
+fn failed(path: &Path, source: rusqlite::Error) -> Failure {
+    OutputError { path: path.to_path_buf(), source: std::io::Error::other(source) }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_with_more_records_than_declared_is_refused_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let ids = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+        let seen = |persons: &mut Persons, names: &[&str]| {
+            let mut seen = Vec::new();
+            let make = |usable: &[bool]| {
+                seen = usable.to_vec();
+                Ok(NoisedRecords::default())
+            };
+            persons.spend(&ids(names), ("run", 0), make).unwrap();
+            seen
+        };
+        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
+        assert_eq!(seen(&mut persons, &["ann", "bea", "ann", "ann", ""]), [true, true, true, false, false]);
+        drop(persons);
+        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
+        assert_eq!(seen(&mut persons, &["bea", "ann", "bea", "cid"]), [true, false, false, true]);
+        let text = std::fs::read(folder.path().join("stream.sqlite")).unwrap();
+        assert!(!text.windows(3).any(|part| part == b"ann"), "a name is on disk");
+    }
+
+    #[test]
+    fn a_message_that_could_not_be_made_leaves_no_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let ids = vec![b"ann".to_vec()];
+        let bug = || Failure::from(Abort::Bug("no noise".to_string()));
+        assert!(persons.spend(&ids, ("run", 0), |_| Err(bug())).is_err());
+        let (_, refused) = persons.spend(&ids, ("run", 0), |_| Ok(NoisedRecords::default())).unwrap();
+        assert_eq!(refused, 0);
+    }
+}
