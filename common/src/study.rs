@@ -15,8 +15,10 @@ use crate::privacy::release::{Declaration, Disclosures};
 mod budgets;
 mod horizontal;
 mod methods;
+mod private_robust;
 mod privacy;
 
+pub use self::private_robust::PrivateFitTerms;
 pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::glm::Family;
+use fedreg_common::privacy::robust::Influence;
 use fedreg_common::robust::Start;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::output::Format;
@@ -31,7 +32,7 @@ pub(crate) enum Command {
     Stream(Box<Stream>),
 }
 
-/// What the rehearsals of `em`, `features` and `stream` share.
+/// What the rehearsals of many sites share.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Number of workers; each gets a contiguous block of rows
@@ -348,10 +349,10 @@ pub(crate) struct Robust {
     /// Features, comma-separated, quoted as in CSV; by default all other columns
     #[arg(long, value_name = "COLS")]
     pub(crate) features: Option<String>,
-    /// Number of workers; each gets a contiguous block of rows
-    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(crate) workers: u64,
-    /// Rows of a batch; 1000, and 50 with the shipped data
+    /// Column of identifiers, which is no feature; in private mode it tells the ledger whose a row is
+    #[arg(long, value_name = "COL")]
+    pub(crate) id: Option<String>,
+    /// Rows of a batch; 1000, and 73 with the shipped data; in private mode all rows of a worker
     #[arg(long, value_name = "ROWS")]
     pub(crate) batch_rows: Option<u64>,
     /// How estimates become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
@@ -372,21 +373,35 @@ pub(crate) struct Robust {
     /// Damage this share of the batches first, and show least squares of all rows beside ours
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
     pub(crate) corrupt: f64,
+    /// In private mode: what a residual beyond the cut counts
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) influence: InfluenceName,
+    /// In private mode: rounds of a batch, at most
+    #[arg(long, value_name = "ROUNDS", default_value_t = 5)]
+    pub(crate) rounds: u32,
     /// What happens to rows with missing values
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) missing: MissingName,
-    /// Seed of the damage
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// What leaves a worker, and under which guarantee
-    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
-    pub(crate) mode: ModeName,
-    /// Folder for the study's files and the reports
-    #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
-    pub(crate) out: PathBuf,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum InfluenceName {
+    /// Nothing
+    #[default]
+    Reject,
+    /// As much as the cut
+    Huber,
+}
+
+impl From<InfluenceName> for Influence {
+    fn from(name: InfluenceName) -> Influence {
+        match name {
+            InfluenceName::Reject => Influence::Reject,
+            InfluenceName::Huber => Influence::Huber,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

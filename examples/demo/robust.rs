@@ -1,22 +1,12 @@
 //! Workers and a coordinator on one machine: robust regression over batches, some of which are wrong.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
-use fedreg_common::data::{DataError, Frame, Values, encode, outcome};
+use fedreg_common::data::{encode, outcome};
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Coefficient;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::report::{Comparison, INTERCEPT, Report};
-use fedreg_common::study::{
-    ColumnTerms, CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, OnlineTerms,
-    PredictionTerms, Protocol, RobustTerms, RowTerms, SiteTerms, Study, WorkerTerms,
-};
-use fedreg_party::check::size;
-use fedreg_party::output::{self, Format};
-use fedreg_party::read::{self, Request};
+use fedreg_common::study::{Missing, OnlineTerms, PrivateFitTerms, Protocol, RobustTerms, RowTerms, Study};
 use nalgebra::{DMatrix, DVector};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -24,130 +14,89 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Robust};
-use crate::columns::list;
-use crate::processes;
-use crate::sites::play;
-use crate::stage::{Stage, absolute, cannot_write, folder};
+use crate::sites::{self, Asked, Rows, Shipped};
+use crate::stage::{absolute, folder};
 
 /// The shipped data, so that the demo runs from any folder.
-const DIABETES: &str = include_str!("../data/diabetes.csv");
+const DIABETES: Shipped = Shipped {
+    name: "diabetes.csv",
+    text: include_str!("../data/diabetes.csv"),
+    outcome: "progression",
+    bounds: include_str!("../data/diabetes.bounds.toml"),
+};
 /// Batches of the shipped data are small, as the data are.
 const SHIPPED_ROWS: u64 = 73;
 /// Few features, as the batches are small.
-const SHIPPED_FEATURES: [&str; 4] = ["sex", "bmi", "bp", "s5"];
+const SHIPPED_FEATURES: &str = "sex,bmi,bp,s5";
 /// Batches of other data.
 const BATCH_ROWS: u64 = 1000;
 
 pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
-    if arguments.mode != ModeName::Plain {
-        return Err(Failure::usage("robust regression has mode `plain` only in this version"));
-    }
-    let out = absolute(&arguments.out)?;
-    let place = folder(&out)?;
-    let stage = Stage::new(&place, "demo robust");
-    let table = Table::read(arguments, &place)?;
+    let common = &arguments.common;
+    sites::check_mode(common)?;
+    let place = folder(&absolute(&common.out)?)?;
+    let shipped = arguments.data.is_none();
+    let own = arguments.features.as_deref();
+    let asked = Asked {
+        data: arguments.data.as_deref(),
+        outcome: arguments.outcome.as_deref(),
+        features: own.or(shipped.then_some(SHIPPED_FEATURES)).map(|names| (names, "--features")),
+        person: arguments.id.as_deref(),
+        explains: true,
+    };
+    let table = Rows::read(&asked, &DIABETES, &place)?;
     let study = study(arguments, &table)?;
-    stage.study(&study)?;
-    let damaged = table.damage(arguments, &study);
-    let mut names: Vec<&str> = study.workers.keys().map(String::as_str).collect();
-    names.push("coordinator");
-    stage.certificates(&names)?;
-    processes::watch_for_interrupts()?;
-    for (name, block) in study.workers.keys().zip(&damaged.blocks) {
-        let rows = table.file(&damaged, *block).map_err(|error| Failure::new(Exit::Data, error))?;
-        folder(&stage.path(name))?.write("rows.csv", &rows).map_err(cannot_write)?;
-    }
-    play(&stage, &study)?;
-    let own = stage.report("coordinator")?;
+    let all: Vec<usize> = (0..usize::try_from(table.count).unwrap_or(0)).collect();
+    let damaged = Damaged::choose(arguments, &study, &all);
+    let top = table.numbers(&table.outcome).map_or(0.0, largest);
+    let own = sites::rehearse_with(&place, "demo robust", &study, &all, |block| {
+        table.file_with(block.iter().copied(), |row, value| damaged.outcome(row, value, top))
+    })?;
     let comparison = match arguments.corrupt {
         share if share > 0.0 => Some(compare(&own, &study, &table, &damaged).map_err(|e| Failure::new(Exit::Data, e))?),
         _ => None,
     };
     let merged = Report { role: None, call, comparison, ..own };
-    place.report(&merged).map_err(cannot_write)?;
-    let text = match arguments.format {
-        Format::Text => programme(&merged, &study, &damaged, &out),
-        format => format.render(&merged),
-    };
-    output::print(&text).map_err(cannot_write)?;
-    Ok(merged.termination.exit())
+    let mut more = Vec::new();
+    if damaged.wrong > 0 {
+        more.push(format!(
+            "Before the run {} of {} batches were damaged: their outcomes were mirrored at three times the largest.",
+            damaged.wrong, damaged.batches
+        ));
+    }
+    sites::show(&place, &merged, &study, common.format, &more)
 }
 
-/// The user's table.
-struct Table {
-    frame: Frame,
-    outcome: String,
-    features: Vec<String>,
-    rows: u64,
-}
-
-impl Table {
-    fn read(arguments: &Robust, place: &output::Folder) -> Result<Table, Failure> {
-        let refused = |error| Failure::new(Exit::Data, anyhow::Error::new(error));
-        let data: PathBuf = match &arguments.data {
-            Some(file) => absolute(file)?,
-            None => {
-                place.write("diabetes.csv", DIABETES.as_bytes()).map_err(cannot_write)?;
-                place.path().join("diabetes.csv")
-            }
-        };
-        let shipped = arguments.data.is_none();
-        let Some(outcome) = arguments.outcome.clone().or(shipped.then(|| "progression".to_string())) else {
-            return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
-        };
-        let header = read::header(&data, None).map_err(refused)?;
-        let features = match &arguments.features {
-            Some(names) => list(names, "--features")?,
-            None if shipped => SHIPPED_FEATURES.map(String::from).to_vec(),
-            None => header.iter().filter(|name| **name != outcome).cloned().collect(),
-        };
-        let mut columns = features.clone();
-        columns.push(outcome.clone());
-        let request = Request { columns: Some(columns), ..Request::default() };
-        let frame = read::read(&data, &request).map_err(refused)?;
-        let rows = frame.rows() as u64;
-        Ok(Table { frame, outcome, features, rows })
-    }
-
-    /// Rows of each worker, contiguous.
-    fn blocks(&self, workers: u64) -> Vec<(u64, u64)> {
-        (0..workers).map(|at| (at * self.rows / workers, (at + 1) * self.rows / workers)).collect()
-    }
-
-    /// Gives each worker its rows in a file of its own, after some batches were damaged.
-    fn damage(&self, arguments: &Robust, study: &Study) -> Damaged {
-        let batch_rows = study.site_terms().batch_rows;
-        let blocks = self.blocks(study.workers.len() as u64);
-        let mut batches: Vec<(u64, u64)> = Vec::new();
-        for &(from, to) in &blocks {
-            let count = ((to - from) / batch_rows).max(1);
-            for at in 0..count {
-                let first = from + at * batch_rows;
-                batches.push((first, if at + 1 == count { to } else { first + batch_rows }));
-            }
-        }
-        let wrong = (arguments.corrupt * batches.len() as f64).ceil() as usize;
-        let mut chosen: Vec<usize> = (0..batches.len()).collect();
-        chosen.shuffle(&mut ChaCha8Rng::seed_from_u64(arguments.seed));
-        chosen.truncate(if arguments.corrupt > 0.0 { wrong } else { 0 });
-        chosen.sort_unstable();
-        let mut bad = vec![false; usize::try_from(self.rows).unwrap_or(0)];
-        for &at in &chosen {
-            (batches[at].0..batches[at].1).for_each(|row| bad[row as usize] = true);
-        }
-        Damaged { blocks, bad, batches: batches.len(), wrong: chosen.len() }
-    }
-}
-
-/// Which rows were damaged, and whose they are.
+/// Which rows were damaged.
 struct Damaged {
-    blocks: Vec<(u64, u64)>,
     bad: Vec<bool>,
     batches: usize,
     wrong: usize,
 }
 
 impl Damaged {
+    fn choose(arguments: &Robust, study: &Study, all: &[usize]) -> Damaged {
+        let batch_rows = usize::try_from(study.site_terms().batch_rows).unwrap_or(usize::MAX).max(1);
+        let mut batches: Vec<&[usize]> = Vec::new();
+        for block in sites::blocks(all, study.workers.len() as u64) {
+            // As a worker cuts them: a short last batch joins the one before it.
+            let count = (block.len() / batch_rows).max(1);
+            for at in 0..count {
+                let end = if at + 1 == count { block.len() } else { (at + 1) * batch_rows };
+                batches.push(&block[at * batch_rows..end]);
+            }
+        }
+        let wrong = (arguments.corrupt * batches.len() as f64).ceil() as usize;
+        let mut chosen: Vec<usize> = (0..batches.len()).collect();
+        chosen.shuffle(&mut ChaCha8Rng::seed_from_u64(arguments.common.seed));
+        chosen.truncate(wrong);
+        let mut bad = vec![false; all.len()];
+        for &at in &chosen {
+            batches[at].iter().for_each(|row| bad[*row] = true);
+        }
+        Damaged { bad, batches: batches.len(), wrong: chosen.len() }
+    }
+
     /// An outcome as the workers hold it: in a damaged batch it is mirrored at the largest outcome, so that the batch tells
     /// a story of its own that is as clear as the true one.
     fn outcome(&self, row: usize, value: f64, largest: f64) -> f64 {
@@ -159,98 +108,36 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().copied().filter(|value| value.is_finite()).fold(f64::NEG_INFINITY, f64::max)
 }
 
-fn study(arguments: &Robust, table: &Table) -> Result<Study, Failure> {
-    let refused = |error: DataError| Failure::new(Exit::Data, anyhow::Error::new(error));
-    let mut columns = BTreeMap::new();
-    for name in &table.features {
-        let levels = match &table.frame.column(name).map_err(refused)?.values {
-            Values::Numeric(_) => continue,
-            Values::Boolean(_) => vec!["FALSE".to_string(), "TRUE".to_string()],
-            Values::Categorical { levels, .. } => levels.clone(),
-        };
-        columns.insert(name.clone(), ColumnTerms { levels, range: None });
-    }
-    let width = arguments.workers.to_string().len();
-    let workers = (1..=arguments.workers)
-        .map(|at| format!("worker-{at:0width$}"))
-        .map(|name| (name.clone(), WorkerTerms { certificate: name }))
-        .collect();
-    let default_rows = if arguments.data.is_none() { SHIPPED_ROWS } else { BATCH_ROWS };
+fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
+    let common = &arguments.common;
+    let private = common.mode == ModeName::Private;
+    let default_rows = match (private, arguments.data.is_none()) {
+        (true, _) => table.count.div_ceil(common.workers).max(1),
+        (false, true) => SHIPPED_ROWS,
+        (false, false) => BATCH_ROWS,
+    };
+    let study = sites::study(Protocol::Robust, table, common, arguments.batch_rows.unwrap_or(default_rows));
     Ok(Study {
-        id: "demo".to_string(),
-        protocol: Protocol::Robust,
-        mode: Mode::Plain,
-        privacy: None,
-        parties: BTreeMap::new(),
-        workers,
-        coordinator: CoordinatorTerms::default(),
-        model: Model { features: table.features.clone(), ..Model::default() },
-        outcome: HeldColumn { column: table.outcome.clone(), held_by: Default::default() },
-        offset: None,
-        weights: None,
-        columns,
-        rows: RowTerms { id: None, missing: Missing::from(arguments.missing) },
-        penalty: None,
-        fit: FitTerms::default(),
-        inference: InferenceTerms::default(),
-        prediction: PredictionTerms::default(),
-        sites: Some(SiteTerms {
-            batch_rows: arguments.batch_rows.unwrap_or(default_rows),
-            quorum: None,
-            deadline: SiteTerms::default().deadline,
-        }),
+        columns: if private { table.columns(common)?.0 } else { table.levels()? },
+        rows: RowTerms { missing: Missing::from(arguments.missing), ..study.rows },
         robust: Some(RobustTerms {
             start: arguments.start.into(),
             consolidation: arguments.consolidation.clone(),
             online: arguments.online.then_some(OnlineTerms { window: arguments.window, switch: arguments.switch }),
+            private: private.then(|| PrivateFitTerms {
+                influence: arguments.influence.into(),
+                rounds: arguments.rounds,
+                ..PrivateFitTerms::default()
+            }),
             ..RobustTerms::default()
         }),
-        em: None,
-        features: None,
-        stream: None,
+        ..study
     })
 }
 
-impl Table {
-    /// The file of one worker.
-    fn file(&self, damaged: &Damaged, (from, to): (u64, u64)) -> Result<Vec<u8>, anyhow::Error> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(self.features.iter().chain([&self.outcome]))?;
-        let columns = self.features.iter().map(|name| self.frame.column(name)).collect::<Result<Vec<_>, _>>()?;
-        let outcome = self.frame.column(&self.outcome)?;
-        let top = match &outcome.values {
-            Values::Numeric(values) => largest(values),
-            _ => 0.0,
-        };
-        let mut cell = String::new();
-        for row in from as usize..to as usize {
-            for column in &columns {
-                cell.clear();
-                if !column.values.is_missing(row) {
-                    match &column.values {
-                        Values::Numeric(values) => write!(cell, "{:?}", values[row])?,
-                        Values::Boolean(values) => write!(cell, "{}", values[row] == Some(true))?,
-                        Values::Categorical { codes, levels, .. } => cell.push_str(&levels[codes[row] as usize]),
-                    }
-                }
-                writer.write_field(&cell)?;
-            }
-            cell.clear();
-            if let Values::Numeric(values) = &outcome.values
-                && !outcome.values.is_missing(row)
-            {
-                write!(cell, "{:?}", damaged.outcome(row, values[row], top))?;
-            }
-            writer.write_field(&cell)?;
-            writer.write_record(None::<&[u8]>)?;
-        }
-        Ok(writer.into_inner().map_err(|error| error.into_error())?)
-    }
-}
-
 /// Least squares of all rows as the workers hold them, and of the rows that were not damaged, beside ours.
-fn compare(report: &Report, study: &Study, table: &Table, damaged: &Damaged) -> Result<Vec<Comparison>, anyhow::Error> {
-    let mut frame = table.frame.clone();
+fn compare(report: &Report, study: &Study, table: &Rows, damaged: &Damaged) -> Result<Vec<Comparison>, anyhow::Error> {
+    let mut frame = table.frame().clone();
     let mask = match study.rows.missing {
         Missing::CompleteCases => {
             let names: Vec<String> = frame.names().map(str::to_string).collect();
@@ -306,32 +193,4 @@ fn least_squares(x: &DMatrix<f64>, y: &[f64], rows: &[usize], names: &[String]) 
             Coefficient::new(names[j].clone(), Role::Worker, Some(beta[j]), error, Family::Gaussian, degrees)
         })
         .collect()
-}
-
-/// All that is shown of a run.
-fn programme(merged: &Report, study: &Study, damaged: &Damaged, out: &Path) -> String {
-    let mut text = Format::Text.render(merged);
-    if damaged.wrong > 0 {
-        let _ = writeln!(
-            text,
-            "\nBefore the run {} of {} batches were damaged: their outcomes were mirrored at three times the largest.",
-            damaged.wrong, damaged.batches
-        );
-    }
-    for row in merged.workers.iter().flatten() {
-        let _ = writeln!(
-            text,
-            "the coordinator saw from {}: {} contributions in {}",
-            row.worker,
-            row.contributions,
-            size(row.bytes)
-        );
-    }
-    let _ = writeln!(
-        text,
-        "each of the {} workers saw: the coefficients, and how its own batches were judged",
-        study.workers.len()
-    );
-    let _ = writeln!(text, "\nReports and the study's files are in {}", out.display());
-    text
 }

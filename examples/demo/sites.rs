@@ -93,11 +93,23 @@ impl Rows {
 
     /// Some rows of the table as a file of its own.
     pub(crate) fn file(&self, rows: impl Iterator<Item = usize>) -> Result<Vec<u8>, Failure> {
-        let failed = |error: anyhow::Error| Failure::new(Exit::Data, error);
-        self.written(rows).map_err(failed)
+        self.file_with(rows, |_, outcome| outcome)
     }
 
-    fn written(&self, rows: impl Iterator<Item = usize>) -> Result<Vec<u8>, anyhow::Error> {
+    /// The same with other outcomes: of a row and what it has.
+    pub(crate) fn file_with(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        outcome: impl Fn(usize, f64) -> f64,
+    ) -> Result<Vec<u8>, Failure> {
+        self.written(rows, outcome).map_err(|error| Failure::new(Exit::Data, error))
+    }
+
+    fn written(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        outcome: impl Fn(usize, f64) -> f64,
+    ) -> Result<Vec<u8>, anyhow::Error> {
         let mut names: Vec<&str> = self.features.iter().map(String::as_str).collect();
         names.extend(Some(self.outcome.as_str()).filter(|name| !name.is_empty()));
         names.extend(self.person.as_deref());
@@ -106,10 +118,11 @@ impl Rows {
         writer.write_record(&names)?;
         let mut cell = String::new();
         for row in rows {
-            for column in &columns {
+            for (name, column) in names.iter().zip(&columns) {
                 cell.clear();
                 if !column.values.is_missing(row) {
                     match &column.values {
+                        Values::Numeric(values) if *name == self.outcome => write!(cell, "{:?}", outcome(row, values[row]))?,
                         Values::Numeric(values) => write!(cell, "{:?}", values[row])?,
                         Values::Boolean(values) => write!(cell, "{}", values[row] == Some(true))?,
                         Values::Categorical { codes, levels, .. } => cell.push_str(&levels[codes[row] as usize]),
@@ -120,6 +133,11 @@ impl Rows {
             writer.write_record(None::<&[u8]>)?;
         }
         Ok(writer.into_inner().map_err(|error| error.into_error())?)
+    }
+
+    /// The table.
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     /// Numbers of a column.
@@ -143,6 +161,20 @@ impl Rows {
         let used = |name: &String| *name == self.outcome || self.features.contains(name);
         columns.retain(|name, _| used(name));
         Ok((columns, false))
+    }
+
+    /// The levels of columns that are not numeric.
+    pub(crate) fn levels(&self) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+        let mut columns = BTreeMap::new();
+        for name in &self.features {
+            let levels = match &self.frame.column(name).map_err(|error| Failure::new(Exit::Data, error))?.values {
+                Values::Numeric(_) => continue,
+                Values::Boolean(_) => vec!["FALSE".to_string(), "TRUE".to_string()],
+                Values::Categorical { levels, .. } => levels.clone(),
+            };
+            columns.insert(name.clone(), ColumnTerms { levels, range: None });
+        }
+        Ok(columns)
     }
 
     fn found(&self) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
@@ -219,6 +251,17 @@ pub(crate) fn blocks(rows: &[usize], workers: u64) -> Vec<&[usize]> {
 
 /// Runs all processes of a study to their end, and gives the coordinator's report.
 pub(crate) fn rehearse(place: &Folder, command: &'static str, study: &Study, rows: &Rows, shared: &[usize]) -> Result<Report, Failure> {
+    rehearse_with(place, command, study, shared, |block| rows.file(block.iter().copied()))
+}
+
+/// The same with what a worker's file holds.
+pub(crate) fn rehearse_with(
+    place: &Folder,
+    command: &'static str,
+    study: &Study,
+    shared: &[usize],
+    file: impl Fn(&[usize]) -> Result<Vec<u8>, Failure>,
+) -> Result<Report, Failure> {
     let stage = Stage::new(place, command);
     stage.study(study)?;
     let mut names: Vec<&str> = study.workers.keys().map(String::as_str).collect();
@@ -229,15 +272,14 @@ pub(crate) fn rehearse(place: &Folder, command: &'static str, study: &Study, row
     stage.certificates(&names)?;
     processes::watch_for_interrupts()?;
     for (name, block) in study.workers.keys().zip(blocks(shared, study.workers.len() as u64)) {
-        let text = rows.file(block.iter().copied())?;
-        folder(&stage.path(name))?.write("rows.csv", &text).map_err(cannot_write)?;
+        folder(&stage.path(name))?.write("rows.csv", &file(block)?).map_err(cannot_write)?;
     }
     play(&stage, study)?;
     stage.report("coordinator")
 }
 
 /// Writes the workers' private files and runs all processes to their end.
-pub(crate) fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
+fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
     for name in study.workers.keys().map(String::as_str).chain(["coordinator"]) {
         folder(&stage.path(name))?;
         // A file of an earlier rehearsal would be taken for this one's; and every rehearsal begins with its whole budget. Only here: no

@@ -280,21 +280,25 @@ impl ReleasePlan {
         }
     }
 
-    /// These releases of each of `parts` parts of the rows, part by part, for the charge of one part. Every row lies in one part
+    /// The releases of several parts of the rows, part by part, for the charge of the dearest part. Every row lies in one part
     /// and stays there whatever its values, as when parts are cut by row number: replacing a row then moves the releases of
     /// its part only, and all others have the same law for both neighbours.
-    pub fn of_parts(&self, parts: u32) -> ReleasePlan {
-        if parts <= 1 {
-            return self.clone();
+    pub fn of_parts(parts: &[ReleasePlan]) -> ReleasePlan {
+        if let [only] = parts {
+            return only.clone();
         }
-        let part = |number: u32| {
-            let label = move |release: &PlannedRelease| format!("part {number}: {}", release.label);
-            self.releases.iter().map(move |release| PlannedRelease { label: label(release), mu: release.mu })
+        let numbered = |(number, part): (usize, &ReleasePlan)| {
+            let name = move |label: &str| format!("part {number}: {label}");
+            part.releases
+                .iter()
+                .map(|release| PlannedRelease { label: name(&release.label), mu: release.mu })
+                .collect::<Vec<_>>()
         };
+        let formula = parts.first().map_or("nothing", |part| &part.formula);
         ReleasePlan {
-            releases: (0..parts).flat_map(part).collect(),
-            charge: self.charge,
-            formula: format!("{}, of one part: every row is in one of {parts} parts", self.formula),
+            releases: (1..).zip(parts).flat_map(numbered).collect(),
+            charge: parts.iter().fold(0.0, |charge, part| charge.max(part.charge)),
+            formula: format!("{formula}, of one part: every row is in one of {} parts", parts.len()),
         }
     }
 

@@ -548,15 +548,15 @@ impl Fit {
         self.outcome.values().iter().zip(fitted).map(|(y, fit)| y - fit).collect()
     }
 
-    /// Takes the release that was asked for.
+    /// Takes the release that was asked for: release `index` of the plan, whatever its place among those of other batches.
     ///
     /// # Errors
     ///
     /// Another release, or a vector of another size.
-    pub fn supply(&mut self, release: &NoisedRelease) -> Result<(), FitError> {
+    pub fn supply(&mut self, release: &NoisedRelease, index: u32) -> Result<(), FitError> {
         let (receipt, lattice) = (release.receipt(), release.lattice());
-        if receipt.index != self.supplied || self.supplied > 2 * self.plan.rounds {
-            return Err(FitError::Order { expected: self.supplied, got: receipt.index });
+        if index != self.supplied || self.supplied > 2 * self.plan.rounds {
+            return Err(FitError::Order { expected: self.supplied, got: index });
         }
         let Setup { rows, width, influence, .. } = self.plan.setup;
         let expect = |entries: usize| lattice.expect(entries, lattice.step());

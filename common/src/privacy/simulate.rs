@@ -191,7 +191,7 @@ impl Batch {
     ) -> Result<robust::Estimate, SimulationError> {
         let mut fit = robust::Fit::new(plan.clone(), self.rows.clone(), self.outcome.clone())?;
         while let robust::Need::Release { index, query } = fit.need()? {
-            fit.supply(&noised(&query, index, plan.releases().releases(), pool)?)?;
+            fit.supply(&noised(&query, index, plan.releases().releases(), pool)?, index)?;
         }
         fit.estimate().ok_or(SimulationError::NoEstimate)
     }

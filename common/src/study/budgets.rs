@@ -46,11 +46,15 @@ impl Study {
         self.site_mu() / f64::from(self.stream_terms().records_per_person.max(1)).sqrt() * ROOM
     }
 
-    /// Every release of a site, in their order; none without noise.
+    /// Every release of a site, in their order; none without noise. For robust regression those of one batch: all batches together
+    /// cost as much as one.
     pub fn site_plan(&self) -> Option<ReleasePlan> {
         let mu = self.site_mu();
         if !mu.is_finite() {
             return None;
+        }
+        if self.protocol == Protocol::Robust {
+            return Some(self.batch_plan(self.site_terms().batch_rows).ok()?.releases().clone());
         }
         // What is released, and its share of the budget relative to the others'.
         let shares: Vec<(String, f64)> = match self.protocol {
@@ -63,7 +67,6 @@ impl Study {
             Protocol::Stream => {
                 vec![(format!("every record, {} of a person", self.stream_terms().records_per_person), 1.0)]
             }
-            // Refused when the study is checked.
             Protocol::Robust | Protocol::Vertical => return None,
         };
         let whole: f64 = shares.iter().map(|(_, share)| share).sum();
@@ -116,9 +119,6 @@ impl Study {
             (Mode::Plain, None) => return Ok(()),
             (Mode::Plain, Some(_)) => {
                 return wrong("privacy", "is given, but `mode` is \"plain\": set mode = \"private\"".to_owned());
-            }
-            (Mode::Private, _) if self.protocol == Protocol::Robust => {
-                return wrong("mode", "is private, which protocol `robust` does not have in this version".to_owned());
             }
             (Mode::Private, None) => {
                 return wrong("privacy", "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned());

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, Release, RowTerms, Study, StudyError,
+    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, PrivateFitTerms, Protocol, Release, RowTerms, Study, StudyError,
 };
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
@@ -50,7 +50,7 @@ impl Default for SiteTerms {
 }
 
 /// The method of a robust study.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RobustTerms {
     /// Where the fit of a batch starts.
@@ -64,6 +64,9 @@ pub struct RobustTerms {
     /// Estimates are followed as they arrive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online: Option<OnlineTerms>,
+    /// How batches are fitted in private mode, in place of `start`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private: Option<PrivateFitTerms>,
 }
 
 impl Default for RobustTerms {
@@ -74,6 +77,7 @@ impl Default for RobustTerms {
             gram: true,
             seed: 0,
             online: None,
+            private: None,
         }
     }
 }
@@ -332,7 +336,7 @@ impl Study {
             }
             let _ = online.settings(consolidation);
         }
-        Ok(())
+        self.check_private_robust()
     }
 
     pub(super) fn horizontal_disclosures(&self) -> Disclosures {

@@ -200,7 +200,7 @@ pub(super) fn check_budget(terms: &PrivacyTerms) -> Result<(), StudyError> {
     }
 }
 
-fn bounds_sentence(error: &BoundsError) -> String {
+pub(super) fn bounds_sentence(error: &BoundsError) -> String {
     match error {
         BoundsError::Missing { column } => format!(
             "lacks public bounds of `{column}`: give [columns.{column}] a `range` of numbers or `levels`, from outside the data"
@@ -235,7 +235,7 @@ fn truth(levels: &[String]) -> bool {
 
 impl ColumnTerms {
     /// The terms of a column with their public bounds: a number is one, k levels are k - 1.
-    fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
+    pub(super) fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
         match (self.range, &self.levels[..]) {
             (Some([low, high]), []) => Ok(vec![(column.to_owned(), RowBounds::range(column, Ok(&[low, high]))?)]),
             (None, [_, others @ ..]) if !others.is_empty() => Ok(others

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::horizontal::value;
 use super::privacy::bounds_sentence;
-use super::{Mode, Protocol, Study, StudyError};
+use super::{Mode, Study, StudyError};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, RowBounds};
 use crate::privacy::robust::{Influence, Plan, Setup};
 use crate::report::INTERCEPT;
@@ -126,6 +126,7 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::privacy::mechanism::ReleasePlan;
 
     const PRIVATE: &str = r#"
         id = "clinics"
@@ -166,7 +167,7 @@ mod tests {
         let budget = study.site_budget().unwrap().unwrap();
         let plan = study.batch_plan(10_000).unwrap();
         assert!(plan.releases().charge() <= budget.cap() && plan.releases().charge() > 0.999 * budget.cap());
-        let twelve = plan.releases().of_parts(12);
+        let twelve = ReleasePlan::of_parts(&vec![plan.releases().clone(); 12]);
         assert_eq!(twelve.releases().len(), 12 * plan.releases().releases().len());
         assert_eq!(twelve.charge().to_bits(), plan.releases().charge().to_bits());
         assert!(study.disclosures(crate::id::Role::Worker).declared().is_empty());

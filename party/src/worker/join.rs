@@ -367,7 +367,7 @@ impl Worker<'_> {
             source.number_from(first);
         }
         self.order = InOrder::new(first);
-        if study.protocol != Protocol::Robust {
+        if study.protocol != Protocol::Robust || secret.is_some() {
             let rewound = !config.reads_stdin();
             let under = methods::start(study, source, Start { first, rewound }, secret)?;
             (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));

@@ -9,11 +9,15 @@ use std::time::Instant;
 
 use fedreg_common::em::{self, EmError, Model, Records};
 use fedreg_common::id::Role;
-use fedreg_common::privacy::mechanism::Query;
+use fedreg_common::privacy::bounds::{ClippedRows, OutcomeBounds, RowBounds};
+use fedreg_common::privacy::mechanism::{Query, ReleasePlan};
+use fedreg_common::privacy::release::Released;
+use fedreg_common::privacy::robust;
 use fedreg_common::session::{Abort, PeerFault};
 use fedreg_common::star::em::{body_of, coefficients_of, released as released_sum};
 use fedreg_common::star::features::Gathered;
 use fedreg_common::star::message::Body;
+use fedreg_common::star::robust::private_body;
 use fedreg_common::star::stream::{Maker, before, group, released as released_records, weights_of};
 use fedreg_common::study::{Protocol, Study};
 use nalgebra::DMatrix;
@@ -75,7 +79,12 @@ pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<
             let gathered = Gathered::new(study).map_err(usage)?;
             Box::new(move || once(gathered, source, start.first, &give, secret))
         }
-        _ => {
+        Protocol::Robust => {
+            let secret = secret.ok_or_else(|| bug("batches without privacy are fitted elsewhere"))?;
+            let batches = PrivateBatches::new(study, source, secret)?;
+            Box::new(move || batches.fit(start.first, &give))
+        }
+        Protocol::Stream | Protocol::Vertical => {
             let maker = Maker::new(study).map_err(usage)?;
             let (most, per_person) = (study.site_terms().batch_rows, study.stream_terms().records_per_person);
             let noising = secret.map(|secret| Noising::new(&maker, secret, per_person));
@@ -224,6 +233,64 @@ fn once(
     };
     let _ = give.blocking_send(piece(0, content, gathered.records(), missing, begun));
     Ok(())
+}
+
+/// Batches of a private robust study: each is fitted by noised releases of its own.
+struct PrivateBatches {
+    study: Study,
+    bounds: RowBounds,
+    outcome: OutcomeBounds,
+    source: Source,
+    secret: Secret,
+}
+
+impl PrivateBatches {
+    fn new(study: &Study, source: Source, secret: Secret) -> Result<PrivateBatches, Failure> {
+        let bounds = study.batch_bounds().map_err(bug)?;
+        let outcome = study.outcome_bounds().map_err(bug)?;
+        Ok(PrivateBatches { study: study.clone(), bounds, outcome, source, secret })
+    }
+
+    /// Reads the whole table, as the budget of all batches is reserved before the first release, and fits one batch after the other.
+    fn fit(mut self, first: u64, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+        let (mut batches, mut plans, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(batch) = self.source.batch()? {
+            let rows = batch.y.len() as u64;
+            let plan = self.study.batch_plan(rows).map_err(|error| Abort::Refused(error.to_string()))?;
+            plans.push(plan.releases().clone());
+            let (x, y) = ClippedRows::with_outcome(&self.bounds, &batch.x, &self.outcome, batch.y.as_slice());
+            batches.push((plan, x, y));
+            ids.extend(batch.ids);
+        }
+        if batches.is_empty() {
+            return Err(Abort::OwnData("there is no row".to_string()).into());
+        }
+        let purse = &mut self.secret.purse;
+        let persons = purse.persons(&ids)?;
+        purse.plan(ReleasePlan::of_parts(&plans));
+        purse.reserve(&persons, ids.len() as u64)?;
+        let mut offset = 0;
+        for (number, (plan, x, y)) in (0..).zip(batches) {
+            let begun = Instant::now();
+            let rows = x.len() as u64;
+            let releases = u32::try_from(plan.releases().releases().len()).unwrap_or(u32::MAX);
+            // What the coordinator has needs no second fit; its releases keep their places.
+            if number >= first {
+                let mut fit = robust::Fit::new(plan, x, y).map_err(bug)?;
+                while let robust::Need::Release { index, query } = fit.need().map_err(bug)? {
+                    fit.supply(&purse.make(offset + index, &query)?, index).map_err(bug)?;
+                }
+                let estimate = fit.estimate().ok_or_else(|| bug("a fit without an estimate"))?;
+                let estimate = estimate.on_original_scale(&self.bounds, &self.outcome);
+                let content = Content::Released(Released::estimated(&estimate, private_body));
+                if give.blocking_send(piece(number, content, rows, 0, begun)).is_err() {
+                    return Ok(());
+                }
+            }
+            offset += releases;
+        }
+        Ok(())
+    }
 }
 
 /// Noise for the records of a stream.

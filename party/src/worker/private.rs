@@ -74,6 +74,11 @@ impl Purse {
         Ok(PersonDigests::new(&self.ledger.key()?, ids, 1)?)
     }
 
+    /// Changes what the run will release, before its budget is reserved.
+    pub(crate) fn plan(&mut self, plan: ReleasePlan) {
+        self.plan = plan;
+    }
+
     /// Reserves the budget of all releases of the run, or finds that it is reserved. When this returns the charge is on disk.
     pub(crate) fn reserve(&mut self, persons: &PersonDigests, rows: u64) -> Result<(), Failure> {
         // Delta must be below one over the rows, whose number only this site knows.
