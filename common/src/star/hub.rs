@@ -761,6 +761,13 @@ impl Hub {
     }
 
     fn finish(&mut self, reason: Option<String>) -> Exit {
+        if self.method.pace() == Pace::Rounds {
+            // Whoever has answered the last round has nothing more to say.
+            let round = self.round;
+            for site in self.sites.values_mut().filter(|site| site.joined && site.position.next >= round) {
+                site.position.total.get_or_insert(round);
+            }
+        }
         let contributed: Vec<&str> =
             self.sites.iter().filter(|(_, site)| site.position.accepted > 0).map(|(name, _)| name.as_str()).collect();
         let quorum = self.study.quorum();

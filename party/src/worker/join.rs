@@ -353,6 +353,9 @@ impl Worker<'_> {
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
         let mut encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        if let Some(run) = self.run {
+            private::record_plain(config, study, run)?;
+        }
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
                 encoding = encoding.lenient();

@@ -107,7 +107,7 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
 
 /// What a run would release and cost.
 #[derive(Debug, Serialize)]
-struct Planned {
+pub(crate) struct Planned {
     study: String,
     protocol: &'static str,
     epsilon: f64,
@@ -120,7 +120,7 @@ struct Planned {
     runs_left: Option<u64>,
 }
 
-fn plan(config: &Config) -> Result<Planned, Failure> {
+pub(crate) fn plan(config: &Config) -> Result<Planned, Failure> {
     let study = read_study(&config.study)?;
     let not_private = || Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string());
     allowed(config, &study)?;
@@ -141,6 +141,15 @@ fn plan(config: &Config) -> Result<Planned, Failure> {
 }
 
 impl Planned {
+    /// Cost and what is left, in a sentence.
+    pub(crate) fn budget(&self) -> String {
+        let cost = format!("a run costs epsilon {} at delta {:e}, a sum of {:.6}", self.epsilon, self.delta, self.charge);
+        match (self.left, self.runs_left) {
+            (Some(left), Some(runs)) => format!("{cost}; {left:.6} is left: {runs} such runs still fit"),
+            _ => format!("{cost}; the data set is not registered: run `privacy init`"),
+        }
+    }
+
     fn text(&self) -> String {
         let mut text = format!(
             "A run of `{}` ({}), from public facts alone\n\n  costs     epsilon {} at delta {:e}, a sum of {:.6}\n",

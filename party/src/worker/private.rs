@@ -154,6 +154,29 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
 }
 
+/// Records a run without privacy, where these data are registered: later private reports say so.
+pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result<(), Failure> {
+    if study.noised() || (!config.ledger().exists() && !config.anchor().exists()) {
+        return Ok(());
+    }
+    let mut ledger = open(config)?;
+    let (data_set, run) = (config.data_set(), run.to_string());
+    if ledger.account(&data_set).is_err() {
+        return Ok(());
+    }
+    let persons = match study.protocol {
+        Protocol::Stream => stream_persons(&mut ledger, &data_set)?,
+        _ if config.reads_stdin() => return Ok(()),
+        _ => PersonDigests::new(&ledger.key()?, super::methods::read_ids(config, study)?, 1)?,
+    };
+    let peers = [study.coordinator.certificate.clone()];
+    match ledger.record_plain(&run, &data_set, &persons, &peers, &study.digest().to_string()) {
+        // A process that was started again.
+        Err(LedgerError::RunExists { .. }) => Ok(()),
+        recorded => Ok(recorded?),
+    }
+}
+
 /// The privacy block of a worker's report, and the end of the run in the ledger.
 pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
     let mut ledger = open(config)?;
@@ -166,6 +189,11 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
         let promise = study.site_promise().and_then(|promise| promise.get("promise").cloned());
         fields.insert("promise".to_string(), promise.unwrap_or_else(|| json!(statement.promise())));
         let mut lines = statement.account();
+        let per_person = study.stream_terms().records_per_person;
+        if let (Protocol::Stream, true, Some(opening)) = (study.protocol, per_person > 1, statement.releases.first()) {
+            let sigma = opening.sigma * f64::from(per_person).sqrt();
+            lines.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
+        }
         // One line a round says the same every time.
         if lines.len() > 4 {
             let more = lines.len() - 3;
