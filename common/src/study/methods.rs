@@ -1,6 +1,6 @@
 //! What a study says of the methods `em`, `features` and `stream`: public numbers from outside the data, checked here.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::horizontal::value;
 use super::{Protocol, SiteTerms, Study, StudyError, one};
@@ -26,10 +26,10 @@ pub struct EmTerms {
     /// What is hidden: gmm, mrm or rmc.
     pub model: em::Model,
     /// Standard deviation of the noise in the model, known from outside the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "sigma", skip_serializing_if = "Option::is_none")]
     pub sigma: Option<f64>,
     /// Bound on the second moment of a gradient's coordinate, known from outside the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "tau", skip_serializing_if = "Option::is_none")]
     pub tau: Option<f64>,
     /// Rounds, fixed beforehand.
     #[serde(default = "default_rounds")]
@@ -224,6 +224,33 @@ pub enum DecayName {
 
 fn default_rounds() -> u32 {
     22
+}
+
+/// A number; a word such as `"data"` is refused with the reason.
+fn outside<'de, D: Deserializer<'de>>(key: &str, deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stated {
+        Number(f64),
+        Word(String),
+    }
+    use serde::de::Error;
+    match Option::<Stated>::deserialize(deserializer) {
+        Ok(None) => Ok(None),
+        Ok(Some(Stated::Number(number))) => Ok(Some(number)),
+        Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
+            "{key} = {word:?}: a number taken from the data is a release of the data; give one from outside"
+        ))),
+        Err(_) => Err(D::Error::custom(format!("{key} must be a number"))),
+    }
+}
+
+fn sigma<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    outside("sigma", deserializer)
+}
+
+fn tau<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    outside("tau", deserializer)
 }
 
 /// Whether the study's own solution of a site's rows needs a ridge when none is given.
@@ -639,7 +666,8 @@ mod tests {
         for (text, says) in [
             (em("").replace("sigma = 1.0", ""), "`em.sigma` is missing: the standard deviation"),
             (em("").replace("tau = 5.0", ""), "`em.tau` is missing"),
-            (em("").replace("sigma = 1.0", "sigma = \"data\""), "sigma"),
+            (em("").replace("sigma = 1.0", "sigma = \"data\""), "sigma = \"data\": a number taken from the data is a release"),
+            (em("").replace("tau = 5.0", "tau = [1]"), "tau must be a number"),
             (em("").replace("sigma = 1.0", "sigma = -1.0"), "`em.sigma` must be positive"),
             (em("").replace("tau = 5.0", "tau = 0.5"), "`em.tau` must be greater than sigma squared"),
             (em("rounds = 0"), "`em.rounds` must be from 1"),
