@@ -46,7 +46,8 @@ fn the_demo_finds_what_is_hidden_in_all_three_models() {
         let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
         assert!(page.contains("Coefficients over the rounds"), "the picture of the path");
     }
-    let (code, text, report) = demo(folder.path(), &["em", "--update", "direct", "--estimator", "none", "--workers", "2"]);
+    let (code, text, report) =
+        demo(folder.path(), &["em", "--update", "direct", "--estimator", "none", "--workers", "2"]);
     assert!(code == 0 && distance(&report) < 0.15, "{text}");
 }
 
@@ -91,7 +92,12 @@ fn the_function_of_a_run_predicts_and_belongs_to_its_study_alone() {
     assert_eq!(code, 0, "{text}");
     let predictions = fs::read_to_string(folder.path().join("predictions.csv")).unwrap();
     assert_eq!(predictions.lines().count(), 3001);
-    let note = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).find(|note| note.contains("rows that no worker had"));
+    let note = report["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|note| note.contains("rows that no worker had"));
     let numbers: Vec<f64> = note
         .unwrap()
         .split_whitespace()
@@ -139,10 +145,18 @@ fn rehearsals_that_cannot_be_are_refused_with_the_flag_that_is_wrong() {
         (&["em", "--mode", "private", "--estimator", "none"], 2, "which bounds nothing"),
         (&["em", "--mode", "private", "--delta", "0.1"], 77, "delta"),
         (&["em", "--mode", "sealed"], 2, "not in this version"),
-        (&["features", "--data", &costs, "--outcome", "cost", "--mode", "private"], 2, "--mode private needs --bounds FILE"),
+        (
+            &["features", "--data", &costs, "--outcome", "cost", "--mode", "private"],
+            2,
+            "--mode private needs --bounds FILE",
+        ),
         (&["features", "--mode", "private", "--release", "none"], 2, "--release none sends statistics without noise"),
         (&["features", "--count", "7"], 2, "`features.count` must be even"),
-        (&["stream", "--grid", "5000"], 2, "5000 grid points in each of 1 covariates make a grid of 5000, more than 4096"),
+        (
+            &["stream", "--grid", "5000"],
+            2,
+            "5000 grid points in each of 1 covariates make a grid of 5000, more than 4096",
+        ),
         (&["stream", "--mode", "private", "--loss", "squares"], 2, "least squares has no bound"),
         (&["stream", "--data", &wave, "--outcome", "y", "--mode", "private"], 2, "--mode private needs --bounds FILE"),
     ] {
@@ -246,7 +260,9 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
     let coordinator = world.coordinator(&["--wait", "60"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");
-    eventually(|| records(&south).last().is_some_and(|body| body.contains("\"index\":1,") && body.contains("\"stored\"")));
+    eventually(|| {
+        records(&south).last().is_some_and(|body| body.contains("\"index\":1,") && body.contains("\"stored\""))
+    });
     world.wait_for_contributions("south", 2);
     running.kill();
     let_go(&south);
@@ -272,7 +288,12 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
     for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
         // One of them may hear that there is no quorum before it has looked at its own ledger.
         let refused = ended.code == 77 && ended.log.contains("budget");
-        assert!(refused || ended.log.contains("the quorum of 2 workers was not reached"), "{} {}", ended.code, ended.log);
+        assert!(
+            refused || ended.log.contains("the quorum of 2 workers was not reached"),
+            "{} {}",
+            ended.code,
+            ended.log
+        );
     }
     assert_eq!(coordinator.end().code, 69);
     assert_eq!(stored(&south, "sent/%").len(), 6);
@@ -282,7 +303,11 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
 fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
     let world = ledgers(ROUNDS, 0.5);
     let planned = command(&world, "north", &["privacy", "plan"]);
-    assert!(said(&planned).contains("0 such runs still fit") && said(&planned).contains("6 releases"), "{}", said(&planned));
+    assert!(
+        said(&planned).contains("0 such runs still fit") && said(&planned).contains("6 releases"),
+        "{}",
+        said(&planned)
+    );
     let coordinator = world.coordinator(&[]);
     let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
     assert!(codes.iter().filter(|code| **code == 77).count() >= 2, "{codes:?}");
@@ -296,7 +321,11 @@ fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
     let strict = fs::read_to_string(world.path("west.toml")).unwrap() + "[policy]\nmax_epsilon = 0.9\n";
     world.write("west.toml", &strict);
     let west = command(&world, "west", &["join"]);
-    assert!(west.status.code() == Some(77) && said(&west).contains("this worker's policy allows 0.9"), "{}", said(&west));
+    assert!(
+        west.status.code() == Some(77) && said(&west).contains("this worker's policy allows 0.9"),
+        "{}",
+        said(&west)
+    );
 }
 
 #[test]
@@ -373,7 +402,9 @@ fn a_private_stream_sends_noise_for_records_that_cannot_be_used_and_for_persons_
     let report = world.report("coordinator");
     assert_eq!(report["nobs"], 140, "every row has sent a message");
     // Located here, and nowhere else.
-    for words in ["line 5: the row cannot be used", "line 7: the row cannot be used", "1 records had a covariate outside"] {
+    for words in
+        ["line 5: the row cannot be used", "line 7: the row cannot be used", "1 records had a covariate outside"]
+    {
         assert!(north.log.contains(words), "{words}: {}", north.log);
     }
     // Eleven more of Ann's twelve (her sixth row is the one that is no number), the torn one and the one without a name.

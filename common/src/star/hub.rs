@@ -639,7 +639,9 @@ impl Hub {
             let (counts, values) = (body.counts.len(), body.values.len());
             let expected = match shape.unit == shape.values {
                 true => format!("{} counts and {} numbers", shape.counts, shape.values),
-                false => format!("{} counts and a multiple of {} numbers up to {}", shape.counts, shape.unit, shape.values),
+                false => {
+                    format!("{} counts and a multiple of {} numbers up to {}", shape.counts, shape.unit, shape.values)
+                }
             };
             return Err(format!("expected {expected}, got {counts} and {values}"));
         }

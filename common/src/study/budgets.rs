@@ -58,7 +58,9 @@ impl Study {
                 let rounds = self.em.as_ref().map_or(0, |terms| terms.rounds);
                 (1..=rounds).map(|round| (format!("sum of gradients, round {round}"), 1.0)).collect()
             }
-            Protocol::Features if self.features_terms().release == Release::Output => vec![("solution".to_string(), 1.0)],
+            Protocol::Features if self.features_terms().release == Release::Output => {
+                vec![("solution".to_string(), 1.0)]
+            }
             Protocol::Features => vec![("cross-products of features".to_string(), 1.0)],
             Protocol::Stream => {
                 vec![(format!("every record, {} of a person", self.stream_terms().records_per_person), 1.0)]
@@ -121,7 +123,10 @@ impl Study {
                 return wrong("mode", "is private, which protocol `robust` does not have in this version".to_owned());
             }
             (Mode::Private, None) => {
-                return wrong("privacy", "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned());
+                return wrong(
+                    "privacy",
+                    "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned(),
+                );
             }
             (Mode::Private, Some(terms)) => terms,
         };
@@ -144,7 +149,10 @@ impl Study {
             return wrong("rows.missing", problem.to_owned());
         }
         if self.em.as_ref().is_some_and(|terms| terms.estimator == EstimatorName::None) {
-            return wrong("em.estimator", "is `none`, which bounds nothing: a private run needs `clip` or `catoni`".to_owned());
+            return wrong(
+                "em.estimator",
+                "is `none`, which bounds nothing: a private run needs `clip` or `catoni`".to_owned(),
+            );
         }
         self.site_budget().map(drop)
     }
@@ -186,7 +194,16 @@ mod tests {
         assert!(plan.charge() <= budget.cap() && plan.charge() > 0.999 * budget.cap());
         assert_eq!(study.em_settings().unwrap().stated().averaged, 5);
         assert!(study.disclosures(crate::id::Role::Worker).declared().is_empty());
-        assert!(Study::parse(&PRIVATE.replace("mode = \"private\"", "").replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")).unwrap().site_plan().is_none());
+        assert!(
+            Study::parse(
+                &PRIVATE
+                    .replace("mode = \"private\"", "")
+                    .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
+            )
+            .unwrap()
+            .site_plan()
+            .is_none()
+        );
     }
 
     #[test]

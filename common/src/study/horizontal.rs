@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, Release, RowTerms, Study, StudyError,
+    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, Protocol, Release, RowTerms, Study,
+    StudyError,
 };
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
@@ -124,6 +125,11 @@ impl Study {
     /// Whether sites hold rows of one table, and not columns.
     pub fn is_horizontal(&self) -> bool {
         self.protocol != Protocol::Vertical
+    }
+
+    /// Whether sites answer round by round, and a round may be closed without one of them.
+    pub fn in_rounds(&self) -> bool {
+        self.protocol == Protocol::Em
     }
 
     /// How sites take part; the defaults where the study says nothing.

@@ -193,7 +193,10 @@ impl Encoding {
                 continue;
             }
             let Values::Categorical { codes, .. } = &frame.column(name)?.values else {
-                return Err(DataError::OtherTerms { expected: name.clone(), found: "a column without levels".to_string() });
+                return Err(DataError::OtherTerms {
+                    expected: name.clone(),
+                    found: "a column without levels".to_string(),
+                });
             };
             for level in 1..levels.len() {
                 for (row, code) in codes.iter().enumerate() {
@@ -221,7 +224,10 @@ fn features<'a>(frame: &'a Frame, name: &str) -> Result<&'a [f64], DataError> {
     let column = frame.column(name)?;
     match &column.values {
         Values::Numeric(values) => Ok(values),
-        other => Err(DataError::OtherTerms { expected: name.to_string(), found: format!("those of a column of {}", other.kind()) }),
+        other => Err(DataError::OtherTerms {
+            expected: name.to_string(),
+            found: format!("those of a column of {}", other.kind()),
+        }),
     }
 }
 

@@ -95,9 +95,12 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
                 .flat_map(|shape| Body::noised(shape.kind, Vec::new()).discloses())
                 .map(|declaration| format!("{} with noise", declaration.name()))
                 .collect(),
-            false => {
-                study.disclosures(Role::Worker).declared().iter().map(|declaration| declaration.name().to_string()).collect()
-            }
+            false => study
+                .disclosures(Role::Worker)
+                .declared()
+                .iter()
+                .map(|declaration| declaration.name().to_string())
+                .collect(),
         },
         privacy: privacy.map(|planned| planned.budget()),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),

@@ -99,7 +99,10 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
         PrivacyCommand::Verify(arguments) => {
             let config = Config::load(&arguments.overrides)?;
             let (records, hash) = open(&config)?.verify()?;
-            format!("{}: {records} records follow from each other; the last hash is {hash}\n", config.ledger().display())
+            format!(
+                "{}: {records} records follow from each other; the last hash is {hash}\n",
+                config.ledger().display()
+            )
         }
     };
     Ok(output::print(&text)?)
@@ -143,7 +146,8 @@ pub(crate) fn plan(config: &Config) -> Result<Planned, Failure> {
 impl Planned {
     /// Cost and what is left, in a sentence.
     pub(crate) fn budget(&self) -> String {
-        let cost = format!("a run costs epsilon {} at delta {:e}, a sum of {:.6}", self.epsilon, self.delta, self.charge);
+        let cost =
+            format!("a run costs epsilon {} at delta {:e}, a sum of {:.6}", self.epsilon, self.delta, self.charge);
         match (self.left, self.runs_left) {
             (Some(left), Some(runs)) => format!("{cost}; {left:.6} is left: {runs} such runs still fit"),
             _ => format!("{cost}; the data set is not registered: run `privacy init`"),
@@ -164,7 +168,10 @@ impl Planned {
         let count = self.releases.len();
         let plural = if count == 1 { "" } else { "s" };
         let first = self.releases.first().map_or("", String::as_str);
-        text.push_str(&format!("  releases  {count} release{plural} with sensitivity / sigma = {:.6} each: {first}", self.mu));
+        text.push_str(&format!(
+            "  releases  {count} release{plural} with sensitivity / sigma = {:.6} each: {first}",
+            self.mu
+        ));
         text.push_str(if count > 1 { ", and so on\n" } else { "\n" });
         text.push_str("Nothing was spent.\n");
         text

@@ -77,8 +77,9 @@ impl Purse {
     /// Reserves the budget of all releases of the run, or finds that it is reserved. When this returns the charge is on disk.
     pub(crate) fn reserve(&mut self, persons: &PersonDigests, rows: u64) -> Result<(), Failure> {
         // Delta must be below one over the rows, whose number only this site knows.
-        let Budget { .. } = Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
-            .map_err(|error| Abort::Refused(error.to_string()))?;
+        let Budget { .. } =
+            Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
+                .map_err(|error| Abort::Refused(error.to_string()))?;
         if !self.ledger.resumes(&self.run, &self.data_set, &self.study)? {
             let peers = [self.coordinator.clone()];
             self.ledger.reserve(&self.run, &self.data_set, persons, &peers, &self.study, &self.plan)?;
@@ -125,9 +126,11 @@ impl Purse {
 /// A table or a budget that cannot be used, and a ledger that refuses.
 pub fn init(config: &Config) -> Result<Account, Failure> {
     let study = fedreg_proto::files::read_study(&config.study)?;
-    let asked = study.privacy.as_ref().filter(|_| study.noised()).ok_or_else(|| {
-        Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
-    })?;
+    let asked = study
+        .privacy
+        .as_ref()
+        .filter(|_| study.noised())
+        .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
     let mut ledger = match ledger::open(&path, &anchor) {
         Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
@@ -266,7 +269,8 @@ impl Persons {
             if before >= self.most {
                 return Ok(false);
             }
-            let mut add = transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
+            let mut add =
+                transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
             add.execute(params![digest.as_slice(), before + 1])?;
             Ok(true)
         };

@@ -343,7 +343,8 @@ fn gradient_sums() -> (Query, Query) {
 
 /// Statistics of neighbours whose replaced rows have the cosine 1/2 and outcomes of opposite signs.
 fn feature_statistics() -> (Query, Query) {
-    let map = (0..).map(|seed| FeatureMap::new(seed, 1, 2, 4.0).unwrap()).find(|map| map.frequencies()[(0, 0)].abs() > 1.1);
+    let map =
+        (0..).map(|seed| FeatureMap::new(seed, 1, 2, 4.0).unwrap()).find(|map| map.frequencies()[(0, 0)].abs() > 1.1);
     let map = map.unwrap();
     let apart = std::f64::consts::FRAC_PI_3 / map.frequencies()[(0, 0)].abs();
     let of = |x: f64, y: f64| {
@@ -356,7 +357,8 @@ fn feature_statistics() -> (Query, Query) {
 /// A record far above the function, and one far below.
 fn stream_messages() -> (Query, Query) {
     let basis = stream::Basis::Features(FeatureMap::new(3, 1, 4, 2.0).unwrap());
-    let stated = stream::Stated { basis, loss: stream::Loss::Huber { tau: 0.5 }, step: stream::Step::Constant { length: 0.1 } };
+    let stated =
+        stream::Stated { basis, loss: stream::Loss::Huber { tau: 0.5 }, step: stream::Step::Constant { length: 0.1 } };
     let settings = stream::Settings::try_from(stated).unwrap();
     let of = |y: f64| Query::bounded(&settings.message(&[0.0; 4], Some((&[0.4], y))).unwrap());
     (of(9.0), of(-9.0))

@@ -9,19 +9,23 @@ use super::{contribution, joined, said};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::sim::star::{Faults, run};
+use crate::star::hub::Act;
 use crate::star::message::{Body, Kind, ToSite};
+use crate::star::site::{self, Site};
 use crate::study::Study;
 
 const PRIVATE: &str = "mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
 const EM: &str = "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 5\nstart = [1.0, 1.0]\n";
 const FEATURES: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[columns.y]\nrange = [0, \
                         1]\n[features]\ncount = 4\n";
-const STREAM: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[stream]\ngrid = 3\n";
+const STREAM: &str =
+    "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[stream]\ngrid = 3\n";
 
 fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study> {
     let names: String = (0..workers).map(|at| format!("[workers.w{at}]\ncertificate = \"c{at}\"\n")).collect();
     let privacy = if private { PRIVATE } else { "" };
-    let text = format!("id = \"s\"\nprotocol = \"{protocol}\"\n{privacy}{names}[model]\nfeatures = [\"a\", \"b\"]\n{rest}");
+    let text =
+        format!("id = \"s\"\nprotocol = \"{protocol}\"\n{privacy}{names}[model]\nfeatures = [\"a\", \"b\"]\n{rest}");
     Arc::new(Study::parse(&text).unwrap())
 }
 
@@ -135,7 +139,10 @@ fn a_site_that_leaves_in_the_middle_is_done_without_and_may_come_back() {
     // Another process of it is told which round is open, and takes part from there.
     hub.open(9, "w2");
     let acts = hub.hear(9, super::join(&study, 2));
-    assert!(matches!(said(&acts)[..], [ToSite::Welcome { next: 3, .. }, ToSite::Broadcast { number: 3, .. }]), "{acts:?}");
+    assert!(
+        matches!(said(&acts)[..], [ToSite::Welcome { next: 3, .. }, ToSite::Broadcast { number: 3, .. }]),
+        "{acts:?}"
+    );
     for round in 3..5 {
         (0..2).for_each(|site| drop(hub.hear(site as u64 + 1, answer(site, round))));
         assert_eq!(hub.exit(), None, "w2 is waited for");
@@ -150,14 +157,58 @@ fn a_site_that_leaves_in_the_middle_is_done_without_and_may_come_back() {
 }
 
 #[test]
+fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open() {
+    let study = study("em", 3, false, EM);
+    let mut hub = joined(&study, 3);
+    let mut site = Site::new(Arc::clone(&study), [1; 16]);
+    site.open();
+    let hear = |site: &mut Site, acts: &[Act]| -> Vec<u64> {
+        let heard = said(acts).into_iter().cloned().flat_map(|message| site.hear(message));
+        heard.filter_map(|act| if let site::Act::Heard { number, .. } = act { Some(number) } else { None }).collect()
+    };
+    hear(&mut site, &[Act::Say(3, ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0 })]);
+    site.contribute(sums(2, 5).remove(0)).unwrap();
+    for w in 0..3 {
+        hub.hear(w + 1, contribution(&study, 0, sums(w as usize, 5).remove(0)));
+    }
+    site.lost();
+    hub.lost(3);
+    hub.give_up("w2", 1);
+    for round in 1..3 {
+        (0..2)
+            .for_each(|w| drop(hub.hear(w as u64 + 1, contribution(&study, round, sums(w, 5).remove(round as usize)))));
+    }
+    site.open();
+    hub.open(9, "w2");
+    let acts = hub.hear(9, super::join(&study, 1));
+    assert_eq!((hear(&mut site, &acts), site.next()), (vec![3], 3));
+    // In a method without rounds this is a coordinator that acknowledges what was never sent.
+    let stream = study_of_stream();
+    let mut site = Site::new(Arc::clone(&stream), [1; 16]);
+    site.open();
+    site.hear(ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0 });
+    let acts = site.hear(ToSite::Acknowledged { next: 3 });
+    assert!(matches!(acts[..], [site::Act::Refused { exit: Exit::Peer, .. }]), "{acts:?}");
+}
+
+fn study_of_stream() -> Arc<Study> {
+    study("stream", 1, false, STREAM)
+}
+
+#[test]
 fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
     let study = study("em", 2, true, EM);
     let mut hub = joined(&study, 2);
     for round in 0..5 {
-        (0..2).for_each(|site| drop(hub.hear(site as u64 + 1, contribution(&study, round, sums(site, 5)[round as usize].clone()))));
+        (0..2).for_each(|site| {
+            drop(hub.hear(site as u64 + 1, contribution(&study, round, sums(site, 5)[round as usize].clone())))
+        });
     }
     let report = hub.report().unwrap();
     assert_eq!((report.mode.as_str(), report.converged), ("private", None));
     let text = crate::report::table::text(&report);
-    assert!(text.contains("protected: one record at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"), "{text}");
+    assert!(
+        text.contains("protected: one record at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
+        "{text}"
+    );
 }
