@@ -22,7 +22,8 @@ pub use self::private_robust::PrivateFitTerms;
 pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{
-    DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms, UpdateName,
+    DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms,
+    UpdateName,
 };
 
 /// A study, as parsed and checked.

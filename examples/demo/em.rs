@@ -57,7 +57,9 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
     let explains = model != Model::GaussianMixture;
     let features = match (&arguments.columns, &arguments.features, explains) {
         (Some(names), _, false) => Some((names.as_str(), "--columns")),
-        (Some(_), _, true) => return Err(Failure::usage("--columns is for --model gmm; give --outcome and --features")),
+        (Some(_), _, true) => {
+            return Err(Failure::usage("--columns is for --model gmm; give --outcome and --features"));
+        }
         (None, Some(_), false) => return Err(Failure::usage("--model gmm has points and no outcome: give --columns")),
         (None, Some(names), true) => Some((names.as_str(), "--features")),
         (None, None, _) => None,
@@ -67,12 +69,20 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
     }
     let known = known(model);
     let place = folder(&absolute(&common.out)?)?;
-    let asked = Asked { data: arguments.data.as_deref(), outcome: arguments.outcome.as_deref(), features, person: None, explains };
+    let asked = Asked {
+        data: arguments.data.as_deref(),
+        outcome: arguments.outcome.as_deref(),
+        features,
+        person: None,
+        explains,
+    };
     let rows = Rows::read(&asked, &known.shipped, &place)?;
     let shipped = arguments.data.is_none();
     let outside = |given: Option<f64>, own: f64, flag: &str| {
         given.or(shipped.then_some(own)).ok_or_else(|| {
-            Failure::usage(format!("--data needs {flag}: a number that is known from outside the data, as taking it from them is a release"))
+            Failure::usage(format!(
+                "--data needs {flag}: a number that is known from outside the data, as taking it from them is a release"
+            ))
         })
     };
     let (sigma, tau) = (outside(arguments.sigma, known.sigma, "--sigma")?, outside(arguments.tau, known.tau, "--tau")?);

@@ -29,7 +29,9 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
     sites::check_mode(common)?;
     let private = common.mode == ModeName::Private;
     if private && arguments.release == ReleaseFlag::None {
-        return Err(Failure::usage("--release none sends statistics without noise: use --mode plain, or another release"));
+        return Err(Failure::usage(
+            "--release none sends statistics without noise: use --mode plain, or another release",
+        ));
     }
     let place = folder(&absolute(&common.out)?)?;
     let asked = Asked {
@@ -81,7 +83,8 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
         let scaled = |value: f64| (value.clamp(low, high) - low) / (high - low);
         let truth: Vec<f64> = held.iter().map(|row| scaled(outcome[*row])).collect();
         let known: f64 = shared.iter().map(|row| scaled(outcome[*row])).sum::<f64>() / shared.len() as f64;
-        let mean = |errors: &mut dyn Iterator<Item = f64>| errors.map(|error| error * error).sum::<f64>() / truth.len() as f64;
+        let mean =
+            |errors: &mut dyn Iterator<Item = f64>| errors.map(|error| error * error).sum::<f64>() / truth.len() as f64;
         let ours = mean(&mut found.iter().zip(&truth).map(|(found, truth)| scaled(*found) - truth));
         let none = mean(&mut truth.iter().map(|truth| known - truth));
         merged.notes.push(format!(

@@ -10,8 +10,8 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::Report;
 use fedreg_common::study::{
-    ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model, PredictionTerms,
-    PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
+    ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model,
+    PredictionTerms, PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
 };
 use fedreg_party::config::{DataTerms, LedgerTerms};
 use fedreg_party::output::{self, Folder, Format};
@@ -73,12 +73,16 @@ impl Rows {
             (false, ..) => String::new(),
             (true, Some(outcome), _) => outcome.to_string(),
             (true, None, None) => shipped.outcome.to_string(),
-            (true, None, Some(_)) => return Err(Failure::usage("--data needs --outcome: which column is to be explained?")),
+            (true, None, Some(_)) => {
+                return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
+            }
         };
         let header = read::header(&own, None).map_err(refused)?;
         let features = match asked.features {
             Some((names, flag)) => list(names, flag)?,
-            None => header.iter().filter(|name| **name != outcome && Some(name.as_str()) != asked.person).cloned().collect(),
+            None => {
+                header.iter().filter(|name| **name != outcome && Some(name.as_str()) != asked.person).cloned().collect()
+            }
         };
         let mut columns = features.clone();
         columns.extend(Some(outcome.clone()).filter(|name| !name.is_empty()));
@@ -184,13 +188,19 @@ impl Rows {
             let terms = match &column.values {
                 Values::Numeric(values) => {
                     let finite = || values.iter().copied().filter(|value| value.is_finite());
-                    let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+                    let (low, high) =
+                        (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
                     if !(low < high) {
-                        return Err(Failure::new(Exit::Data, anyhow::anyhow!("column `{name}` does not vary: it has no range")));
+                        return Err(Failure::new(
+                            Exit::Data,
+                            anyhow::anyhow!("column `{name}` does not vary: it has no range"),
+                        ));
                     }
                     ColumnTerms { levels: Vec::new(), range: Some([low, high]) }
                 }
-                Values::Boolean(_) => ColumnTerms { levels: vec!["FALSE".to_string(), "TRUE".to_string()], range: None },
+                Values::Boolean(_) => {
+                    ColumnTerms { levels: vec!["FALSE".to_string(), "TRUE".to_string()], range: None }
+                }
                 Values::Categorical { levels, .. } => ColumnTerms { levels: levels.clone(), range: None },
             };
             columns.insert(name.clone(), terms);
@@ -346,7 +356,13 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
 }
 
 /// Writes and prints what came of a rehearsal.
-pub(crate) fn show(place: &Folder, merged: &Report, study: &Study, format: Format, more: &[String]) -> Result<Exit, Failure> {
+pub(crate) fn show(
+    place: &Folder,
+    merged: &Report,
+    study: &Study,
+    format: Format,
+    more: &[String],
+) -> Result<Exit, Failure> {
     place.report(merged).map_err(cannot_write)?;
     let text = match format {
         Format::Text => {
@@ -358,7 +374,11 @@ pub(crate) fn show(place: &Folder, merged: &Report, study: &Study, format: Forma
             for row in merged.workers.iter().flatten() {
                 let size = fedreg_party::check::size(row.bytes);
                 let plural = if row.contributions == 1 { "" } else { "s" };
-                let _ = writeln!(text, "the coordinator saw from {}: {} contribution{plural} in {size}", row.worker, row.contributions);
+                let _ = writeln!(
+                    text,
+                    "the coordinator saw from {}: {} contribution{plural} in {size}",
+                    row.worker, row.contributions
+                );
             }
             let _ = writeln!(text, "each of the {} workers saw: the result", study.workers.len());
             let _ = writeln!(text, "\nReports and the study's files are in {}", place.path().display());
@@ -371,8 +391,7 @@ pub(crate) fn show(place: &Folder, merged: &Report, study: &Study, format: Forma
 }
 
 /// What is said where ranges were taken from the data.
-pub(crate) const FROM_DATA: &str =
-    "ranges and levels were taken from the data, which only a rehearsal in plain mode may do; give --bounds for your own";
+pub(crate) const FROM_DATA: &str = "ranges and levels were taken from the data, which only a rehearsal in plain mode may do; give --bounds for your own";
 
 /// The mode that a rehearsal is asked for, if it has it.
 pub(crate) fn check_mode(common: &Common) -> Result<(), Failure> {

@@ -8,7 +8,8 @@ use fedreg_common::privacy::simulate::{Batch, Corruption, TableHolder, TwoPartie
 use fedreg_common::privacy::vertical;
 use fedreg_common::report::chart::{Axis, Chart};
 use fedreg_common::report::document::{Document, Table};
-use fedreg_common::robust::{Estimate, FitSettings, Method, Start, baselines, fit};
+use fedreg_common::robust::batch::kept_share_of_variance;
+use fedreg_common::robust::{Estimate, FitSettings, Gram, Method, Start, baselines, fit};
 use nalgebra::DVector;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -381,7 +382,7 @@ fn workers(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     let seeds = run.seeds(5);
     document.paragraph(format!(
         "Mean error of the consensus of {sites} private estimates of {rows} rows each, {seeds} runs; consolidation sees noised values only and \
-         costs nothing. Bad batches have 90 % corrupted rows, the others none. Estimates have equal weights."
+         costs nothing. Bad batches have 90 % corrupted rows, the others none. Each estimate weighs by its precision, noise included."
     ));
     for (bad, oracle) in [
         (0, [None, Some([0.0077, 0.0061, 0.0045]), Some([0.0056, 0.0036, 0.0024])]),
@@ -398,15 +399,17 @@ fn workers(run: &Run, document: &mut Document) -> anyhow::Result<()> {
                 for site in 0..sites {
                     let (share, kind) = if site < bad { (0.9, Corruption::Uniform) } else { (0.0, Corruption::None) };
                     let batch = Batch::draw_around(&truth, rows, share, kind, 10_000 * seed + site as u64)?;
-                    let (coefficients, _) = batch.fit(&plan)?;
+                    let (coefficients, covariance) = batch.fit(&plan)?;
+                    let precision = covariance.try_inverse().context("a covariance of noise has an inverse")?;
+                    // As a worker sends it: the precision in place of cross-products.
                     estimates.push(Estimate {
                         worker: format!("worker {site:02}"),
                         batch: 0,
                         coefficients: coefficients.iter().copied().collect(),
-                        gram: None,
+                        gram: Some(Gram::from_matrix(&precision)),
                         nobs: rows as u64,
                         kept: rows as u64,
-                        scale: 0.0,
+                        scale: kept_share_of_variance().sqrt(),
                         cleaned: true,
                     });
                 }

@@ -3,13 +3,15 @@
 // Test code may unwrap: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod ledgers;
 mod world;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use rusqlite::{Connection, OpenFlags};
+use ledgers::{hold, let_go, records, stored};
+use rusqlite::Connection;
 use serde_json::Value;
 use world::{DEMO, STUDY, World, assert_codes, demo, eventually};
 
@@ -147,36 +149,6 @@ fn from_a_plan_to_a_refused_third_run() {
     let runs = json(&privacy(&world, "alice", &["report", "--format", "json"]));
     assert_eq!(runs.as_array().unwrap().len(), 2);
     assert_eq!(told(&privacy(&world, "alice", &["report", "--run", "nowhere"])).0, 77);
-}
-
-/// Makes a process hang for ever when it is about to do something with its ledger, and does not touch any record.
-fn hold(ledger: &PathBuf, event: &str) {
-    let tool = Connection::open(ledger).unwrap();
-    let script = format!(
-        "CREATE VIEW forever AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c;
-         CREATE TRIGGER hold BEFORE INSERT ON {event} BEGIN SELECT count(*) FROM forever; END;"
-    );
-    tool.execute_batch(&script).unwrap();
-}
-
-fn let_go(ledger: &PathBuf) {
-    Connection::open(ledger).unwrap().execute_batch("DROP TRIGGER hold; DROP VIEW forever;").unwrap();
-}
-
-/// Bodies of the ledger's records; none while it cannot be read.
-fn records(ledger: &PathBuf) -> Vec<String> {
-    let read = || -> rusqlite::Result<Vec<String>> {
-        let tool = Connection::open_with_flags(ledger, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let mut statement = tool.prepare("SELECT body FROM records ORDER BY sequence")?;
-        statement.query_map([], |row| row.get(0))?.collect()
-    };
-    read().unwrap_or_default()
-}
-
-fn stored(ledger: &PathBuf, like: &str) -> Vec<(String, Vec<u8>)> {
-    let tool = Connection::open(ledger).unwrap();
-    let mut statement = tool.prepare("SELECT name, content FROM bytes WHERE name LIKE ?1 ORDER BY name").unwrap();
-    statement.query_map([like], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
 }
 
 /// Starts a run, kills Bob when his ledger has a record like `seen` and he hangs at `event`, and starts him again.

@@ -164,7 +164,12 @@ impl StreamModel {
     fn predict(&self, x: &DMatrix<f64>) -> Result<Vec<f64>, FunctionError> {
         self.check(None)?;
         if x.ncols() != self.columns.len() {
-            return Err(StreamError::Length { what: "table's columns", expected: self.columns.len(), actual: x.ncols() }.into());
+            return Err(StreamError::Length {
+                what: "table's columns",
+                expected: self.columns.len(),
+                actual: x.ncols(),
+            }
+            .into());
         }
         let half = 0.5 * (self.outcome.high - self.outcome.low);
         let centre = self.outcome.low + half;
@@ -184,7 +189,8 @@ impl Function {
             column: column.clone(),
             levels: study.columns.get(column).map(|terms| terms.levels.clone()).unwrap_or_default(),
         });
-        let bare = Function { inputs: inputs.collect(), slices: Vec::new(), forming: Vec::new(), fitted: fitted.clone() };
+        let bare =
+            Function { inputs: inputs.collect(), slices: Vec::new(), forming: Vec::new(), fitted: fitted.clone() };
         bare.with(fitted)
     }
 

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
 use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
 use super::{Comparison, Report, WorkerRow, function, html as page, plot, robust};
+use crate::fit::Termination;
 
 /// Sites that text and page list.
 const NAMED_WORKERS: usize = 60;
@@ -78,7 +79,11 @@ fn ending(report: &Report) -> String {
         // Outside the guarantee the sentence says so itself.
         Some(consolidation) if !consolidation.guaranteed() => consolidation.sentence(),
         Some(consolidation) => format!("{}; {}", report.termination, consolidation.sentence()),
-        None => report.termination.to_string(),
+        None => match (report.protocol.as_str(), report.termination) {
+            ("stream", Termination::FixedRounds) => "every record that came was taken, once".to_string(),
+            ("features", Termination::FixedRounds) => "every worker's release was taken, once".to_string(),
+            (_, termination) => termination.to_string(),
+        },
     }
 }
 

@@ -4,8 +4,8 @@
 
 pub mod chart;
 pub mod csv;
-mod function;
 pub mod document;
+mod function;
 mod horizontal;
 pub mod html;
 pub mod json;

@@ -6,9 +6,7 @@
 use maud::{Markup, html};
 
 use super::number::{duration, percent, significant, single, small, visible};
-use super::{
-    ColumnDisclosure, Comparison, Course, CvPoint, Forming, INTERCEPT, PathPoint, Seconds, Slice, TracePoint,
-};
+use super::{ColumnDisclosure, Comparison, Course, CvPoint, Forming, INTERCEPT, PathPoint, Seconds, Slice, TracePoint};
 use crate::fit::Coefficient;
 use crate::id::Role;
 use crate::robust::Member;

@@ -102,6 +102,7 @@ impl Em {
 
 impl Method for Em {
     fn pace(&self) -> Pace {
+        // As `Study::in_rounds` tells the sites.
         Pace::Rounds
     }
 
@@ -140,7 +141,10 @@ impl Method for Em {
             count = count.saturating_add(*records);
         }
         let beta = self.path.last().ok_or("there is no start")?;
-        let next = self.settings.advance(beta, &sum, count).map_err(|error| format!("round {round} has no result: {error}"))?;
+        let next = self
+            .settings
+            .advance(beta, &sum, count)
+            .map_err(|error| format!("round {round} has no result: {error}"))?;
         self.last = count;
         self.path.push(next);
         Ok(self.rounds() < self.settings.stated().rounds)
@@ -153,12 +157,16 @@ impl Method for Em {
         }
         let stated = self.settings.stated();
         let estimate = self.settings.estimate(&self.path);
-        let coefficients = self.terms.iter().zip(estimate.iter()).map(|(term, beta)| {
-            Coefficient::new(term.clone(), Role::Worker, Some(*beta), None, Family::Gaussian, 0.0)
-        });
+        let coefficients =
+            self.terms.iter().zip(estimate.iter()).map(|(term, beta)| {
+                Coefficient::new(term.clone(), Role::Worker, Some(*beta), None, Family::Gaussian, 0.0)
+            });
         let mut notes = Vec::new();
         if stated.model.sign_is_free() {
-            notes.push("beta and -beta describe these data equally well: the sign of all coefficients together is free".to_string());
+            notes.push(
+                "beta and -beta describe these data equally well: the sign of all coefficients together is free"
+                    .to_string(),
+            );
         }
         if let [.., before, last] = self.path.as_slice()
             && estimate.norm() > 0.0
@@ -168,7 +176,10 @@ impl Method for Em {
             notes.push(format!("the {what} of the last round moved the coefficients by {share:.2} % of their length"));
         }
         if stated.averaged > 1 {
-            notes.push(format!("the estimate is the mean over the last {} rounds, which takes noise away", stated.averaged.min(rounds)));
+            notes.push(format!(
+                "the estimate is the mean over the last {} rounds, which takes noise away",
+                stated.averaged.min(rounds)
+            ));
         }
         if rounds < stated.rounds {
             notes.push(format!("{rounds} of {} rounds were finished", stated.rounds));
@@ -186,7 +197,12 @@ impl Method for Em {
             statistics: Statistics { nobs: self.last, ..Statistics::default() },
             rounds,
             consolidation: None,
-            course: Some(Course { terms: self.terms.clone(), arrivals: u64::from(rounds), switches: 0, points: points.collect() }),
+            course: Some(Course {
+                terms: self.terms.clone(),
+                arrivals: u64::from(rounds),
+                switches: 0,
+                points: points.collect(),
+            }),
             function: None,
             notes,
         })

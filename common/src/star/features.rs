@@ -207,7 +207,8 @@ impl Features {
         let released: Vec<DVector<f64>> = self.taken.values().map(|(_, values)| values.clone()).collect();
         let failed = |error: FeatureError| match error {
             FeatureError::Singular => {
-                "the pooled statistics are singular to rounding: use fewer features, or a larger `features.lambda`".to_string()
+                "the pooled statistics are singular to rounding: use fewer features, or a larger `features.lambda`"
+                    .to_string()
             }
             other => other.to_string(),
         };
@@ -218,7 +219,9 @@ impl Features {
         let (coefficients, lifted) = Table::solve(&pooled, self.sigma).map_err(failed)?;
         let mut notes = Vec::new();
         if self.sigma > 0.0 && lifted > 0.0 {
-            notes.push(format!("directions that are mostly noise were raised by up to {lifted:.4} in the spectrum of the features"));
+            notes.push(format!(
+                "directions that are mostly noise were raised by up to {lifted:.4} in the spectrum of the features"
+            ));
         }
         Ok((coefficients.iter().copied().collect(), notes))
     }

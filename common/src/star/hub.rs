@@ -639,7 +639,9 @@ impl Hub {
             let (counts, values) = (body.counts.len(), body.values.len());
             let expected = match shape.unit == shape.values {
                 true => format!("{} counts and {} numbers", shape.counts, shape.values),
-                false => format!("{} counts and a multiple of {} numbers up to {}", shape.counts, shape.unit, shape.values),
+                false => {
+                    format!("{} counts and a multiple of {} numbers up to {}", shape.counts, shape.unit, shape.values)
+                }
             };
             return Err(format!("expected {expected}, got {counts} and {values}"));
         }
@@ -761,6 +763,13 @@ impl Hub {
     }
 
     fn finish(&mut self, reason: Option<String>) -> Exit {
+        if self.method.pace() == Pace::Rounds {
+            // Whoever has answered the last round has nothing more to say.
+            let round = self.round;
+            for site in self.sites.values_mut().filter(|site| site.joined && site.position.next >= round) {
+                site.position.total.get_or_insert(round);
+            }
+        }
         let contributed: Vec<&str> =
             self.sites.iter().filter(|(_, site)| site.position.accepted > 0).map(|(name, _)| name.as_str()).collect();
         let quorum = self.study.quorum();

@@ -6,9 +6,9 @@ use crate::report::robust::Consolidation;
 use crate::report::{Course, Function};
 use crate::study::{Protocol, Study, StudyError};
 
-use super::message::{Body, Kind};
 use super::em::Em;
 use super::features::Features;
+use super::message::{Body, Kind};
 use super::robust::Robust;
 use super::stream::Stream;
 

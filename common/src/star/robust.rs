@@ -154,10 +154,7 @@ impl Method for Robust {
     fn shapes(&self) -> Vec<Shape> {
         let q = self.terms.len();
         let values = q + 1 + if self.with_gram { q * (q + 1) / 2 } else { 0 };
-        vec![
-            Shape::fixed(self.kind(), 3, values),
-            Shape::fixed(Kind::Unfit, 1, 0),
-        ]
+        vec![Shape::fixed(self.kind(), 3, values), Shape::fixed(Kind::Unfit, 1, 0)]
     }
 
     fn take(&mut self, site: &str, number: u64, body: &Body) -> Result<(), String> {

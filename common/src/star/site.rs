@@ -230,6 +230,12 @@ impl Site {
     /// Takes an acknowledgement, or says what is wrong with it. One that is older than another that overtook it changes
     /// nothing.
     fn acknowledge(&mut self, next: u64) -> Option<Act> {
+        if next > self.next() && self.study.in_rounds() {
+            // Rounds were closed without this site while its line was lost; it goes on with the one that is open.
+            self.waiting.clear();
+            self.acknowledged = next;
+            return None;
+        }
         if next > self.next() {
             self.over = true;
             let sentence = format!("the coordinator acknowledged contribution {next}, only {} were sent", self.next());

@@ -191,7 +191,9 @@ impl Stream {
         Ok(Stream {
             average: study.stream_terms().average,
             noised: study.noised(),
-            most: usize::try_from(study.site_terms().batch_rows).unwrap_or(usize::MAX).saturating_mul(settings.basis().len()),
+            most: usize::try_from(study.site_terms().batch_rows)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(settings.basis().len()),
             inputs: Function::of(study, Fitted::Stream(model.clone())),
             model,
             state: State { learner: Learner::new(&settings), forming: Vec::new(), next: 1 },
@@ -263,7 +265,8 @@ impl Method for Stream {
     }
 
     fn restore(&mut self, snapshot: &str) -> Result<(), String> {
-        let state: State = serde_json::from_str(snapshot).map_err(|error| format!("the snapshot is damaged: {error}"))?;
+        let state: State =
+            serde_json::from_str(snapshot).map_err(|error| format!("the snapshot is damaged: {error}"))?;
         state.learner.check(&self.settings).map_err(|error| format!("the snapshot is damaged: {error}"))?;
         self.state = state;
         Ok(())

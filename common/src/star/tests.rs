@@ -1,5 +1,7 @@
 //! The conversation between hub and sites: clean, under faults, and with sites that lie.
 
+mod methods;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use super::horizontal::value;
 use super::privacy::{PrivacyTerms, check_budget};
 use super::{DesignTerms, EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
 use crate::features;
-use crate::privacy::accountant::Budget;
+use crate::privacy::accountant::{Accountant, Budget};
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
 
 /// What rounding may add to a sum of squares, per release.
@@ -62,7 +62,9 @@ impl Study {
                 let rounds = self.em.as_ref().map_or(0, |terms| terms.rounds);
                 (1..=rounds).map(|round| (format!("sum of gradients, round {round}"), 1.0)).collect()
             }
-            Protocol::Features if self.features_terms().release == Release::Output => vec![("solution".to_string(), 1.0)],
+            Protocol::Features if self.features_terms().release == Release::Output => {
+                vec![("solution".to_string(), 1.0)]
+            }
             Protocol::Features => vec![("cross-products of features".to_string(), 1.0)],
             Protocol::Stream => {
                 vec![(format!("every record, {} of a person", self.stream_terms().records_per_person), 1.0)]
@@ -97,10 +99,16 @@ impl Study {
             _ => "one record at a site, replaced by any other record".to_owned(),
         };
         let (epsilon, delta) = (budget.epsilon(), budget.delta());
+        let plan = self.site_plan()?;
         Some(serde_json::json!({
             "epsilon": epsilon,
             "delta": delta,
             "accountant": budget.accountant().name(),
+            // Of every site, and of every batch where there are several; sigma and sensitivity stand in the sites' own reports.
+            "planned": plan.releases(),
+            "charge": plan.charge(),
+            "epsilon_zcdp": Accountant::Zcdp.epsilon(plan.charge(), delta),
+            "epsilon_exact": Accountant::Exact.epsilon(plan.charge(), delta),
             "promise": [
                 format!("protected: {unit}"),
                 "against: the coordinator and every other site together, with everything that they ever received; they may break the \
@@ -121,7 +129,10 @@ impl Study {
                 return wrong("privacy", "is given, but `mode` is \"plain\": set mode = \"private\"".to_owned());
             }
             (Mode::Private, None) => {
-                return wrong("privacy", "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned());
+                return wrong(
+                    "privacy",
+                    "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned(),
+                );
             }
             (Mode::Private, Some(terms)) => terms,
         };
@@ -144,7 +155,10 @@ impl Study {
             return wrong("rows.missing", problem.to_owned());
         }
         if self.em.as_ref().is_some_and(|terms| terms.estimator == EstimatorName::None) {
-            return wrong("em.estimator", "is `none`, which bounds nothing: a private run needs `clip` or `catoni`".to_owned());
+            return wrong(
+                "em.estimator",
+                "is `none`, which bounds nothing: a private run needs `clip` or `catoni`".to_owned(),
+            );
         }
         self.site_budget().map(drop)
     }
@@ -186,7 +200,16 @@ mod tests {
         assert!(plan.charge() <= budget.cap() && plan.charge() > 0.999 * budget.cap());
         assert_eq!(study.em_settings().unwrap().stated().averaged, 5);
         assert!(study.disclosures(crate::id::Role::Worker).declared().is_empty());
-        assert!(Study::parse(&PRIVATE.replace("mode = \"private\"", "").replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")).unwrap().site_plan().is_none());
+        assert!(
+            Study::parse(
+                &PRIVATE
+                    .replace("mode = \"private\"", "")
+                    .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
+            )
+            .unwrap()
+            .site_plan()
+            .is_none()
+        );
     }
 
     #[test]

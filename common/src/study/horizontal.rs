@@ -130,6 +130,11 @@ impl Study {
         self.protocol != Protocol::Vertical
     }
 
+    /// Whether sites answer round by round, and a round may be closed without one of them.
+    pub fn in_rounds(&self) -> bool {
+        self.protocol == Protocol::Em
+    }
+
     /// How sites take part; the defaults where the study says nothing.
     pub fn site_terms(&self) -> SiteTerms {
         self.sites.clone().unwrap_or_default()

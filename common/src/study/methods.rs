@@ -1,6 +1,6 @@
 //! What a study says of the methods `em`, `features` and `stream`: public numbers from outside the data, checked here.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::horizontal::value;
 use super::{Protocol, SiteTerms, Study, StudyError, one};
@@ -26,10 +26,10 @@ pub struct EmTerms {
     /// What is hidden: gmm, mrm or rmc.
     pub model: em::Model,
     /// Standard deviation of the noise in the model, known from outside the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "sigma", skip_serializing_if = "Option::is_none")]
     pub sigma: Option<f64>,
     /// Bound on the second moment of a gradient's coordinate, known from outside the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "tau", skip_serializing_if = "Option::is_none")]
     pub tau: Option<f64>,
     /// Rounds, fixed beforehand.
     #[serde(default = "default_rounds")]
@@ -226,6 +226,33 @@ fn default_rounds() -> u32 {
     22
 }
 
+/// A number; a word such as `"data"` is refused with the reason.
+fn outside<'de, D: Deserializer<'de>>(key: &str, deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stated {
+        Number(f64),
+        Word(String),
+    }
+    use serde::de::Error;
+    match Option::<Stated>::deserialize(deserializer) {
+        Ok(None) => Ok(None),
+        Ok(Some(Stated::Number(number))) => Ok(Some(number)),
+        Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
+            "{key} = {word:?}: a number taken from the data is a release of the data; give one from outside"
+        ))),
+        Err(_) => Err(D::Error::custom(format!("{key} must be a number"))),
+    }
+}
+
+fn sigma<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    outside("sigma", deserializer)
+}
+
+fn tau<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    outside("tau", deserializer)
+}
+
 /// Whether the study's own solution of a site's rows needs a ridge when none is given.
 const OUTPUT_LAMBDA: f64 = 0.01;
 const PLAIN_LAMBDA: f64 = 1e-6;
@@ -257,7 +284,9 @@ impl Study {
             only("em.smoothing", terms.smoothing.is_some(), "catoni")?;
         }
         let estimator = match terms.estimator {
-            EstimatorName::Clip => em::Estimator::Clip { bound: terms.bound.unwrap_or_else(|| clip_bound(columns, tau)) },
+            EstimatorName::Clip => {
+                em::Estimator::Clip { bound: terms.bound.unwrap_or_else(|| clip_bound(columns, tau)) }
+            }
             EstimatorName::Catoni => {
                 let scale = terms.scale.ok_or_else(|| {
                     value("em.scale", "is missing: `catoni` needs the scale below which gradients stay as they are")
@@ -272,7 +301,8 @@ impl Study {
         };
         // Averaging takes noise away; where there is none the last round is the best.
         let averaged = if self.noised() { averaged_rounds(terms.rounds) } else { 1 };
-        let stated = em::Stated { model: terms.model, columns, sigma, tau, rounds: terms.rounds, estimator, update, averaged };
+        let stated =
+            em::Stated { model: terms.model, columns, sigma, tau, rounds: terms.rounds, estimator, update, averaged };
         em::Settings::try_from(stated).map_err(|error| of_em(&error))
     }
 
@@ -282,7 +312,9 @@ impl Study {
     /// A start of the wrong length or outside its set.
     pub fn em_start(&self, settings: &em::Settings) -> Result<nalgebra::DVector<f64>, StudyError> {
         match self.em.as_ref().and_then(|terms| terms.start.as_deref()) {
-            Some(start) => settings.given_start(start).map_err(|error| value("em.start", format!("cannot be used: {error}"))),
+            Some(start) => {
+                settings.given_start(start).map_err(|error| value("em.start", format!("cannot be used: {error}")))
+            }
             None => Ok(settings.random_start(self.em.as_ref().map_or(0, |terms| terms.seed))),
         }
     }
@@ -447,7 +479,9 @@ impl Study {
     pub(super) fn check_em(&self) -> Result<(), StudyError> {
         self.only_features()?;
         let terms = self.em.as_ref().ok_or_else(|| value("em", "is missing: which model, which sigma, which tau?"))?;
-        if let Some(column) = self.model.features.iter().find(|name| self.columns.get(*name).is_some_and(|c| !c.levels.is_empty())) {
+        if let Some(column) =
+            self.model.features.iter().find(|name| self.columns.get(*name).is_some_and(|c| !c.levels.is_empty()))
+        {
             return Err(value(&format!("columns.{column}.levels"), "has no place here: these models take numbers"));
         }
         if terms.model == em::Model::GaussianMixture && !self.outcome.is_none() {
@@ -478,13 +512,17 @@ impl Study {
                 Release::Output => (1e-6..=1e6).contains(&lambda),
             };
             if !sound {
-                return Err(value("features.lambda", format!("must be from 0, with `output` from 1e-6, to 1e6, got {lambda}")));
+                return Err(value(
+                    "features.lambda",
+                    format!("must be from 0, with `output` from 1e-6, to 1e6, got {lambda}"),
+                ));
             }
         }
         match (&terms.consolidation, terms.release) {
-            (Some(_), Release::Statistics) => {
-                Err(value("features.consolidation", "has no place beside `statistics`, which are added up; it needs `output`"))
-            }
+            (Some(_), Release::Statistics) => Err(value(
+                "features.consolidation",
+                "has no place beside `statistics`, which are added up; it needs `output`",
+            )),
             _ => self.features_consolidation().map(drop),
         }
     }
@@ -515,7 +553,10 @@ impl Study {
     /// Columns by name only: what products and powers of them are bounded by is not derived.
     fn only_features(&self) -> Result<(), StudyError> {
         match self.model.formula {
-            Some(_) => Err(value("model.formula", format!("has no place in a study of protocol `{}`; list `features`", self.protocol.name()))),
+            Some(_) => Err(value(
+                "model.formula",
+                format!("has no place in a study of protocol `{}`; list `features`", self.protocol.name()),
+            )),
             None => Ok(()),
         }
     }
@@ -639,7 +680,11 @@ mod tests {
         for (text, says) in [
             (em("").replace("sigma = 1.0", ""), "`em.sigma` is missing: the standard deviation"),
             (em("").replace("tau = 5.0", ""), "`em.tau` is missing"),
-            (em("").replace("sigma = 1.0", "sigma = \"data\""), "sigma"),
+            (
+                em("").replace("sigma = 1.0", "sigma = \"data\""),
+                "sigma = \"data\": a number taken from the data is a release",
+            ),
+            (em("").replace("tau = 5.0", "tau = [1]"), "tau must be a number"),
             (em("").replace("sigma = 1.0", "sigma = -1.0"), "`em.sigma` must be positive"),
             (em("").replace("tau = 5.0", "tau = 0.5"), "`em.tau` must be greater than sigma squared"),
             (em("rounds = 0"), "`em.rounds` must be from 1"),
@@ -674,9 +719,20 @@ mod tests {
             (stream("step = 11.0"), "`stream.step` must be positive and at most 10"),
             (stream("records_per_person = 0"), "`stream.records_per_person`"),
             (stream("[sites]\nbatch_rows = 50001"), "`sites.batch_rows` makes messages"),
-            (stream("[stream.features]\ncount = 20\nfrequency_sd = 1.0").replacen("[stream]\n", "[stream]\ngrid = 10\n", 1), "`stream.grid` has no place"),
+            (
+                stream("[stream.features]\ncount = 20\nfrequency_sd = 1.0").replacen(
+                    "[stream]\n",
+                    "[stream]\ngrid = 10\n",
+                    1,
+                ),
+                "`stream.grid` has no place",
+            ),
             (stream("").replace("range = [0, 1]", ""), "`columns.x.range` is missing"),
-            (stream("").replace("[\"x\"]", "[\"x\", \"u\", \"v\", \"w\"]") + "[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.w]\nrange = [0, 1]\n", "`model.features` cannot be used"),
+            (
+                stream("").replace("[\"x\"]", "[\"x\", \"u\", \"v\", \"w\"]")
+                    + "[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.w]\nrange = [0, 1]\n",
+                "`model.features` cannot be used",
+            ),
         ] {
             assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text));
         }

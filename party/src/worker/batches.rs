@@ -35,6 +35,8 @@ pub struct Encoding {
     keeps_missing: bool,
     /// Private runs take every row: what cannot be used is not-a-number in it, as refusing the row would tell something about it.
     lenient: bool,
+    /// Records must go on coming, whatever one of them is.
+    streams: bool,
     /// Columns of the model with the levels that the study declares for them.
     columns: Vec<(String, Vec<String>)>,
     /// Rows that a batch needs.
@@ -100,6 +102,7 @@ impl Encoding {
             complete_cases: study.rows.missing == Missing::CompleteCases,
             keeps_missing: study.em.as_ref().is_some_and(|terms| terms.model == Model::MissingCovariates),
             lenient: false,
+            streams: study.protocol == Protocol::Stream,
             columns: study
                 .model
                 .features
@@ -116,7 +119,6 @@ impl Encoding {
                 id: study.rows.id.clone(),
                 levels,
                 separator,
-                torn: study.protocol == Protocol::Stream && study.noised(),
                 ..Request::default()
             },
         })
@@ -127,6 +129,7 @@ impl Encoding {
     pub fn lenient(mut self) -> Encoding {
         self.lenient = true;
         self.request.lenient = true;
+        self.request.torn = self.streams;
         let declared = self.columns.iter().filter(|(_, levels)| !levels.is_empty()).cloned();
         self.request.levels.extend(declared);
         self
@@ -190,7 +193,10 @@ impl Encoding {
                 continue;
             }
             let Values::Categorical { codes, .. } = &frame.column(name)?.values else {
-                return Err(DataError::OtherTerms { expected: name.clone(), found: "a column without levels".to_string() });
+                return Err(DataError::OtherTerms {
+                    expected: name.clone(),
+                    found: "a column without levels".to_string(),
+                });
             };
             for level in 1..levels.len() {
                 for (row, code) in codes.iter().enumerate() {
@@ -218,7 +224,10 @@ fn features<'a>(frame: &'a Frame, name: &str) -> Result<&'a [f64], DataError> {
     let column = frame.column(name)?;
     match &column.values {
         Values::Numeric(values) => Ok(values),
-        other => Err(DataError::OtherTerms { expected: name.to_string(), found: format!("those of a column of {}", other.kind()) }),
+        other => Err(DataError::OtherTerms {
+            expected: name.to_string(),
+            found: format!("those of a column of {}", other.kind()),
+        }),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use fedreg_common::id::Role;
+use fedreg_common::privacy::release::Discloses;
 use fedreg_common::robust::minimum_rows;
+use fedreg_common::star::message::Body;
 use fedreg_common::star::method::method;
 use fedreg_common::study::Protocol;
 use fedreg_proto::files::read_study;
@@ -12,6 +14,7 @@ use serde::Serialize;
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
 use super::join::identity;
+use super::privacy;
 use crate::check::size;
 use crate::output::Folder;
 use crate::service::Failure;
@@ -39,9 +42,11 @@ pub struct Checked {
     /// Certificate in use.
     pub certificate: Vec<String>,
     /// What would leave, per batch.
-    pub leaves: Vec<&'static str>,
+    pub leaves: Vec<String>,
     /// Bytes that would leave, per batch.
     pub bytes_per_batch: u64,
+    /// What a run would cost and what is left, in private mode.
+    pub privacy: Option<String>,
 }
 
 /// Checks study, configuration, data, certificates and folders; reads the whole table, a batch at a time.
@@ -53,6 +58,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
     let shapes = method(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
+    let privacy = study.noised().then(|| privacy::plan(config)).transpose()?;
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
@@ -83,7 +89,20 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
         terms: study.coefficient_names().map_err(usage)?,
         protocol: study.protocol.name(),
         certificate: identity.facts().names.clone(),
-        leaves: study.disclosures(Role::Worker).declared().iter().map(|declaration| declaration.name()).collect(),
+        leaves: match study.noised() {
+            true => shapes
+                .iter()
+                .flat_map(|shape| Body::noised(shape.kind, Vec::new()).discloses())
+                .map(|declaration| format!("{} with noise", declaration.name()))
+                .collect(),
+            false => study
+                .disclosures(Role::Worker)
+                .declared()
+                .iter()
+                .map(|declaration| declaration.name().to_string())
+                .collect(),
+        },
+        privacy: privacy.map(|planned| planned.budget()),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
     })
 }
@@ -117,6 +136,9 @@ impl Checked {
         text.push_str(&format!("  {} {each}\n", size(self.bytes_per_batch)));
         if self.too_small > 0 {
             text.push_str(&format!("  {} batches have too few rows to be fitted\n", self.too_small));
+        }
+        if let Some(privacy) = &self.privacy {
+            text.push_str(&format!("  {privacy}\n"));
         }
         text.push_str("No connection was opened, and nothing has left.\n");
         text

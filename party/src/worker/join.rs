@@ -86,7 +86,9 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     let follows = study.protocol == Protocol::Stream || study.robust_terms().online.is_some();
     if job.arrival.follow && !follows {
         let sentence = match study.protocol {
-            Protocol::Robust => "rows are followed in a study that follows estimates only: it has no [robust.online]".to_string(),
+            Protocol::Robust => {
+                "rows are followed in a study that follows estimates only: it has no [robust.online]".to_string()
+            }
             other => format!("rows are followed in streams only, and the study is of protocol `{}`", other.name()),
         };
         return Err(Failure::Usage(sentence));
@@ -279,6 +281,9 @@ impl Worker<'_> {
     /// Takes what the pipeline yields, and contributes what is next in order.
     fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
         match yielded {
+            // The answer to a round that was closed while the line was lost.
+            Some(Yield::Piece(piece)) if self.job.study.in_rounds() && piece.number < self.site.next() => {}
+            Some(Yield::Piece(piece)) if self.job.study.in_rounds() => self.order = InOrder::of(piece),
             Some(Yield::Piece(piece)) => self.order.put(piece),
             Some(Yield::Failed(failure)) => return Err(failure),
             None => self.ended = true,
@@ -352,7 +357,11 @@ impl Worker<'_> {
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let mut encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut encoding =
+            Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        if let Some(run) = self.run {
+            private::record_plain(config, study, run)?;
+        }
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
                 encoding = encoding.lenient();

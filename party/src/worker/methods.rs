@@ -107,7 +107,8 @@ pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<
 pub(crate) fn read_ids(config: &Config, study: &Study) -> Result<Vec<Vec<u8>>, Failure> {
     if config.reads_stdin() {
         let name = study.protocol.name();
-        let sentence = format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
+        let sentence =
+            format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
         return Err(Failure::Usage(sentence));
     }
     let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -177,7 +178,8 @@ fn rounds(
     while let Ok(word) = words.recv() {
         match word {
             Word::Rejected => next += 1,
-            Word::Heard(number, body) if number == next => {
+            // A later round than the next: others were closed while the line was lost.
+            Word::Heard(number, body) if number >= next => {
                 let begun = Instant::now();
                 let beta = coefficients_of(&body, settings.stated().columns).ok_or_else(|| fault("coefficients"))?;
                 let unusable = |_| fault("coefficients that are numbers");
@@ -194,7 +196,7 @@ fn rounds(
                     return Ok(());
                 }
                 (rows, missing) = (0, 0);
-                next += 1;
+                next = number + 1;
             }
             Word::Heard(..) => {}
         }
@@ -348,7 +350,8 @@ impl Stream {
         // At the hub there must be so many records before the next ones go out: those of the message before, whoever sent the others.
         let mut least = 0;
         loop {
-            let ready = latest.as_ref().and_then(|body| weights_of(body, width)).is_some_and(|(taken, _)| taken >= least);
+            let ready =
+                latest.as_ref().and_then(|body| weights_of(body, width)).is_some_and(|(taken, _)| taken >= least);
             if !ready {
                 match words.recv() {
                     Ok(Word::Heard(_, body)) => {

@@ -128,6 +128,13 @@ impl InOrder {
         InOrder { next: first, early: BTreeMap::new() }
     }
 
+    /// With one piece, which is the next.
+    pub(crate) fn of(piece: Piece) -> InOrder {
+        let mut order = InOrder::new(piece.number);
+        order.put(piece);
+        order
+    }
+
     pub(crate) fn put(&mut self, piece: Piece) {
         self.early.insert(piece.number, piece);
     }

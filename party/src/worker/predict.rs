@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fedreg_common::data::encode::{Design, column_terms, encode};
 use fedreg_common::data::DataError;
+use fedreg_common::data::encode::{Design, column_terms, encode};
 use fedreg_common::report::{Function, json};
 use fedreg_common::session::Abort;
 use fedreg_proto::files::read_study;
@@ -38,7 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&arguments.report).map_err(|error| unreadable(error.to_string()))?;
     let report = json::parse(&text).map_err(|error| unreadable(error.to_string()))?;
     let function = report.function.ok_or_else(|| {
-        unreadable("the report has no function: only runs of the protocols `features` and `stream` find one".to_string())
+        unreadable(
+            "the report has no function: only runs of the protocols `features` and `stream` find one".to_string(),
+        )
     })?;
     let study = arguments.study.as_deref().map(read_study).transpose()?;
     let digest = study.map(|study| study.digest().to_string());
@@ -68,7 +70,8 @@ pub fn csv(predictions: &[f64]) -> String {
 pub fn predictions(function: &Function, data: &Path) -> Result<Vec<f64>, Failure> {
     let names: Vec<&str> = function.inputs.iter().map(|input| input.column.as_str()).collect();
     let levels = function.levels().into_iter().filter(|(_, levels)| *levels != ["FALSE", "TRUE"]).collect();
-    let request = Request { columns: Some(names.iter().map(ToString::to_string).collect()), levels, ..Request::default() };
+    let request =
+        Request { columns: Some(names.iter().map(ToString::to_string).collect()), levels, ..Request::default() };
     let file = data.display().to_string();
     let unusable = |source: DataError| ReadError::Data { file: file.clone(), source };
     let terms = column_terms(names.iter().copied()).map_err(unusable)?;

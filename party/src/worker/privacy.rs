@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use fedreg_common::privacy::ledger::Account;
 use fedreg_common::session::Abort;
+use fedreg_common::study::Protocol;
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
@@ -99,7 +100,10 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
         PrivacyCommand::Verify(arguments) => {
             let config = Config::load(&arguments.overrides)?;
             let (records, hash) = open(&config)?.verify()?;
-            format!("{}: {records} records follow from each other; the last hash is {hash}\n", config.ledger().display())
+            format!(
+                "{}: {records} records follow from each other; the last hash is {hash}\n",
+                config.ledger().display()
+            )
         }
     };
     Ok(output::print(&text)?)
@@ -107,7 +111,7 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
 
 /// What a run would release and cost.
 #[derive(Debug, Serialize)]
-struct Planned {
+pub(crate) struct Planned {
     study: String,
     protocol: &'static str,
     epsilon: f64,
@@ -115,12 +119,12 @@ struct Planned {
     charge: f64,
     releases: Vec<String>,
     /// Share of each release.
-    mu: f64,
+    mu: [f64; 2],
     left: Option<f64>,
     runs_left: Option<u64>,
 }
 
-fn plan(config: &Config) -> Result<Planned, Failure> {
+pub(crate) fn plan(config: &Config) -> Result<Planned, Failure> {
     let study = read_study(&config.study)?;
     let not_private = || Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string());
     allowed(config, &study)?;
@@ -134,13 +138,23 @@ fn plan(config: &Config) -> Result<Planned, Failure> {
         delta: budget.delta(),
         charge: plan.charge(),
         releases: plan.releases().iter().map(|release| release.label.clone()).collect(),
-        mu: plan.releases().first().map_or(0.0, |release| release.mu),
+        mu: plan.releases().iter().fold([f64::INFINITY, 0.0], |[low, high], release| [low.min(release.mu), high.max(release.mu)]),
         left: account.as_ref().map(Account::left),
         runs_left: account.as_ref().map(|account| runs_left(account, plan.charge())),
     })
 }
 
 impl Planned {
+    /// Cost and what is left, in a sentence.
+    pub(crate) fn budget(&self) -> String {
+        let cost =
+            format!("a run costs epsilon {} at delta {:e}, a sum of {:.6}", self.epsilon, self.delta, self.charge);
+        match (self.left, self.runs_left) {
+            (Some(left), Some(runs)) => format!("{cost}; {left:.6} is left: {runs} such runs still fit"),
+            _ => format!("{cost}; the data set is not registered: run `privacy init`"),
+        }
+    }
+
     fn text(&self) -> String {
         let mut text = format!(
             "A run of `{}` ({}), from public facts alone\n\n  costs     epsilon {} at delta {:e}, a sum of {:.6}\n",
@@ -155,7 +169,12 @@ impl Planned {
         let count = self.releases.len();
         let plural = if count == 1 { "" } else { "s" };
         let first = self.releases.first().map_or("", String::as_str);
-        text.push_str(&format!("  releases  {count} release{plural} with sensitivity / sigma = {:.6} each: {first}", self.mu));
+        let shares = match self.mu {
+            [low, high] if low == high => format!("= {low:.6} each"),
+            [low, high] => format!("from {low:.6} to {high:.6}"),
+        };
+        let whose = if self.protocol == Protocol::Robust.name() { " of every batch" } else { "" };
+        text.push_str(&format!("  releases  {count} release{plural}{whose} with sensitivity / sigma {shares}: {first}"));
         text.push_str(if count > 1 { ", and so on\n" } else { "\n" });
         text.push_str("Nothing was spent.\n");
         text

@@ -21,6 +21,9 @@ use crate::ledger::{self, LedgerFile};
 use crate::output::OutputError;
 use crate::service::Failure;
 
+/// Lines of a worker's account that are shown; its JSON has all releases.
+const SHOWN: usize = 12;
+
 /// A worker's ledger in one run.
 pub(crate) struct Purse {
     ledger: Ledger<LedgerFile>,
@@ -82,8 +85,9 @@ impl Purse {
     /// Reserves the budget of all releases of the run, or finds that it is reserved. When this returns the charge is on disk.
     pub(crate) fn reserve(&mut self, persons: &PersonDigests, rows: u64) -> Result<(), Failure> {
         // Delta must be below one over the rows, whose number only this site knows.
-        let Budget { .. } = Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
-            .map_err(|error| Abort::Refused(error.to_string()))?;
+        let Budget { .. } =
+            Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
+                .map_err(|error| Abort::Refused(error.to_string()))?;
         if !self.ledger.resumes(&self.run, &self.data_set, &self.study)? {
             let peers = [self.coordinator.clone()];
             self.ledger.reserve(&self.run, &self.data_set, persons, &peers, &self.study, &self.plan)?;
@@ -130,9 +134,11 @@ impl Purse {
 /// A table or a budget that cannot be used, and a ledger that refuses.
 pub fn init(config: &Config) -> Result<Account, Failure> {
     let study = fedreg_proto::files::read_study(&config.study)?;
-    let asked = study.privacy.as_ref().filter(|_| study.noised()).ok_or_else(|| {
-        Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
-    })?;
+    let asked = study
+        .privacy
+        .as_ref()
+        .filter(|_| study.noised())
+        .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
     let mut ledger = match ledger::open(&path, &anchor) {
         Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
@@ -159,6 +165,29 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
 }
 
+/// Records a run without privacy, where these data are registered: later private reports say so.
+pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result<(), Failure> {
+    if study.noised() || (!config.ledger().exists() && !config.anchor().exists()) {
+        return Ok(());
+    }
+    let mut ledger = open(config)?;
+    let (data_set, run) = (config.data_set(), run.to_string());
+    if ledger.account(&data_set).is_err() {
+        return Ok(());
+    }
+    let persons = match study.protocol {
+        Protocol::Stream => stream_persons(&mut ledger, &data_set)?,
+        _ if config.reads_stdin() => return Ok(()),
+        _ => PersonDigests::new(&ledger.key()?, super::methods::read_ids(config, study)?, 1)?,
+    };
+    let peers = [study.coordinator.certificate.clone()];
+    match ledger.record_plain(&run, &data_set, &persons, &peers, &study.digest().to_string()) {
+        // A process that was started again.
+        Err(LedgerError::RunExists { .. }) => Ok(()),
+        recorded => Ok(recorded?),
+    }
+}
+
 /// The privacy block of a worker's report, and the end of the run in the ledger.
 pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
     let mut ledger = open(config)?;
@@ -171,11 +200,20 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
         let promise = study.site_promise().and_then(|promise| promise.get("promise").cloned());
         fields.insert("promise".to_string(), promise.unwrap_or_else(|| json!(statement.promise())));
         let mut lines = statement.account();
-        // One line a round says the same every time.
-        if lines.len() > 4 {
-            let more = lines.len() - 3;
-            lines.truncate(3);
-            lines.push(format!("and {more} more releases with the same noise"));
+        let per_person = study.stream_terms().records_per_person;
+        if let (Protocol::Stream, true, Some(opening)) = (study.protocol, per_person > 1, statement.releases.first()) {
+            let sigma = opening.sigma * f64::from(per_person).sqrt();
+            lines.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
+        }
+        // Rounds with the same noise say the same every time; of many batches the first ones tell enough.
+        let first = statement.releases.first();
+        let alike = first.is_some_and(|first| statement.releases.iter().all(|release| release.sigma == first.sigma));
+        let shown = if alike { 3 } else { SHOWN };
+        if lines.len() > shown + 1 {
+            let more = lines.len() - shown;
+            lines.truncate(shown);
+            let rest = if alike { "with the same noise" } else { "stand in the JSON report" };
+            lines.push(format!("and {more} more releases {rest}"));
         }
         fields.insert("account".to_string(), json!(lines));
     }
@@ -243,7 +281,8 @@ impl Persons {
             if before >= self.most {
                 return Ok(false);
             }
-            let mut add = transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
+            let mut add =
+                transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
             add.execute(params![digest.as_slice(), before + 1])?;
             Ok(true)
         };

@@ -3,11 +3,15 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF, Normal};
 
+use super::records::{NoisedRecords, PerRecord};
 use super::*;
+use crate::em;
+use crate::features::{FeatureMap, Statistics};
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::sampler::SCALE;
 use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
+use crate::stream;
 
 fn bounds(width: usize) -> RowBounds {
     let column = |index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
@@ -316,6 +320,84 @@ fn sound(low: f64, high: f64, mu_pair: f64, mu: f64) -> bool {
     low <= mu && high >= mu_pair && low >= 0.8 * mu_pair
 }
 
+/// Sums of gradients of neighbours whose replaced record is clipped to one side and to the other.
+fn gradient_sums() -> (Query, Query) {
+    let stated = em::Stated {
+        model: em::Model::MixedRegressions,
+        columns: 2,
+        sigma: 1.0,
+        tau: 5.0,
+        rounds: 1,
+        estimator: em::Estimator::Clip { bound: 1.5 },
+        update: em::Update::Gradient { step: 1.0 },
+        averaged: 1,
+    };
+    let settings = em::Settings::try_from(stated).unwrap();
+    let sum = |x: f64, y: f64| {
+        let x = DMatrix::from_row_slice(2, 2, &[0.3, 0.4, x, 0.0]);
+        let records = em::Records::regressions(&x, &[0.5, y]).unwrap();
+        Query::bounded(&settings.bounded_sum(&records, &[1.0, 0.0]).unwrap().unwrap())
+    };
+    (sum(1.0, 100.0), sum(100.0, 0.0))
+}
+
+/// Statistics of neighbours whose replaced rows have the cosine 1/2 and outcomes of opposite signs.
+fn feature_statistics() -> (Query, Query) {
+    let map =
+        (0..).map(|seed| FeatureMap::new(seed, 1, 2, 4.0).unwrap()).find(|map| map.frequencies()[(0, 0)].abs() > 1.1);
+    let map = map.unwrap();
+    let apart = std::f64::consts::FRAC_PI_3 / map.frequencies()[(0, 0)].abs();
+    let of = |x: f64, y: f64| {
+        let x = DMatrix::from_column_slice(2, 1, &[0.7, x]);
+        Query::bounded(&Statistics::of(&map, &x, &[0.3, y]).unwrap())
+    };
+    (of(0.0, 1.0), of(apart, -1.0))
+}
+
+/// A record far above the function, and one far below.
+fn stream_messages() -> (Query, Query) {
+    let basis = stream::Basis::Features(FeatureMap::new(3, 1, 4, 2.0).unwrap());
+    let stated =
+        stream::Stated { basis, loss: stream::Loss::Huber { tau: 0.5 }, step: stream::Step::Constant { length: 0.1 } };
+    let settings = stream::Settings::try_from(stated).unwrap();
+    let of = |y: f64| Query::bounded(&settings.message(&[0.0; 4], Some((&[0.4], y))).unwrap());
+    (of(9.0), of(-9.0))
+}
+
+/// Two records of one person, each with its share of the person's budget.
+fn audit_records(runs: u32, mu: f64, pretended: u32) -> (f64, f64) {
+    let (first, second) = stream_messages();
+    let mut pool = NoisePool::new();
+    let charged = release(&first, permit(mu), &mut pool).unwrap().stored();
+    let mut right = PerRecord::new(&charged, pretended);
+    let share = mu / f64::from(pretended).sqrt() * (1.0 - 1e-12);
+    let (sigma, _) = scale_for(first.sensitivity(), first.slack(), share).unwrap();
+    let values = |query: &Query| -> Vec<f64> {
+        let step = sigma * STEP_PER_SIGMA;
+        query.on_lattice(step).unwrap().into_iter().map(|k| k as f64 * step).collect()
+    };
+    let (a, b) = (values(&first), values(&second));
+    audit(runs, |swapped| {
+        let mut sent = NoisedRecords::default();
+        for _ in 0..2 {
+            right.add(if swapped { &second } else { &first }, &mut pool, &mut sent).unwrap();
+        }
+        assert_eq!(sent.records(), 2);
+        let places = sent.values().iter().zip(a.iter().zip(&b).cycle());
+        places.map(|(v, (a, b))| (b - a) * ((v - a) + (v - b)) / 2.0 / (sigma * sigma)).sum()
+    })
+}
+
+#[test]
+fn the_records_of_one_person_together_cost_what_was_charged() {
+    let mu = gaussian_mu(10.0, 1e-5);
+    let (low, high) = audit_records(8_000, mu, 2);
+    assert!(sound(low, high, 0.99 * mu, mu), "{low} {high} {mu}");
+    // Noised as the only record of its person, each costs the whole, and two cost more than was charged.
+    let (low, high) = audit_records(8_000, mu, 1);
+    assert!(!sound(low, high, 0.99 * mu, mu), "{low} {high} {mu}");
+}
+
 fn audit_queries(runs: u32, epsilons: &[f64]) {
     let rows = |entries: &[f64]| ClippedRows::new(&bounds(2), &DMatrix::from_row_slice(2, 2, entries));
     let (one, opposite, turned) =
@@ -328,6 +410,13 @@ fn audit_queries(runs: u32, epsilons: &[f64]) {
         ("message", Query::message(&one, &beta, 0.3), Query::message(&opposite, &beta, 0.3)),
         ("histogram", Query::histogram(3, [0, 1].into_iter()), Query::histogram(3, [0, 2].into_iter())),
     ];
+    let named = |name, (first, second): (Query, Query)| (name, first, second);
+    let methods = [
+        named("sum of gradients", gradient_sums()),
+        named("features", feature_statistics()),
+        named("record of a stream", stream_messages()),
+    ];
+    let pairs: Vec<_> = pairs.into_iter().chain(methods).collect();
     let mut pool = NoisePool::new();
     for &epsilon in epsilons {
         let mu = gaussian_mu(epsilon, 1e-5);
@@ -424,4 +513,18 @@ fn an_audit_in_full() {
     audit_queries(100_000, &[1.0, 3.0, 10.0]);
     assert_eq!(audit_exchange(100_000, &[1.0, 3.0, 10.0], 1.0), [true; 3]);
     assert_eq!(audit_exchange(100_000, &[1.0, 3.0, 10.0], std::f64::consts::SQRT_2), [false; 3]);
+}
+
+#[test]
+fn parts_of_the_rows_cost_as_much_as_the_dearest_of_them() {
+    let part = |mus: &[f64]| {
+        ReleasePlan::new(mus.iter().map(|&mu| PlannedRelease { label: "X'X".to_owned(), mu }).collect())
+    };
+    let (small, large) = (part(&[0.1, 0.2]), part(&[0.3]));
+    let both = ReleasePlan::of_parts(&[small.clone(), large.clone(), small.clone()]);
+    assert_eq!(both.charge().to_bits(), large.charge().to_bits());
+    let labels: Vec<&str> = both.releases().iter().map(|release| release.label.as_str()).collect();
+    assert_eq!(labels, ["part 1: X'X", "part 1: X'X", "part 2: X'X", "part 3: X'X", "part 3: X'X"]);
+    assert_eq!(both.releases()[2].mu, 0.3);
+    assert_eq!(ReleasePlan::of_parts(&[small.clone()]), small);
 }

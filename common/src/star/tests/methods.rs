@@ -1,0 +1,214 @@
+//! The methods that go in rounds, that send once, and that follow a stream: under faults, and against sites that lie.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::{contribution, joined, said};
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::sim::star::{Faults, run};
+use crate::star::hub::Act;
+use crate::star::message::{Body, Kind, ToSite};
+use crate::star::site::{self, Site};
+use crate::study::Study;
+
+const PRIVATE: &str = "mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
+const EM: &str = "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 5\nstart = [1.0, 1.0]\n";
+const FEATURES: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[columns.y]\nrange = [0, \
+                        1]\n[features]\ncount = 4\n";
+const STREAM: &str =
+    "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[stream]\ngrid = 3\n";
+
+fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study> {
+    let names: String = (0..workers).map(|at| format!("[workers.w{at}]\ncertificate = \"c{at}\"\n")).collect();
+    let privacy = if private { PRIVATE } else { "" };
+    let text =
+        format!("id = \"s\"\nprotocol = \"{protocol}\"\n{privacy}{names}[model]\nfeatures = [\"a\", \"b\"]\n{rest}");
+    Arc::new(Study::parse(&text).unwrap())
+}
+
+fn body(kind: Kind, records: u64, values: &[f64]) -> Body {
+    Body { kind, counts: vec![records], values: values.to_vec() }
+}
+
+/// Answers of a site to every round, whatever it is asked.
+fn sums(site: usize, rounds: u64) -> Vec<Body> {
+    let sum = |round: u64| {
+        let at = (site as f64 + 1.3 * round as f64).sin();
+        body(Kind::GradientSum, 50 + site as u64, &[3.0 * at, 2.0 - at])
+    };
+    (0..rounds).map(sum).collect()
+}
+
+/// What must not depend on the line.
+fn essence(report: &Report) -> String {
+    let (course, function) = (&report.course, report.function.as_ref().map(|function| &function.fitted));
+    format!("{:?} {course:?} {function:?} {} {:?}", report.coefficients, report.rounds, report.statistics.nobs)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rounds_and_statistics_come_out_with_the_same_bits_over_lossy_lines_and_dying_processes(
+        drop in 0.0..0.25, duplicate in 0.0..0.25, reorder in 0.0..0.25,
+        cut in 0.0..0.06, site_crash in 0.0..0.04, hub_crash in 0.0..0.06, seed in any::<u64>(),
+    ) {
+        let faults = Faults { drop, duplicate, reorder, cut, site_crash, hub_crash, seed };
+        let rounds: BTreeMap<String, Vec<Body>> = (0..3).map(|at| (format!("w{at}"), sums(at, 5))).collect();
+        let tables = (0..3).map(|at| {
+            let values: Vec<f64> = (0..14).map(|entry| ((at * 14 + entry) as f64).cos()).collect();
+            (format!("w{at}"), vec![body(Kind::FeatureStatistics, 100, &values)])
+        });
+        let messages = (0..20).map(|at| body(Kind::Updates, 1, &[f64::from(at).sin() / 9.0; 9])).collect();
+        for (study, pieces) in [
+            (study("em", 3, false, EM), rounds),
+            (study("features", 3, false, &format!("{FEATURES}lambda = 1.0\n")), tables.collect()),
+            (study("stream", 1, false, STREAM), BTreeMap::from([("w0".to_string(), messages)])),
+        ] {
+            let clean = run(&study, &pieces, Faults::none(0)).unwrap();
+            let lossy = run(&study, &pieces, faults).unwrap();
+            prop_assert_eq!(lossy.exit, Some(Exit::Done));
+            prop_assert_eq!(essence(&lossy.report.unwrap()), essence(&clean.report.unwrap()));
+        }
+    }
+}
+
+/// Why the first contribution was not accepted.
+fn rejection(study: &Arc<Study>, body: Body) -> Option<String> {
+    let mut hub = joined(study, 2);
+    let acts = hub.hear(1, contribution(study, 0, body));
+    said(&acts).into_iter().find_map(|message| match message {
+        ToSite::Rejected { reason, .. } => Some(reason.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn numbers_that_so_many_records_cannot_have_are_rejected_unless_there_is_noise_in_them() {
+    for (protocol, rest, possible, impossible) in [
+        ("em", EM, body(Kind::GradientSum, 10, &[5.0, 5.0]), body(Kind::GradientSum, 10, &[30.0, 30.0])),
+        (
+            "features",
+            FEATURES,
+            body(Kind::FeatureStatistics, 10, &[2.0; 14]),
+            body(Kind::FeatureStatistics, 10, &[10.0; 14]),
+        ),
+        ("stream", STREAM, body(Kind::Updates, 2, &[0.1; 18]), body(Kind::Updates, 2, &[3.0; 18])),
+    ] {
+        let plain = study(protocol, 2, false, rest);
+        assert_eq!(rejection(&plain, possible), None, "{protocol}");
+        let reason = rejection(&plain, impossible.clone()).unwrap();
+        assert!(reason.contains("at most"), "{protocol}: {reason}");
+        assert_eq!(rejection(&study(protocol, 2, true, rest), impossible), None, "{protocol}");
+    }
+}
+
+#[test]
+fn bodies_of_another_kind_or_size_are_rejected_with_what_was_expected() {
+    for (protocol, rest, wrong, says) in [
+        ("em", EM, body(Kind::GradientSum, 10, &[1.0]), "expected 1 counts and 2 numbers, got 1 and 1"),
+        ("em", EM, body(Kind::Coefficients, 10, &[1.0, 1.0]), "expected a sum of gradients, got coefficients"),
+        ("em", EM, body(Kind::GradientSum, 0, &[0.0, 0.0]), "expected at least one record"),
+        ("em", EM, body(Kind::GradientSum, 10, &[f64::NAN, 0.0]), "expected finite numbers"),
+        ("features", FEATURES, body(Kind::FeatureSolution, 10, &[0.0; 4]), "expected cross-products of features"),
+        ("features", FEATURES, body(Kind::FeatureStatistics, 10, &[0.0; 13]), "expected 1 counts and 14 numbers"),
+        ("stream", STREAM, body(Kind::Updates, 1, &[0.0; 10]), "a multiple of 9 numbers"),
+        ("stream", STREAM, body(Kind::Updates, 3, &[0.0; 18]), "expected 2 as the number of records"),
+    ] {
+        let reason = rejection(&study(protocol, 2, false, rest), wrong).unwrap();
+        assert!(reason.contains(says), "{protocol}: {reason}");
+    }
+}
+
+#[test]
+fn a_site_that_leaves_in_the_middle_is_done_without_and_may_come_back() {
+    let study = study("em", 3, false, EM);
+    let mut hub = joined(&study, 3);
+    let answer = |site: usize, round: u64| contribution(&study, round, sums(site, 5)[round as usize].clone());
+    for site in 0..3 {
+        hub.hear(site as u64 + 1, answer(site, 0));
+    }
+    hub.lost(3);
+    hub.give_up("w2", 1);
+    for round in 1..3 {
+        (0..2).for_each(|site| drop(hub.hear(site as u64 + 1, answer(site, round))));
+    }
+    // Another process of it is told which round is open, and takes part from there.
+    hub.open(9, "w2");
+    let acts = hub.hear(9, super::join(&study, 2));
+    assert!(
+        matches!(said(&acts)[..], [ToSite::Welcome { next: 3, .. }, ToSite::Broadcast { number: 3, .. }]),
+        "{acts:?}"
+    );
+    for round in 3..5 {
+        (0..2).for_each(|site| drop(hub.hear(site as u64 + 1, answer(site, round))));
+        assert_eq!(hub.exit(), None, "w2 is waited for");
+        hub.hear(9, answer(2, round));
+    }
+    assert_eq!(hub.exit(), Some(Exit::Done));
+    let report = hub.report().unwrap();
+    let rows = report.workers.unwrap();
+    assert_eq!(rows.iter().map(|row| row.contributions).collect::<Vec<_>>(), [5, 5, 3]);
+    assert_eq!(rows[2].state, "complete");
+    assert!(report.notes.iter().all(|note| !note.contains("under way")), "{:?}", report.notes);
+}
+
+#[test]
+fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open() {
+    let study = study("em", 3, false, EM);
+    let mut hub = joined(&study, 3);
+    let mut site = Site::new(Arc::clone(&study), [1; 16]);
+    site.open();
+    let hear = |site: &mut Site, acts: &[Act]| -> Vec<u64> {
+        let heard = said(acts).into_iter().cloned().flat_map(|message| site.hear(message));
+        heard.filter_map(|act| if let site::Act::Heard { number, .. } = act { Some(number) } else { None }).collect()
+    };
+    hear(&mut site, &[Act::Say(3, ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0 })]);
+    site.contribute(sums(2, 5).remove(0)).unwrap();
+    for w in 0..3 {
+        hub.hear(w + 1, contribution(&study, 0, sums(w as usize, 5).remove(0)));
+    }
+    site.lost();
+    hub.lost(3);
+    hub.give_up("w2", 1);
+    for round in 1..3 {
+        (0..2)
+            .for_each(|w| drop(hub.hear(w as u64 + 1, contribution(&study, round, sums(w, 5).remove(round as usize)))));
+    }
+    site.open();
+    hub.open(9, "w2");
+    let acts = hub.hear(9, super::join(&study, 1));
+    assert_eq!((hear(&mut site, &acts), site.next()), (vec![3], 3));
+    // In a method without rounds this is a coordinator that acknowledges what was never sent.
+    let stream = study_of_stream();
+    let mut site = Site::new(Arc::clone(&stream), [1; 16]);
+    site.open();
+    site.hear(ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0 });
+    let acts = site.hear(ToSite::Acknowledged { next: 3 });
+    assert!(matches!(acts[..], [site::Act::Refused { exit: Exit::Peer, .. }]), "{acts:?}");
+}
+
+fn study_of_stream() -> Arc<Study> {
+    study("stream", 1, false, STREAM)
+}
+
+#[test]
+fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
+    let study = study("em", 2, true, EM);
+    let mut hub = joined(&study, 2);
+    for round in 0..5 {
+        (0..2).for_each(|site| {
+            drop(hub.hear(site as u64 + 1, contribution(&study, round, sums(site, 5)[round as usize].clone())))
+        });
+    }
+    let report = hub.report().unwrap();
+    assert_eq!((report.mode.as_str(), report.converged), ("private", None));
+    let text = crate::report::table::text(&report);
+    assert!(
+        text.contains("protected: one record at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
+        "{text}"
+    );
+}

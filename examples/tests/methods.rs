@@ -1,0 +1,511 @@
+//! Models with something hidden, random features and streams, as real processes over mutual TLS: plain, and over ledgers.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ledgers;
+mod sites;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ledgers::{hold, let_go, records, stored};
+use serde_json::Value;
+use sites::{DEMO, PATIENCE, Running, WORKERS, World, table};
+
+fn demo(out: &Path, arguments: &[&str]) -> (i32, String, Value) {
+    let output = Command::new(DEMO).args(arguments).arg("--out").arg(out).output().unwrap();
+    let report = fs::read_to_string(out.join("report.json")).unwrap_or_default();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code().unwrap_or(-1), text, serde_json::from_str(&report).unwrap_or_default())
+}
+
+/// Distance of the estimates from the coefficients of the shipped data, up to the sign.
+fn distance(report: &Value) -> f64 {
+    let truth = [1.5, -1.0, 0.5, 1.0];
+    let rows = report["coefficients"].as_array().unwrap();
+    let from = |sign: f64| {
+        let square = |(row, truth): (&Value, f64)| (row["estimate"].as_f64().unwrap() - sign * truth).powi(2);
+        rows.iter().zip(truth).map(square).sum::<f64>().sqrt()
+    };
+    from(1.0).min(from(-1.0))
+}
+
+#[test]
+fn the_demo_finds_what_is_hidden_in_all_three_models() {
+    let folder = tempfile::tempdir().unwrap();
+    for (model, most) in [("gmm", 0.15), ("mrm", 0.15), ("rmc", 0.15)] {
+        let (code, text, report) = demo(folder.path(), &["em", "--model", model]);
+        assert_eq!(code, 0, "{text}");
+        assert!(distance(&report) < most, "{model}: {text}");
+        assert_eq!((report["termination"].as_str(), report["rounds"].as_u64()), (Some("fixed_rounds"), Some(22)));
+        assert!(text.contains("the shipped data were made with beta"), "{text}");
+        assert_eq!(report["course"]["points"].as_array().unwrap().len(), 23, "the start and every round");
+        let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+        assert!(page.contains("Coefficients over the rounds"), "the picture of the path");
+    }
+    let (code, text, report) =
+        demo(folder.path(), &["em", "--update", "direct", "--estimator", "none", "--workers", "2"]);
+    assert!(code == 0 && distance(&report) < 0.15, "{text}");
+}
+
+#[test]
+fn private_rehearsals_charge_every_worker_once_and_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, releases) in [
+        (&["em", "--rounds", "5"][..], 5),
+        (&["em", "--model", "mrm", "--rounds", "4", "--estimator", "catoni"], 4),
+        (&["features", "--count", "20"], 1),
+        (&["features", "--count", "20", "--release", "output"], 1),
+        (&["stream", "--grid", "12"], 1),
+    ] {
+        let arguments = [arguments, &["--mode", "private", "--epsilon", "3", "--workers", "2"]].concat();
+        let (code, text, report) = demo(folder.path(), &arguments);
+        assert_eq!(code, 0, "{arguments:?}: {text}");
+        assert_eq!((report["mode"].as_str(), report["converged"].as_bool()), (Some("private"), None));
+        assert_eq!(report["privacy"]["epsilon"], 3.0);
+        assert!(text.contains("protected: one record"), "{text}");
+        let ledger = folder.path().join("worker-1/privacy.sqlite");
+        assert_eq!(stored(&ledger, "sent/%").len(), releases, "{arguments:?}");
+        let text = fs::read_to_string(folder.path().join("worker-1/report.json")).unwrap();
+        let privacy = &serde_json::from_str::<Value>(&text).unwrap()["privacy"];
+        assert_eq!(privacy["releases"].as_array().unwrap().len(), releases);
+        // What each release cost, from its sensitivity and noise alone: never more than was charged, which is what may be spent.
+        let square = |receipt: &Value| receipt["mu"].as_f64().unwrap().powi(2);
+        let sum: f64 = privacy["releases"].as_array().unwrap().iter().map(square).sum();
+        let (charge, cap) = (privacy["charge"].as_f64().unwrap(), privacy["cap"].as_f64().unwrap());
+        assert!(sum <= charge && charge <= cap && sum > 0.999 * cap, "{sum} {charge} {cap}");
+        assert_eq!(records(&ledger).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(), 1);
+        // Nothing un-noised is declared, and the coordinator spends nothing of its own.
+        assert_eq!(report["disclosure"]["declared"].as_array().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn the_function_of_a_run_predicts_and_belongs_to_its_study_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/costs.csv");
+    let data = data.to_str().unwrap();
+    let (code, text, report) = demo(folder.path(), &["features", "--predict", data]);
+    assert_eq!(code, 0, "{text}");
+    let predictions = fs::read_to_string(folder.path().join("predictions.csv")).unwrap();
+    assert_eq!(predictions.lines().count(), 3001);
+    let note = report["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|note| note.contains("rows that no worker had"));
+    let numbers: Vec<f64> = note
+        .unwrap()
+        .split_whitespace()
+        .filter_map(|word| word.trim_end_matches(';').parse().ok())
+        .filter(|number| *number < 1.0)
+        .collect();
+    assert!(numbers[0] < 0.2 * numbers[1], "the function explains most of the cost: {numbers:?}");
+    let predict = |report: &str, study: &str| {
+        let place = |name: &str| folder.path().join(name).display().to_string();
+        let output = Command::new(DEMO)
+            .args(["--role", "worker", "predict", "--data", data, "--report", &place(report), "--study", &place(study)])
+            .output()
+            .unwrap();
+        (output.status.code().unwrap(), [output.stdout, output.stderr].concat())
+    };
+    let (code, same) = predict("worker-1/report.json", "study.toml");
+    assert_eq!(code, 0);
+    assert_eq!(String::from_utf8(same).unwrap(), predictions, "a worker's report predicts what the merged one does");
+    let study = fs::read_to_string(folder.path().join("study.toml")).unwrap();
+    fs::write(folder.path().join("other.toml"), study.replace("count = 50", "count = 48")).unwrap();
+    let (code, said) = predict("report.json", "other.toml");
+    let said = String::from_utf8(said).unwrap();
+    assert!(code == 77 && said.contains("the features belong to study"), "{code} {said}");
+    let (code, text, _) = demo(&folder.path().join("em"), &["em", "--rounds", "1"]);
+    assert_eq!(code, 0, "{text}");
+    let (code, said) = predict("em/report.json", "em/study.toml");
+    let said = String::from_utf8(said).unwrap();
+    assert!(code == 65 && said.contains("only runs of the protocols `features` and `stream`"), "{code} {said}");
+}
+
+#[test]
+fn rehearsals_that_cannot_be_are_refused_with_the_flag_that_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name).display().to_string();
+    let (points, costs, wave) = (data("two_groups.csv"), data("costs.csv"), data("wave.csv"));
+    for (arguments, code, says) in [
+        (&["em", "--data", &points][..], 2, "--data needs --sigma: a number that is known from outside the data"),
+        (&["em", "--data", &points, "--sigma", "1"], 2, "--data needs --tau"),
+        (&["em", "--sigma", "1", "--tau", "0.5"], 2, "`em.tau` must be greater than sigma squared"),
+        (&["em", "--start", "9,0,0,0"], 2, "the start must be nonzero and at most"),
+        (&["em", "--start", "1,0"], 2, "expected 4 values in the start"),
+        (&["em", "--outcome", "a"], 2, "has points and no outcome"),
+        (&["em", "--model", "mrm", "--data", &points, "--sigma", "1", "--tau", "5"], 2, "--data needs --outcome"),
+        (&["em", "--columns", "a,x"], 65, "there is no column `x`"),
+        (&["em", "--mode", "private", "--estimator", "none"], 2, "which bounds nothing"),
+        (&["em", "--mode", "private", "--delta", "0.1"], 77, "delta"),
+        (&["em", "--mode", "sealed"], 2, "not in this version"),
+        (
+            &["features", "--data", &costs, "--outcome", "cost", "--mode", "private"],
+            2,
+            "--mode private needs --bounds FILE",
+        ),
+        (&["features", "--mode", "private", "--release", "none"], 2, "--release none sends statistics without noise"),
+        (&["features", "--count", "7"], 2, "`features.count` must be even"),
+        (
+            &["stream", "--grid", "5000"],
+            2,
+            "5000 grid points in each of 1 covariates make a grid of 5000, more than 4096",
+        ),
+        (&["stream", "--mode", "private", "--loss", "squares"], 2, "least squares has no bound"),
+        (&["stream", "--data", &wave, "--outcome", "y", "--mode", "private"], 2, "--mode private needs --bounds FILE"),
+    ] {
+        let (found, text, _) = demo(folder.path(), arguments);
+        assert!(found == code && text.contains(says), "{arguments:?}: {found} {text}");
+    }
+}
+
+/// A study of three sites in a method, plain or private.
+fn study(method: &str, private: bool) -> String {
+    // Batches of fifty rows are hopeless below.
+    let epsilon = if method.starts_with("robust") { 8.0 } else { 1.0 };
+    let privacy = format!("mode = \"private\"\n[privacy]\nepsilon = {epsilon:?}\ndelta = 1e-5\n");
+    let sites: String = WORKERS.iter().map(|name| format!("[workers.{name}]\ncertificate = \"{name}\"\n")).collect();
+    let (protocol, rest) = method.split_once('\n').unwrap();
+    format!("id = \"sites\"\nprotocol = \"{protocol}\"\n{}{sites}{rest}", if private { &privacy } else { "" })
+}
+
+const ROUNDS: &str = r#"em
+    [model]
+    features = ["a", "b"]
+    [outcome]
+    column = "y"
+    [sites]
+    deadline = 50
+    [em]
+    model = "mrm"
+    sigma = 1.0
+    tau = 15.0
+    rounds = 6
+"#;
+
+const BATCHES: &str = r#"robust
+    [model]
+    features = ["a", "b"]
+    [outcome]
+    column = "y"
+    [columns.a]
+    range = [-4, 4]
+    [columns.b]
+    range = [-4, 4]
+    [columns.y]
+    range = [-30, 30]
+    [sites]
+    deadline = 50
+    batch_rows = 50
+    [robust.private]
+    rounds = 3
+"#;
+
+const STREAM: &str = r#"stream
+    [model]
+    features = ["a"]
+    [outcome]
+    column = "y"
+    [columns.a]
+    range = [-1, 1]
+    [columns.y]
+    range = [-6, 6]
+    [sites]
+    deadline = 50
+    batch_rows = 16
+    [stream]
+    grid = 8
+"#;
+
+/// A world whose workers have ledgers with room for `lifetime`, in which their tables are registered.
+fn ledgers(method: &str, lifetime: f64) -> World {
+    let world = World::of(&study(method, true));
+    for name in WORKERS {
+        let text = format!(
+            "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}\"\ndata_set = \"cohort\"\nepsilon = \
+             {lifetime:?}\ndelta = 1e-5\n"
+        );
+        world.write(&format!("{name}.toml"), &text);
+        let made = command(&world, name, &["privacy", "init"]);
+        assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    }
+    world
+}
+
+fn command(world: &World, name: &str, words: &[&str]) -> Output {
+    Command::new(DEMO)
+        .args(["--role", "worker"])
+        .args(words)
+        .args(["--config", &format!("{name}.toml"), "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state"), "--authority", "authority.pem"])
+        .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
+        .current_dir(world.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn private_worker(world: &World, name: &str) -> Running {
+    world.worker(name, &["--config", &format!("{name}.toml")])
+}
+
+fn ledger(world: &World, name: &str) -> PathBuf {
+    world.path(&format!("{name}-state/privacy.sqlite"))
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_once() {
+    let world = ledgers(ROUNDS, 1.0);
+    let south = ledger(&world, "south");
+    // Hangs when it has stored two releases and is about to start the third.
+    hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2");
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let running = private_worker(&world, "south");
+    eventually(|| {
+        records(&south).last().is_some_and(|body| body.contains("\"index\":1,") && body.contains("\"stored\""))
+    });
+    world.wait_for_contributions("south", 2);
+    running.kill();
+    let_go(&south);
+    let before = stored(&south, "sent/%");
+    let running = private_worker(&world, "south");
+    for worker in others.into_iter().chain([running]) {
+        let ended = worker.end();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    let after = stored(&south, "sent/%");
+    assert_eq!((before.len(), after.len()), (2, 6));
+    assert_eq!(after[..2], before[..], "what was stored has changed");
+    assert_eq!(records(&south).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(), 1);
+    let report = world.report("coordinator");
+    assert_eq!((report["rounds"].as_u64(), report["termination"].as_str()), (Some(6), Some("fixed_rounds")));
+    assert!(report["workers"].as_array().unwrap().iter().all(|row| row["contributions"] == 6 && row["rejected"] == 0));
+    let own = world.report("south");
+    assert_eq!(own["privacy"]["releases"].as_array().unwrap().len(), 6);
+    assert!(own["privacy"]["left"].as_f64().unwrap() < 1e-6 * own["privacy"]["cap"].as_f64().unwrap());
+    // There is no budget for a second run, and nothing of it is spent or sent.
+    let coordinator = world.coordinator(&[]);
+    for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
+        // One of them may hear that there is no quorum before it has looked at its own ledger.
+        let refused = ended.code == 77 && ended.log.contains("budget");
+        assert!(
+            refused || ended.log.contains("the quorum of 2 workers was not reached"),
+            "{} {}",
+            ended.code,
+            ended.log
+        );
+    }
+    assert_eq!(coordinator.end().code, 69);
+    assert_eq!(stored(&south, "sent/%").len(), 6);
+}
+
+#[test]
+fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_batches_cost_as_much_as_one() {
+    let world = ledgers(BATCHES, 8.0);
+    let planned = said(&command(&world, "north", &["privacy", "plan"]));
+    assert!(planned.contains("7 releases of every batch") && planned.contains("1 such runs still fit"), "{planned}");
+    let south = ledger(&world, "south");
+    // Hangs when it has sent the first batch and stored three releases of the second.
+    hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 10");
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let running = private_worker(&world, "south");
+    world.wait_for_contributions("south", 1);
+    eventually(|| stored(&south, "sent/%").len() == 10);
+    running.kill();
+    let_go(&south);
+    let before = stored(&south, "sent/%");
+    let running = private_worker(&world, "south");
+    for worker in others.into_iter().chain([running]) {
+        let ended = worker.end();
+        assert!([0, 3].contains(&ended.code), "{} {}", ended.code, ended.log);
+    }
+    assert!([0, 3].contains(&coordinator.end().code));
+    let after = stored(&south, "sent/%");
+    assert_eq!((before.len(), after.len()), (10, 14));
+    assert!(before.iter().all(|bytes| after.contains(bytes)), "what was stored has changed");
+    assert_eq!(records(&south).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(), 1);
+    let report = world.report("coordinator");
+    assert_eq!(report["batches"].as_array().unwrap().len(), 6);
+    let own = world.report("south");
+    let releases = own["privacy"]["releases"].as_array().unwrap();
+    assert_eq!((releases.len(), releases[7]["label"].as_str()), (14, Some("part 2: X'X")));
+    let sum: f64 = releases[..7].iter().map(|release| release["mu"].as_f64().unwrap().powi(2)).sum();
+    let spent = own["privacy"]["spent"].as_f64().unwrap();
+    assert!((sum - spent).abs() < 1e-9 * spent, "{sum} {spent}");
+    // The data set's budget is used up: a second run is refused.
+    let coordinator = world.coordinator(&[]);
+    let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
+    assert!(codes.contains(&77), "{codes:?}");
+    assert_eq!(coordinator.end().code, 69);
+    assert_eq!(stored(&south, "sent/%").len(), 14);
+}
+
+#[test]
+fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
+    let world = ledgers(ROUNDS, 0.5);
+    let planned = command(&world, "north", &["privacy", "plan"]);
+    assert!(
+        said(&planned).contains("0 such runs still fit") && said(&planned).contains("6 releases"),
+        "{}",
+        said(&planned)
+    );
+    let coordinator = world.coordinator(&[]);
+    let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
+    assert!(codes.iter().filter(|code| **code == 77).count() >= 2, "{codes:?}");
+    let ended = coordinator.end();
+    assert!(ended.code == 69 && ended.log.contains("nobody contributed"), "{} {}", ended.code, ended.log);
+    for name in WORKERS {
+        assert!(stored(&ledger(&world, name), "sent/%").is_empty());
+        assert!(said(&command(&world, name, &["privacy", "status"])).contains("spent      0.000000"));
+    }
+    // Nor does a worker take part whose policy allows less, or who has no ledger.
+    let strict = fs::read_to_string(world.path("west.toml")).unwrap() + "[policy]\nmax_epsilon = 0.9\n";
+    world.write("west.toml", &strict);
+    let west = command(&world, "west", &["join"]);
+    assert!(
+        west.status.code() == Some(77) && said(&west).contains("this worker's policy allows 0.9"),
+        "{}",
+        said(&west)
+    );
+}
+
+#[test]
+fn a_worker_that_dies_in_the_middle_is_done_without_and_its_budget_stays_spent() {
+    let world = ledgers(ROUNDS, 1.0);
+    let south = ledger(&world, "south");
+    hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 3");
+    let coordinator = world.coordinator(&["--wait", "1"]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let running = private_worker(&world, "south");
+    world.wait_for_contributions("south", 3);
+    running.kill();
+    for worker in others {
+        let ended = worker.end();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    let report = world.report("coordinator");
+    assert_eq!(report["rounds"], 6);
+    let contributions: Vec<u64> =
+        report["workers"].as_array().unwrap().iter().map(|row| row["contributions"].as_u64().unwrap()).collect();
+    assert_eq!(contributions, [6, 3, 6]);
+    assert_eq!(report["nobs"], 200, "of the two that were there in the last round");
+    let_go(&south);
+    assert!(said(&command(&world, "south", &["privacy", "status"])).contains("left 0.000000"));
+    assert_eq!(command(&world, "south", &["privacy", "verify"]).status.code(), Some(0));
+}
+
+#[test]
+fn columns_that_a_model_needs_and_rows_that_cannot_be_used_are_found_by_check() {
+    let world = World::of(&study(ROUNDS, false));
+    world.write("north.toml", "");
+    world.write("north.csv", "a,y\n1,2\n");
+    let checked = command(&world, "north", &["check"]);
+    assert!(checked.status.code() == Some(65) && said(&checked).contains("no column `b`"), "{}", said(&checked));
+    world.write("north.csv", "a,b,y\n1,2,3\n1,two,3\n");
+    let checked = command(&world, "north", &["check"]);
+    assert!(checked.status.code() == Some(65) && said(&checked).contains("line 3"), "{}", said(&checked));
+    let world = ledgers(ROUNDS, 1.0);
+    let checked = command(&world, "north", &["check"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked));
+    assert!(said(&checked).contains("sums of gradients with noise"), "{}", said(&checked));
+}
+
+#[test]
+fn a_private_stream_sends_noise_for_records_that_cannot_be_used_and_for_persons_with_too_many() {
+    let world = ledgers(&STREAM.replace("[sites]", "[rows]\nid = \"who\"\n[sites]"), 1.0);
+    let mut text = String::from("who,a,y\n");
+    for (at, line) in table(1, 60).lines().skip(1).enumerate() {
+        let cells: Vec<&str> = line.split(',').collect();
+        // The fourth has too few cells, the sixth is no number, the ninth has no name; every fifth is Ann's.
+        let who = if at % 5 == 0 { "ann".to_string() } else { format!("p{at}") };
+        text.push_str(&match at {
+            3 => "torn\n".to_string(),
+            5 => format!("{who},much,1\n"),
+            8 => format!(",{},{}\n", cells[0], cells[2]),
+            _ => format!("{who},{},{}\n", if at == 11 { "7.5" } else { cells[0] }, cells[2]),
+        });
+    }
+    world.write("north.csv", &text);
+    let others = table(2, 40).lines().skip(1).enumerate().fold("who,a,y\n".to_string(), |text, (at, line)| {
+        let cells: Vec<&str> = line.split(',').collect();
+        format!("{text}q{at},{},{}\n", cells[0], cells[2])
+    });
+    world.write("south.csv", &others);
+    world.write("west.csv", &others);
+    let coordinator = world.coordinator(&[]);
+    let workers = WORKERS.map(|name| private_worker(&world, name));
+    let [north, south, west] = workers.map(Running::end);
+    for ended in [&north, &south, &west] {
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    let report = world.report("coordinator");
+    assert_eq!(report["nobs"], 140, "every row has sent a message");
+    // Located here, and nowhere else.
+    for words in
+        ["line 5: the row cannot be used", "line 7: the row cannot be used", "1 records had a covariate outside"]
+    {
+        assert!(north.log.contains(words), "{words}: {}", north.log);
+    }
+    // Eleven more of Ann's twelve (her sixth row is the one that is no number), the torn one and the one without a name.
+    assert!(north.log.contains("13 records had no name, or were of persons with as many records"), "{}", north.log);
+    let shown = serde_json::to_string(&report).unwrap();
+    assert!(!shown.contains("line 5") && !shown.contains("outside its public range"), "{shown}");
+    let state = fs::read(world.path("north-state/stream.sqlite")).unwrap();
+    assert!(!state.windows(3).any(|part| part == b"ann"), "a name is on disk");
+}
+
+#[test]
+fn a_plain_stream_with_a_record_that_cannot_be_used_ends_its_worker_with_the_line() {
+    let world = World::of(&study(STREAM, false));
+    world.write("north.csv", "a,y\n0.1,1\n0.2,x\n");
+    let coordinator = world.coordinator(&[]);
+    let [north, south, west] = WORKERS.map(|name| world.worker(name, &[])).map(Running::end);
+    assert!(north.code == 65 && north.log.contains("line 3"), "{} {}", north.code, north.log);
+    assert_eq!((south.code, west.code), (0, 0));
+    assert_eq!(coordinator.end().code, 0);
+}
+
+#[test]
+fn a_stream_that_comes_through_a_pipe_is_published_while_it_goes_on() {
+    let world = World::of(&study(STREAM, false));
+    let coordinator = world.coordinator(&[]);
+    let mut north = world.worker_as("north", "north", "-", &[]);
+    let others = ["south", "west"].map(|name| world.worker(name, &[]));
+    north.say(&table(1, 15));
+    world.wait_for_contributions("north", 4);
+    eventually(|| world.path("coordinator/report.html").is_file());
+    let live = fs::read_to_string(world.path("coordinator/report.html")).unwrap();
+    assert!(live.contains("<svg"), "the function is drawn as it forms");
+    north.say(&sites::rows(1, 30));
+    for worker in [north].into_iter().chain(others) {
+        let ended = worker.end();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    let report = world.report("coordinator");
+    assert_eq!(report["nobs"], 245);
+    assert!(!report["function"]["forming"].as_array().unwrap().is_empty());
+}
