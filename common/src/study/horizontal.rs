@@ -220,7 +220,12 @@ impl Study {
         let columns = names
             .into_iter()
             .map(|name| {
-                let levels = self.columns.get(name).map(|terms| terms.levels.as_slice()).unwrap_or_default();
+                let truth = ["FALSE", "TRUE"].map(String::from);
+                let levels = match self.columns.get(name) {
+                    Some(terms) if terms.is_boolean() => &truth[..],
+                    Some(terms) => &terms.levels,
+                    None => &[],
+                };
                 let mut builder = match levels {
                     [] => ColumnBuilder::new(name),
                     levels => ColumnBuilder::with_levels(name, levels)?,
@@ -362,9 +367,9 @@ impl Study {
 }
 
 impl ColumnTerms {
-    /// Whether the declared levels are those of truth values, which readers recognise by themselves.
+    /// Whether the declared levels are those of truth values, in any case, which readers recognise by themselves.
     pub fn is_boolean(&self) -> bool {
-        self.levels == ["FALSE", "TRUE"]
+        matches!(&self.levels[..], [no, yes] if no.eq_ignore_ascii_case("false") && yes.eq_ignore_ascii_case("true"))
     }
 }
 

@@ -228,11 +228,6 @@ pub(super) fn range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
-/// Whether declared levels are those of a truth value.
-fn truth(levels: &[String]) -> bool {
-    levels.len() == 2 && levels[0].eq_ignore_ascii_case("false") && levels[1].eq_ignore_ascii_case("true")
-}
-
 impl ColumnTerms {
     /// The terms of a column with their public bounds: a number is one, k levels are k - 1.
     pub(super) fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
@@ -241,7 +236,7 @@ impl ColumnTerms {
             (None, [_, others @ ..]) if !others.is_empty() => Ok(others
                 .iter()
                 .map(|level| {
-                    let level = if truth(&self.levels) { "TRUE" } else { level.as_str() };
+                    let level = if self.is_boolean() { "TRUE" } else { level.as_str() };
                     (format!("{column}{level}"), ColumnBounds::Indicator)
                 })
                 .collect()),

@@ -399,7 +399,7 @@ mod tests {
         [columns.region]
         levels = ["x", "y"]
         [columns.smoker]
-        levels = ["FALSE", "TRUE"]
+        levels = ["false", "true"]
     "#;
 
     fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn columns_that_are_no_numbers_and_were_not_declared_are_refused() {
-        let study = STUDY.replace("[columns.smoker]\n        levels = [\"FALSE\", \"TRUE\"]", "");
+        let study = STUDY.replace("[columns.smoker]\n        levels = [\"false\", \"true\"]", "");
         let error = source(&study, 20, &table(20), true).batch().unwrap_err();
         let text = crate::service::chain(&error);
         assert!(text.contains("smokerTRUE") && text.contains("must say which columns are categorical"), "{text}");
