@@ -140,7 +140,7 @@ pub(crate) struct Robust {
     /// Number of workers; each gets a contiguous block of rows
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) workers: u64,
-    /// Rows of a batch; 1000, and 50 with the shipped data
+    /// Rows of a batch, the last of a worker may have more or fewer; 1000, and 73 with the shipped data
     #[arg(long, value_name = "ROWS")]
     pub(crate) batch_rows: Option<u64>,
     /// How estimates become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
@@ -158,7 +158,7 @@ pub(crate) struct Robust {
     /// With --online: estimates in the window
     #[arg(long, value_name = "NUMBER", default_value_t = 7, requires = "online")]
     pub(crate) window: u64,
-    /// Damage this share of the batches first, and show least squares of all rows beside ours
+    /// Damage this share of the batches first, rounded, and show least squares of all rows beside ours
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
     pub(crate) corrupt: f64,
     /// What happens to rows with missing values
@@ -253,7 +253,7 @@ pub(crate) enum MissingName {
     /// They end the run
     #[default]
     Refuse,
-    /// They are dropped at both parties
+    /// The rows are dropped, at everybody who holds a part of them
     CompleteCases,
 }
 
@@ -286,7 +286,7 @@ impl From<AccelerationName> for Acceleration {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ModeName {
-    /// Partial predictions, declared, counted and metered
+    /// Numbers that the study declares, counted and metered, without noise
     #[default]
     Plain,
     /// Secret-shared cross-products (not in this version)

@@ -11,6 +11,7 @@ use fedreg_common::fit::Coefficient;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::report::{Comparison, INTERCEPT, Report};
+use fedreg_common::robust::minimum_rows;
 use fedreg_common::study::{
     ColumnTerms, CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, OnlineTerms,
     PredictionTerms, Protocol, RobustTerms, RowTerms, SiteTerms, Study, WorkerTerms,
@@ -20,6 +21,7 @@ use fedreg_party::config::DataTerms;
 use fedreg_party::output::{self, Format};
 use fedreg_party::read::{self, Request};
 use fedreg_party::worker::config::{Config, PolicyTerms};
+use fedreg_party::worker::last::joins;
 use nalgebra::{DMatrix, DVector};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -37,6 +39,8 @@ const DIABETES: &str = include_str!("../data/diabetes.csv");
 const SHIPPED_ROWS: u64 = 73;
 /// Few features, as the batches are small.
 const SHIPPED_FEATURES: [&str; 4] = ["sex", "bmi", "bp", "s5"];
+/// Workers whose complaints are shown when a run fails.
+const LAST_WORDS: usize = 5;
 /// Batches of other data.
 const BATCH_ROWS: u64 = 1000;
 
@@ -100,14 +104,21 @@ impl Table {
         let header = read::header(&data, None).map_err(refused)?;
         let features = match &arguments.features {
             Some(names) => list(names, "--features")?,
-            None if shipped => SHIPPED_FEATURES.map(String::from).to_vec(),
+            None if shipped => SHIPPED_FEATURES.iter().filter(|name| **name != outcome).map(ToString::to_string).collect(),
             None => header.iter().filter(|name| **name != outcome).cloned().collect(),
         };
+        if features.contains(&outcome) {
+            return Err(Failure::usage(format!("column `{outcome}` is the outcome and cannot be a predictor too")));
+        }
         let mut columns = features.clone();
         columns.push(outcome.clone());
         let request = Request { columns: Some(columns), ..Request::default() };
         let frame = read::read(&data, &request).map_err(refused)?;
         let rows = frame.rows() as u64;
+        if !matches!(frame.column(&outcome).map_err(refused)?.values, Values::Numeric(_)) {
+            let sentence = format!("column `{outcome}` of {} is not numeric and cannot be the outcome", data.display());
+            return Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)));
+        }
         Ok(Table { frame, outcome, features, rows })
     }
 
@@ -119,16 +130,24 @@ impl Table {
     /// Gives each worker its rows in a file of its own, after some batches were damaged.
     fn damage(&self, arguments: &Robust, study: &Study) -> Damaged {
         let batch_rows = study.site_terms().batch_rows;
+        let least = minimum_rows(study.coefficient_names().map_or(1, |names| names.len()));
+        let wanted = usize::try_from(batch_rows).unwrap_or(usize::MAX);
         let blocks = self.blocks(study.workers.len() as u64);
         let mut batches: Vec<(u64, u64)> = Vec::new();
         for &(from, to) in &blocks {
-            let count = ((to - from) / batch_rows).max(1);
+            // As the workers cut their rows, a short last batch joined to the one before it.
+            let (mut count, rest) = ((to - from) / batch_rows, (to - from) % batch_rows);
+            let short = joins(usize::try_from(rest).unwrap_or(usize::MAX), wanted, least);
+            if rest > 0 && (count == 0 || !short) {
+                count += 1;
+            }
             for at in 0..count {
                 let first = from + at * batch_rows;
                 batches.push((first, if at + 1 == count { to } else { first + batch_rows }));
             }
         }
-        let wrong = (arguments.corrupt * batches.len() as f64).ceil() as usize;
+        // To the nearest number, and half of an odd number down: half would otherwise be most.
+        let wrong = (arguments.corrupt * batches.len() as f64 - 0.5).ceil().max(1.0) as usize;
         let mut chosen: Vec<usize> = (0..batches.len()).collect();
         chosen.shuffle(&mut ChaCha8Rng::seed_from_u64(arguments.seed));
         chosen.truncate(if arguments.corrupt > 0.0 { wrong } else { 0 });
@@ -150,8 +169,8 @@ struct Damaged {
 }
 
 impl Damaged {
-    /// An outcome as the workers hold it: in a damaged batch it is mirrored at the largest outcome, so that the batch tells
-    /// a story of its own that is as clear as the true one.
+    /// An outcome as the workers hold it: in a damaged batch it is three times the largest outcome less twice its own, so
+    /// that the batch tells a story of its own that is as clear as the true one.
     fn outcome(&self, row: usize, value: f64, largest: f64) -> f64 {
         if self.bad[row] { 3.0 * largest - 2.0 * value } else { value }
     }
@@ -247,8 +266,14 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
     let _ = fs::remove_file(stage.path("coordinator.address"));
     let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
     let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
-    for process in workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted)) {
-        eprintln!("{}", process.last_words());
+    let words: Vec<String> = workers
+        .iter()
+        .filter(|process| process.exit().as_ref().is_some_and(aborted))
+        .map(|process| process.last_words())
+        .collect();
+    words.iter().take(LAST_WORDS).for_each(|words| eprintln!("{words}"));
+    if words.len() > LAST_WORDS {
+        eprintln!("... and {} more workers", words.len() - LAST_WORDS);
     }
     match end.first().filter(|exit| aborted(exit)) {
         None => Ok(()),
@@ -364,9 +389,16 @@ fn programme(merged: &Report, study: &Study, damaged: &Damaged, out: &Path) -> S
     if damaged.wrong > 0 {
         let _ = writeln!(
             text,
-            "\nBefore the run {} of {} batches were damaged: their outcomes were mirrored at three times the largest.",
+            "\nBefore the run {} of {} batches were damaged: each outcome there was replaced by three times the largest less\n\
+             twice its own.",
             damaged.wrong, damaged.batches
         );
+        if 2 * damaged.wrong > damaged.batches {
+            let _ = writeln!(
+                text,
+                "They are the majority and agree with each other: from estimates alone nobody can know that they are wrong."
+            );
+        }
     }
     for row in merged.workers.iter().flatten() {
         let _ = writeln!(

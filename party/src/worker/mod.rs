@@ -6,4 +6,5 @@ pub mod cli;
 pub mod config;
 pub mod follow;
 pub mod join;
+pub mod last;
 mod pipeline;
