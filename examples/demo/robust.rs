@@ -115,7 +115,8 @@ impl Table {
         let request = Request { columns: Some(columns), ..Request::default() };
         let frame = read::read(&data, &request).map_err(refused)?;
         let rows = frame.rows() as u64;
-        if !matches!(frame.column(&outcome).map_err(refused)?.values, Values::Numeric(_)) {
+        let numeric = frame.column(&outcome).is_ok_and(|column| matches!(column.values, Values::Numeric(_)));
+        if !numeric {
             let sentence = format!("column `{outcome}` of {} is not numeric and cannot be the outcome", data.display());
             return Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)));
         }
