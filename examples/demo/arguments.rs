@@ -352,7 +352,7 @@ pub(crate) struct Robust {
     /// Column of identifiers, which is no feature; in private mode it tells the ledger whose a row is
     #[arg(long, value_name = "COL")]
     pub(crate) id: Option<String>,
-    /// Rows of a batch; 1000, and 73 with the shipped data; in private mode all rows of a worker
+    /// Rows of a batch, the last of a worker may have more or fewer; 1000, and 73 with the shipped data; in private mode all rows of a worker
     #[arg(long, value_name = "ROWS")]
     pub(crate) batch_rows: Option<u64>,
     /// How estimates become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
@@ -370,7 +370,7 @@ pub(crate) struct Robust {
     /// With --online: estimates in the window
     #[arg(long, value_name = "NUMBER", default_value_t = 7, requires = "online")]
     pub(crate) window: u64,
-    /// Damage this share of the batches first, and show least squares of all rows beside ours
+    /// Damage this share of the batches first, rounded, and show least squares of all rows beside ours
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
     pub(crate) corrupt: f64,
     /// In private mode: what a residual beyond the cut counts
@@ -479,7 +479,7 @@ pub(crate) enum MissingName {
     /// They end the run
     #[default]
     Refuse,
-    /// They are dropped at both parties
+    /// The rows are dropped, at everybody who holds a part of them
     CompleteCases,
 }
 
@@ -512,7 +512,7 @@ impl From<AccelerationName> for Acceleration {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ModeName {
-    /// Partial predictions, declared, counted and metered
+    /// Numbers that the study declares, counted and metered, without noise
     #[default]
     Plain,
     /// Secret-shared cross-products (not in this version)

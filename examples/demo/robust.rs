@@ -6,7 +6,9 @@ use fedreg_common::fit::Coefficient;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::report::{Comparison, INTERCEPT, Report};
+use fedreg_common::robust::minimum_rows;
 use fedreg_common::study::{Missing, OnlineTerms, PrivateFitTerms, Protocol, RobustTerms, RowTerms, Study};
+use fedreg_party::worker::last::joins;
 use nalgebra::{DMatrix, DVector};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +29,7 @@ const DIABETES: Shipped = Shipped {
 /// Batches of the shipped data are small, as the data are.
 const SHIPPED_ROWS: u64 = 73;
 /// Few features, as the batches are small.
-const SHIPPED_FEATURES: &str = "sex,bmi,bp,s5";
+const SHIPPED_FEATURES: [&str; 4] = ["sex", "bmi", "bp", "s5"];
 /// Batches of other data.
 const BATCH_ROWS: u64 = 1000;
 
@@ -36,15 +38,22 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     sites::check_mode(common)?;
     let place = folder(&absolute(&common.out)?)?;
     let shipped = arguments.data.is_none();
+    let outcome = arguments.outcome.as_deref().unwrap_or(DIABETES.outcome);
+    let few: Vec<&str> = SHIPPED_FEATURES.iter().copied().filter(|name| *name != outcome).collect();
+    let few = few.join(",");
     let own = arguments.features.as_deref();
     let asked = Asked {
         data: arguments.data.as_deref(),
         outcome: arguments.outcome.as_deref(),
-        features: own.or(shipped.then_some(SHIPPED_FEATURES)).map(|names| (names, "--features")),
+        features: own.or(shipped.then_some(few.as_str())).map(|names| (names, "--features")),
         person: arguments.id.as_deref(),
         explains: true,
     };
     let table = Rows::read(&asked, &DIABETES, &place)?;
+    if table.numbers(&table.outcome).is_none() {
+        let sentence = format!("column `{}` is not numeric and cannot be the outcome", table.outcome);
+        return Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)));
+    }
     let study = study(arguments, &table)?;
     let all: Vec<usize> = (0..usize::try_from(table.count).unwrap_or(0)).collect();
     let damaged = Damaged::choose(arguments, &study, &all);
@@ -60,9 +69,14 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let mut more = Vec::new();
     if damaged.wrong > 0 {
         more.push(format!(
-            "Before the run {} of {} batches were damaged: their outcomes were mirrored at three times the largest.",
+            "Before the run {} of {} batches were damaged: each outcome there was replaced by three times the largest less twice its own.",
             damaged.wrong, damaged.batches
         ));
+        if 2 * damaged.wrong > damaged.batches {
+            more.push(
+                "They are the majority and agree with each other: from estimates alone nobody can know that they are wrong.".to_string(),
+            );
+        }
     }
     sites::show(&place, &merged, &study, common.format, &more)
 }
@@ -77,19 +91,24 @@ struct Damaged {
 impl Damaged {
     fn choose(arguments: &Robust, study: &Study, all: &[usize]) -> Damaged {
         let batch_rows = usize::try_from(study.site_terms().batch_rows).unwrap_or(usize::MAX).max(1);
+        let least = minimum_rows(study.coefficient_names().map_or(1, |names| names.len()));
         let mut batches: Vec<&[usize]> = Vec::new();
         for block in sites::blocks(all, study.workers.len() as u64) {
-            // As a worker cuts them: a short last batch joins the one before it.
-            let count = (block.len() / batch_rows).max(1);
+            // As a worker cuts them, a short last batch joined to the one before it.
+            let (mut count, rest) = (block.len() / batch_rows, block.len() % batch_rows);
+            if rest > 0 && (count == 0 || !joins(rest, batch_rows, least)) {
+                count += 1;
+            }
             for at in 0..count {
                 let end = if at + 1 == count { block.len() } else { (at + 1) * batch_rows };
                 batches.push(&block[at * batch_rows..end]);
             }
         }
-        let wrong = (arguments.corrupt * batches.len() as f64).ceil() as usize;
+        // To the nearest number, and half of an odd number down: half would otherwise be most.
+        let wrong = (arguments.corrupt * batches.len() as f64 - 0.5).ceil().max(1.0) as usize;
         let mut chosen: Vec<usize> = (0..batches.len()).collect();
         chosen.shuffle(&mut ChaCha8Rng::seed_from_u64(arguments.common.seed));
-        chosen.truncate(wrong);
+        chosen.truncate(if arguments.corrupt > 0.0 { wrong } else { 0 });
         let mut bad = vec![false; all.len()];
         for &at in &chosen {
             batches[at].iter().for_each(|row| bad[*row] = true);
@@ -97,8 +116,8 @@ impl Damaged {
         Damaged { bad, batches: batches.len(), wrong: chosen.len() }
     }
 
-    /// An outcome as the workers hold it: in a damaged batch it is mirrored at the largest outcome, so that the batch tells
-    /// a story of its own that is as clear as the true one.
+    /// An outcome as the workers hold it: in a damaged batch it is three times the largest outcome less twice its own, so
+    /// that the batch tells a story of its own that is as clear as the true one.
     fn outcome(&self, row: usize, value: f64, largest: f64) -> f64 {
         if self.bad[row] { 3.0 * largest - 2.0 * value } else { value }
     }

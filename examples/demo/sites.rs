@@ -27,6 +27,9 @@ use crate::columns::list;
 use crate::processes::{self, Process};
 use crate::stage::{Stage, cannot_write, folder, shown};
 
+/// Workers whose complaints are shown when a run fails.
+const LAST_WORDS: usize = 5;
+
 /// Data that are shipped, so that the demo runs from any folder.
 pub(crate) struct Shipped {
     pub(crate) name: &'static str,
@@ -84,6 +87,9 @@ impl Rows {
                 header.iter().filter(|name| **name != outcome && Some(name.as_str()) != asked.person).cloned().collect()
             }
         };
+        if features.contains(&outcome) {
+            return Err(Failure::usage(format!("column `{outcome}` is the outcome and cannot be a predictor too")));
+        }
         let mut columns = features.clone();
         columns.extend(Some(outcome.clone()).filter(|name| !name.is_empty()));
         columns.extend(asked.person.map(str::to_string));
@@ -341,8 +347,11 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
     let _ = fs::remove_file(stage.path("coordinator.address"));
     let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
     let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
-    for process in workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted)) {
-        eprintln!("{}", process.last_words());
+    let failures = workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted));
+    let words: Vec<String> = failures.map(Process::last_words).collect();
+    words.iter().take(LAST_WORDS).for_each(|words| eprintln!("{words}"));
+    if words.len() > LAST_WORDS {
+        eprintln!("... and {} more workers", words.len() - LAST_WORDS);
     }
     match end.first().filter(|exit| aborted(exit)) {
         None => Ok(()),

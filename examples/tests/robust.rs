@@ -98,6 +98,35 @@ fn a_worker_that_dies_is_done_without_as_long_as_the_quorum_stands() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_worker_that_stalls_holds_the_run_no_longer_than_the_deadline_and_is_named() {
+    let world = World::of(&STUDY.replace("deadline = 50", "deadline = 2"));
+    let coordinator = world.coordinator(&[]);
+    let mut south = world.worker_as("south", "south", "-", &[]);
+    south.say(&table(2, 40));
+    world.wait_for_contributions("south", 2);
+    // Connected, and silent from here on.
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &south.child.id().to_string()]).status().unwrap().success());
+    };
+    signal("-STOP");
+    for worker in ["north", "west"].map(|name| world.worker(name, &[])) {
+        let ended = worker.end();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    let ended = coordinator.end();
+    signal("-KILL");
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let report = world.report("coordinator");
+    assert_eq!(report["batches"].as_array().unwrap().len(), 12, "what the silent worker had sent counts");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("ended at its deadline, 2 s after") && notes.contains("south: "), "{notes}");
+    let state = report["workers"][1]["state"].as_str().unwrap();
+    assert_eq!(state, "was connected, but had not sent everything");
+    assert!(notes.contains(state), "{notes}");
+}
+
+#[test]
 fn without_a_quorum_at_the_deadline_everybody_exits_with_69() {
     let world = World::of(&STUDY.replace("deadline = 50", "deadline = 2"));
     let coordinator = world.coordinator(&[]);
@@ -283,6 +312,8 @@ fn the_walkthrough_of_many_sites_finds_the_clinic_with_the_wrong_unit() {
         let ended = worker.end();
         assert_eq!(ended.code, 0, "{}", ended.log);
     }
+    let own = fs::read_to_string(world.path("results/west/report.txt")).unwrap();
+    assert!(own.contains("6 of 9 trusted") && own.contains("6 of 9 estimates are trusted"), "{own}");
     assert_eq!(coordinator.end().code, 0);
     let report = world.report("results/coordinator");
     for batch in report["batches"].as_array().unwrap() {
@@ -328,10 +359,47 @@ fn the_demo_withstands_damage_that_ruins_least_squares() {
 #[test]
 fn the_demo_is_outside_the_guarantee_when_most_batches_are_damaged() {
     let folder = tempfile::tempdir().unwrap();
-    let (code, text, report) = demo(folder.path(), &["--corrupt", "0.5"]);
-    assert_eq!(code, 3, "{text}");
-    assert_eq!(report["termination"], "outside_guarantee");
-    assert_eq!(report["converged"], false);
+    for batches in [&[][..], &["--workers", "4", "--batch-rows", "27"], &["--workers", "4", "--batch-rows", "54"]] {
+        for seed in ["1", "2", "3"] {
+            let arguments = [batches, &["--corrupt", "0.5", "--seed", seed]].concat();
+            let (code, text, report) = demo(folder.path(), &arguments);
+            assert_eq!(code, 3, "{text}");
+            assert_eq!(report["termination"], "outside_guarantee");
+            assert_eq!(report["converged"], false);
+        }
+    }
+}
+
+#[test]
+fn the_demo_damages_as_many_batches_as_the_workers_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rows, batches, wrong) in [("30", 15, 7), ("27", 15, 7), ("73", 6, 3), ("500", 3, 1)] {
+        let (_, text, report) = demo(folder.path(), &["--batch-rows", rows, "--corrupt", "0.5"]);
+        assert!(text.contains(&format!("Before the run {wrong} of {batches} batches were damaged")), "{text}");
+        assert_eq!(report["batches"].as_array().unwrap().len(), batches, "{text}");
+    }
+}
+
+#[test]
+fn the_demo_names_what_is_wrong_with_its_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/admissions.csv");
+    let data = data.to_str().unwrap();
+    for (arguments, code, says) in [
+        (&["--workers", "0"][..], 2, "0 is not in 1..=1000"),
+        (&["--batch-rows", "3"], 2, "must be at least 15, three rows per coefficient, and is 3"),
+        (&["--features", "bmi,progression"], 2, "column `progression` is the outcome and cannot be a predictor too"),
+        (&["--data", data], 2, "--data needs --outcome"),
+        (&["--data", data, "--outcome", "region", "--features", "age"], 65, "is not numeric and cannot be the outcome"),
+        (&["--data", data, "--outcome", "stay_day"], 65, "the nearest name is `stay_days`"),
+        (&["--consolidation", "median"], 2, "expected pivot, refine, geomed"),
+        (&["--workers", "300"], 65, "... and 295 more workers"),
+    ] {
+        let (found, text, _) = demo(folder.path(), arguments);
+        assert_eq!(found, code, "{text}");
+        assert!(text.contains(says), "{text} should say {says}");
+    }
+    assert_eq!(demo(folder.path(), &["--outcome", "bp"]).0, 0, "the outcome leaves the default features");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::output::OutputError;
 use crate::read::{Batches, ReadError, Request};
 use crate::service::Failure;
+use crate::worker::last::{Ahead, joins, stacked};
 
 /// What is estimated, and how.
 #[derive(Debug, Clone, Args)]
@@ -135,7 +136,7 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
         Some(path) => (Batches::open(path, &request)?, path.display().to_string()),
         None => (Batches::from_pipe(input, "standard input", &request)?, "standard input".to_owned()),
     };
-    let mut rows = Rows { batches, file, terms, arguments, names: None, ahead: None, next: arguments.first_batch };
+    let mut rows = Rows { batches, file, terms, arguments, names: None, ahead: Ahead::default(), next: arguments.first_batch };
     let settings = FitSettings {
         start: arguments.start.into(),
         intercept: !arguments.no_intercept,
@@ -216,34 +217,19 @@ struct Rows<'a> {
     arguments: &'a Arguments,
     /// Names of the coefficients, once the first batch is there.
     names: Option<Vec<String>>,
-    ahead: Option<Batch>,
+    ahead: Ahead<Batch>,
     next: u64,
 }
 
 impl Rows<'_> {
     /// The next batch; a short last one joins the one before it.
     fn next(&mut self) -> Result<Option<Batch>, ReadError> {
-        if self.ahead.is_none() {
-            self.ahead = self.read()?;
-        }
-        let Some(batch) = self.ahead.take() else { return Ok(None) };
-        let wanted = self.arguments.batch_rows.get();
-        if batch.y.len() < wanted {
-            return Ok(Some(batch));
-        }
-        match self.read() {
-            Ok(Some(after)) => {
-                let least = minimum_rows(after.x.ncols() + usize::from(!self.arguments.no_intercept));
-                if after.y.len() < wanted.min(least.max(wanted / 2)) {
-                    self.next -= 1;
-                    return Ok(Some(joined(&batch, &after)));
-                }
-                self.ahead = Some(after);
-                Ok(Some(batch))
-            }
-            Ok(None) => Ok(Some(batch)),
-            Err(error) => Err(error),
-        }
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let (wanted, intercept) = (self.arguments.batch_rows.get(), usize::from(!self.arguments.no_intercept));
+        let short = |after: &Batch| joins(after.y.len(), wanted, minimum_rows(after.x.ncols() + intercept));
+        let batch = ahead.next(|| self.read(), short, joined);
+        self.ahead = ahead;
+        batch
     }
 
     fn read(&mut self) -> Result<Option<Batch>, ReadError> {
@@ -272,13 +258,9 @@ impl Rows<'_> {
     }
 }
 
-fn joined(a: &Batch, b: &Batch) -> Batch {
-    let (n, m) = (a.y.len(), b.y.len());
-    let mut x = DMatrix::zeros(n + m, a.x.ncols());
-    x.rows_mut(0, n).copy_from(&a.x);
-    x.rows_mut(n, m).copy_from(&b.x);
-    let y = DVector::from_iterator(n + m, a.y.iter().chain(b.y.iter()).copied());
-    Batch { number: a.number, x, y, first: a.first, last: b.last }
+fn joined(above: Batch, below: Batch) -> Batch {
+    let (x, y) = stacked((&above.x, &above.y), (&below.x, &below.y));
+    Batch { number: above.number, x, y, first: above.first, last: below.last }
 }
 
 #[cfg(test)]

@@ -116,9 +116,15 @@ impl Consolidation {
         trusted.fold((0, 0), |(nobs, kept), b| (nobs.saturating_add(b.nobs), kept.saturating_add(b.kept)))
     }
 
+    /// Estimates of which a majority was sought, or batches where more are listed. A worker's view lists its own batches
+    /// only, and the consensus is still that of all.
+    pub fn estimates(&self) -> u64 {
+        (self.batches.len() as u64).max(self.majority.saturating_add(self.withstands))
+    }
+
     /// Whether the result may be relied on, in sentences.
     pub fn sentence(&self) -> String {
-        let m = self.batches.len() as u64;
+        let m = self.estimates();
         let not_cleaned = self.batches.iter().filter(|b| !b.cleaned).count() as u64;
         let (count, trusted, majority) = (thousands(m), thousands(self.trusted), thousands(self.majority));
         let mut text = match self.verdict {
@@ -351,7 +357,7 @@ pub fn batches(out: &mut String, c: &Consolidation) -> std::fmt::Result {
         "Batches: ({}, {} of {} trusted)",
         c.consolidation,
         thousands(c.trusted),
-        thousands(c.batches.len() as u64)
+        thousands(c.estimates())
     )?;
     let shown = c.shown();
     let of = |value: &dyn Fn(&Member) -> String| shown.iter().map(|&i| value(&c.batches[i])).collect::<Vec<_>>();
@@ -441,7 +447,7 @@ pub fn section(c: &Consolidation) -> Markup {
             }
             dl.grid {
                 div { dt { "Method" } dd { (c.consolidation) } }
-                div { dt { "Majority" } dd { (thousands(c.majority)) " of " (thousands(c.batches.len() as u64)) } }
+                div { dt { "Majority" } dd { (thousands(c.majority)) " of " (thousands(c.estimates())) } }
                 div { dt { "Pivot" } dd { (name(&c.pivot)) } }
                 div { dt { "Radius of its majority" } dd { (single(Some(c.radius), 3)) } }
                 @if c.overdispersion.is_some() { div { dt { "Spread over noise" } dd { (single(c.overdispersion, 3)) } } }

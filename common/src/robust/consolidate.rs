@@ -5,13 +5,16 @@
 //! shrink its own influence, never grow it: Grams are capped at twice the majority's median, and noise levels are
 //! medians.
 
+mod agreement;
+
 use std::str::FromStr;
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 use thiserror::Error;
 
+use self::agreement::Agreement;
 use super::batch::kept_share_of_variance;
 use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, median, reach};
 use super::estimate::{Estimate, Estimates};
@@ -21,14 +24,6 @@ use super::normal::{Factor, outer_square, transposed_product};
 const GATE: f64 = 0.999;
 /// A Gram counts for at most this many times the majority's median.
 const CLAIM_CAP: f64 = 2.0;
-/// Chance with which honest estimates alone may look like a broken majority, per tail.
-const FALSE_ALARM: f64 = 1e-4;
-/// Room for the pivot not being the centre, in squared distance.
-const OFF_CENTRE: f64 = 2.0;
-/// Up to so many estimates a quarter of them is too few to tell how far the others may lie.
-const FEW: usize = 12;
-/// Claimed row counts may explain at most this factor in squared distance.
-const COUNT_RANGE: f64 = 25.0;
 
 /// How estimates become one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -441,100 +436,6 @@ fn plain_gate(distances: &[f64], majority: usize, q: usize) -> f64 {
     middle * (chi_squared(q as f64, GATE) / chi_squared(q as f64, 0.5)).sqrt()
 }
 
-/// Whether the tightest quarter around the pivot is part of a majority, or a group of its own.
-struct Agreement {
-    majority: bool,
-    with_core: Vec<bool>,
-}
-
-impl Agreement {
-    /// Squared distances from the pivot of honest estimates follow one law, so that the distance to the majority's last
-    /// member is tied to the distance to the last of the nearest quarter by quantiles of order statistics. Where it is
-    /// farther, the majority does not exist. A quarter of copies that are closer to each other than the majority's noise
-    /// allows counts as being as far apart as that noise, so that copying cannot raise the alarm.
-    fn judge(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, from_pivot: &[f64], majority: usize) -> Self {
-        let m = all.len();
-        let core = (m / 4 + 1).max(2);
-        if core >= majority {
-            return Agreement::of_few(all, frame, from_pivot, majority);
-        }
-        let order = by_distance(from_pivot);
-        let degrees = match &frame.noise {
-            Some(shape) => shape.degrees,
-            None => effective_columns(points, &order[..core.min(200)]),
-        };
-        let mut kept: Vec<f64> = all.iter().map(|e| e.kept as f64).collect();
-        let typical = median(&mut kept);
-        let share = |e: &Estimate| (typical / e.kept as f64).clamp(1.0 / COUNT_RANGE, COUNT_RANGE);
-        let own = share(all[order[0]]);
-        let squares: Vec<f64> = all.iter().zip(from_pivot).map(|(e, d)| 2.0 * d * d / (own + share(e))).collect();
-        let mut sorted = squares.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        // Order statistics of the m - 1 others; the pivot itself is the first of the sorted list.
-        let tail = |rank: usize, at: f64| {
-            let (a, b) = ((rank - 1) as f64, (m - rank + 1) as f64);
-            Beta::new(a, b).map_or(0.5, |law| law.inverse_cdf(at))
-        };
-        let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
-            / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
-        let limit = factor * sorted[core - 1].max(noise_floor(all, frame)).max(rounding_floor(frame));
-        let mut with_core: Vec<bool> = squares.iter().map(|d| *d <= limit).collect();
-        let mut agrees = sorted[majority - 1] <= limit;
-        if m <= FEW {
-            // Two of six may lie so close together by chance that even a gross distance could follow from it: there the claimed
-            // noise has to explain the distance too.
-            let few = Agreement::of_few(all, frame, from_pivot, majority);
-            agrees &= few.majority;
-            with_core.iter_mut().zip(few.with_core).for_each(|(with, few)| *with &= few);
-        }
-        Agreement { majority: agrees, with_core }
-    }
-
-    /// Two or three estimates have no quarter to compare with, and that of a few says little: there the claimed noise must explain the distance to the
-    /// majority's last member, with room for a fivefold standard error.
-    fn of_few(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usize) -> Self {
-        let order = by_distance(from_pivot);
-        let noise = frame.noise.as_ref().map(|shape| {
-            let worst = order[..majority].iter().map(|&i| variance_per_row(all[i])).fold(0.0, f64::max);
-            let quantile = chi_squared(shape.degrees, 1.0 - FALSE_ALARM) / shape.degrees;
-            2.0 * 25.0 * worst * shape.size * quantile
-        });
-        let limit = noise.map_or(f64::INFINITY, |noise| noise.max(rounding_floor(frame)));
-        let with_core: Vec<bool> = from_pivot.iter().map(|d| d * d <= limit).collect();
-        Agreement { majority: from_pivot[order[majority - 1]].powi(2) <= limit, with_core }
-    }
-}
-
-/// Variance of one whitened coefficient that an estimate claims: `scale^2` over its kept rows, rejection included.
-fn variance_per_row(e: &Estimate) -> f64 {
-    e.scale * e.scale / kept_share_of_variance() / e.kept as f64
-}
-
-/// Squared distance that noise alone puts between an estimate and the truth, by the median claim.
-fn noise_floor(all: &[&Estimate], frame: &Frame) -> f64 {
-    frame.noise.as_ref().map_or(0.0, |shape| {
-        let mut claims: Vec<f64> = all.iter().map(|e| variance_per_row(e)).collect();
-        shape.size * median(&mut claims)
-    })
-}
-
-/// Squared distance below which estimates differ by rounding.
-fn rounding_floor(frame: &Frame) -> f64 {
-    let size = frame.metric.as_ref().map_or(frame.centre.norm(), |metric| metric.whiten_one(&frame.centre).norm());
-    // Fits without noise agree to about the digits that their Grams keep.
-    (1e-9 * size).powi(2)
-}
-
-/// How many coordinates carry the spread of a few points: `(tr S)^2 / tr S^2`.
-fn effective_columns(points: &DMatrix<f64>, chosen: &[usize]) -> f64 {
-    let centre = mean_of(points, chosen);
-    let spread = DMatrix::from_fn(points.nrows(), chosen.len(), |j, k| points[(j, chosen[k])] - centre[j]);
-    let small =
-        if spread.nrows() < spread.ncols() { &spread * spread.transpose() } else { spread.transpose() * &spread };
-    let square = small.norm_squared();
-    if square > 0.0 { (small.trace().powi(2) / square).clamp(1.0, points.nrows() as f64) } else { 1.0 }
-}
-
 /// What `refine` found.
 struct Refined {
     point: DVector<f64>,
@@ -547,7 +448,8 @@ struct Refined {
 
 /// One re-weighting from the pivot's mean: everything that passes the gate, pooled by Grams of bounded size. A worker's
 /// own Gram stands in its test and in its weight, so that a small claimed precision widens the gate but shrinks the
-/// pull. The noise level is the majority's, never a worker's claim.
+/// pull. The bound on Grams is for weights alone: in the test it would let in whoever claims much. The noise level is the
+/// majority's, never a worker's claim.
 fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVector<f64>, majority: usize) -> Refined {
     let (q, m) = points.shape();
     let start = frame.restore(centre);
@@ -583,7 +485,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
     };
     let form = |i: usize, from: &DVector<f64>| -> f64 {
         let (d, g) = apart(i, from);
-        let square = shares[i] * d.iter().zip(&g).map(|(d, g)| d * g).sum::<f64>();
+        let square = d.iter().zip(&g).map(|(d, g)| d * g).sum::<f64>();
         if square.is_nan() { f64::INFINITY } else { square }
     };
     let tests: Vec<f64> = (0..m).map(|i| form(i, &start)).collect();
@@ -620,7 +522,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
     let mut levels: Vec<f64> = pooled.iter().map(|&i| all[i].scale.powi(2) / kept_share_of_variance()).collect();
     let level = median(&mut levels);
     let weight: f64 = pooled.iter().map(|&i| shares[i]).sum();
-    let spread: f64 = pooled.iter().map(|&i| form(i, &coefficients)).sum();
+    let spread: f64 = pooled.iter().map(|&i| shares[i] * form(i, &coefficients)).sum();
     let degrees = q as f64 * (pooled.len() as f64 - 1.0);
     let overdispersion =
         (pooled.len() > 1 && level > 0.0 && weight > 1.0).then(|| spread / (level * q as f64 * (weight - 1.0)));

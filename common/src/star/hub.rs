@@ -162,10 +162,11 @@ impl Site {
         self.position.left.is_some() || self.position.total.is_some_and(|total| self.position.next >= total)
     }
 
-    fn state(&self) -> String {
+    fn state(&self, over: bool) -> String {
         match (&self.position.left, self.line, self.joined) {
             (Some((code, sentence)), ..) => format!("left ({code}): {sentence}"),
             _ if self.finished() => "complete".to_string(),
+            (None, Some(_), true) if over => "was connected, but had not sent everything".to_string(),
             (None, Some(_), true) => "under way".to_string(),
             (None, _, true) => "lost".to_string(),
             (None, _, false) => "never came".to_string(),
@@ -800,7 +801,7 @@ impl Hub {
             .iter()
             .filter(|(_, site)| site.position.left.is_some() || !site.finished())
             .take(NAMED)
-            .map(|(name, site)| format!("; {name} {}", site.state()))
+            .map(|(name, site)| format!("; {name} {}", site.state(true)))
             .collect();
         absent.concat()
     }
@@ -824,7 +825,7 @@ impl Hub {
         notes.extend(reason);
         for (name, site) in self.sites.iter().filter(|(_, site)| site.position.left.is_some() || !site.finished()) {
             if !goes_on || site.position.left.is_some() {
-                notes.push(format!("{name}: {}", site.state()));
+                notes.push(format!("{name}: {}", site.state(!goes_on)));
             }
         }
         let mut consolidation = outcome.consolidation;
@@ -840,7 +841,7 @@ impl Hub {
             .iter()
             .map(|(name, site)| WorkerRow {
                 worker: name.clone(),
-                state: site.state(),
+                state: site.state(!goes_on),
                 contributions: site.position.accepted,
                 rejected: site.position.rejected,
                 bytes: site.position.bytes,
@@ -908,6 +909,9 @@ fn own_view(report: &Report, name: &str) -> Report {
     let mut own = Report { role: Some(Role::Worker), ..report.clone() };
     if let Some(consolidation) = &mut own.consolidation {
         consolidation.batches.retain(|batch| batch.worker == name);
+        if report.course.is_some() {
+            consolidation.trusted = consolidation.batches.iter().filter(|batch| batch.trusted).count() as u64;
+        }
         consolidation.repeated.retain(|batch| batch.worker == name);
         let of_own = format!("{name}, ");
         consolidation.rejected.retain(|rejection| rejection.from == name || rejection.from.starts_with(&of_own));

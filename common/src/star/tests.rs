@@ -311,6 +311,26 @@ fn with_a_quorum_the_deadline_makes_a_result_of_what_has_come() {
 }
 
 #[test]
+fn a_site_that_stays_connected_and_says_nothing_more_does_not_hold_the_run_beyond_its_deadline() {
+    let study = study_with(3, "");
+    let mut hub = joined(&study, 3);
+    for line in 1..=2 {
+        hub.hear(line, contribution(&study, 0, piece(line, 0.0)));
+        hub.hear(line, ToHub::Complete { run: RUN, contributions: 1 });
+    }
+    hub.hear(3, contribution(&study, 0, piece(3, 0.0)));
+    assert_eq!(hub.exit(), None, "it may still say more");
+    let acts = hub.deadline();
+    assert!(acts.contains(&Act::Ended(Exit::Done)), "{acts:?}");
+    assert_eq!(said(&acts).len(), 3, "the silent one is told, too, should it listen again");
+    let report = hub.report().unwrap();
+    assert_eq!(report.consolidation.unwrap().batches.len(), 3, "what it had said counts");
+    let note = report.notes.iter().find(|note| note.starts_with("w2: ")).unwrap();
+    assert_eq!(*note, format!("w2: {}", report.workers.unwrap()[2].state));
+    assert!(note.ends_with("was connected, but had not sent everything"), "{note}");
+}
+
+#[test]
 fn two_lines_with_one_certificate_are_refused_and_a_line_of_the_same_process_replaces_the_first() {
     let study = study_with(2, "");
     let mut hub = joined(&study, 2);

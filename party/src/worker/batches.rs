@@ -20,6 +20,7 @@ use crate::read::{Batches, ReadError, Request};
 
 use super::config::Config;
 use super::follow::Growing;
+use super::last::{Ahead, joins, stacked};
 
 /// Rows that cannot be used whose places are named; more are counted.
 const LOCATED: u64 = 20;
@@ -241,7 +242,7 @@ pub struct Source {
     least: usize,
     /// Whether a batch goes out as soon as it is there; then the last one cannot join the one before it.
     at_once: bool,
-    ahead: Option<Batch>,
+    ahead: Ahead<Batch>,
     next: u64,
     /// Rows that were read.
     read: u64,
@@ -286,7 +287,8 @@ impl Source {
     pub fn new(batches: Batches, encoding: Encoding, file: String, rows: u64, at_once: bool) -> Source {
         let least = encoding.least;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
-        Source { batches, encoding, file, rows, least, at_once, ahead: None, next: 0, read: 0, unusable: 0 }
+        let ahead = Ahead::default();
+        Source { batches, encoding, file, rows, least, at_once, ahead, next: 0, read: 0, unusable: 0 }
     }
 
     /// Numbers batches from here on: where the rows before are gone, as on standard input.
@@ -308,18 +310,12 @@ impl Source {
         if self.at_once {
             return self.read();
         }
-        if self.ahead.is_none() {
-            self.ahead = self.read()?;
-        }
-        let Some(mut batch) = self.ahead.take() else { return Ok(None) };
-        if let Some(after) = self.read()? {
-            if after.y.len() < self.least.max(self.rows / 2) && self.is_last(&after) {
-                batch = joined(batch, after);
-            } else {
-                self.ahead = Some(after);
-            }
-        }
-        Ok(Some(batch))
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let (rows, least) = (self.rows, self.least);
+        let short = |after: &Batch| joins(after.y.len(), rows, least) && is_last(after, rows);
+        let batch = ahead.next(|| self.read(), short, joined);
+        self.ahead = ahead;
+        batch
     }
 
     /// The next rows, at most so many, as soon as they are there.
@@ -329,11 +325,6 @@ impl Source {
     pub fn take(&mut self, rows: u64) -> Result<Option<Batch>, ReadError> {
         self.rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         self.read()
-    }
-
-    /// Only the last can have fewer rows than were asked for.
-    fn is_last(&self, batch: &Batch) -> bool {
-        (batch.y.len() as u64 + batch.missing) < self.rows as u64
     }
 
     fn read(&mut self) -> Result<Option<Batch>, ReadError> {
@@ -369,10 +360,13 @@ impl Source {
     }
 }
 
+/// Only the last can have fewer rows than were asked for.
+fn is_last(batch: &Batch, rows: usize) -> bool {
+    (batch.y.len() as u64 + batch.missing) < rows as u64
+}
+
 fn joined(first: Batch, second: Batch) -> Batch {
-    let (n, m) = (first.y.len(), second.y.len());
-    let x = DMatrix::from_fn(n + m, first.x.ncols(), |i, j| if i < n { first.x[(i, j)] } else { second.x[(i - n, j)] });
-    let y = DVector::from_fn(n + m, |i, _| if i < n { first.y[i] } else { second.y[i - n] });
+    let (x, y) = stacked((&first.x, &first.y), (&second.x, &second.y));
     Batch {
         number: first.number,
         x,

@@ -7,6 +7,7 @@ pub mod config;
 pub mod follow;
 pub mod join;
 mod methods;
+pub mod last;
 mod pipeline;
 pub mod predict;
 pub mod privacy;

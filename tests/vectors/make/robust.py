@@ -80,19 +80,25 @@ def upper_median(a):
     return np.sort(a, axis=0)[a.shape[0] // 2]
 
 
-def score_start(z, y, weights, intercept, rule):
-    """Steps from zero with one Gram of the bounded rows and the threshold of the moment."""
+def score_start(z, y, weights, rule):
+    """Bounded least squares, steps with clipped residuals, then steps with the threshold of the moment; one Gram for all."""
     n = len(y)
-    bounded = z * weights[:, None]
-    gram = bounded.T @ bounded
-    beta = np.zeros(z.shape[1])
-    if intercept:
-        beta[0] = upper_median(y)
+    squared = weights**2
+    gram = (z * squared[:, None]).T @ z
+    beta = np.linalg.solve(gram, z.T @ (squared * y))
+    for _ in range(30):
+        r = y - z @ beta
+        clip = 1.345 * upper_median(np.abs(r)) / 0.6745
+        gradient = z.T @ (squared * np.clip(r, -clip, clip))
+        step = np.linalg.solve(gram, gradient)
+        beta = beta + step
+        if step @ gradient <= (0.02 * clip) ** 2 * n:
+            break
     for _ in range(40):
         r = y - z @ beta
         tau = count_kept(np.abs(r), n, ceil(n / 2), rule)
         cut = np.sort(np.abs(r))[tau - 1]
-        gradient = z.T @ np.where(np.abs(r) <= cut, weights * r, 0)
+        gradient = z.T @ np.where(np.abs(r) <= cut, squared * r, 0)
         step = np.linalg.solve(gram, gradient)
         beta = beta + step / min(max(tau / n, 0.5), 1)
         if step @ gradient <= (1e-3 * cut) ** 2 * n:
@@ -146,7 +152,7 @@ def batch_cases():
         beta = None
         if start == "score":
             weights = leverage_weights(x, intercept)
-            beta = score_start(z, y, weights, intercept, rule)
+            beta = score_start(z, y, weights, rule)
         beta, kept = fixed_point(z, y, rule, weights if start == "score" else None, beta)
         r = (y - z @ beta)[kept]
         a = (z[kept] * weights[kept, None]).T @ z[kept]
@@ -195,7 +201,7 @@ def refine(betas, grams, kept, scales):
     order = np.argsort(np.linalg.norm(white - white[near].mean(axis=0), axis=1), kind="stable")[:size]
     claims = np.array([np.trace(np.linalg.solve(metric, g)) for g in grams])
     shares = np.minimum(1, 2 * np.median(claims[order]) / claims)
-    tests = np.array([s * (b - start) @ g @ (b - start) for s, b, g in zip(shares, betas, grams)])
+    tests = np.array([(b - start) @ g @ (b - start) for b, g in zip(betas, grams)])
     gate = tests <= np.sort(tests)[size - 1] * chi2.ppf(0.999, q) / chi2.ppf(0.5, q)
     total = sum(s * g for s, g, k in zip(shares, grams, gate) if k)
     beta = np.linalg.solve(total, sum(s * g @ b for s, g, b, k in zip(shares, grams, betas, gate) if k))

@@ -149,6 +149,144 @@ fn half_or_more_that_disagree_are_reported_as_outside_the_guarantee() {
     }
 }
 
+/// Length of the error of one honest estimate, the unit in which liars keep their distance.
+fn typical_error(q: usize) -> f64 {
+    0.316 * 1.05 / 42.4 * (q as f64).sqrt()
+}
+
+#[test]
+fn liars_of_every_kind_are_outvoted_below_half_and_make_no_majority_at_half() {
+    // Distances in errors of an honest estimate; how many coefficients it takes to tell liars that close from noise.
+    let close_copies = |k: f64| move |_: &mut ChaCha8Rng, u: &DVector<f64>| u * k;
+    let scattered = |k: f64| move |rng: &mut ChaCha8Rng, u: &DVector<f64>| unit_direction(rng, u.len()) * k;
+    let noised = |k: f64| {
+        move |rng: &mut ChaCha8Rng, u: &DVector<f64>| {
+            u * k + DVector::from_fn(u.len(), |_, _| rng.sample::<f64, _>(rand_distr::StandardNormal)) / (u.len() as f64).sqrt()
+        }
+    };
+    type Lie<'a> = &'a dyn Fn(&mut ChaCha8Rng, &DVector<f64>) -> DVector<f64>;
+    let kinds: [(&str, usize, Lie<'_>); 8] = [
+        ("far copies", 5, &close_copies(300.0)),
+        ("far colluders", 5, &noised(300.0)),
+        ("far garbage", 5, &scattered(300.0)),
+        ("near garbage", 5, &scattered(30.0)),
+        ("colluders ten errors away", 5, &noised(10.0)),
+        ("colluders three errors away", 20, &noised(3.0)),
+        ("copies three errors away", 20, &close_copies(3.0)),
+        ("colluders one and a half errors away", 100, &noised(1.5)),
+    ];
+    for (kind, least, lie_of) in kinds {
+        for q in [5, 20, 100] {
+            for m in [16, 20, 40] {
+                if q < least || (q == 100 && m == 40) {
+                    continue;
+                }
+                let seed = (q * m) as u64;
+                let (beta, honest) = honest(seed, m, q);
+                let mut rng = rng(seed + 1);
+                let u = unit_direction(&mut rng, q);
+                let told = |liars: usize, rng: &mut ChaCha8Rng| {
+                    let mut all = honest.clone();
+                    lie(&mut all[..liars], |_| &beta + lie_of(rng, &u) * typical_error(q));
+                    ["pivot", "refine"].map(|name| of(&all, name))
+                };
+                for found in told(m / 2, &mut rng) {
+                    let trusted = found.trusted();
+                    assert_eq!(found.verdict, Verdict::NoMajority, "{kind}: {} of {m} with {q} numbers", m / 2);
+                    assert!(trusted < found.majority, "{kind}: {trusted} trusted of {m}");
+                }
+                for found in told(m / 2 - 1, &mut rng) {
+                    assert_eq!(found.verdict, Verdict::MajorityAgrees, "{kind}: {} of {m} with {q}", m / 2 - 1);
+                    let error = off(&found, &beta) / typical_error(q) * (m as f64 / 2.0).sqrt();
+                    assert!(error < 2.5, "{kind}: {error} with {} of {m} and {q} numbers", m / 2 - 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn claims_of_half_cannot_buy_a_majority() {
+    for (m, q) in [(4, 5), (6, 5), (16, 5), (20, 20)] {
+        let (beta, all) = honest(30 + m as u64, m, q);
+        for boast in [1e-6, 1e6] {
+            let mut lying = all.clone();
+            let mut rng = rng(m as u64);
+            let to = &beta + unit_direction(&mut rng, q) * (100.0 * typical_error(q));
+            lie(&mut lying[..m / 2], |_| &to + unit_direction(&mut rng, q) * typical_error(q));
+            lying[..m / 2].iter_mut().for_each(|e| e.scale *= boast);
+            assert_eq!(of(&lying, "refine").verdict, Verdict::NoMajority, "{m} of {q} numbers, scale times {boast}");
+        }
+    }
+}
+
+#[test]
+fn sites_that_differ_like_one_population_are_a_majority_however_little_noise_they_claim() {
+    let mut accused = 0;
+    let mut asked = 0;
+    for seed in 0..30 {
+        for (m, q, columns) in [(8, 20, 20), (16, 5, 5), (20, 20, 20), (20, 20, 1), (40, 5, 1), (40, 10, 3)] {
+            let (_, mut all) = honest(400 + seed, m, q);
+            let mut rng = rng(seed);
+            for e in &mut all {
+                for b in e.coefficients.iter_mut().take(columns) {
+                    *b += 0.1 * rng.sample::<f64, _>(rand_distr::StandardNormal);
+                }
+            }
+            asked += 1;
+            accused += usize::from(of(&all, "refine").verdict != Verdict::MajorityAgrees);
+        }
+    }
+    // Differences in one column of many can look like groups; they must do so rarely.
+    assert!(accused <= asked / 50, "{accused} of {asked}");
+}
+
+#[test]
+fn from_one_estimate_to_thirteen_the_verdict_is_right_on_both_sides_of_half() {
+    for q in [1, 2, 5, 20] {
+        for m in 1..=13 {
+            for seed in 0..4 {
+                let (beta, all) = honest(500 + seed, m, q);
+                let mut rng = rng(seed);
+                let to = &beta + unit_direction(&mut rng, q) * (200.0 * typical_error(q));
+                for liars in 0..=m / 2 {
+                    let mut all = all.clone();
+                    lie(&mut all[..liars], |_| &to + unit_direction(&mut rng, q) * (0.5 * typical_error(q)));
+                    let expected = if 2 * liars < m { Verdict::MajorityAgrees } else { Verdict::NoMajority };
+                    for name in ["pivot", "refine"] {
+                        let found = of(&all, name);
+                        assert_eq!(found.verdict, expected, "{name}: {liars} of {m} with {q} numbers, seed {seed}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_column_in_another_unit_at_a_minority_of_sites_does_not_enter_the_consensus() {
+    // Blood pressure, in mmHg at six sites and in kPa at three: the same coefficient, 7.5 times as large.
+    let unit = 7.50062;
+    for seed in 0..5 {
+        let mut rng = rng(600 + seed);
+        let mut normal = || rng.sample::<f64, _>(rand_distr::StandardNormal);
+        let estimates: Vec<Estimate> = (0..9)
+            .map(|site| {
+                let scale = if site < 6 { 1.0 } else { unit };
+                let x = DMatrix::from_fn(200, 2, |_, j| if j == 0 { (94.0 + 14.0 * normal()) / scale } else { normal() });
+                let y = DVector::from_fn(200, |i, _| 2.0 * scale * x[(i, 0)] + 20.0 * x[(i, 1)] + 55.0 * normal());
+                let found = fit(&x, &y, &FitSettings { start: Start::Ols, ..FitSettings::default() }).unwrap();
+                Estimate::from_fit(format!("site {site}"), 0, &found)
+            })
+            .collect();
+        let found = of(&estimates, "refine");
+        assert_eq!(found.verdict, Verdict::MajorityAgrees);
+        assert!(found.members[6..].iter().all(|m| !m.trusted), "seed {seed}: {:?}", found.members);
+        assert!(found.members[..6].iter().filter(|m| m.trusted).count() >= 5, "seed {seed}");
+        assert!((found.coefficients[1] - 2.0).abs() < 4.0 * 55.0 / 14.0 / 1000_f64.sqrt(), "{}", found.coefficients);
+    }
+}
+
 #[test]
 fn honest_estimates_are_never_accused_and_copies_cannot_raise_the_alarm() {
     for seed in 0..40 {

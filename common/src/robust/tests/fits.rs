@@ -1,6 +1,7 @@
 //! Properties of single-batch fits.
 
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+use rand::Rng;
 use rand::seq::SliceRandom;
 
 use super::super::synthetic::{Design, unit_direction};
@@ -93,6 +94,118 @@ fn the_automatic_start_is_never_far_from_the_best_start() {
         let automatic = of(Start::Auto);
         assert!(automatic <= 1.2 * best, "{kind} {share}: automatic {automatic}, best of three {best}");
     }
+}
+
+/// Clean normal rows of `columns` features, intercept 1 and slopes 0; the first features are levels with these shares.
+fn clean(rng: &mut ChaCha8Rng, rows: usize, columns: usize, shares: &[f64]) -> (DMatrix<f64>, DVector<f64>) {
+    let x = DMatrix::from_fn(rows, columns, |_, j| match shares.get(j) {
+        Some(share) => f64::from(u8::from(rng.random::<f64>() < *share)),
+        None => rng.sample(rand_distr::StandardNormal),
+    });
+    let y = DVector::from_fn(rows, |_, _| 1.0 + rng.sample::<f64, _>(rand_distr::StandardNormal));
+    (x, y)
+}
+
+#[test]
+fn a_coarse_outcome_is_not_fitted_by_rows_that_share_its_value() {
+    for seed in 0..5 {
+        let mut rng = rng(1000 + seed);
+        let (x, y) = clean(&mut rng, 150, 6, &[]);
+        // A grade, which half of the rows share.
+        let y = (y * 0.5 + x.column(0) * 0.4 + x.column(1) * 0.3).map(f64::round);
+        let found = fit(&x, &y, &FitSettings::default()).unwrap();
+        assert!(found.kept.len() > 120, "{} kept", found.kept.len());
+        let best = baselines::least_squares(&x.clone().insert_column(0, 1.0), &y).unwrap();
+        assert!((found.coefficients - best).norm() < 0.2, "seed {seed}");
+    }
+}
+
+/// Mean square error of predictions by least squares over that of a start, on clean batches.
+fn efficiency(start: Start, rows: usize, columns: usize) -> f64 {
+    let (mut ours, mut best) = (0.0, 0.0);
+    for seed in 0..60 {
+        let mut rng = rng(7000 + seed);
+        let (x, y) = clean(&mut rng, rows, columns, &[]);
+        let ones = x.clone().insert_column(0, 1.0);
+        let mut truth = DVector::zeros(columns + 1);
+        truth[0] = 1.0;
+        let settings = FitSettings { start, ..FitSettings::default() };
+        ours += (&ones * (fit(&x, &y, &settings).unwrap().coefficients - &truth)).norm_squared();
+        best += (&ones * (baselines::least_squares(&ones, &y).unwrap() - &truth)).norm_squared();
+    }
+    best / ours
+}
+
+#[test]
+fn on_small_clean_batches_the_automatic_start_is_nearly_as_efficient_as_least_squares() {
+    for coefficients in [3, 5, 10] {
+        for each in [3, 5, 7, 10, 20] {
+            let (rows, columns) = (coefficients * each, coefficients - 1);
+            let (automatic, ols) = (efficiency(Start::Auto, rows, columns), efficiency(Start::Ols, rows, columns));
+            assert!(automatic > 0.75 && automatic > ols - 0.05, "{rows} rows of {coefficients}: {automatic}, ols {ols}");
+        }
+    }
+}
+
+#[test]
+fn the_automatic_start_withstands_corruption_of_small_batches_too() {
+    for (rows, columns, share) in [(100, 4, 0.2), (100, 4, 0.3), (300, 9, 0.3), (300, 9, 0.4)] {
+        for kind in ["uniform", "leverage"] {
+            let (ours, best) = mean_errors(Start::Auto, columns, |beta| match kind {
+                "uniform" => law(Corruption::Uniform, rows, share),
+                _ => law(Corruption::Leverage(-beta), rows, share),
+            });
+            assert!(ours < 2.0 * best, "{kind} {share} of {rows} rows: {ours} beside {best}");
+        }
+    }
+}
+
+#[test]
+fn levels_however_rare_and_however_far_from_the_others_keep_their_coefficients_with_every_start() {
+    for (rows, share) in [(200, 0.05), (200, 0.1), (200, 0.3), (200, 0.5), (60, 0.1), (1000, 0.02)] {
+        for effect in [0.0, 1.0, 10.0, 1000.0] {
+            for seed in 0..3 {
+                let mut rng = rng(800 + seed);
+                let (mut x, y) = clean(&mut rng, rows, 4, &[share, 0.5]);
+                // Whatever luck says, the level exists.
+                (0..4).for_each(|i| x[(i, 0)] = f64::from(u8::from(i < 2)));
+                let y = y + x.column(0) * effect;
+                let at_level = x.column(0).sum();
+                for start in [Start::Ols, Start::Score, Start::Lts, Start::Auto] {
+                    let found = fit(&x, &y, &FitSettings { start, ..FitSettings::default() });
+                    // Random halves may miss a rare level altogether: that start says so.
+                    let Ok(found) = found else {
+                        assert!(start == Start::Lts, "{start:?} with {share} of {rows}, effect {effect}: {found:?}");
+                        continue;
+                    };
+                    let error = (found.coefficients[1] - effect).abs() * at_level.min(rows as f64 - at_level).sqrt();
+                    let allowed = if start == Start::Lts { f64::INFINITY } else { 4.5 };
+                    assert!(error < allowed, "{start:?} with {share} of {rows}, effect {effect}, seed {seed}: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn levels_multiplied_by_ten_in_corrupted_rows_do_not_carry_the_score_start_away() {
+    let (mut score, mut ols) = (0.0, 0.0);
+    for seed in 0..4 {
+        let mut rng = rng(900 + seed);
+        let (mut x, y) = clean(&mut rng, 1000, 5, &[0.3, 0.5]);
+        let mut y = y + x.column(0) * 2.0;
+        for i in 0..200 {
+            x.row_mut(i).scale_mut(10.0);
+            y[i] = 1.0 - 2.0 * x[(i, 0)];
+        }
+        let of = |start| {
+            let found = fit(&x, &y, &FitSettings { start, ..FitSettings::default() }).unwrap();
+            (found.coefficients - DVector::from_vec(vec![1.0, 2.0, 0.0, 0.0, 0.0, 0.0])).norm() / 4.0
+        };
+        score += of(Start::Score);
+        ols += of(Start::Ols);
+    }
+    assert!(score < 0.25 && ols > 2.0, "score {score}, ols {ols}");
 }
 
 #[test]
