@@ -84,6 +84,8 @@ struct Desk<'a> {
     next: Line,
     begun: Instant,
     drawn: Option<Instant>,
+    /// Whether something has come since.
+    stale: bool,
 }
 
 impl<'a> Desk<'a> {
@@ -101,6 +103,7 @@ impl<'a> Desk<'a> {
             next: 0,
             begun: Instant::now(),
             drawn: None,
+            stale: false,
         })
     }
 
@@ -160,11 +163,13 @@ impl<'a> Desk<'a> {
                 }
             }
             let deadline = self.deadline().filter(|_| until.is_none());
-            let next = self.lost.values().map(|since| *since + wait).chain(until).chain(deadline).min();
+            let lost = self.lost.values().map(|since| *since + wait);
+            let next = lost.chain(until).chain(deadline).chain(self.redraw()).min();
             let mut acts = Vec::new();
             tokio::select! {
                 Some(caller) = calls.recv() => self.open(caller, &brought),
                 Some(first) = bring.recv() => {
+                    self.stale = true;
                     let mut waiting = vec![first];
                     while waiting.len() < TOGETHER
                         && let Ok(another) = bring.try_recv()
@@ -297,7 +302,14 @@ impl<'a> Desk<'a> {
             return Ok(());
         }
         self.drawn = Some(Instant::now());
+        self.stale = false;
         self.write_report()
+    }
+
+    /// When the picture of what has come since the last one is due.
+    fn redraw(&self) -> Option<Instant> {
+        let follows = self.stale && self.folder.is_some() && self.hub.exit().is_none() && self.hub.follows();
+        self.drawn.filter(|_| follows).map(|drawn| drawn + REDRAW)
     }
 
     fn write_report(&self) -> Result<(), Failure> {

@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ledgers::{hold, let_go, records, stored};
+use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use sites::{DEMO, PATIENCE, Running, WORKERS, World, table};
 
@@ -475,6 +476,52 @@ fn a_private_stream_sends_noise_for_records_that_cannot_be_used_and_for_persons_
     assert!(!shown.contains("line 5") && !shown.contains("outside its public range"), "{shown}");
     let state = fs::read(world.path("north-state/stream.sqlite")).unwrap();
     assert!(!state.windows(3).any(|part| part == b"ann"), "a name is on disk");
+}
+
+/// Number and bytes of the message that a stream's worker has noised last, and how many records were counted.
+fn noised(world: &World, name: &str) -> Option<(i64, Vec<u8>, i64)> {
+    let read = || -> rusqlite::Result<(i64, Vec<u8>, i64)> {
+        let path = world.path(&format!("{name}-state/stream.sqlite"));
+        let tool = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let count = tool.query_row("SELECT sum(records) FROM persons", [], |row| row.get(0))?;
+        tool.query_row("SELECT number, bytes FROM sent", [], |row| Ok((row.get(0)?, row.get(1)?, count)))
+    };
+    read().ok()
+}
+
+#[test]
+fn a_message_of_a_stream_that_was_noised_and_not_heard_leaves_again_with_the_same_bytes() {
+    let world = ledgers(STREAM, 1.0);
+    let coordinator = world.coordinator(&["--wait", "30"]);
+    let text = table(1, 40);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let start = || world.worker_as("north", "north", "-", &["--config", "north.toml", "--state", "north-state"]);
+    let mut north = start();
+    north.say(&lines[..8].concat());
+    world.wait_for_contributions("north", 3);
+    coordinator.kill();
+    // Eight records become a message that nobody hears.
+    north.say(&lines[8..16].concat());
+    eventually(|| noised(&world, "north").is_some_and(|(number, ..)| number == 3));
+    let before = noised(&world, "north").unwrap();
+    north.kill();
+    let coordinator = world.coordinator(&["--wait", "30"]);
+    let mut north = start();
+    north.say(lines[0]);
+    world.wait_for_contributions("north", 4);
+    assert_eq!(noised(&world, "north").unwrap(), before, "the message was noised again, or its records counted twice");
+    assert_eq!(before.2, 15);
+    north.say(&lines[16..].concat());
+    let others = ["south", "west"].map(|name| private_worker(&world, name));
+    for ended in [north].into_iter().chain(others).map(Running::end) {
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        assert!(!ended.log.contains("noise alone went out"), "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    let report = world.report("coordinator");
+    assert_eq!((report["nobs"].as_u64(), report["workers"][0]["rejected"].as_u64()), (Some(240), Some(0)));
+    let charges = records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    assert_eq!(charges, 1);
 }
 
 #[test]

@@ -330,21 +330,18 @@ impl Stream {
     fn follow(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let Start { first, rewound } = start;
         let width = self.maker.settings().basis().len();
-        let mut number = first;
-        if rewound {
-            self.skip(before(first, self.most))?;
-        } else {
-            self.source.rows_from(before(first, self.most));
-        }
+        let (mut number, mut used) = (first, before(first, self.most));
         if let Some((content, records)) = self.kept(number)? {
             // It was noised, and may have been sent: the same bytes leave again, and its rows are used up.
-            if rewound {
-                self.skip(records)?;
-            }
+            used += records;
             if give.blocking_send(piece(number, content, records, 0, Instant::now())).is_err() {
                 return Ok(());
             }
             number += 1;
+        }
+        match rewound {
+            true => self.skip(used)?,
+            false => self.source.rows_from(used),
         }
         let mut latest: Option<Body> = None;
         // At the hub there must be so many records before the next ones go out: those of the message before, whoever sent the others.
