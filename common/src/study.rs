@@ -15,11 +15,11 @@ use crate::privacy::release::{Declaration, Disclosures};
 mod budgets;
 mod horizontal;
 mod methods;
-mod private_robust;
 mod privacy;
+mod private_robust;
 
-pub use self::private_robust::PrivateFitTerms;
 pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
+pub use self::private_robust::PrivateFitTerms;
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{
     DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms,

@@ -132,7 +132,9 @@ impl Rows {
                 cell.clear();
                 if !column.values.is_missing(row) {
                     match &column.values {
-                        Values::Numeric(values) if *name == self.outcome => write!(cell, "{:?}", outcome(row, values[row]))?,
+                        Values::Numeric(values) if *name == self.outcome => {
+                            write!(cell, "{:?}", outcome(row, values[row]))?
+                        }
                         Values::Numeric(values) => write!(cell, "{:?}", values[row])?,
                         Values::Boolean(values) => write!(cell, "{}", values[row] == Some(true))?,
                         Values::Categorical { codes, levels, .. } => cell.push_str(&levels[codes[row] as usize]),
@@ -266,7 +268,13 @@ pub(crate) fn blocks(rows: &[usize], workers: u64) -> Vec<&[usize]> {
 }
 
 /// Runs all processes of a study to their end, and gives the coordinator's report.
-pub(crate) fn rehearse(place: &Folder, command: &'static str, study: &Study, rows: &Rows, shared: &[usize]) -> Result<Report, Failure> {
+pub(crate) fn rehearse(
+    place: &Folder,
+    command: &'static str,
+    study: &Study,
+    rows: &Rows,
+    shared: &[usize],
+) -> Result<Report, Failure> {
     rehearse_with(place, command, study, shared, |block| rows.file(block.iter().copied()))
 }
 

@@ -327,7 +327,10 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
     assert!(planned.contains("7 releases of every batch") && planned.contains("1 such runs still fit"), "{planned}");
     let south = ledger(&world, "south");
     // Hangs when it has sent the first batch and stored three releases of the second.
-    hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 10");
+    hold(
+        &south,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 10",
+    );
     let coordinator = world.coordinator(&["--wait", "60"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");
@@ -520,7 +523,8 @@ fn a_message_of_a_stream_that_was_noised_and_not_heard_leaves_again_with_the_sam
     assert_eq!(coordinator.end().code, 0);
     let report = world.report("coordinator");
     assert_eq!((report["nobs"].as_u64(), report["workers"][0]["rejected"].as_u64()), (Some(240), Some(0)));
-    let charges = records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    let charges =
+        records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
     assert_eq!(charges, 1);
 }
 

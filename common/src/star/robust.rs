@@ -11,8 +11,7 @@ use crate::report::robust::{Consolidation, coefficients};
 use crate::report::{Course, CoursePoint};
 use crate::robust::{
     BatchError, BatchFit, Consensus, ConsolidateError, ConsolidationSettings, Estimate, EstimateError, Estimates, Gram,
-    Member, Online, Placement, Verdict, consolidate,
-    batch::kept_share_of_variance,
+    Member, Online, Placement, Verdict, batch::kept_share_of_variance, consolidate,
 };
 use crate::study::{Study, StudyError};
 

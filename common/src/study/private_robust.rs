@@ -78,12 +78,17 @@ impl Study {
         let wrong = |key: &str, problem: &str| Err(value(key, problem.to_owned()));
         match (self.mode, &robust.private) {
             (Mode::Plain, None) => return Ok(()),
-            (Mode::Plain, Some(_)) => return wrong("robust.private", "has no place in a plain study: set mode = \"private\""),
+            (Mode::Plain, Some(_)) => {
+                return wrong("robust.private", "has no place in a plain study: set mode = \"private\"");
+            }
             (Mode::Private, _) => {}
         }
         let terms = robust.private.clone().unwrap_or_default();
         if !(2..=MOST_ROUNDS).contains(&terms.rounds) {
-            return wrong("robust.private.rounds", &format!("must lie between 2 and {MOST_ROUNDS}, got {}", terms.rounds));
+            return wrong(
+                "robust.private.rounds",
+                &format!("must lie between 2 and {MOST_ROUNDS}, got {}", terms.rounds),
+            );
         }
         for (key, number) in [
             ("robust.private.first_cut", Some(terms.first_cut)),
@@ -94,11 +99,13 @@ impl Study {
             }
         }
         if self.model.formula.is_some() {
-            let problem = "cannot be used in private mode: bounds of its terms are not derived in this version; list `features`";
+            let problem =
+                "cannot be used in private mode: bounds of its terms are not derived in this version; list `features`";
             return wrong("model.formula", problem);
         }
         if !self.model.intercept {
-            let problem = "cannot be used in private mode: columns are centred by their public ranges, which leaves an intercept";
+            let problem =
+                "cannot be used in private mode: columns are centred by their public ranges, which leaves an intercept";
             return wrong("model.intercept", problem);
         }
         if robust.online.is_some() {
@@ -192,7 +199,11 @@ mod tests {
             let text = PRIVATE.replacen(find, put, 1);
             assert!(complaint(&text).contains(says), "{put}: {}", complaint(&text));
         }
-        let plain = PRIVATE.replacen("mode = \"private\"", "", 1).replacen("[privacy]\n        epsilon = 1.0\n        delta = 1e-6", "[robust.private]", 1);
+        let plain = PRIVATE.replacen("mode = \"private\"", "", 1).replacen(
+            "[privacy]\n        epsilon = 1.0\n        delta = 1e-6",
+            "[robust.private]",
+            1,
+        );
         assert!(complaint(&plain).contains("robust.private"), "{}", complaint(&plain));
     }
 }

@@ -138,7 +138,10 @@ pub(crate) fn plan(config: &Config) -> Result<Planned, Failure> {
         delta: budget.delta(),
         charge: plan.charge(),
         releases: plan.releases().iter().map(|release| release.label.clone()).collect(),
-        mu: plan.releases().iter().fold([f64::INFINITY, 0.0], |[low, high], release| [low.min(release.mu), high.max(release.mu)]),
+        mu: plan
+            .releases()
+            .iter()
+            .fold([f64::INFINITY, 0.0], |[low, high], release| [low.min(release.mu), high.max(release.mu)]),
         left: account.as_ref().map(Account::left),
         runs_left: account.as_ref().map(|account| runs_left(account, plan.charge())),
     })
@@ -174,7 +177,9 @@ impl Planned {
             [low, high] => format!("from {low:.6} to {high:.6}"),
         };
         let whose = if self.protocol == Protocol::Robust.name() { " of every batch" } else { "" };
-        text.push_str(&format!("  releases  {count} release{plural}{whose} with sensitivity / sigma {shares}: {first}"));
+        text.push_str(&format!(
+            "  releases  {count} release{plural}{whose} with sensitivity / sigma {shares}: {first}"
+        ));
         text.push_str(if count > 1 { ", and so on\n" } else { "\n" });
         text.push_str("Nothing was spent.\n");
         text

@@ -517,9 +517,8 @@ fn an_audit_in_full() {
 
 #[test]
 fn parts_of_the_rows_cost_as_much_as_the_dearest_of_them() {
-    let part = |mus: &[f64]| {
-        ReleasePlan::new(mus.iter().map(|&mu| PlannedRelease { label: "X'X".to_owned(), mu }).collect())
-    };
+    let part =
+        |mus: &[f64]| ReleasePlan::new(mus.iter().map(|&mu| PlannedRelease { label: "X'X".to_owned(), mu }).collect());
     let (small, large) = (part(&[0.1, 0.2]), part(&[0.3]));
     let both = ReleasePlan::of_parts(&[small.clone(), large.clone(), small.clone()]);
     assert_eq!(both.charge().to_bits(), large.charge().to_bits());

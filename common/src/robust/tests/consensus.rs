@@ -161,7 +161,9 @@ fn liars_of_every_kind_are_outvoted_below_half_and_make_no_majority_at_half() {
     let scattered = |k: f64| move |rng: &mut ChaCha8Rng, u: &DVector<f64>| unit_direction(rng, u.len()) * k;
     let noised = |k: f64| {
         move |rng: &mut ChaCha8Rng, u: &DVector<f64>| {
-            u * k + DVector::from_fn(u.len(), |_, _| rng.sample::<f64, _>(rand_distr::StandardNormal)) / (u.len() as f64).sqrt()
+            u * k
+                + DVector::from_fn(u.len(), |_, _| rng.sample::<f64, _>(rand_distr::StandardNormal))
+                    / (u.len() as f64).sqrt()
         }
     };
     type Lie<'a> = &'a dyn Fn(&mut ChaCha8Rng, &DVector<f64>) -> DVector<f64>;
@@ -273,7 +275,8 @@ fn a_column_in_another_unit_at_a_minority_of_sites_does_not_enter_the_consensus(
         let estimates: Vec<Estimate> = (0..9)
             .map(|site| {
                 let scale = if site < 6 { 1.0 } else { unit };
-                let x = DMatrix::from_fn(200, 2, |_, j| if j == 0 { (94.0 + 14.0 * normal()) / scale } else { normal() });
+                let x =
+                    DMatrix::from_fn(200, 2, |_, j| if j == 0 { (94.0 + 14.0 * normal()) / scale } else { normal() });
                 let y = DVector::from_fn(200, |i, _| 2.0 * scale * x[(i, 0)] + 20.0 * x[(i, 1)] + 55.0 * normal());
                 let found = fit(&x, &y, &FitSettings { start: Start::Ols, ..FitSettings::default() }).unwrap();
                 Estimate::from_fit(format!("site {site}"), 0, &found)
