@@ -458,7 +458,8 @@ fn a_message_of_a_stream_that_was_noised_and_not_heard_leaves_again_with_the_sam
     assert_eq!(coordinator.end().code, 0);
     let report = world.report("coordinator");
     assert_eq!((report["nobs"].as_u64(), report["workers"][0]["rejected"].as_u64()), (Some(240), Some(0)));
-    let charges = records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    let charges =
+        records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
     assert_eq!(charges, 1);
 }
 
