@@ -104,7 +104,9 @@ impl Table {
         let header = read::header(&data, None).map_err(refused)?;
         let features = match &arguments.features {
             Some(names) => list(names, "--features")?,
-            None if shipped => SHIPPED_FEATURES.iter().filter(|name| **name != outcome).map(ToString::to_string).collect(),
+            None if shipped => {
+                SHIPPED_FEATURES.iter().filter(|name| **name != outcome).map(ToString::to_string).collect()
+            }
             None => header.iter().filter(|name| **name != outcome).cloned().collect(),
         };
         if features.contains(&outcome) {

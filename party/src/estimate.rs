@@ -136,7 +136,8 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
         Some(path) => (Batches::open(path, &request)?, path.display().to_string()),
         None => (Batches::from_pipe(input, "standard input", &request)?, "standard input".to_owned()),
     };
-    let mut rows = Rows { batches, file, terms, arguments, names: None, ahead: Ahead::default(), next: arguments.first_batch };
+    let mut rows =
+        Rows { batches, file, terms, arguments, names: None, ahead: Ahead::default(), next: arguments.first_batch };
     let settings = FitSettings {
         start: arguments.start.into(),
         intercept: !arguments.no_intercept,

@@ -352,13 +352,7 @@ impl Consolidated {
 /// # Errors
 /// Never, when writing to a string.
 pub fn batches(out: &mut String, c: &Consolidation) -> std::fmt::Result {
-    writeln!(
-        out,
-        "Batches: ({}, {} of {} trusted)",
-        c.consolidation,
-        thousands(c.trusted),
-        thousands(c.estimates())
-    )?;
+    writeln!(out, "Batches: ({}, {} of {} trusted)", c.consolidation, thousands(c.trusted), thousands(c.estimates()))?;
     let shown = c.shown();
     let of = |value: &dyn Fn(&Member) -> String| shown.iter().map(|&i| value(&c.batches[i])).collect::<Vec<_>>();
     let distances: Vec<Option<f64>> = shown.iter().map(|&i| Some(significant(c.batches[i].distance, 3))).collect();
