@@ -97,10 +97,23 @@ pub(super) struct NoiseShape {
 /// The metric of a majority: the median over the estimates of each cross product per kept row, so that a distance is
 /// the root mean square difference of two predictions. No minority can bend it, and it does not change when a column
 /// is measured in other units.
+///
+/// Medians of entries lose what entries have in common: of a column that lies far from zero, such as a density, all
+/// products are nearly those of the intercept. The medians are therefore taken after each column has been reduced by its
+/// typical multiple of the first.
 pub(super) struct MajorityMetric {
     root: DMatrix<f64>,
     root_inverse: DMatrix<f64>,
     inverse: DMatrix<f64>,
+}
+
+/// The identity with these numbers times `sign` in its first row, right of the diagonal.
+fn with_first_row(numbers: &[f64], sign: f64) -> DMatrix<f64> {
+    let mut matrix = DMatrix::identity(numbers.len(), numbers.len());
+    for (j, number) in numbers.iter().enumerate().skip(1) {
+        matrix[(0, j)] = sign * number;
+    }
+    matrix
 }
 
 impl MajorityMetric {
@@ -112,13 +125,21 @@ impl MajorityMetric {
             .map(|e| Some((e.gram.as_ref()?.packed(), (e.kept as f64).recip())))
             .collect::<Option<_>>()?;
         let size = q * (q + 1) / 2;
+        let of_first = |gram: &[f64], j: usize| gram[j * (j + 1) / 2];
+        let mut multiples: Vec<f64> = (0..q)
+            .map(|j| median(&mut packed.iter().map(|(gram, _)| of_first(gram, j) / gram[0]).collect::<Vec<_>>()))
+            .collect();
+        multiples[0] = 0.0;
+        let places: Vec<(usize, usize)> = (0..q).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
         let mut lower = Vec::with_capacity(size);
         let mut block = vec![0.0; MEDIAN_BLOCK * packed.len()];
         for start in (0..size).step_by(MEDIAN_BLOCK) {
             let width = MEDIAN_BLOCK.min(size - start);
-            for (i, (gram, share)) in packed.iter().enumerate() {
-                for (k, v) in gram[start..start + width].iter().enumerate() {
-                    block[k * packed.len() + i] = v * share;
+            for (at, (gram, share)) in packed.iter().enumerate() {
+                for (k, &(i, j)) in places[start..start + width].iter().enumerate() {
+                    let (a, b) = (multiples[i], multiples[j]);
+                    let reduced = gram[start + k] - a * of_first(gram, j) - b * of_first(gram, i) + a * b * gram[0];
+                    block[k * packed.len() + at] = reduced * share;
                 }
             }
             lower.extend(block.chunks_exact_mut(packed.len()).take(width).map(median));
@@ -128,8 +149,12 @@ impl MajorityMetric {
         [0.0, 0.05, 0.2, 0.5, 1.0].into_iter().find_map(|t| {
             let matrix = DMatrix::from_fn(q, q, |i, j| if i == j { at(i, j) } else { (1.0 - t) * at(i, j) });
             Factor::new(q, |i, j| matrix[(i, j)]).ok()?;
-            let root = matrix.clone().cholesky()?.unpack().transpose();
-            let root_inverse = root.clone().try_inverse()?;
+            let reduced = matrix.clone().cholesky()?.unpack().transpose();
+            let reduced_inverse = reduced.clone().try_inverse()?;
+            // Coefficients of reduced columns: the first one takes the multiples of the others.
+            let forth = with_first_row(&multiples, 1.0);
+            let root = reduced * forth;
+            let root_inverse = with_first_row(&multiples, -1.0) * reduced_inverse;
             let inverse = &root_inverse * root_inverse.transpose();
             Some(MajorityMetric { root, root_inverse, inverse })
         })

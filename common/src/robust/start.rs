@@ -54,7 +54,7 @@ pub(super) fn leverage_weights(rows: &Rows<'_>) -> Vec<f64> {
             Deviations::Lumped(sizes) => bound_lumped(&sizes, &mut weights),
         }
     }
-    let p = if n > 0 { spread.len() / n } else { 0 };
+    let p = spread.len().checked_div(n).unwrap_or(0);
     if p == 0 {
         return weights;
     }

@@ -188,7 +188,12 @@ def pivot_of(points):
 
 
 def majority_metric(grams, kept):
-    return np.median([g / k for g, k in zip(grams, kept)], axis=0)
+    """Medians of cross products per row, of columns less their typical multiple of the first."""
+    back = np.eye(len(grams[0]))
+    back[1:, 0] = np.median([g[1:, 0] / g[0, 0] for g in grams], axis=0)
+    reduce = np.linalg.inv(back)
+    middle = np.median([reduce @ g @ reduce.T / k for g, k in zip(grams, kept)], axis=0)
+    return back @ middle @ back.T
 
 
 def refine(betas, grams, kept, scales):
