@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nalgebra::DVector;
 use proptest::prelude::*;
 
 use super::{contribution, joined, said};
 use crate::exit::Exit;
+use crate::privacy::accountant::gaussian_mu;
+use crate::privacy::robust::Plan;
+use crate::privacy::sampler::NoisePool;
+use crate::privacy::simulate::{Batch, Corruption, batch_setup};
 use crate::report::Report;
 use crate::sim::star::{Faults, run};
 use crate::star::hub::Act;
 use crate::star::message::{Body, Kind, ToSite};
+use crate::star::method::method;
+use crate::star::robust::private_body;
 use crate::star::site::{self, Site};
 use crate::study::Study;
 
@@ -211,4 +218,32 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
         text.contains("protected: one record at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
         "{text}"
     );
+}
+
+/// Nine sites with a private estimate each; three of them have corrupted rows almost only.
+#[test]
+fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_not_trusted() {
+    let study = study("robust", 9, false, "[outcome]\ncolumn = \"y\"\n");
+    let truth = DVector::from_vec(vec![0.6, -0.3, 0.7]);
+    let mut method = method(&study).unwrap();
+    let mut unit = DVector::zeros(3);
+    for site in 0..9u64 {
+        let rows = if site == 8 { 8000 } else { 4000 };
+        let (share, kind) = if site < 3 { (0.9, Corruption::Uniform) } else { (0.1, Corruption::Uniform) };
+        let batch = Batch::draw_around(&truth, rows, share, kind, 40 + site).unwrap();
+        let plan = Plan::new(batch_setup(rows, 3, gaussian_mu(1.0, 1e-5).powi(2))).unwrap();
+        let estimate = batch.fit_with(&plan, &mut NoisePool::new()).unwrap();
+        unit = batch.truth.clone();
+        method.take(&format!("w{site}"), 0, &private_body(&estimate)).unwrap();
+    }
+    let outcome = method.outcome().unwrap();
+    let batches = outcome.consolidation.unwrap().batches;
+    assert_eq!(batches.iter().filter(|batch| batch.trusted).count(), 6);
+    assert!(batches[..3].iter().all(|batch| !batch.trusted));
+    for (row, truth) in outcome.coefficients.iter().zip(unit.iter()) {
+        let (estimate, error) = (row.estimate.unwrap(), row.std_error.unwrap());
+        assert!((estimate - truth).abs() < 4.5 * error, "{estimate} {truth} {error}");
+        // Seven sites' worth of rows; a third of the norm of the coefficients would be easy.
+        assert!(error < 0.02 * unit.norm(), "{error}");
+    }
 }
