@@ -220,7 +220,7 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
     );
 }
 
-/// Nine sites with a private estimate each; three of them have corrupted rows almost only.
+/// Nine sites with a private estimate each; nine in ten rows of three of them tell another story.
 #[test]
 fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_not_trusted() {
     let study = study("robust", 9, false, "[outcome]\ncolumn = \"y\"\n");
@@ -229,7 +229,7 @@ fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_
     let mut unit = DVector::zeros(3);
     for site in 0..9u64 {
         let rows = if site == 8 { 8000 } else { 4000 };
-        let (share, kind) = if site < 3 { (0.9, Corruption::Uniform) } else { (0.1, Corruption::Uniform) };
+        let (share, kind) = if site < 3 { (0.9, Corruption::Collusion) } else { (0.1, Corruption::Uniform) };
         let batch = Batch::draw_around(&truth, rows, share, kind, 40 + site).unwrap();
         let plan = Plan::new(batch_setup(rows, 3, gaussian_mu(1.0, 1e-5).powi(2))).unwrap();
         let estimate = batch.fit_with(&plan, &mut NoisePool::new()).unwrap();

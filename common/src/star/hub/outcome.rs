@@ -1,0 +1,129 @@
+//! What a hub tells of a run: the report, whole for the coordinator, and to each site its own part.
+
+use super::{Hub, NAMED};
+use crate::exit::Exit;
+use crate::id::Role;
+use crate::report::{Disclosure, PerParty, Report, Seconds, WorkerRow};
+use crate::star::message::ToSite;
+use crate::star::method::Outcome;
+
+impl Hub {
+    /// Who is not complete, and why, as the end of a sentence.
+    pub(super) fn absences(&self) -> String {
+        let absent: Vec<String> = self
+            .sites
+            .iter()
+            .filter(|(_, site)| site.position.left.is_some() || !site.finished())
+            .take(NAMED)
+            .map(|(name, site)| format!("; {name} {}", site.state(true)))
+            .collect();
+        absent.concat()
+    }
+
+    pub(super) fn outcome_for(&self, name: &str) -> ToSite {
+        let Some(over) = &self.over else {
+            return ToSite::Refused { exit: Exit::Internal, sentence: "the run is not over".to_string() };
+        };
+        match &over.result {
+            Ok(report) => {
+                let own = own_view(report, name);
+                ToSite::Outcome { exit: over.exit, report: serde_json::to_string(&own).unwrap_or_default() }
+            }
+            Err(reason) => ToSite::Refused { exit: over.exit, sentence: reason.clone() },
+        }
+    }
+
+    /// The report; of a run that goes on, without complaint about who is still expected.
+    pub(super) fn written(&self, outcome: Outcome, reason: Option<String>, goes_on: bool) -> Report {
+        let mut notes = outcome.notes;
+        notes.extend(reason);
+        for (name, site) in self.sites.iter().filter(|(_, site)| site.position.left.is_some() || !site.finished()) {
+            if !goes_on || site.position.left.is_some() {
+                notes.push(format!("{name}: {}", site.state(!goes_on)));
+            }
+        }
+        let mut consolidation = outcome.consolidation;
+        match &mut consolidation {
+            Some(consolidation) => {
+                consolidation.rejected.clone_from(&self.rejections);
+                consolidation.repeated.clone_from(&self.repeated);
+            }
+            None => notes.extend(self.rejections.iter().map(|r| format!("rejected: {}: {}", r.from, r.reason))),
+        }
+        let workers = self
+            .sites
+            .iter()
+            .map(|(name, site)| WorkerRow {
+                worker: name.clone(),
+                state: site.state(!goes_on),
+                contributions: site.position.accepted,
+                rejected: site.position.rejected,
+                bytes: site.position.bytes,
+            })
+            .collect();
+        Report {
+            protocol: self.study.protocol.name().to_string(),
+            mode: self.study.mode.name().to_string(),
+            study: self.study.id.clone(),
+            study_digest: self.digest.to_string(),
+            run: self.run.to_string(),
+            role: Some(Role::Coordinator),
+            call: String::new(),
+            family: self.study.model.family,
+            link: self.study.model.family.link().to_string(),
+            outcome: self.study.outcome.column.clone(),
+            coefficients: outcome.coefficients,
+            statistics: outcome.statistics,
+            rounds: outcome.rounds,
+            // Under noise nobody may look whether the estimates are the solution.
+            converged: (!self.study.noised()).then(|| outcome.termination.converged()),
+            termination: outcome.termination,
+            tol: f64::NAN,
+            trace: Vec::new(),
+            notes,
+            missing: 0,
+            path: None,
+            cv: None,
+            lambda_min: None,
+            lambda_1se: None,
+            certificate: PerParty::Own(None),
+            bytes_sent: PerParty::Own(0),
+            peak_rss_bytes: PerParty::Own(None),
+            seconds: PerParty::Own(Seconds::default()),
+            disclosure: PerParty::Own(Disclosure {
+                declared: self
+                    .study
+                    .disclosures(Role::Worker)
+                    .declared()
+                    .iter()
+                    .map(|d| d.name().to_string())
+                    .collect(),
+                ..Disclosure::default()
+            }),
+            privacy: PerParty::Own(self.study.site_promise()),
+            consolidation,
+            workers: Some(workers),
+            course: outcome.course,
+            comparison: None,
+            function: outcome.function,
+        }
+    }
+}
+
+/// What a worker may see of the hub's report: the result, and of batches and rejections its own.
+fn own_view(report: &Report, name: &str) -> Report {
+    let mut own = Report { role: Some(Role::Worker), ..report.clone() };
+    if let Some(consolidation) = &mut own.consolidation {
+        consolidation.batches.retain(|batch| batch.worker == name);
+        if report.course.is_some() {
+            consolidation.trusted = consolidation.batches.iter().filter(|batch| batch.trusted).count() as u64;
+        }
+        consolidation.repeated.retain(|batch| batch.worker == name);
+        let of_own = format!("{name}, ");
+        consolidation.rejected.retain(|rejection| rejection.from == name || rejection.from.starts_with(&of_own));
+    }
+    if let Some(workers) = &mut own.workers {
+        workers.retain(|row| row.worker == name);
+    }
+    own
+}
