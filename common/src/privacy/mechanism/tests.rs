@@ -525,5 +525,5 @@ fn parts_of_the_rows_cost_as_much_as_the_dearest_of_them() {
     let labels: Vec<&str> = both.releases().iter().map(|release| release.label.as_str()).collect();
     assert_eq!(labels, ["part 1: X'X", "part 1: X'X", "part 2: X'X", "part 3: X'X", "part 3: X'X"]);
     assert_eq!(both.releases()[2].mu, 0.3);
-    assert_eq!(ReleasePlan::of_parts(&[small.clone()]), small);
+    assert_eq!(ReleasePlan::of_parts(std::slice::from_ref(&small)), small);
 }
