@@ -321,7 +321,7 @@ impl Source {
     /// The next rows, at most so many, as soon as they are there.
     ///
     /// # Errors
-    /// As [`Source::next`].
+    /// As [`Source::batch`].
     pub fn take(&mut self, rows: u64) -> Result<Option<Batch>, ReadError> {
         self.rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         self.read()
