@@ -159,6 +159,7 @@ fn rehearsals_that_cannot_be_are_refused_with_the_flag_that_is_wrong() {
             "5000 grid points in each of 1 covariates make a grid of 5000, more than 4096",
         ),
         (&["stream", "--mode", "private", "--loss", "squares"], 2, "least squares has no bound"),
+        (&["stream", "--mode", "private", "--delta", "0.5"], 2, "`privacy.delta` must be at most 1e-3 in a stream"),
         (&["stream", "--data", &wave, "--outcome", "y", "--mode", "private"], 2, "--mode private needs --bounds FILE"),
     ] {
         let (found, text, _) = demo(folder.path(), arguments);
@@ -363,6 +364,46 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
     assert!(codes.contains(&77), "{codes:?}");
     assert_eq!(coordinator.end().code, 69);
     assert_eq!(stored(&south, "sent/%").len(), 14);
+}
+
+#[test]
+fn an_interrupted_run_goes_on_with_the_same_rows_in_the_same_places_only() {
+    let world = ledgers(BATCHES, 8.0);
+    let south = ledger(&world, "south");
+    hold(
+        &south,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 10",
+    );
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    let running = private_worker(&world, "south");
+    eventually(|| stored(&south, "sent/%").len() == 10);
+    running.kill();
+    let_go(&south);
+    // The same persons, of whom some would be in another batch.
+    let text = fs::read_to_string(world.path("south.csv")).unwrap();
+    let (header, rows) = text.split_once('\n').unwrap();
+    let reversed: Vec<&str> = rows.lines().rev().collect();
+    world.write("south.csv", &format!("{header}\n{}\n", reversed.join("\n")));
+    let ended = private_worker(&world, "south").end();
+    assert!(ended.code == 77 && ended.log.contains("the data have changed since run"), "{} {}", ended.code, ended.log);
+    assert_eq!(stored(&south, "sent/%").len(), 10, "nothing was released of rows in other places");
+    coordinator.kill();
+}
+
+#[test]
+fn a_workers_policy_of_fewest_rows_holds_in_every_protocol() {
+    let world = ledgers(ROUNDS, 1.0);
+    let strict = fs::read_to_string(world.path("west.toml")).unwrap() + "[policy]\nmin_rows = 5000\n";
+    world.write("west.toml", &strict);
+    let coordinator = world.coordinator(&["--wait", "1"]);
+    let others = ["north", "south"].map(|name| private_worker(&world, name));
+    let ended = private_worker(&world, "west").end();
+    assert!(ended.code == 77 && ended.log.contains("asks for at least 5000 rows"), "{} {}", ended.code, ended.log);
+    assert!(stored(&ledger(&world, "west"), "sent/%").is_empty());
+    for worker in others {
+        assert_eq!(worker.end().code, 0);
+    }
+    assert_eq!(coordinator.end().code, 0);
 }
 
 #[test]

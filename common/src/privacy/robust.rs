@@ -19,7 +19,8 @@
 //! # Standard errors
 //!
 //! From noised values only: `V <- J V J' + (s_t/share)^2 P P'` per round, `J = I - (slope/share) P D`, and the sampling part
-//! `m2/slope^2 A^-1` at the end. They belong to the coefficient of the uncorrupted rows; colluding rows bias it.
+//! `m2/slope^2 A^-1` at the end. `V` starts at `bound^2/p I`, the public bound of the coefficients, for what the rounds leave
+//! unfinished. They belong to the coefficient of the uncorrupted rows; colluding rows bias it.
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
@@ -503,6 +504,9 @@ impl Fit {
         if let Some(&(what, expected, got)) = shapes.iter().find(|(_, expected, got)| expected != got) {
             return Err(FitError::Shape { what, expected, got });
         }
+        // The descent starts at zero, and the bound of the coefficients, which is public, says how far away the end may be. Rounds
+        // that are finished carry nothing of it; what is unfinished in them stays in the standard errors.
+        let start = DMatrix::identity(width, width) * (plan.setup.coefficient_bound.powi(2) / width as f64);
         Ok(Fit {
             plan,
             rows,
@@ -512,7 +516,7 @@ impl Fit {
             cut: None,
             cuts: Vec::new(),
             coefficients: DVector::zeros(width),
-            covariance: DMatrix::zeros(width, width),
+            covariance: start,
         })
     }
 

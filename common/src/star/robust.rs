@@ -98,6 +98,7 @@ pub struct Robust {
     settings: ConsolidationSettings,
     unfit: Vec<Member>,
     taken: Taken,
+    noised: bool,
 }
 
 enum Taken {
@@ -141,7 +142,7 @@ impl Robust {
                 unfit: 0,
             })),
         };
-        Ok(Robust { terms, with_gram: robust.gram, settings, unfit: Vec::new(), taken })
+        Ok(Robust { terms, with_gram: robust.gram, settings, unfit: Vec::new(), taken, noised: study.noised() })
     }
 
     fn kind(&self) -> Kind {
@@ -231,6 +232,8 @@ impl Method for Robust {
         consolidation.batches.sort_by(|a, b| (&a.worker, a.batch).cmp(&(&b.worker, b.batch)));
         Ok(Outcome {
             termination: match consensus.verdict {
+                // Under noise nobody may look whether the estimates are the solution.
+                Verdict::MajorityAgrees if self.noised => Termination::FixedRounds,
                 Verdict::MajorityAgrees => Termination::Converged,
                 Verdict::NoMajority | Verdict::MostNotCleaned => Termination::OutsideGuarantee,
             },

@@ -127,7 +127,7 @@ impl Site {
 
     /// The number of the next piece.
     pub fn next(&self) -> u64 {
-        self.acknowledged + self.waiting.len() as u64
+        self.acknowledged.saturating_add(self.waiting.len() as u64)
     }
 
     /// Whether the hub has said where to begin.

@@ -12,6 +12,9 @@ use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
 /// What rounding may add to a sum of squares, per release.
 const ROOM: f64 = 1.0 - 1e-12;
 
+/// Largest delta of a stream: elsewhere it must be below one over the number of rows, which a stream does not know.
+const MOST_STREAM_DELTA: f64 = 1e-3;
+
 impl Study {
     /// Whether what leaves a site has noise.
     pub fn noised(&self) -> bool {
@@ -159,6 +162,11 @@ impl Study {
                 "em.estimator",
                 "is `none`, which bounds nothing: a private run needs `clip` or `catoni`".to_owned(),
             );
+        }
+        if self.protocol == Protocol::Stream && terms.delta.is_some_and(|delta| delta > MOST_STREAM_DELTA) {
+            let problem =
+                format!("must be at most {MOST_STREAM_DELTA:e} in a stream, whose records are not counted beforehand");
+            return wrong("privacy.delta", problem);
         }
         self.site_budget().map(drop)
     }

@@ -14,6 +14,7 @@ use fedreg_common::em::Model;
 use fedreg_common::robust::minimum_rows;
 use fedreg_common::study::{Missing, Protocol, Study, StudyError};
 use nalgebra::{DMatrix, DVector};
+use sha2::{Digest as _, Sha256};
 
 use crate::read::whole::Lines;
 use crate::read::{Batches, ReadError, Request};
@@ -248,6 +249,8 @@ pub struct Source {
     read: u64,
     /// Rows among them that count as zero in a private run.
     unusable: u64,
+    /// Of everything that was read in a private run, in its order.
+    content: Sha256,
 }
 
 /// How rows come.
@@ -288,7 +291,19 @@ impl Source {
         let least = encoding.least;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         let ahead = Ahead::default();
-        Source { batches, encoding, file, rows, least, at_once, ahead, next: 0, read: 0, unusable: 0 }
+        Source {
+            batches,
+            encoding,
+            file,
+            rows,
+            least,
+            at_once,
+            ahead,
+            next: 0,
+            read: 0,
+            unusable: 0,
+            content: Sha256::new(),
+        }
     }
 
     /// Numbers batches from here on: where the rows before are gone, as on standard input.
@@ -327,6 +342,12 @@ impl Source {
         self.read()
     }
 
+    /// A digest of everything that was read in a private run, in its order: whoever goes on with a run must hold the same rows in
+    /// the same places.
+    pub(crate) fn content(&self) -> [u8; 32] {
+        self.content.clone().finalize().into()
+    }
+
     fn read(&mut self) -> Result<Option<Batch>, ReadError> {
         let Some(frame) = self.batches.next(self.rows)? else {
             if self.unusable > 0 {
@@ -336,7 +357,7 @@ impl Source {
             return Ok(None);
         };
         let number = self.next;
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         let rows = frame.rows() as u64;
         let places: Vec<Place> = match self.encoding.lenient && self.unusable < LOCATED {
             true => (0..frame.rows()).map(|row| frame.place(row)).collect(),
@@ -346,8 +367,13 @@ impl Source {
         let mut batch = encoded.map_err(|source| ReadError::Data { file: self.file.clone(), source })?;
         if self.encoding.lenient {
             if batch.ids.is_empty() {
-                batch.ids = (1..=rows).map(|row| (self.read + row).to_string().into_bytes()).collect();
+                batch.ids = (1..=rows).map(|row| self.read.saturating_add(row).to_string().into_bytes()).collect();
             }
+            for id in &batch.ids {
+                self.content.update((id.len() as u64).to_le_bytes());
+                self.content.update(id);
+            }
+            batch.x.iter().chain(batch.y.iter()).for_each(|value| self.content.update(value.to_bits().to_le_bytes()));
             for row in self.encoding.unusable(&batch) {
                 self.unusable += 1;
                 if let Some(place) = places.get(row).filter(|_| self.unusable <= LOCATED) {
@@ -355,7 +381,7 @@ impl Source {
                 }
             }
         }
-        self.read += rows;
+        self.read = self.read.saturating_add(rows);
         Ok(Some(batch))
     }
 }

@@ -93,6 +93,11 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         };
         return Err(Failure::Usage(sentence));
     }
+    if study.protocol == Protocol::Stream && config.policy.min_rows.is_some() {
+        return Err(Failure::Usage(
+            "`policy.min_rows` has no meaning in a stream, whose rows are not known beforehand".to_string(),
+        ));
+    }
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let (identity, name) = identity(config, study)?;
     private::allowed(config, study)?;
@@ -378,7 +383,12 @@ impl Worker<'_> {
         self.order = InOrder::new(first);
         if study.protocol != Protocol::Robust || secret.is_some() {
             let rewound = !config.reads_stdin();
-            let under = methods::start(study, source, Start { first, rewound }, secret)?;
+            let under = methods::start(
+                study,
+                source,
+                Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) },
+                secret,
+            )?;
             (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //!
 //! Each runs in a thread of its own. It reads, hears what the hub says, and yields contributions in order.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -59,6 +60,22 @@ pub(crate) struct Start {
     pub(crate) first: u64,
     /// Whether the source begins with the rows of contribution 0, and not with those of the first.
     pub(crate) rewound: bool,
+    /// Fewest rows that this worker's policy lets take part.
+    pub(crate) min_rows: u64,
+}
+
+impl Start {
+    /// Refuses too few rows, before anything is spent on them.
+    fn enough(&self, rows: u64) -> Result<(), Failure> {
+        match rows < self.min_rows {
+            true => Err(Abort::Refused(format!(
+                "this worker's policy asks for at least {} rows, and there are {rows}",
+                self.min_rows
+            ))
+            .into()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Begins with contribution number `start.first`; with a secret, everything that leaves has noise.
@@ -73,16 +90,16 @@ pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<
     let run: Box<dyn FnOnce() -> Result<(), Failure> + Send> = match study.protocol {
         Protocol::Em => {
             let settings = study.em_settings().map_err(usage)?;
-            Box::new(move || rounds(&settings, source, start.first, &words, &give, secret))
+            Box::new(move || rounds(&settings, source, start, &words, &give, secret))
         }
         Protocol::Features => {
             let gathered = Gathered::new(study).map_err(usage)?;
-            Box::new(move || once(gathered, source, start.first, &give, secret))
+            Box::new(move || once(gathered, source, start, &give, secret))
         }
         Protocol::Robust => {
             let secret = secret.ok_or_else(|| bug("batches without privacy are fitted elsewhere"))?;
             let batches = PrivateBatches::new(study, source, secret)?;
-            Box::new(move || batches.fit(start.first, &give))
+            Box::new(move || batches.fit(start, &give))
         }
         Protocol::Stream | Protocol::Vertical => {
             let maker = Maker::new(study).map_err(usage)?;
@@ -93,7 +110,10 @@ pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<
         }
     };
     thread::spawn(move || {
-        if let Err(failure) = run() {
+        // A thread that ends without a word would count as complete.
+        let ended =
+            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(bug("a contribution could not be made")));
+        if let Err(failure) = ended {
             let _ = yields.blocking_send(Yield::Failed(failure));
         }
     });
@@ -161,23 +181,24 @@ fn read_records(model: Model, source: &mut Source) -> Result<(Records, Vec<Vec<u
 fn rounds(
     settings: &em::Settings,
     mut source: Source,
-    first: u64,
+    start: Start,
     words: &Receiver<Word>,
     give: &mpsc::Sender<Yield>,
     mut secret: Option<Secret>,
 ) -> Result<(), Failure> {
     let (records, ids, mut missing) = read_records(settings.stated().model, &mut source)?;
     let count = records.len() as u64;
+    start.enough(count)?;
     if let Some(Secret { purse, .. }) = &mut secret {
         // All rounds before the first.
-        let persons = purse.persons(&ids)?;
-        purse.reserve(&persons, count)?;
+        purse.reserve(&ids, count, &source.content())?;
     }
     drop(ids);
-    let (mut rows, mut next) = (count, first);
+    let (mut rows, mut next) = (count, start.first);
     while let Ok(word) = words.recv() {
         match word {
-            Word::Rejected => next += 1,
+            // The round goes on: another answer of ours would be another release of it.
+            Word::Rejected => {}
             // A later round than the next: others were closed while the line was lost.
             Word::Heard(number, body) if number >= next => {
                 let begun = Instant::now();
@@ -207,11 +228,11 @@ fn rounds(
 fn once(
     mut gathered: Gathered,
     mut source: Source,
-    first: u64,
+    start: Start,
     give: &mpsc::Sender<Yield>,
     secret: Option<Secret>,
 ) -> Result<(), Failure> {
-    if first > 0 {
+    if start.first > 0 {
         return Ok(());
     }
     let begun = Instant::now();
@@ -224,11 +245,11 @@ fn once(
     if gathered.records() == 0 {
         return Err(Abort::OwnData("no row is complete".to_string()).into());
     }
+    start.enough(gathered.records())?;
     let content = match secret {
         None => Content::Plain(gathered.body().map_err(bug)?),
         Some(Secret { mut purse, .. }) => {
-            let persons = purse.persons(&ids)?;
-            purse.reserve(&persons, gathered.records())?;
+            purse.reserve(&ids, gathered.records(), &source.content())?;
             let query = Query::bounded(&gathered.bounded().map_err(bug)?);
             Content::Released(gathered.released(&purse.make(0, &query)?))
         }
@@ -254,10 +275,11 @@ impl PrivateBatches {
     }
 
     /// Reads the whole table, as the budget of all batches is reserved before the first release, and fits one batch after the other.
-    fn fit(mut self, first: u64, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+    fn fit(mut self, start: Start, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let (mut batches, mut plans, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(batch) = self.source.batch()? {
             let rows = batch.y.len() as u64;
+            start.enough(rows)?;
             let plan = self.study.batch_plan(rows).map_err(|error| Abort::Refused(error.to_string()))?;
             plans.push(plan.releases().clone());
             let (x, y) = ClippedRows::with_outcome(&self.bounds, &batch.x, &self.outcome, batch.y.as_slice());
@@ -268,16 +290,15 @@ impl PrivateBatches {
             return Err(Abort::OwnData("there is no row".to_string()).into());
         }
         let purse = &mut self.secret.purse;
-        let persons = purse.persons(&ids)?;
         purse.plan(ReleasePlan::of_parts(&plans));
-        purse.reserve(&persons, ids.len() as u64)?;
+        purse.reserve(&ids, ids.len() as u64, &self.source.content())?;
         let mut offset = 0;
         for (number, (plan, x, y)) in (0..).zip(batches) {
             let begun = Instant::now();
             let rows = x.len() as u64;
             let releases = u32::try_from(plan.releases().releases().len()).unwrap_or(u32::MAX);
             // What the coordinator has needs no second fit; its releases keep their places.
-            if number >= first {
+            if number >= start.first {
                 let mut fit = robust::Fit::new(plan, x, y).map_err(bug)?;
                 while let robust::Need::Release { index, query } = fit.need().map_err(bug)? {
                     fit.supply(&purse.make(offset + index, &query)?, index).map_err(bug)?;
@@ -309,8 +330,8 @@ impl Noising {
     /// Reserves the budget of the stream.
     fn new(maker: &Maker, secret: Secret, per_person: u32) -> Result<Noising, Failure> {
         let Secret { mut purse, state, run } = secret;
-        let right = purse.stream(&maker.opening().map_err(bug)?, per_person)?;
-        let persons = Persons::open(&state, purse.key()?, per_person)?;
+        let mut persons = Persons::open(&state, purse.key()?, per_person)?;
+        let right = purse.stream(&maker.opening().map_err(bug)?, per_person, &mut persons)?;
         Ok(Noising { purse, persons, right, run, refused: 0 })
     }
 }
@@ -328,7 +349,7 @@ struct Stream {
 
 impl Stream {
     fn follow(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
-        let Start { first, rewound } = start;
+        let Start { first, rewound, .. } = start;
         let width = self.maker.settings().basis().len();
         let (mut number, mut used) = (first, before(first, self.most));
         if let Some((content, records)) = self.kept(number)? {
@@ -375,7 +396,7 @@ impl Stream {
                 continue;
             }
             let content = self.message(number, &batch, weights.to_vec(), taken)?;
-            least = taken + rows;
+            least = taken.saturating_add(rows);
             if give.blocking_send(piece(number, content, rows, batch.missing, begun)).is_err() {
                 return Ok(());
             }

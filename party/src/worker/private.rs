@@ -72,25 +72,38 @@ impl Purse {
         })
     }
 
-    /// The digests of the rows' persons.
-    pub(crate) fn persons(&mut self, ids: &[Vec<u8>]) -> Result<PersonDigests, Failure> {
-        Ok(PersonDigests::new(&self.ledger.key()?, ids, 1)?)
-    }
-
     /// Changes what the run will release, before its budget is reserved.
     pub(crate) fn plan(&mut self, plan: ReleasePlan) {
         self.plan = plan;
     }
 
-    /// Reserves the budget of all releases of the run, or finds that it is reserved. When this returns the charge is on disk.
-    pub(crate) fn reserve(&mut self, persons: &PersonDigests, rows: u64) -> Result<(), Failure> {
+    /// Reserves the budget of all releases of the run about these persons, or finds that it is reserved. When this returns the
+    /// charge is on disk. `content` is a digest of the rows in their order: releases of one run are charged together because they
+    /// are about the same rows, each in its place.
+    pub(crate) fn reserve<I: AsRef<[u8]>>(
+        &mut self,
+        ids: impl IntoIterator<Item = I>,
+        rows: u64,
+        content: &[u8],
+    ) -> Result<(), Failure> {
+        let key = self.ledger.key()?;
+        let persons = PersonDigests::new(&key, ids, 1)?;
         // Delta must be below one over the rows, whose number only this site knows.
         let Budget { .. } =
             Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
                 .map_err(|error| Abort::Refused(error.to_string()))?;
-        if !self.ledger.resumes(&self.run, &self.data_set, &self.study)? {
+        let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
+        let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
+        if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
+            let run = &self.run;
+            return Err(Abort::Refused(format!(
+                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
+            ))
+            .into());
+        }
+        if !resumes? {
             let peers = [self.coordinator.clone()];
-            self.ledger.reserve(&self.run, &self.data_set, persons, &peers, &self.study, &self.plan)?;
+            self.ledger.reserve(&self.run, &self.data_set, &persons, &peers, &about, &self.plan)?;
         }
         Ok(())
     }
@@ -113,11 +126,20 @@ fn stream_persons(ledger: &mut Ledger<LedgerFile>, data_set: &str) -> Result<Per
 }
 
 impl Purse {
-    /// Reserves the budget of a stream, and gives the right to noise its records.
-    pub(crate) fn stream(&mut self, opening: &Query, per_person: u32) -> Result<PerRecord, Failure> {
+    /// Reserves the budget of a stream, and gives the right to noise its records. `persons` must have counted them from the
+    /// first record on.
+    pub(crate) fn stream(
+        &mut self,
+        opening: &Query,
+        per_person: u32,
+        persons: &mut Persons,
+    ) -> Result<PerRecord, Failure> {
         let data_set = self.data_set.clone();
-        let persons = stream_persons(&mut self.ledger, &data_set)?;
-        self.reserve(&persons, 1)?;
+        self.reserve([data_set], 1, &[])?;
+        match self.ledger.receipts(&self.run).is_empty() {
+            true => persons.begin(&self.run)?,
+            false => persons.must_know(&self.run)?,
+        }
         let charged = self.make(0, opening)?;
         Ok(PerRecord::new(&charged, per_person))
     }
@@ -223,7 +245,17 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
     Ok(block)
 }
 
+/// A digest that only who has the key can make.
+fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    // Unwrap safety: HMAC takes keys of any length.
+    #[allow(clippy::expect_used)]
+    let mut code = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
+    parts.iter().for_each(|part| code.update(part));
+    code.finalize().into_bytes().into()
+}
+
 const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
 ";
@@ -249,15 +281,33 @@ impl Persons {
         Ok(Persons { path, connection, key, most })
     }
 
+    /// Notes that the records of a run are counted here, before the first of them is noised.
+    fn begin(&self, run: &str) -> Result<(), Failure> {
+        let noted = self.connection.execute("INSERT OR IGNORE INTO runs (run) VALUES (?1)", [run]);
+        noted.map(drop).map_err(|source| failed(&self.path, source))
+    }
+
+    /// Refuses to go on with a run whose records were counted elsewhere.
+    fn must_know(&self, run: &str) -> Result<(), Failure> {
+        let known: Option<i64> = self
+            .connection
+            .query_row("SELECT 1 FROM runs WHERE run = ?1", [run], |row| row.get(0))
+            .optional()
+            .map_err(|source| failed(&self.path, source))?;
+        match known {
+            Some(_) => Ok(()),
+            None => Err(Abort::Refused(format!(
+                "{} counts the records of each person, and does not know run {run}, which has begun: it was deleted or replaced; \
+                 what the run reserved is spent, start a new one",
+                self.path.display()
+            ))
+            .into()),
+        }
+    }
+
     /// Every run is charged by itself, so that a person's records are counted in each.
     fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
-        // Unwrap safety: HMAC takes keys of any length.
-        #[allow(clippy::expect_used)]
-        let mut code = Hmac::<Sha256>::new_from_slice(&self.key).expect("any key length");
-        code.update(run.as_bytes());
-        code.update(&[0]);
-        code.update(id);
-        let full: [u8; 32] = code.finalize().into_bytes().into();
+        let full = keyed(&self.key, &[run.as_bytes(), &[0], id]);
         let mut short = [0; 16];
         short.copy_from_slice(&full[..16]);
         short
@@ -342,6 +392,21 @@ mod tests {
         assert_eq!(seen(&mut persons, &["bea", "ann", "bea", "cid"]), [true, false, false, true]);
         let text = std::fs::read(folder.path().join("stream.sqlite")).unwrap();
         assert!(!text.windows(3).any(|part| part == b"ann"), "a name is on disk");
+    }
+
+    #[test]
+    fn a_run_that_has_begun_goes_on_only_where_its_persons_were_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        persons.begin("run").unwrap();
+        drop(persons);
+        let persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        assert!(persons.must_know("run").is_ok());
+        drop(persons);
+        std::fs::remove_file(folder.path().join("stream.sqlite")).unwrap();
+        let error = Persons::open(folder.path(), [7; 32], 1).unwrap().must_know("run").unwrap_err();
+        assert_eq!(error.exit(), fedreg_common::exit::Exit::Refused);
+        assert!(crate::service::chain(&error).contains("deleted or replaced"));
     }
 
     #[test]

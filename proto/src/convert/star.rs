@@ -200,13 +200,16 @@ impl SiteDecoder {
                     .map(|key| name(key, "the name of a key"))
                     .collect::<Result<_, _>>()?,
                 run: run_id(&welcome.run)?,
-                next: welcome.next,
+                next: counted(welcome.next)?,
             },
-            Kind::Acknowledged(next) => ToSite::Acknowledged { next },
-            Kind::Rejected(rejected) => ToSite::Rejected { number: rejected.number, reason: tamed(&rejected.reason) },
-            Kind::Broadcast(broadcast) => {
-                ToSite::Broadcast { number: broadcast.number, body: body_from_wire(broadcast.body, self.limits)? }
+            Kind::Acknowledged(next) => ToSite::Acknowledged { next: counted(next)? },
+            Kind::Rejected(rejected) => {
+                ToSite::Rejected { number: counted(rejected.number)?, reason: tamed(&rejected.reason) }
             }
+            Kind::Broadcast(broadcast) => ToSite::Broadcast {
+                number: counted(broadcast.number)?,
+                body: body_from_wire(broadcast.body, self.limits)?,
+            },
             Kind::Refused(refused) => {
                 let exit = match exit_code(refused.exit) {
                     // Nobody may make us report success.
@@ -222,4 +225,11 @@ impl SiteDecoder {
 
 fn tamed(sentence: &str) -> String {
     printable_within(sentence, SENTENCE_CHARACTERS)
+}
+/// A number of a contribution or a round: far beyond any run, and far from where counting on would overflow.
+fn counted(number: u64) -> Result<u64, PeerFault> {
+    match number < 1 << 48 {
+        true => Ok(number),
+        false => Err(garbage(format!("number {number}, which no run reaches"))),
+    }
 }

@@ -5,6 +5,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
+use crate::privacy::mechanism::{Permit, release};
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::simulate::{Batch, Corruption, HALF_RANGE, batch_setup};
 
@@ -231,4 +232,41 @@ fn twenty_private_workers_agree_within_the_table_whether_or_not_eight_are_bad() 
         println!("{bad} of 20 bad: {mean:.4}");
         assert!(mean <= largest, "{bad} of 20 bad: {mean}");
     }
+}
+
+/// A column in the middle third of its public range is nearly the intercept once it is centred: the direction between them has a
+/// thousandth of the rows' weight, and five rounds do not finish it.
+#[test]
+fn what_the_rounds_leave_unfinished_is_in_the_intervals() {
+    let column = |name: &str, low, high| (name.to_owned(), ColumnBounds::Range { low, high });
+    let columns = vec![column("a", 0.0, 1.0), column("b", 0.0, 100.0)];
+    let bounds = RowBounds::new(columns, None, Some((1.0f64 / 3.0).sqrt())).unwrap();
+    let range = OutcomeBounds::new(-60.0, 20.0).unwrap();
+    let truth = [3.0, 2.0, -0.5];
+    let plan = Plan::new(Setup::new(1000, 3, gaussian_mu(3.0, 1e-5).powi(2))).unwrap();
+    let (mut hits, runs) = ([0u32; 3], 20);
+    for seed in 0..runs {
+        let mut random = ChaCha8Rng::seed_from_u64(900 + seed);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+        let b: Vec<f64> = (0..1000).map(|_| 50.0 + 3.0 * normal()).collect();
+        let x = DMatrix::from_fn(1000, 2, |i, j| if j == 0 { (i % 10) as f64 / 9.0 } else { b[i] });
+        let y: Vec<f64> =
+            (0..1000).map(|i| truth[0] + truth[1] * x[(i, 0)] + truth[2] * x[(i, 1)] + normal()).collect();
+        let (rows, outcome) = ClippedRows::with_outcome(&bounds, &x, &range, &y);
+        let mut fit = Fit::new(plan.clone(), rows, outcome).unwrap();
+        let mut pool = NoisePool::seeded(seed);
+        while let Need::Release { index, query } = fit.need().unwrap() {
+            let planned = plan.releases().releases()[index as usize].clone();
+            let permit = Permit::new("test".to_owned(), index, planned);
+            fit.supply(&release(&query, permit, &mut pool).unwrap().stored(), index).unwrap();
+        }
+        let estimate = fit.estimate().unwrap().on_original_scale(&bounds, &range);
+        for (k, hit) in hits.iter_mut().enumerate() {
+            let sd = estimate.covariance()[(k, k)].sqrt();
+            *hit += u32::from((estimate.coefficients()[k] - truth[k]).abs() <= 1.959964 * sd);
+        }
+    }
+    let shares = hits.map(|hits| f64::from(hits) / runs as f64);
+    println!("coverage of 95 % intervals: {shares:?}");
+    assert!(shares.iter().all(|share| *share >= 0.6), "{shares:?}");
 }
