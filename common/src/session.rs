@@ -111,7 +111,7 @@ pub enum Abort {
     #[error("internal error: {0}")]
     Bug(String),
     /// The user interrupted.
-    #[error("interrupted by the user of {0}")]
+    #[error("{}", interrupted_by(.0))]
     Interrupted(Role),
     /// The peer could not be reached, or never came.
     #[error("{0}")]
@@ -190,6 +190,14 @@ pub enum PeerFault {
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),
+}
+
+/// Who interrupted; workers go by names of their own, which stand before the sentence.
+fn interrupted_by(who: &Role) -> String {
+    match who {
+        Role::Worker => "interrupted by its user".to_string(),
+        who => format!("interrupted by the user of {who}"),
+    }
 }
 
 impl Abort {

@@ -10,6 +10,8 @@ use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::output::Format;
 use fedreg_party::privacy::AccountantName;
 
+use crate::Failure;
+
 /// Rehearse federated regression on one machine.
 #[derive(Debug, Parser)]
 #[command(name = "demo", version)]
@@ -44,15 +46,15 @@ pub(crate) struct Common {
     /// What leaves a worker, and under which guarantee
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub(crate) mode: ModeName,
-    /// Epsilon of a private run, at each worker
-    #[arg(long, value_name = "EPSILON", default_value_t = 1.0)]
-    pub(crate) epsilon: f64,
-    /// Its delta
-    #[arg(long, value_name = "DELTA", default_value_t = 1e-5)]
-    pub(crate) delta: f64,
-    /// How the costs of releases are added up
-    #[arg(long, value_enum, default_value_t = AccountantName::Zcdp, value_name = "ACCOUNTANT")]
-    pub(crate) accountant: AccountantName,
+    /// Epsilon of a private run, at each worker; by default 1
+    #[arg(long, value_name = "EPSILON")]
+    pub(crate) epsilon: Option<f64>,
+    /// Its delta; by default 1e-5
+    #[arg(long, value_name = "DELTA")]
+    pub(crate) delta: Option<f64>,
+    /// How the costs of releases are added up; by default zcdp
+    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
+    pub(crate) accountant: Option<AccountantName>,
     /// Public ranges and levels, in TOML; shipped for the shipped data
     #[arg(long, value_name = "FILE")]
     pub(crate) bounds: Option<PathBuf>,
@@ -132,7 +134,7 @@ pub(crate) struct Features {
     /// With --release output: how solutions become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
     #[arg(long, value_name = "HOW")]
     pub(crate) consolidation: Option<String>,
-    /// Share of the rows that no worker gets, to measure the error on
+    /// Share of the rows that no worker gets, below 1, to measure the error on
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, value_parser = parse_share)]
     pub(crate) holdout: f64,
     /// Table whose rows are predicted with the result, into predictions.csv
@@ -315,21 +317,21 @@ pub(crate) struct Vertical {
     /// What leaves a party, and under which guarantee
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub(crate) mode: ModeName,
-    /// Epsilon of a private run, towards each party's data set
-    #[arg(long, value_name = "EPSILON", default_value_t = 1.0)]
-    pub(crate) epsilon: f64,
+    /// Epsilon of a private run, towards each party's data set; by default 1
+    #[arg(long, value_name = "EPSILON")]
+    pub(crate) epsilon: Option<f64>,
     /// Its delta; by default the smaller of 1e-6 and one over ten times the rows
     #[arg(long, value_name = "DELTA")]
     pub(crate) delta: Option<f64>,
     /// Public ranges and levels for a private run, in TOML; shipped for the shipped data
     #[arg(long, value_name = "FILE")]
     pub(crate) bounds: Option<PathBuf>,
-    /// How values are made private
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) mechanism: MechanismName,
-    /// How the costs of releases are added up
-    #[arg(long, value_enum, default_value_t = AccountantName::Zcdp, value_name = "ACCOUNTANT")]
-    pub(crate) accountant: AccountantName,
+    /// How values are made private; by default residual
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) mechanism: Option<MechanismName>,
+    /// How the costs of releases are added up; by default zcdp
+    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
+    pub(crate) accountant: Option<AccountantName>,
     /// Folder for the study's files and the reports
     #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
     pub(crate) out: PathBuf,
@@ -510,6 +512,13 @@ impl From<AccelerationName> for Acceleration {
     }
 }
 
+/// Epsilon of a private run that names none.
+pub(crate) const DEFAULT_EPSILON: f64 = 1.0;
+/// Delta of a private run of many sites that names none.
+pub(crate) const DEFAULT_DELTA: f64 = 1e-5;
+/// How costs are added up in a private run that does not say.
+pub(crate) const DEFAULT_ACCOUNTANT: AccountantName = AccountantName::Zcdp;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ModeName {
     /// Numbers that the study declares, counted and metered, without noise
@@ -526,6 +535,28 @@ pub(crate) enum MechanismName {
     /// Noised partial predictions to and fro
     #[default]
     Residual,
+}
+
+impl ModeName {
+    /// Whether it can be rehearsed, and with those flags that are for private mode alone, each with whether it was given.
+    pub(crate) fn check(self, private: &[(&str, bool)]) -> Result<(), Failure> {
+        match (self, private.iter().find(|(_, given)| *given)) {
+            (ModeName::Sealed, _) => Err(Failure::usage("mode `sealed` is not in this version")),
+            (ModeName::Plain, Some((flag, _))) => Err(Failure::usage(format!("{flag} needs --mode private"))),
+            (ModeName::Plain, None) | (ModeName::Private, _) => Ok(()),
+        }
+    }
+}
+
+impl Common {
+    /// Whether mode and the flags of privacy fit each other.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.mode.check(&[
+            ("--epsilon", self.epsilon.is_some()),
+            ("--delta", self.delta.is_some()),
+            ("--accountant", self.accountant.is_some()),
+        ])
+    }
 }
 
 fn parse_lambda(text: &str) -> Result<Lambda, String> {

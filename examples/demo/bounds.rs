@@ -9,7 +9,7 @@ use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PrivacyTerms, St
 use serde::Deserialize;
 
 use crate::Failure;
-use crate::arguments::Vertical;
+use crate::arguments::{DEFAULT_ACCOUNTANT, DEFAULT_EPSILON, Vertical};
 
 /// Bounds of the shipped data.
 const DIABETES: &str = include_str!("../data/diabetes.bounds.toml");
@@ -79,9 +79,9 @@ fn read(file: &Path) -> Result<String, Failure> {
 pub(crate) fn terms(arguments: &Vertical) -> PrivacyTerms {
     PrivacyTerms {
         mechanism: Mechanism::Residual,
-        epsilon: arguments.epsilon,
+        epsilon: arguments.epsilon.unwrap_or(DEFAULT_EPSILON),
         delta: arguments.delta,
-        accountant: arguments.accountant.into(),
+        accountant: arguments.accountant.unwrap_or(DEFAULT_ACCOUNTANT).into(),
         rounds: 1,
         clip: 0.3,
         ridge: 0.0,

@@ -48,7 +48,7 @@ fn known(model: Model) -> Known {
 
 pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
-    sites::check_mode(common)?;
+    common.check()?;
     let model = match arguments.model {
         HiddenName::Gmm => Model::GaussianMixture,
         HiddenName::Mrm => Model::MixedRegressions,
@@ -74,6 +74,8 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
         outcome: arguments.outcome.as_deref(),
         features,
         person: None,
+        identifies: None,
+        lists: if explains { "--features" } else { "--columns" },
         explains,
     };
     let rows = Rows::read(&asked, &known.shipped, &place)?;

@@ -26,7 +26,10 @@ const SHIPPED: Shipped = Shipped {
 
 pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
-    sites::check_mode(common)?;
+    common.check()?;
+    if arguments.holdout >= 1.0 {
+        return Err(Failure::usage("--holdout must be below 1"));
+    }
     let private = common.mode == ModeName::Private;
     if private && arguments.release == ReleaseFlag::None {
         return Err(Failure::usage(
@@ -39,6 +42,8 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
         outcome: arguments.outcome.as_deref(),
         features: arguments.features.as_deref().map(|names| (names, "--features")),
         person: None,
+        identifies: None,
+        lists: "--features",
         explains: true,
     };
     let rows = Rows::read(&asked, &SHIPPED, &place)?;

@@ -35,7 +35,8 @@ const BATCH_ROWS: u64 = 1000;
 
 pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
-    sites::check_mode(common)?;
+    common.check()?;
+    common.mode.check(&[("--bounds", common.bounds.is_some())])?;
     let place = folder(&absolute(&common.out)?)?;
     let shipped = arguments.data.is_none();
     let outcome = arguments.outcome.as_deref().unwrap_or(DIABETES.outcome);
@@ -47,6 +48,8 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
         outcome: arguments.outcome.as_deref(),
         features: own.or(shipped.then_some(few.as_str())).map(|names| (names, "--features")),
         person: arguments.id.as_deref(),
+        identifies: Some("--id"),
+        lists: "--features",
         explains: true,
     };
     let table = Rows::read(&asked, &DIABETES, &place)?;

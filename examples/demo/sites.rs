@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedreg_common::data::{DataError, Frame, Values};
+use fedreg_common::data::{Column, DataError, Frame, Values};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::Report;
@@ -15,13 +15,13 @@ use fedreg_common::study::{
 };
 use fedreg_party::config::{DataTerms, LedgerTerms};
 use fedreg_party::output::{self, Folder, Format};
-use fedreg_party::read::{self, Request};
+use fedreg_party::read::{self, ReadError, Request};
 use fedreg_party::service::Failure as PartyFailure;
 use fedreg_party::worker::config::{Config, Overrides, PolicyTerms};
 use fedreg_party::worker::privacy::init;
 
 use crate::Failure;
-use crate::arguments::{Common, ModeName};
+use crate::arguments::{Common, DEFAULT_ACCOUNTANT, DEFAULT_DELTA, DEFAULT_EPSILON, ModeName};
 use crate::bounds;
 use crate::columns::list;
 use crate::processes::{self, Process};
@@ -29,6 +29,9 @@ use crate::stage::{Stage, cannot_write, folder, shown};
 
 /// Workers whose complaints are shown when a run fails.
 const LAST_WORDS: usize = 5;
+
+/// Different texts that a feature may always have; beyond, a tenth as many as rows.
+const MOST_TEXTS: usize = 50;
 
 /// Data that are shipped, so that the demo runs from any folder.
 pub(crate) struct Shipped {
@@ -58,8 +61,25 @@ pub(crate) struct Asked<'a> {
     /// With the flag that they came from.
     pub(crate) features: Option<(&'a str, &'static str)>,
     pub(crate) person: Option<&'a str>,
+    /// The flag that names such a column, where there is one.
+    pub(crate) identifies: Option<&'static str>,
+    /// The flag that names the features.
+    pub(crate) lists: &'static str,
     /// Whether there is an outcome.
     pub(crate) explains: bool,
+}
+
+impl Asked<'_> {
+    /// That a column of so many texts is hardly a feature.
+    fn identifier(&self, column: &str, texts: &str) -> Failure {
+        let lists = self.lists;
+        let remedy = match self.identifies.filter(|_| self.person.is_none()) {
+            Some(flag) => format!("give {flag} {column}, or {lists}"),
+            None => format!("give {lists}"),
+        };
+        let sentence = format!("column `{column}` has {texts} different texts; is it an identifier? {remedy}");
+        Failure::new(Exit::Data, anyhow::anyhow!(sentence))
+    }
 }
 
 impl Rows {
@@ -92,9 +112,29 @@ impl Rows {
         }
         let mut columns = features.clone();
         columns.extend(Some(outcome.clone()).filter(|name| !name.is_empty()));
-        columns.extend(asked.person.map(str::to_string));
-        let request = Request { columns: Some(columns), ..Request::default() };
-        let frame = read::read(&own, &request).map_err(refused)?;
+        if let Some(person) = asked.person.filter(|person| columns.iter().any(|name| name == person)) {
+            let flag = asked.identifies.unwrap_or("--id");
+            return Err(Failure::usage(format!(
+                "column `{person}` is the one of {flag} and cannot be in the model too"
+            )));
+        }
+        let request = Request { columns: Some(columns), id: asked.person.map(str::to_string), ..Request::default() };
+        let frame = read::read(&own, &request).map_err(|error| match error {
+            ReadError::Data { source: DataError::TooManyLevels { column, most, .. }, .. } => {
+                asked.identifier(&column, &format!("more than {most}"))
+            }
+            error => refused(error),
+        })?;
+        if asked.features.is_none() {
+            for name in &features {
+                if let Ok(Column { values: Values::Categorical { levels, .. }, .. }) = frame.column(name)
+                    && levels.len() > MOST_TEXTS
+                    && levels.len() > frame.rows() / 10
+                {
+                    return Err(asked.identifier(name, &levels.len().to_string()));
+                }
+            }
+        }
         let count = frame.rows() as u64;
         let person = asked.person.map(str::to_string);
         let shipped = asked.data.is_none().then_some(shipped.bounds);
@@ -122,10 +162,9 @@ impl Rows {
     ) -> Result<Vec<u8>, anyhow::Error> {
         let mut names: Vec<&str> = self.features.iter().map(String::as_str).collect();
         names.extend(Some(self.outcome.as_str()).filter(|name| !name.is_empty()));
-        names.extend(self.person.as_deref());
         let columns = names.iter().map(|name| self.frame.column(name)).collect::<Result<Vec<_>, DataError>>()?;
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(&names)?;
+        writer.write_record(names.iter().copied().chain(self.person.as_deref()))?;
         let mut cell = String::new();
         for row in rows {
             for (name, column) in names.iter().zip(&columns) {
@@ -141,6 +180,9 @@ impl Rows {
                     }
                 }
                 writer.write_field(&cell)?;
+            }
+            if let Some(ids) = self.frame.ids() {
+                writer.write_field(ids.bytes(row))?;
             }
             writer.write_record(None::<&[u8]>)?;
         }
@@ -231,9 +273,9 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
         mode: if private { Mode::Private } else { Mode::Plain },
         privacy: private.then(|| PrivacyTerms {
             mechanism: Mechanism::Residual,
-            epsilon: common.epsilon,
-            delta: Some(common.delta),
-            accountant: common.accountant.into(),
+            epsilon: common.epsilon.unwrap_or(DEFAULT_EPSILON),
+            delta: Some(common.delta.unwrap_or(DEFAULT_DELTA)),
+            accountant: common.accountant.unwrap_or(DEFAULT_ACCOUNTANT).into(),
             rounds: 1,
             clip: 0.3,
             ridge: 0.0,
@@ -397,7 +439,10 @@ pub(crate) fn show(
                     row.worker, row.contributions
                 );
             }
-            let _ = writeln!(text, "each of the {} workers saw: the result", study.workers.len());
+            let _ = match study.workers.len() {
+                1 => writeln!(text, "the worker saw: the result"),
+                workers => writeln!(text, "each of the {workers} workers saw: the result"),
+            };
             let _ = writeln!(text, "\nReports and the study's files are in {}", place.path().display());
             text
         }
@@ -409,11 +454,3 @@ pub(crate) fn show(
 
 /// What is said where ranges were taken from the data.
 pub(crate) const FROM_DATA: &str = "ranges and levels were taken from the data, which only a rehearsal in plain mode may do; give --bounds for your own";
-
-/// The mode that a rehearsal is asked for, if it has it.
-pub(crate) fn check_mode(common: &Common) -> Result<(), Failure> {
-    match common.mode {
-        ModeName::Sealed => Err(Failure::usage("mode `sealed` is not in this version")),
-        ModeName::Plain | ModeName::Private => Ok(()),
-    }
-}

@@ -18,13 +18,15 @@ const SHIPPED: Shipped = Shipped {
 
 pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
-    sites::check_mode(common)?;
+    common.check()?;
     let place = folder(&absolute(&common.out)?)?;
     let asked = Asked {
         data: arguments.data.as_deref(),
         outcome: arguments.outcome.as_deref(),
         features: arguments.features.as_deref().map(|names| (names, "--features")),
         person: arguments.person.as_deref(),
+        identifies: Some("--person"),
+        lists: "--features",
         explains: true,
     };
     let rows = Rows::read(&asked, &SHIPPED, &place)?;

@@ -30,9 +30,13 @@ use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
 const DIABETES: &str = include_str!("../data/diabetes.csv");
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
-    if arguments.mode == ModeName::Sealed {
-        return Err(Failure::usage("mode `sealed` is not in this version"));
-    }
+    arguments.mode.check(&[
+        ("--epsilon", arguments.epsilon.is_some()),
+        ("--delta", arguments.delta.is_some()),
+        ("--bounds", arguments.bounds.is_some()),
+        ("--mechanism", arguments.mechanism.is_some()),
+        ("--accountant", arguments.accountant.is_some()),
+    ])?;
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
     let play = Play::set(arguments, &folder)?;

@@ -145,6 +145,11 @@ fn rehearsals_that_cannot_be_are_refused_with_the_flag_that_is_wrong() {
         (&["em", "--columns", "a,x"], 65, "there is no column `x`"),
         (&["em", "--mode", "private", "--estimator", "none"], 2, "which bounds nothing"),
         (&["em", "--mode", "private", "--delta", "0.1"], 77, "delta"),
+        (&["em", "--delta", "1e-5"], 2, "--delta needs --mode private"),
+        (&["stream", "--accountant", "zcdp"], 2, "--accountant needs --mode private"),
+        (&["features", "--epsilon", "1"], 2, "--epsilon needs --mode private"),
+        (&["features", "--holdout", "1"], 2, "--holdout must be below 1"),
+        (&["robust", "--bounds", "b.toml"], 2, "--bounds needs --mode private"),
         (&["em", "--mode", "sealed"], 2, "not in this version"),
         (
             &["features", "--data", &costs, "--outcome", "cost", "--mode", "private"],
@@ -165,6 +170,33 @@ fn rehearsals_that_cannot_be_are_refused_with_the_flag_that_is_wrong() {
         let (found, text, _) = demo(folder.path(), arguments);
         assert!(found == code && text.contains(says), "{arguments:?}: {found} {text}");
     }
+}
+
+#[test]
+fn a_text_identifier_is_no_feature_and_may_differ_in_every_row_if_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.csv");
+    let write = |rows: usize| {
+        let line = |at: usize| format!("p-{at},{},{}\n", at % 17, 2 * (at % 17) + at % 5);
+        fs::write(&file, format!("id,x,y\n{}", (0..rows).map(line).collect::<String>())).unwrap();
+    };
+    let run = |more: &[&str]| {
+        let fixed = ["robust", "--workers", "2", "--outcome", "y", "--data", file.to_str().unwrap()];
+        let (code, text, _) = demo(&folder.path().join("out"), &[&fixed[..], more].concat());
+        (code, text)
+    };
+    for (rows, texts) in [(3000, "3000"), (10_500, "more than 10000")] {
+        write(rows);
+        let (code, text) = run(&[]);
+        let says = format!("column `id` has {texts} different texts; is it an identifier? give --id id, or --features");
+        assert!(code == 65 && text.contains(&says), "{code} {text}");
+    }
+    let (code, text) = run(&["--id", "id"]);
+    assert_eq!(code, 0, "{text}");
+    let first = fs::read_to_string(folder.path().join("out/worker-1/rows.csv")).unwrap();
+    assert!(first.starts_with("x,y,id\n0.0,0.0,p-0\n"), "{first:.60}");
+    let (code, text) = run(&["--id", "id", "--features", "x,id"]);
+    assert!(code == 2 && text.contains("column `id` is the one of --id"), "{code} {text}");
 }
 
 /// A study of three sites in a method, plain or private.

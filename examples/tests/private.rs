@@ -359,8 +359,8 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
     let out = folder.path().join("out");
     let bounds = folder.path().join("bounds.toml");
     let run = |more: &[&str]| {
-        let fixed = ["vertical", "--mode", "private", "--out", out.to_str().unwrap()];
-        let (code, _, said) = told(&demo(&[&fixed[..], more].concat()));
+        let mode: &[&str] = if more.contains(&"--mode") { &[] } else { &["--mode", "private"] };
+        let (code, _, said) = told(&demo(&[&["vertical", "--out", out.to_str().unwrap()][..], mode, more].concat()));
         (code, said)
     };
     for (flags, code, reason) in [
@@ -375,6 +375,9 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
         (&["--missing", "complete-cases"], 2, "which rows are incomplete"),
         (&["--outcome-at", "alice"], 2, "not protected"),
         (&["--data", "data/diabetes.csv", "--outcome", "progression"], 2, "needs --bounds"),
+        // Noticed although they are what holds by default.
+        (&["--mode", "plain", "--epsilon", "1"], 2, "--epsilon needs --mode private"),
+        (&["--mode", "plain", "--mechanism", "residual"], 2, "--mechanism needs --mode private"),
     ] {
         let (exit, said) = run(flags);
         assert_eq!(exit, code, "{flags:?}: {said}");

@@ -146,15 +146,31 @@ pub(super) fn coefficients(report: &Report) -> Markup {
             @if rows.is_empty() {
                 p.remark { "No coefficients." }
             } @else {
-                (coefficient_table(rows, report.family, parties, report.mode != "private"))
+                (coefficient_table(rows, report.family, parties, noise(report)))
             }
             @if report.workers.is_none() { (statistics(report)) }
         }
     }
 }
 
-/// The coefficients as a table with a remark on how its columns came about; without stars in private mode.
-pub(super) fn coefficient_table(rows: &[Coefficient], family: Family, parties: bool, stars: bool) -> Markup {
+/// What intervals cover in private mode.
+fn noise(report: &Report) -> Option<&'static str> {
+    match (report.mode.as_str(), report.protocol.as_str()) {
+        ("private", "robust") => Some("Intervals include the noise and the sampling of the uncorrupted rows."),
+        ("private", _) => Some("Intervals show the noise alone: see the notes for what they cover."),
+        _ => None,
+    }
+}
+
+/// The coefficients as a table with a remark on how its columns came about: `noise` says it in private mode, where there are no
+/// stars.
+pub(super) fn coefficient_table(
+    rows: &[Coefficient],
+    family: Family,
+    parties: bool,
+    noise: Option<&'static str>,
+) -> Markup {
+    let stars = noise.is_none();
     let cells = Cells::new(rows, stars);
     let test = if stars && family.estimates_dispersion() { 't' } else { 'z' };
     let interval = |value: fn(&Coefficient) -> Option<f64>| {
@@ -198,8 +214,8 @@ pub(super) fn coefficient_table(rows: &[Coefficient], family: Family, parties: b
         p.remark {
             @if dropped > 0 { (dropped) " not defined because of singularities. " }
             @if cells.starred { "*** p ≤ 0.001, ** p ≤ 0.01, * p ≤ 0.05, . p ≤ 0.1. " }
-            @if rows.iter().all(|row| row.conf_low.is_none()) {} @else if !stars {
-                "Intervals show the noise alone: see the notes for what they cover."
+            @if rows.iter().all(|row| row.conf_low.is_none()) {} @else if let Some(covered) = noise {
+                (covered)
             } @else if family.estimates_dispersion() {
                 "Wald intervals from Student's t with the residual degrees of freedom."
             } @else {
@@ -432,7 +448,8 @@ fn records(items: &[Value]) -> Markup {
     let mut names: Vec<&String> = Vec::new();
     for item in items.iter().filter_map(Value::as_object) {
         for (name, _) in in_order(item) {
-            if !names.contains(&name) {
+            // They tell nobody anything, and would push what counts out of sight.
+            if !names.contains(&name) && name != "run" && name != "index" {
                 names.push(name);
             }
         }

@@ -226,16 +226,21 @@ pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Resul
         columns.push(Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect()));
     }
     columns.push(Column::right("Estimate", cells.estimate));
-    columns.push(Column::right("Std. Error", cells.std_error));
-    columns.push(Column::right(&format!("{test} value"), cells.statistic));
-    columns.push(Column::right(&format!("Pr(>|{test}|)"), cells.p_value));
-    columns.push(Column::left("", cells.stars.iter().map(ToString::to_string).collect()));
+    // Methods of many sites that have no standard errors at all: columns of NA would say nothing.
+    let bare = report.workers.is_some() && rows.iter().all(|row| row.std_error.is_none());
+    if !bare {
+        columns.push(Column::right("Std. Error", cells.std_error));
+        columns.push(Column::right(&format!("{test} value"), cells.statistic));
+        columns.push(Column::right(&format!("Pr(>|{test}|)"), cells.p_value));
+        columns.push(Column::left("", cells.stars.iter().map(ToString::to_string).collect()));
+    }
     table(out, &columns)?;
     if cells.starred {
         writeln!(out, "---\nSignif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1")?;
     }
     if let Some(why) = why_no_errors(report) {
-        writeln!(out, "---\nStandard errors are NA: {why}")?;
+        let missing = if bare { "not available" } else { "NA" };
+        writeln!(out, "---\nStandard errors are {missing}: {why}")?;
     }
     writeln!(out)
 }

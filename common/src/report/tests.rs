@@ -142,7 +142,7 @@ fn private() -> Report {
     }
     report.privacy = PerParty::Own(Some(json!({
         "epsilon": 0.8, "epsilon_limit": 2.0, "delta": 1e-6, "unit": "replace one row",
-        "releases": [{"round": 1, "sigma": 12.5, "what": "partial predictions"}, {"round": 2, "sigma": 12.5, "kind": "<b>"}],
+        "releases": [{"index": 0, "round": 1, "sigma": 12.5, "what": "partial predictions"}, {"round": 2, "sigma": 12.5, "kind": "<b>"}],
     })));
     report
 }
@@ -409,6 +409,7 @@ fn the_page_shows_every_picture_that_the_report_has_data_for() {
     let page = html(&private());
     assert!(page.contains("nobody may look at the course"));
     assert!(page.contains("<th>sigma</th>") && page.contains("&lt;b&gt;"), "releases are a table");
+    assert!(!page.contains("<th>index</th>"), "without what tells nobody anything");
     assert!(!page.contains("Coefficients with intervals"));
 }
 

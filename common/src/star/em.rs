@@ -15,6 +15,9 @@ use crate::privacy::release::Released;
 use crate::report::{Course, CoursePoint};
 use crate::study::{Study, StudyError};
 
+/// Percent of the coefficients' length beyond which a last step is worth a warning.
+const UNSETTLED: f64 = 10.0;
+
 /// A site's answer to coefficients, without noise: how many records it has, and the sum of their gradients.
 ///
 /// # Errors
@@ -174,6 +177,12 @@ impl Method for Em {
             let share = 100.0 * (last - before).norm() / estimate.norm();
             let what = if matches!(stated.update, Update::Direct) { "maximiser" } else { "step" };
             notes.push(format!("the {what} of the last round moved the coefficients by {share:.2} % of their length"));
+            if share > UNSETTLED {
+                notes.push(
+                    "the iteration has not settled: expected are columns that are centred and of variance one, or more rounds"
+                        .to_string(),
+                );
+            }
         }
         if stated.averaged > 1 {
             notes.push(format!(

@@ -219,9 +219,11 @@ impl Features {
         let (coefficients, lifted) = Table::solve(&pooled, self.sigma).map_err(failed)?;
         let mut notes = Vec::new();
         if self.sigma > 0.0 && lifted > 0.0 {
-            notes.push(format!(
-                "directions that are mostly noise were raised by up to {lifted:.4} in the spectrum of the features"
-            ));
+            notes.push(
+                "the noise flattened the function: where it says little, the function is pulled towards the middle of the outcome's \
+                 range"
+                    .to_string(),
+            );
         }
         Ok((coefficients.iter().copied().collect(), notes))
     }

@@ -68,7 +68,7 @@ pub enum LedgerError {
         existing: String,
     },
     /// A person has more rows than declared.
-    #[error("a person has {found} rows, the study declares at most {declared}")]
+    #[error("{}", too_many_rows(*found, *declared))]
     RowsPerPerson {
         /// Declared maximum.
         declared: u32,
@@ -144,6 +144,13 @@ pub enum LedgerError {
     /// Stored bytes that are no release.
     #[error(transparent)]
     Lattice(#[from] LatticeError),
+}
+
+fn too_many_rows(found: u64, declared: u32) -> String {
+    match declared {
+        1 => "two rows belong to one person (the same id); give every person one row".to_string(),
+        _ => format!("a person has {found} rows, the study declares at most {declared}"),
+    }
 }
 
 impl LedgerError {

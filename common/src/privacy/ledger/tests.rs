@@ -233,7 +233,9 @@ fn a_second_name_brings_no_second_budget() {
 fn two_rows_of_one_person_are_refused_or_charged() {
     let key = [7; 32];
     let rows = ["a", "b", "a"];
-    assert_eq!(PersonDigests::new(&key, rows, 1), Err(LedgerError::RowsPerPerson { declared: 1, found: 2 }));
+    let refused = LedgerError::RowsPerPerson { declared: 1, found: 2 };
+    assert!(refused.to_string().starts_with("two rows belong to one person (the same id)"));
+    assert_eq!(PersonDigests::new(&key, rows, 1), Err(refused));
     let (_, mut ledger) = opened();
     let persons = PersonDigests::new(&key, rows, 2).unwrap();
     let mut twice = registration("twice", 0..1, 1.0);
