@@ -94,7 +94,7 @@ fn to_site_messages() -> Vec<ToSite> {
     vec![
         ToSite::Welcome { differing: vec![], run: RunId([3; 16]), next: 5 },
         ToSite::Welcome { differing: vec!["sites.batch_rows".to_owned()], run: RunId([3; 16]), next: 0 },
-        ToSite::Acknowledged { next: u64::MAX },
+        ToSite::Acknowledged { next: (1 << 48) - 1 },
         ToSite::Rejected { number: 4, reason: "expected finite numbers".to_owned() },
         ToSite::Broadcast { number: 2, body: body(3) },
         ToSite::Outcome { exit: Exit::NotConverged, report: "{}".to_owned() },
@@ -203,6 +203,9 @@ fn nobody_can_make_a_site_report_success_or_print_control_characters() {
         }
         other => panic!("{other:?}"),
     }
+    // Nor make a site count beyond what numbers hold.
+    let beyond = wire::ToSite { kind: Some(wire::to_site::Kind::Acknowledged(u64::MAX)) };
+    assert!(SiteDecoder::new(LIMITS).push(beyond).is_err());
     // An outcome that never ends is given up.
     let part = || wire::OutcomePart { exit: 0, report: Bytes::from(vec![b'x'; 16 << 20]), last: false };
     let mut decoder = SiteDecoder::new(LIMITS);
