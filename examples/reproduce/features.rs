@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail};
 use fedreg_common::bounded::{Noise as _, SimulatedNoise};
 use fedreg_common::features::printed::{PaperNoise, algorithm_1, claimed_sensitivity, cosine_features};
 use fedreg_common::features::{
-    FeatureMap, Kaczmarz, Range, Statistics, kaczmarz, minimum_norm, output_perturbation, pseudo_inverse, sensitivity,
+    FeatureMap, Kaczmarz, Range, Statistics, excess_risk_gaps, kaczmarz, minimum_norm, output_perturbation,
+    pseudo_inverse, sensitivity,
 };
 use fedreg_common::privacy::accountant::gaussian_mu;
 use fedreg_common::report::chart::{Axis, Chart};
@@ -228,10 +229,51 @@ fn insurance(run: &Run, document: &mut Document, data: &Insurance) -> anyhow::Re
         number(five[0] / forty[0]),
         number(five[1] / forty[1])
     ));
-    Ok(())
+    insurance_gaps(run, document, data)
+}
+
+/// Records that were kept out of the fit, with predictions and outcomes in units where the outcome's range is 1.
+struct Tested {
+    rows: Vec<usize>,
+    predicted: Vec<f64>,
+    outcomes: Vec<f64>,
 }
 
 fn insurance_error(data: &Insurance, what: Released, mu: f64, seed: u64) -> anyhow::Result<f64> {
+    let Tested { predicted, outcomes, .. } = insurance_test(data, what, mu, (seed, seed + 1))?;
+    Ok(predicted.iter().zip(&outcomes).map(|(p, y)| (p - y).powi(2)).sum::<f64>() / outcomes.len() as f64)
+}
+
+/// Who bears the noise: the excess risk of smokers and of others.
+fn insurance_gaps(run: &Run, document: &mut Document, data: &Insurance) -> anyhow::Result<()> {
+    let what = Released::Statistics(40, 1);
+    let repetitions = run.seeds(40);
+    // So much budget is as good as no noise.
+    let plain = insurance_test(data, what, 1e7, (0, 0))?;
+    let groups: Vec<&str> =
+        plain.rows.iter().map(|&i| if data.x[(i, 4)] > 0.5 { "smokers" } else { "others" }).collect();
+    let mut table = Table::new(
+        format!("Excess risk by group and its gap from the whole, {repetitions} repetitions of the noise, one split"),
+        ["group", "records", "epsilon 1", "gap", "epsilon 3", "gap"],
+    );
+    let mut cells: Vec<Vec<String>> = Vec::new();
+    for epsilon in [1.0, 3.0] {
+        let private = each(repetitions, |seed| {
+            Ok(insurance_test(data, what, gaussian_mu(epsilon, 1e-5), (0, 100 + seed))?.predicted)
+        })?;
+        for (at, gap) in excess_risk_gaps(&private, &plain.predicted, &plain.outcomes, &groups)?.iter().enumerate() {
+            if cells.len() <= at {
+                cells.push(vec![gap.group.clone(), gap.records.to_string()]);
+            }
+            cells[at].extend([number(gap.excess_risk), number(gap.gap)]);
+        }
+    }
+    cells.into_iter().for_each(|row| table.ours(row));
+    document.table(table);
+    Ok(())
+}
+
+fn insurance_test(data: &Insurance, what: Released, mu: f64, (seed, noise): (u64, u64)) -> anyhow::Result<Tested> {
     let mut order: Vec<usize> = (0..data.y.len()).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     let (train, test) = order.split_at(data.y.len() * 9 / 10);
@@ -242,7 +284,7 @@ fn insurance_error(data: &Insurance, what: Released, mu: f64, seed: u64) -> anyh
         Released::Ridge(_) => 40,
     };
     let map = FeatureMap::new(seed, data.x.ncols(), count, 0.5)?;
-    let mut noise = SimulatedNoise::seeded(seed + 1);
+    let mut noise = SimulatedNoise::seeded(noise);
     let coefficients = match what {
         Released::Statistics(_, sites) => {
             let released = train
@@ -264,8 +306,8 @@ fn insurance_error(data: &Insurance, what: Released, mu: f64, seed: u64) -> anyh
     };
     let (x, y) = pick(test);
     let predicted = map.rows(&x)? * coefficients;
-    // In units where the outcome's range is 1.
-    Ok(predicted.iter().zip(y).map(|(p, y)| (0.5 * (p - y)).powi(2)).sum::<f64>() / test.len() as f64)
+    let halved = |values: &[f64]| values.iter().map(|value| 0.5 * value).collect();
+    Ok(Tested { rows: test.to_vec(), predicted: halved(predicted.as_slice()), outcomes: halved(&y) })
 }
 
 fn solvers(run: &Run, document: &mut Document, insurance: Option<&Insurance>) -> anyhow::Result<()> {
