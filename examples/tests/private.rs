@@ -386,6 +386,11 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
     for (text, reason) in [
         ("[columns]\nage = [18, 90]\n", "public bounds"),
         ("[columns]\nage = \"data\"\n", "taken from the data"),
+        ("[columns]\nage = { centre = 50 }\n", "needs both `centre` and `scale`"),
+        ("[columns]\nage = { centre = 50, scal = 1 }\n", "did you mean `scale`"),
+        ("[columns]\nage = { centre = \"mean\", scale = 1 }\n", "taken from the data"),
+        ("[row_norm]\ncarol = 1.0\n", "[row_norm] names `carol`"),
+        ("[row_norm]\nalice = 0.0\n", "`parties.alice.row_norm` must be a positive"),
         ("[columns]\nage = [18, inf]\n", "finite"),
         ("[outcome]\nother = [0, 1]\n", "the outcome is `progression`"),
         ("[colums]\nage = [18, 90]\n", "did you mean `columns`"),
@@ -402,7 +407,7 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let bounds = folder.path().join("bounds.toml");
-    let levels = "[columns]\nage = [18, 100]\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
+    let levels = "[columns]\nage = { centre = 60, scale = 20 }\n[row_norm]\nalice = 1.75\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
     fs::write(&bounds, format!("{levels}[outcome]\nstay_days = [0, 40]\n")).unwrap();
     let output = demo(&[
         "vertical",
@@ -431,4 +436,6 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let terms: Vec<Value> =
         json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
     assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
+    let study = fs::read_to_string(out.join("study.toml")).unwrap();
+    assert!(study.contains("row_norm = 1.75") && study.contains("centre = 60.0"), "{study}");
 }

@@ -2,6 +2,8 @@
 //!
 //! Everything here is public. The number of rows comes from the parties when they have compared them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Study, StudyError};
@@ -9,7 +11,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::vertical::{Design, Plan, PlanError, Setup, Shares};
+use crate::privacy::vertical::{Coefficients, Outlook, Plan, PlanError, Setup, Shares};
 
 /// What a private run may cost, and how it is made. All of it is fixed before any data are touched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,7 @@ pub struct PrivacyTerms {
     /// Cut of a partial prediction, in units of half the outcome's range.
     #[serde(default = "default_clip")]
     pub clip: f64,
-    /// Ridge penalty on coefficients of unit rows.
+    /// Ridge penalty on coefficients of unit rows: added to the diagonal of the noised `X'X`, or more where its noise needs more.
     #[serde(default)]
     pub ridge: f64,
     /// What `plan` reckons with.
@@ -53,12 +55,31 @@ pub enum Mechanism {
 }
 
 /// The design that errors are predicted for: an assumption, declared before anything is spent.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+///
+/// What it does not state is predicted for a neutral value, and every plan and report says for which.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DesignTerms {
-    /// The correlation assumed between any two columns.
-    #[serde(default)]
-    pub correlation: f64,
+    /// The correlation between any two columns; without one, several are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
+    /// Mean square of a row without its intercept, as a share of the square of its norm bound; 4/9 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_square: Option<f64>,
+    /// The coefficients, or their size with signs at random; of equal size, with a signal of .3 half ranges of the outcome from each
+    /// party, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coefficients: Option<CoefficientGuess>,
+}
+
+/// Assumed coefficients, in half ranges of the outcome per public scale of a column (half its range).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "coefficients must be one number, or a table with a number for each term")]
+pub enum CoefficientGuess {
+    /// All of this size, with signs at random.
+    Size(f64),
+    /// One for each term of both parties.
+    Each(BTreeMap<String, f64>),
 }
 
 /// Why a study cannot be run in private mode with so many rows.
@@ -112,8 +133,14 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
         return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
     }
-    if !(0.0..1.0).contains(&terms.design.correlation) {
+    if terms.design.correlation.is_some_and(|correlation| !(0.0..1.0).contains(&correlation)) {
         return wrong("privacy.design.correlation", "must be at least 0 and below 1".to_owned());
+    }
+    if terms.design.mean_square.is_some_and(|square| !(square > 0.0 && square <= 1.0)) {
+        return wrong(
+            "privacy.design.mean_square",
+            "must lie above 0 and be at most 1, the square of the norm bound".to_owned(),
+        );
     }
     if study.model.family != Family::Gaussian {
         let family = study.model.family;
@@ -176,7 +203,38 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if let Err(error) = study.outcome_bounds() {
         return wrong("columns", bounds_sentence(&error));
     }
-    Ok(())
+    check_guess(study, terms)
+}
+
+/// Declared coefficients: of every term, of no other, and not all zero.
+fn check_guess(study: &Study, terms: &PrivacyTerms) -> Result<(), StudyError> {
+    let wrong = |problem: String| {
+        Err(StudyError::Value { key: "privacy.design.coefficients".to_owned(), problem })
+    };
+    match &terms.design.coefficients {
+        None => Ok(()),
+        Some(CoefficientGuess::Size(size)) if *size > 0.0 && size.is_finite() => Ok(()),
+        Some(CoefficientGuess::Size(size)) => wrong(format!("must be a positive number, or one for each term, got {size}")),
+        Some(CoefficientGuess::Each(values)) => {
+            let mut names = Vec::new();
+            for role in [Role::Alice, Role::Bob] {
+                let bounds = study.row_bounds(role);
+                let bounds =
+                    bounds.map_err(|error| StudyError::Value { key: "columns".to_owned(), problem: bounds_sentence(&error) })?;
+                names.extend(bounds.names().to_vec());
+            }
+            if let Some(name) = names.iter().find(|name| !values.contains_key(*name)) {
+                return wrong(format!("lack `{name}`: either one number for all, or one for each term"));
+            }
+            if let Some(name) = values.keys().find(|name| !names.contains(name)) {
+                return wrong(format!("name `{name}`, which is no term; the terms are {}", names.join(", ")));
+            }
+            if values.values().any(|value| !value.is_finite()) || values.values().all(|value| *value == 0.0) {
+                return wrong("must be finite numbers, not all of them 0".to_owned());
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Epsilon and delta by themselves.
@@ -200,11 +258,25 @@ pub(super) fn check_budget(terms: &PrivacyTerms) -> Result<(), StudyError> {
     }
 }
 
+/// A stated row norm by itself.
+pub(super) fn check_row_norm(key: &str, mode: Mode, norm: f64) -> Result<(), StudyError> {
+    let wrong = |problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+    match mode {
+        Mode::Plain => wrong("has no place in a plain study: rows are cut in private mode only".to_owned()),
+        Mode::Private if norm > 0.0 && norm.is_finite() => Ok(()),
+        Mode::Private => wrong(format!("must be a positive finite number, got {norm}")),
+    }
+}
+
 pub(super) fn bounds_sentence(error: &BoundsError) -> String {
     match error {
         BoundsError::Missing { column } => format!(
-            "lacks public bounds of `{column}`: give [columns.{column}] a `range` of numbers or `levels`, from outside the data"
+            "lacks public bounds of `{column}`: give [columns.{column}] a `range` of numbers, `levels`, or a `centre` with a `scale`, \
+             from outside the data"
         ),
+        BoundsError::OutcomeRange { column } => {
+            format!("lacks a public range of the outcome: give [columns.{column}] a `range`, from outside the data")
+        }
         other => format!("cannot be used: {other}"),
     }
 }
@@ -228,9 +300,40 @@ pub(super) fn range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
+/// A public centre; a word is refused with the reason.
+pub(super) fn centre<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    public_number(deserializer, "centre")
+}
+
+/// A public scale; a word is refused with the reason.
+pub(super) fn scale<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    public_number(deserializer, "scale")
+}
+
+fn public_number<'de, D: Deserializer<'de>>(deserializer: D, key: &str) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stated {
+        Number(f64),
+        Word(String),
+    }
+    use serde::de::Error;
+    match Option::<Stated>::deserialize(deserializer) {
+        Ok(None) => Ok(None),
+        Ok(Some(Stated::Number(number))) => Ok(Some(number)),
+        Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
+            "{key} = {word:?}: a {key} taken from the data is a release of the data; give a number from outside"
+        ))),
+        Err(_) => Err(D::Error::custom(format!("{key} must be a number"))),
+    }
+}
+
 impl ColumnTerms {
     /// The terms of a column with their public bounds: a number is one, k levels are k - 1.
     pub(super) fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
+        if let (Some(centre), Some(scale)) = (self.centre, self.scale) {
+            return Ok(vec![(column.to_owned(), ColumnBounds::Centred { centre, scale })]);
+        }
         match (self.range, &self.levels[..]) {
             (Some([low, high]), []) => Ok(vec![(column.to_owned(), RowBounds::range(column, Ok(&[low, high]))?)]),
             (None, [_, others @ ..]) if !others.is_empty() => Ok(others
@@ -252,7 +355,8 @@ impl Study {
     /// Names the first column without bounds, or with bounds that cannot be used.
     pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
         let mut terms = Vec::new();
-        for column in self.parties.get(&role).map_or(&[][..], |party| &party.columns) {
+        let party = self.parties.get(&role);
+        for column in party.map_or(&[][..], |party| &party.columns) {
             match self.columns.get(column) {
                 Some(stated) => terms.extend(stated.bounded(column)?),
                 None => return Err(BoundsError::Missing { column: column.clone() }),
@@ -261,7 +365,7 @@ impl Study {
         // The intercept has as much of a unit row as every other entry.
         let share = (1.0 / (terms.len() + 1) as f64).sqrt();
         let intercept = (role == Role::Alice).then_some(share);
-        RowBounds::new(terms, None, intercept)
+        RowBounds::new(terms, party.and_then(|party| party.row_norm), intercept)
     }
 
     /// The public range of the outcome.
@@ -272,7 +376,7 @@ impl Study {
         let column = &self.outcome.column;
         match self.columns.get(column).and_then(|stated| stated.range) {
             Some([low, high]) => OutcomeBounds::new(low, high),
-            None => Err(BoundsError::Missing { column: column.clone() }),
+            None => Err(BoundsError::OutcomeRange { column: column.clone() }),
         }
     }
 
@@ -307,11 +411,22 @@ impl Study {
         Ok(Plan::new(setup)?)
     }
 
-    /// The design that errors are predicted for.
-    pub fn declared_design(&self, plan: &Plan) -> Design {
-        let correlation = self.privacy.as_ref().map_or(0.0, |terms| terms.design.correlation);
-        let setup = plan.setup();
-        Design::equicorrelated(setup.alice_width, setup.bob_width, correlation)
+    /// What to expect of a run by this plan, from public facts and the declared design.
+    ///
+    /// # Errors
+    /// No private mode, and bounds that cannot be used.
+    pub fn outlook(&self, plan: &Plan) -> Result<Outlook, PrivacyError> {
+        let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
+        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
+        let coefficients = match &design.coefficients {
+            None => Coefficients::Signal,
+            Some(CoefficientGuess::Size(size)) => Coefficients::Size(*size),
+            Some(CoefficientGuess::Each(values)) => {
+                let names = alice.names().iter().chain(bob.names());
+                Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect())
+            }
+        };
+        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, &coefficients))
     }
 }
 
@@ -373,8 +488,63 @@ mod tests {
         assert!(replaced("range = [18, 18]").contains("ascending"));
         assert!(replaced("range = \"data\"").contains("taken from the data"), "{}", replaced("range = \"data\""));
         assert!(replaced("range = [18]").contains("two numbers"));
-        assert!(complaint(&PRIVATE.replace("range = [0.0, 100.0]", "")).contains("public bounds of `y`"));
+        assert!(complaint(&PRIVATE.replace("range = [0.0, 100.0]", "")).contains("give [columns.y] a `range`"));
         assert!(complaint(&PRIVATE.replace("\"north\", \"south\", \"west\"", "\"north\"")).contains("`region`"));
+    }
+
+    #[test]
+    fn a_centre_with_a_scale_and_a_row_norm_are_bounds_and_part_of_what_is_agreed() {
+        let age = |bounds: &str| PRIVATE.replace("range = [18, 90]", bounds);
+        let centred = Study::parse(&age("centre = 50\nscale = 12.5")).unwrap();
+        let bounds = centred.row_bounds(Role::Alice).unwrap();
+        assert_eq!(bounds.radius(), 2f64.sqrt());
+        let normed = |norm: &str| PRIVATE.replace("columns = [\"region\"]", &format!("columns = [\"region\"]\nrow_norm = {norm}"));
+        let cut = Study::parse(&normed("1.25")).unwrap();
+        assert_eq!(cut.row_bounds(Role::Bob).unwrap().radius(), 1.25);
+        assert_eq!(cut.row_bounds(Role::Alice), Study::parse(PRIVATE).unwrap().row_bounds(Role::Alice));
+        // Rows of these bounds, by hand: (62.5 - 50) / 12.5 = 1, divided by the norm 2^1/2, times what the intercept leaves.
+        let values = nalgebra::DMatrix::from_row_slice(1, 2, &[62.5, 0.0]);
+        let entry = crate::privacy::bounds::ClippedRows::new(&bounds, &values)
+            .products(&nalgebra::DVector::from_column_slice(&[0.0, 1.0, 0.0]), 0)[0];
+        assert!((entry - (1.0f64 / 2.0 * 2.0 / 3.0).sqrt()).abs() < 2.0 / 32768.0, "{entry}");
+        let digests = [PRIVATE, &age("centre = 50\nscale = 12.5"), &age("centre = 50\nscale = 12"), &normed("1.25"), &normed("2")]
+            .map(|text| Study::parse(text).unwrap().digest());
+        for (at, digest) in digests.iter().enumerate() {
+            assert!(!digests[..at].contains(digest), "{at}");
+        }
+        let written = toml::to_string_pretty(&cut).unwrap();
+        assert_eq!(Study::parse(&written).unwrap(), cut);
+    }
+
+    #[test]
+    fn centres_scales_and_row_norms_without_meaning_are_refused_by_key() {
+        let age = |bounds: &str| complaint(&PRIVATE.replace("range = [18, 90]", bounds));
+        for (bounds, says) in [
+            ("centre = 50", "`columns.age` needs both `centre` and `scale`"),
+            ("scale = 12", "`columns.age` needs both `centre` and `scale`"),
+            ("centre = 50\nscale = 0", "`columns.age.scale` must be a positive"),
+            ("centre = 50\nscale = -1", "`columns.age.scale` must be a positive"),
+            ("centre = 50\nscale = inf", "`columns.age.scale` must be a positive"),
+            ("centre = nan\nscale = 1", "`columns.age.centre` must be a finite"),
+            ("centre = \"mean\"\nscale = 1", "taken from the data"),
+            ("centre = 50\nscale = \"sd\"", "taken from the data"),
+            ("centre = [50]\nscale = 1", "centre must be a number"),
+            ("range = [18, 90]\ncentre = 50\nscale = 12", "`columns.age` must state one of"),
+            ("range = [18, 90]\nlevels = [\"a\", \"b\"]", "`columns.age` must state one of"),
+        ] {
+            assert!(age(bounds).contains(says), "{bounds}: {}", age(bounds));
+        }
+        let outcome = complaint(&PRIVATE.replace("range = [0.0, 100.0]", "centre = 50\nscale = 10"));
+        assert!(outcome.contains("give [columns.y] a `range`"), "{outcome}");
+        for norm in ["0", "-1.0", "inf", "nan"] {
+            let text = PRIVATE.replace("[parties.bob]", &format!("[parties.bob]\nrow_norm = {norm}"));
+            assert!(complaint(&text).contains("`parties.bob.row_norm` must be a positive"), "{}", complaint(&text));
+        }
+        let plain = PRIVATE
+            .replace("mode = \"private\"", "")
+            .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
+            .replace("[parties.bob]", "[parties.bob]\nrow_norm = 1.0");
+        assert!(complaint(&plain).contains("`parties.bob.row_norm` has no place"), "{}", complaint(&plain));
     }
 
     #[test]
