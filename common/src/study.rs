@@ -477,9 +477,13 @@ impl Study {
             if terms.range.is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high)) {
                 return wrong(&format!("columns.{name}.range"), "must be two finite numbers in ascending order");
             }
-            let stated = [!terms.levels.is_empty(), terms.range.is_some(), terms.centre.is_some() || terms.scale.is_some()];
+            let stated =
+                [!terms.levels.is_empty(), terms.range.is_some(), terms.centre.is_some() || terms.scale.is_some()];
             if stated.iter().filter(|stated| **stated).count() > 1 {
-                return wrong(&format!("columns.{name}"), "must state one of `levels`, `range`, or `centre` with `scale`");
+                return wrong(
+                    &format!("columns.{name}"),
+                    "must state one of `levels`, `range`, or `centre` with `scale`",
+                );
             }
             if terms.centre.is_some() != terms.scale.is_some() {
                 return wrong(&format!("columns.{name}"), "needs both `centre` and `scale`, or neither");

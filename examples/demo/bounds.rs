@@ -41,9 +41,9 @@ impl Bounds {
     pub(crate) fn row_norms<const N: usize>(&self, holders: [&str; N]) -> Result<[Option<f64>; N], Failure> {
         match self.row_norms.keys().find(|name| !holders.contains(&name.as_str())) {
             None => Ok(holders.map(|holder| self.row_norms.get(holder).copied())),
-            Some(other) if N == 0 => {
-                Err(Failure::usage(format!("[row_norm] {other} has no place here: these models bound values by ranges")))
-            }
+            Some(other) if N == 0 => Err(Failure::usage(format!(
+                "[row_norm] {other} has no place here: these models bound values by ranges"
+            ))),
             Some(other) => {
                 Err(Failure::usage(format!("[row_norm] names `{other}`, but rows are held by {}", holders.join(", "))))
             }

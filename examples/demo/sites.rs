@@ -255,9 +255,7 @@ impl Rows {
                     }
                     ColumnTerms::of_range(low, high)
                 }
-                Values::Boolean(_) => {
-                    ColumnTerms::of_levels(vec!["FALSE".to_string(), "TRUE".to_string()])
-                }
+                Values::Boolean(_) => ColumnTerms::of_levels(vec!["FALSE".to_string(), "TRUE".to_string()]),
                 Values::Categorical { levels, .. } => ColumnTerms::of_levels(levels.clone()),
             };
             columns.insert(name.clone(), terms);

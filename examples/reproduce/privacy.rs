@@ -253,7 +253,9 @@ fn planned(run: &Run, document: &mut Document, rows: usize, correlation: f64) ->
         if !run.quick {
             document.target(
                 (1.0 / 1.5..=1.5).contains(&(predicted / measured)),
-                format!("plan predicts it within a factor 1.5 at epsilon {epsilon}: {predicted:.3}, measured {measured:.3}"),
+                format!(
+                    "plan predicts it within a factor 1.5 at epsilon {epsilon}: {predicted:.3}, measured {measured:.3}"
+                ),
             );
         }
     }

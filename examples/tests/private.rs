@@ -102,9 +102,15 @@ fn from_a_plan_to_a_refused_third_run() {
     let world = private(1.5);
     let (code, plan, _) = told(&privacy(&world, "alice", &["plan"]));
     assert_eq!(code, 0);
-    for words in
-        ["2 such runs still fit", "X'y", "partial prediction, round 1", "exchanging nothing", "Nothing was spent"]
-    {
+    for words in [
+        "2 such runs still fit",
+        "X'y",
+        "partial prediction, round 1",
+        "exchanging nothing",
+        "any two columns",
+        "not declared",
+        "Nothing was spent",
+    ] {
         assert!(plan.contains(words), "{words}: {plan}");
     }
     let planned = json(&privacy(&world, "alice", &["plan", "--format", "json"]));
@@ -130,6 +136,15 @@ fn from_a_plan_to_a_refused_third_run() {
         }
         let account = &report["privacy"];
         assert_eq!(account["charge"], planned["charge"]);
+        assert_eq!(account["expected"], planned["expected"], "report and plan say the same");
+        let notes: Vec<&str> = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(!notes.iter().any(|note| note.contains("by 0 %")), "{notes:?}");
+        for part in ["assumed: any two columns", "exchanging nothing is expected to do as well"] {
+            assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+        }
+        for note in notes.iter().filter_map(|note| note.strip_prefix("warning: ")) {
+            assert!(plan.contains(note), "{note}: {plan}");
+        }
         let spent = account["spent"].as_f64().unwrap();
         assert!((spent - f64::from(run) * planned["charge"].as_f64().unwrap()).abs() < 1e-12, "{spent}");
         assert_eq!(account["releases"].as_array().unwrap().len(), 4);

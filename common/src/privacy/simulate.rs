@@ -8,11 +8,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
+use crate::id::Role;
 use crate::privacy::bounds::{BoundsError, ClippedOutcome, ClippedRows, ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Permit, PlannedRelease, Query, ReleaseError, release};
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::{robust, vertical};
-use crate::id::Role;
 use crate::study::{PrivacyError, Study, StudyError};
 
 /// Half of the public outcome range of a [`Batch`].
@@ -328,6 +328,14 @@ impl TwoParties {
     /// # Errors
     /// A study that is not of these columns, no randomness.
     pub fn exchange_under(&self, study: &Study) -> Result<DVector<f64>, SimulationError> {
+        self.exchange_under_with(study, &mut NoisePool::new())
+    }
+
+    pub(crate) fn exchange_under_with(
+        &self,
+        study: &Study,
+        pool: &mut NoisePool,
+    ) -> Result<DVector<f64>, SimulationError> {
         let bounds = [study.row_bounds(Role::Alice), study.row_bounds(Role::Bob)];
         let [alice, bob] = bounds.map(|bounds| bounds.map_err(PrivacyError::from));
         let (alice, bob, range) = (alice?, bob?, study.outcome_bounds()?);
@@ -341,7 +349,7 @@ impl TwoParties {
             response: self.response.clone(),
         };
         let plan = study.private_plan(self.response.len() as u64)?;
-        let estimates = held.exchange_with(&plan, &mut NoisePool::new(), |_, _| {})?;
+        let estimates = held.exchange_with(&plan, pool, |_, _| {})?;
         let slopes = |bounds: &RowBounds, estimate: &vertical::Estimate| {
             bounds.original_scale(&range).coefficients(&estimate.coefficients).rows(1, 5).into_owned()
         };

@@ -208,19 +208,21 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
 
 /// Declared coefficients: of every term, of no other, and not all zero.
 fn check_guess(study: &Study, terms: &PrivacyTerms) -> Result<(), StudyError> {
-    let wrong = |problem: String| {
-        Err(StudyError::Value { key: "privacy.design.coefficients".to_owned(), problem })
-    };
+    let wrong = |problem: String| Err(StudyError::Value { key: "privacy.design.coefficients".to_owned(), problem });
     match &terms.design.coefficients {
         None => Ok(()),
         Some(CoefficientGuess::Size(size)) if *size > 0.0 && size.is_finite() => Ok(()),
-        Some(CoefficientGuess::Size(size)) => wrong(format!("must be a positive number, or one for each term, got {size}")),
+        Some(CoefficientGuess::Size(size)) => {
+            wrong(format!("must be a positive number, or one for each term, got {size}"))
+        }
         Some(CoefficientGuess::Each(values)) => {
             let mut names = Vec::new();
             for role in [Role::Alice, Role::Bob] {
                 let bounds = study.row_bounds(role);
-                let bounds =
-                    bounds.map_err(|error| StudyError::Value { key: "columns".to_owned(), problem: bounds_sentence(&error) })?;
+                let bounds = bounds.map_err(|error| StudyError::Value {
+                    key: "columns".to_owned(),
+                    problem: bounds_sentence(&error),
+                })?;
                 names.extend(bounds.names().to_vec());
             }
             if let Some(name) = names.iter().find(|name| !values.contains_key(*name)) {
@@ -498,7 +500,9 @@ mod tests {
         let centred = Study::parse(&age("centre = 50\nscale = 12.5")).unwrap();
         let bounds = centred.row_bounds(Role::Alice).unwrap();
         assert_eq!(bounds.radius(), 2f64.sqrt());
-        let normed = |norm: &str| PRIVATE.replace("columns = [\"region\"]", &format!("columns = [\"region\"]\nrow_norm = {norm}"));
+        let normed = |norm: &str| {
+            PRIVATE.replace("columns = [\"region\"]", &format!("columns = [\"region\"]\nrow_norm = {norm}"))
+        };
         let cut = Study::parse(&normed("1.25")).unwrap();
         assert_eq!(cut.row_bounds(Role::Bob).unwrap().radius(), 1.25);
         assert_eq!(cut.row_bounds(Role::Alice), Study::parse(PRIVATE).unwrap().row_bounds(Role::Alice));
@@ -507,8 +511,14 @@ mod tests {
         let entry = crate::privacy::bounds::ClippedRows::new(&bounds, &values)
             .products(&nalgebra::DVector::from_column_slice(&[0.0, 1.0, 0.0]), 0)[0];
         assert!((entry - (1.0f64 / 2.0 * 2.0 / 3.0).sqrt()).abs() < 2.0 / 32768.0, "{entry}");
-        let digests = [PRIVATE, &age("centre = 50\nscale = 12.5"), &age("centre = 50\nscale = 12"), &normed("1.25"), &normed("2")]
-            .map(|text| Study::parse(text).unwrap().digest());
+        let digests = [
+            PRIVATE,
+            &age("centre = 50\nscale = 12.5"),
+            &age("centre = 50\nscale = 12"),
+            &normed("1.25"),
+            &normed("2"),
+        ]
+        .map(|text| Study::parse(text).unwrap().digest());
         for (at, digest) in digests.iter().enumerate() {
             assert!(!digests[..at].contains(digest), "{at}");
         }

@@ -35,7 +35,13 @@ pub struct PrivateFitTerms {
 
 impl Default for PrivateFitTerms {
     fn default() -> Self {
-        PrivateFitTerms { influence: Influence::Reject, rounds: 5, first_cut: 1.0, coefficient_bound: None, row_norm: None }
+        PrivateFitTerms {
+            influence: Influence::Reject,
+            rounds: 5,
+            first_cut: 1.0,
+            coefficient_bound: None,
+            row_norm: None,
+        }
     }
 }
 

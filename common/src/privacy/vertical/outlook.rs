@@ -15,9 +15,8 @@ use crate::privacy::bounds::RowBounds;
 const SHOWN: [f64; 3] = [0.0, 0.3, 0.6];
 
 /// The correlations that are searched for the first at which something holds.
-const SEARCHED: [f64; 20] = [
-    0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95,
-];
+const SEARCHED: [f64; 20] =
+    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 
 /// All that a prediction assumes; none of it is taken from data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
