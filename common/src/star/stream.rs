@@ -11,7 +11,7 @@ use crate::privacy::mechanism::{Query, ReleaseError};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::report::{Fitted, Forming, Function, StreamModel};
-use crate::stream::{Average, Learner, Loss, Settings, StreamError};
+use crate::stream::{Average, Forecast, Learner, Loss, Settings, StreamError};
 use crate::study::{Study, StudyError};
 
 /// Most pictures of a function that forms; beyond it every other one goes.
@@ -159,6 +159,8 @@ pub struct Stream {
     settings: Settings,
     average: Average,
     noised: bool,
+    /// What to expect of so many records with noise, and the budget of one.
+    forecast: Option<(Forecast, f64)>,
     most: usize,
     inputs: Function,
     model: StreamModel,
@@ -191,6 +193,7 @@ impl Stream {
         Ok(Stream {
             average: study.stream_terms().average,
             noised: study.noised(),
+            forecast: study.noised().then(|| study.stream_forecast().ok()).flatten().map(|f| (f, study.record_mu())),
             most: usize::try_from(study.site_terms().batch_rows)
                 .unwrap_or(usize::MAX)
                 .saturating_mul(settings.basis().len()),
@@ -287,7 +290,28 @@ impl Method for Stream {
             consolidation: None,
             course: None,
             function: Some(function),
-            notes: vec!["no standard errors: the function is what is estimated".to_string()],
+            notes: self
+                .hopeless(records)
+                .into_iter()
+                .chain(["no standard errors: the function is what is estimated".to_string()])
+                .collect(),
+        })
+    }
+}
+
+impl Stream {
+    /// What public facts alone say against so many records with noise, if they do.
+    fn hopeless(&self, records: u64) -> Option<String> {
+        let (forecast, mu) = self.forecast.as_ref()?;
+        let ((error, _), zero) = (forecast.error(records, *mu), forecast.zero());
+        // What is not finite is no better than anything.
+        let better = error < zero;
+        (!better).then(|| {
+            format!(
+                "warning: this run was hopeless by public facts alone: with {records} records and this noise the function is expected to be \
+                 {error:.2} half ranges of the outcome off, where it is assumed to vary by {zero:.2} itself (`privacy.design` of the study): \
+                 the middle of the range would have done as well, for nothing"
+            )
         })
     }
 }
