@@ -382,9 +382,18 @@ impl Hub {
     /// A site whose line was lost stayed away for too long: the run does not wait for it any more.
     pub fn give_up(&mut self, name: &str, seconds: u64) -> Vec<Act> {
         let mut acts = Vec::new();
-        if self.away().any(|away| away == name) {
-            let sentence = format!("its line was lost, and it did not come back within {seconds} s");
+        let away = self.away().any(|away| away == name);
+        if away || self.silent().any(|silent| silent == name) {
+            let sentence = match away {
+                true => format!("its line was lost, and it did not come back within {seconds} s"),
+                false => format!("it did not answer round {} within {seconds} s", self.round.saturating_add(1)),
+            };
             self.leave(name, Exit::Unreachable, sentence, &mut acts);
+            if let Some(line) = self.sites.get_mut(name).and_then(|site| site.line.take()) {
+                self.lines.remove(&line);
+                // On a new line it may take part again, from the round that is open then.
+                acts.push(Act::Close(line));
+            }
             self.settle(&mut acts);
         }
         acts
@@ -410,6 +419,18 @@ impl Hub {
         }
         acts.push(Act::Ended(Exit::Interrupted));
         acts
+    }
+
+    /// Sites whose line is there and whose answer the open round waits for, while others have answered.
+    pub fn silent(&self) -> impl Iterator<Item = &str> {
+        let round = self.round;
+        let present = |site: &&Site| site.joined && site.position.left.is_none();
+        let answered = self.sites.values().filter(present).any(|site| site.position.next > round);
+        let waits = self.over.is_none() && self.method.pace() == Pace::Rounds && answered;
+        self.sites
+            .iter()
+            .filter(move |(_, site)| waits && present(site) && site.line.is_some() && site.position.next <= round)
+            .map(|(name, _)| name.as_str())
     }
 
     /// Sites that were there, are not finished, and have no line.

@@ -164,6 +164,25 @@ fn a_site_that_leaves_in_the_middle_is_done_without_and_may_come_back() {
 }
 
 #[test]
+fn a_site_that_is_there_and_says_nothing_does_not_hold_a_round_for_ever() {
+    let study = study("em", 3, false, EM);
+    let mut hub = joined(&study, 3);
+    let answer = |site: usize, round: u64| contribution(&study, round, sums(site, 5)[round as usize].clone());
+    assert_eq!(hub.silent().count(), 0, "nobody has answered yet");
+    (0..2).for_each(|site| drop(hub.hear(site as u64 + 1, answer(site, 0))));
+    assert_eq!(hub.silent().collect::<Vec<_>>(), ["w2"]);
+    let acts = hub.give_up("w2", 30);
+    assert!(acts.iter().any(|act| matches!(act, Act::Close(3))), "{acts:?}");
+    assert_eq!(hub.silent().count(), 0);
+    for round in 1..5 {
+        (0..2).for_each(|site| drop(hub.hear(site as u64 + 1, answer(site, round))));
+    }
+    assert_eq!(hub.exit(), Some(Exit::Done));
+    let rows = hub.report().unwrap().workers.unwrap();
+    assert!(rows[2].state.contains("did not answer round 1 within 30 s"), "{}", rows[2].state);
+}
+
+#[test]
 fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open() {
     let study = study("em", 3, false, EM);
     let mut hub = joined(&study, 3);
