@@ -48,8 +48,7 @@ pub fn expected(
     let stated = settings.stated();
     let all = records.saturating_mul(u64::from(sites)).max(1);
     let sensitivity = stated.estimator.sensitivity(stated.columns).unwrap_or(f64::INFINITY);
-    let mean_noise =
-        sensitivity * (f64::from(stated.rounds) * f64::from(sites)).sqrt() / (mu * all as f64);
+    let mean_noise = sensitivity * (f64::from(stated.rounds) * f64::from(sites)).sqrt() / (mu * all as f64);
     let entries = stated.columns as u64 * u64::from(stated.rounds);
     let most = MOST_RECORDS.min(MOST_ENTRIES / entries.max(1)).max(500);
     let (drawn, own) = (all.min(most), records.clamp(1, most));
@@ -141,7 +140,9 @@ mod tests {
     /// The fits of the protocol itself, with a release at every site, on other data.
     #[test]
     fn errors_of_private_fits_are_predicted_within_a_factor_of_two() {
-        for (model, mu) in [(Model::GaussianMixture, 0.3), (Model::GaussianMixture, 1.0), (Model::MissingCovariates, 0.5)] {
+        for (model, mu) in
+            [(Model::GaussianMixture, 0.3), (Model::GaussianMixture, 1.0), (Model::MissingCovariates, 0.5)]
+        {
             let settings = settings(model, 10);
             let start = settings.random_start(3);
             let length = 0.5 * settings.radius();
@@ -151,8 +152,7 @@ mod tests {
                     let beta = direction(4, length, seed);
                     let sites: Vec<Records> =
                         (0..2).map(|site| draw(model, 1.0, &beta, 1500, MISSING, 7 * seed + site).unwrap()).collect();
-                    let path =
-                        simulate::fit(&settings, &sites, &start, mu, &mut SimulatedNoise::seeded(seed)).unwrap();
+                    let path = simulate::fit(&settings, &sites, &start, mu, &mut SimulatedNoise::seeded(seed)).unwrap();
                     model.distance(&settings.estimate(&path), &beta)
                 })
                 .collect();

@@ -105,7 +105,13 @@ impl Forecast {
     ///
     /// # Errors
     /// Statistics that cannot be solved.
-    pub fn statistics(&self, rows: u64, sites: u32, sigma: f64, lambda: f64) -> Result<FunctionPrediction, FeatureError> {
+    pub fn statistics(
+        &self,
+        rows: u64,
+        sites: u32,
+        sigma: f64,
+        lambda: f64,
+    ) -> Result<FunctionPrediction, FeatureError> {
         let (count, all) = (self.values.len(), rows as f64 * f64::from(sites));
         let table = &self.moments * all;
         let spread = sigma * f64::from(sites).sqrt();

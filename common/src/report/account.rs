@@ -126,7 +126,9 @@ fn foretold(expected: &Map<String, Value>) -> Vec<(String, String)> {
         }
     }
     let known = |name: &str| EXPECTED.iter().any(|(key, _, _)| *key == name);
-    rows.extend(in_order(expected).into_iter().filter(|(name, _)| !known(name)).map(|(name, value)| (words(name), cell(value))));
+    rows.extend(
+        in_order(expected).into_iter().filter(|(name, _)| !known(name)).map(|(name, value)| (words(name), cell(value))),
+    );
     rows
 }
 
@@ -155,7 +157,9 @@ fn pairs(heading: &str, rows: Vec<(String, String)>) -> Markup {
 fn records(items: &[Value]) -> Markup {
     let mut columns: Vec<(String, String)> = Vec::new();
     let occurs = |key: &str| items.iter().any(|item| item.get(key).is_some());
-    columns.extend(RELEASE.iter().filter(|(key, _)| occurs(key)).map(|(key, label)| ((*key).to_owned(), (*label).to_owned())));
+    columns.extend(
+        RELEASE.iter().filter(|(key, _)| occurs(key)).map(|(key, label)| ((*key).to_owned(), (*label).to_owned())),
+    );
     for (name, _) in items.iter().filter_map(Value::as_object).flat_map(in_order) {
         if !LEFT_OUT.contains(&name.as_str()) && !columns.iter().any(|(key, _)| key == name) {
             columns.push((name.clone(), words(name)));
@@ -244,7 +248,9 @@ mod tests {
     fn fields_that_nobody_knows_are_shown_all_the_same() {
         let account = json!({ "unit": "rows", "new_thing": 4, "more": [{ "b_c": 1 }, { "d": "x" }], "deep": { "inside_it": true } });
         let page = shown(account.as_object().unwrap()).into_string();
-        for text in ["Unit</td><td>rows", "New thing</td><td>4", "<th>B c</th>", "<h3>Deep</h3>", "Inside it</td><td>yes"] {
+        for text in
+            ["Unit</td><td>rows", "New thing</td><td>4", "<th>B c</th>", "<h3>Deep</h3>", "Inside it</td><td>yes"]
+        {
             assert!(page.contains(text), "{text}: {page}");
         }
     }

@@ -3,9 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
-use super::table::{
-    Cells, ending, interval_cells, largest_certificate, measure, several_parties, why_no_errors,
-};
+use super::table::{Cells, ending, interval_cells, largest_certificate, measure, several_parties, why_no_errors};
 use super::{Report, account, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
 use crate::glm::Family;

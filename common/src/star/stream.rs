@@ -320,6 +320,25 @@ impl Stream {
 mod tests {
     use super::*;
 
+    fn hub(more: &str) -> Stream {
+        let text = format!(
+            "id = \"s\"\nprotocol = \"stream\"\nmode = \"private\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+             [outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[stream]\ngrid = 12\n[privacy]\ndelta = 1e-6\n{more}"
+        );
+        Stream::new(&Study::parse(&text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_stream_that_was_hopeless_by_public_facts_says_so_and_others_do_not() {
+        let (thin, rich) = (hub("epsilon = 1.0"), hub("epsilon = 8.0"));
+        let warning = thin.hopeless(500).unwrap();
+        assert!(warning.starts_with("warning: this run was hopeless") && warning.contains("500 records"), "{warning}");
+        assert!(thin.hopeless(10_000_000).is_none() && rich.hopeless(50_000).is_none());
+        // What is worth finding is the study's to declare.
+        let clear = hub("epsilon = 1.0\n[privacy.design]\nsignal = 50.0");
+        assert!(clear.hopeless(500).is_none());
+    }
+
     #[test]
     fn contributions_of_a_stream_grow_to_their_size_and_every_record_has_one_place() {
         for most in [1, 2, 3, 100, 1000] {

@@ -377,16 +377,18 @@ mod tests {
         let errors: Vec<f64> = [1_000, 100_000, 1_000_000_000].map(|n| forecast.error(n, 0.7).0).to_vec();
         assert!(errors[2] < errors[0] && errors[2] < forecast.zero(), "{errors:?}");
         assert!(errors.iter().all(|error| error.is_finite()));
-        assert!(Forecast::new(
-            &Settings::try_from(Stated {
-                basis: Basis::Features(FeatureMap::new(1, 5, 400, 1.0).unwrap()),
-                ..settings.stated().clone()
-            })
-            .unwrap(),
-            Average::All,
-            0.2,
-            0.3
-        )
-        .is_none());
+        assert!(
+            Forecast::new(
+                &Settings::try_from(Stated {
+                    basis: Basis::Features(FeatureMap::new(1, 5, 400, 1.0).unwrap()),
+                    ..settings.stated().clone()
+                })
+                .unwrap(),
+                Average::All,
+                0.2,
+                0.3
+            )
+            .is_none()
+        );
     }
 }

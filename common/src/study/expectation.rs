@@ -7,8 +7,8 @@ use super::{DesignTerms, Protocol, Release, Study, StudyError};
 use crate::em::{self, EmError};
 use crate::features::expectation::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
 use crate::features::{FeatureError, output_sensitivity};
-use crate::privacy::expectation::RobustDesign;
 use crate::privacy::accountant::CoarseLattice;
+use crate::privacy::expectation::RobustDesign;
 use crate::privacy::mechanism::noise_scale;
 use crate::stream;
 
@@ -28,6 +28,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// Half the outcome's public range, where there is one.
+    pub fn half_range(&self) -> Option<f64> {
+        self.half_range
+    }
+
     /// In the outcome's unit; that of the points or coefficients in models with something hidden.
     pub fn outcome(&self) -> f64 {
         self.half_ranges * self.half_range.unwrap_or(1.0)
@@ -160,9 +165,14 @@ impl Study {
                     0.0 => "columns are uncorrelated".to_owned(),
                     correlation => format!("any two columns have correlation {correlation}"),
                 };
-                assumed.push(format!("{correlation}; rows beside the intercept have mean square 4/9 of their public norm"));
+                assumed.push(format!(
+                    "{correlation}; rows beside the intercept have mean square 4/9 of their public norm"
+                ));
                 assumed.push(sizes);
-                assumed.push(format!("{:.0} % of the rows are corrupted, and rejected", 100.0 * design.corrupted.unwrap_or(0.0)));
+                assumed.push(format!(
+                    "{:.0} % of the rows are corrupted, and rejected",
+                    100.0 * design.corrupted.unwrap_or(0.0)
+                ));
                 assumed.push("every batch is trusted".to_owned());
                 ("norm of the coefficients of unit rows", found)
             }
@@ -313,7 +323,10 @@ impl Expectation {
             None => "noise of the result".to_owned(),
         };
         if let Some(once) = self.noise_once {
-            lines.push((if self.batches.is_some() { "noise of one batch" } else { "noise of one round" }.to_owned(), once));
+            lines.push((
+                if self.batches.is_some() { "noise of one batch" } else { "noise of one round" }.to_owned(),
+                once,
+            ));
         }
         lines.push((after, self.noise));
         lines.push(("error of the result: noise, sampling, method".to_owned(), self.error));

@@ -75,9 +75,8 @@ pub struct DesignTerms {
 impl DesignTerms {
     /// Refuses what this protocol does not reckon with, and numbers without meaning.
     pub(super) fn check(&self, protocol: Protocol) -> Result<(), StudyError> {
-        let wrong = |key: &str, problem: String| {
-            Err(StudyError::Value { key: format!("privacy.design.{key}"), problem })
-        };
+        let wrong =
+            |key: &str, problem: String| Err(StudyError::Value { key: format!("privacy.design.{key}"), problem });
         let sites = !matches!(protocol, Protocol::Vertical);
         let robust = protocol == Protocol::Robust;
         for (key, given, place) in [

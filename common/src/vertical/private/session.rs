@@ -408,7 +408,8 @@ impl<S: Storage> PrivateSession<S> {
         let side = self.plan.side(Side::of(self.role));
         let account = self.setting.ledger.account(&self.setting.data_set)?;
         let receipts = self.setting.ledger.receipts(&self.run);
-        let statement = Statement::new(&account, receipts, side.releases.charge(), Protects::Block { peer_cap: terms.cap });
+        let statement =
+            Statement::new(&account, receipts, side.releases.charge(), Protects::Block { peer_cap: terms.cap });
         let prediction = self.plan.predict(&self.study.declared_design(&self.plan));
         Ok(PrivateFit {
             coefficients,
