@@ -348,10 +348,15 @@ impl Expectation {
             ));
         }
         if self.better_alone {
-            warnings.push(
-                "for this design exchanging nothing would do as well or better: a site's own rows, fitted at home without noise"
-                    .to_owned(),
-            );
+            let batches = match self.batches {
+                Some(batches) if batches > u64::from(self.sites) => {
+                    "; larger batches (`sites.batch_rows`) have less noise, as all of a site's cost as much as one"
+                }
+                _ => "",
+            };
+            warnings.push(format!(
+                "for this design exchanging nothing would do as well or better: a site's own rows, fitted at home without noise{batches}"
+            ));
         }
         warnings
     }
@@ -387,7 +392,13 @@ mod tests {
     fn of(protocol: &str, epsilon: f64) -> Study {
         match protocol {
             "em" => study("em", epsilon, "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 6"),
-            "stream" => study("stream", epsilon, &COLUMNS.replace("levels = [\"u\", \"v\", \"w\"]", "range = [0, 1]")),
+            "stream" => {
+                // One covariate: the noise of two fills a grid of as many points squared.
+                let mut study =
+                    study("stream", epsilon, &COLUMNS.replace("levels = [\"u\", \"v\", \"w\"]", "range = [0, 1]"));
+                study.model.features.pop();
+                study
+            }
             "features" => study("features", epsilon, &format!("{COLUMNS}[features]\ncount = 20")),
             other => study(other, epsilon, &format!("{COLUMNS}[sites]\nbatch_rows = 5000")),
         }
@@ -396,7 +407,7 @@ mod tests {
     #[test]
     fn every_method_has_an_expectation_and_warns_where_nothing_is_gained() {
         for protocol in ["robust", "em", "features", "stream"] {
-            let rich = of(protocol, 8.0).expectation(40_000).unwrap();
+            let rich = of(protocol, 8.0).expectation(if protocol == "stream" { 1_000_000 } else { 40_000 }).unwrap();
             assert!(rich.error.half_ranges < rich.error_zero.half_ranges, "{protocol}: {rich:?}");
             assert!(!rich.better_zero && rich.warnings().len() == usize::from(rich.better_alone), "{rich:?}");
             assert!(rich.noise.half_ranges <= rich.error.half_ranges * 1.2, "{protocol}: {rich:?}");
@@ -432,6 +443,8 @@ mod tests {
             let columns = format!("{COLUMNS}[sites]\nbatch_rows = 5000\n[privacy.design]\n{design}");
             study("robust", 1.0, &columns).expectation(10_000).unwrap()
         };
+        let batches = plain.warnings().iter().any(|warning| warning.contains("larger batches"));
+        assert_eq!(batches, plain.better_alone && plain.batches > Some(2));
         let noisy = declared("residual = 0.4");
         assert!(noisy.noise.half_ranges > 1.8 * plain.noise.half_ranges, "the cut grows with the residuals");
         assert!(noisy.assumed.iter().any(|line| line.contains("residuals 0.4")), "{:?}", noisy.assumed);
