@@ -78,8 +78,10 @@ struct Desk<'a> {
     limits: BodyLimits,
     folder: Option<Folder>,
     lines: BTreeMap<Line, mpsc::Sender<ToSite>>,
-    /// Since when a site's line is lost.
-    lost: BTreeMap<String, Instant>,
+    /// Since when a site's line is lost, a round waits for its answer, or the opening waits for it.
+    awaited: BTreeMap<String, Instant>,
+    /// Whether the run was held when we last looked.
+    held: bool,
     publish: Option<watch::Sender<StatusReply>>,
     next: Line,
     begun: Instant,
@@ -93,12 +95,13 @@ impl<'a> Desk<'a> {
         let hub = Desk::hub(job, &state, limits)?;
         Ok(Desk {
             job,
+            held: hub.held(),
             hub,
             state,
             limits,
             folder,
             lines: BTreeMap::new(),
-            lost: BTreeMap::new(),
+            awaited: BTreeMap::new(),
             publish: None,
             next: 0,
             begun: Instant::now(),
@@ -132,7 +135,7 @@ impl<'a> Desk<'a> {
         let mut interrupted = false;
         tokio::pin!(shutdown);
         // Sites that a former process has lost are waited for as if they were lost now.
-        self.note_lost();
+        self.note_awaited();
         if self.hub.exit().is_some() {
             self.write_report()?;
         }
@@ -157,14 +160,14 @@ impl<'a> Desk<'a> {
                     self.state.begin(self.job.study.digest(), fresh()?)?;
                     self.hub = Desk::hub(self.job, &self.state, self.limits)?;
                     self.lines.clear();
-                    self.lost.clear();
+                    self.awaited.clear();
                     until = None;
                     self.show();
                 }
             }
             let deadline = self.deadline().filter(|_| until.is_none());
-            let lost = self.lost.values().map(|since| *since + wait);
-            let next = lost.chain(until).chain(deadline).chain(self.redraw()).min();
+            let awaited = self.awaited.values().map(|since| *since + wait);
+            let next = awaited.chain(until).chain(deadline).chain(self.redraw()).min();
             let mut acts = Vec::new();
             tokio::select! {
                 Some(caller) = calls.recv() => self.open(caller, &brought),
@@ -185,10 +188,10 @@ impl<'a> Desk<'a> {
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                         acts.extend(self.hub.deadline());
                     }
-                    let late: Vec<String> =
-                        self.lost.iter().filter(|(_, since)| since.elapsed() >= wait).map(|(name, _)| name.clone()).collect();
+                    let late = self.awaited.iter().filter(|(_, since)| since.elapsed() >= wait);
+                    let late: Vec<String> = late.map(|(name, _)| name.clone()).collect();
                     for name in late {
-                        self.lost.remove(&name);
+                        self.awaited.remove(&name);
                         acts.extend(self.hub.give_up(&name, self.job.config.wait));
                     }
                 }
@@ -198,7 +201,8 @@ impl<'a> Desk<'a> {
                 }
             }
             self.act(acts)?;
-            self.note_lost();
+            self.note_awaited();
+            self.note_opening();
             self.show();
             self.draw()?;
         }
@@ -275,14 +279,32 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn note_lost(&mut self) {
+    fn note_opening(&mut self) {
+        if self.held && !self.hub.held() {
+            tracing::info!("the quorum is there: the run is open");
+        }
+        self.held = self.hub.held();
+    }
+
+    fn note_awaited(&mut self) {
         let away: Vec<String> = self.hub.away().map(str::to_string).collect();
-        self.lost.retain(|name, _| away.contains(name));
+        let silent: Vec<String> = self.hub.silent().map(str::to_string).collect();
+        let missing: Vec<String> = self.hub.missing().map(str::to_string).collect();
+        self.awaited.retain(|name, _| [&away, &silent, &missing].iter().any(|names| names.contains(name)));
         for name in away {
-            self.lost.entry(name.clone()).or_insert_with(|| {
+            self.awaited.entry(name.clone()).or_insert_with(|| {
                 tracing::warn!("the line to {name} is lost; it may come back");
                 Instant::now()
             });
+        }
+        for name in missing {
+            self.awaited.entry(name.clone()).or_insert_with(|| {
+                tracing::info!("the quorum is ready; waiting {} s for {name}", self.job.config.wait);
+                Instant::now()
+            });
+        }
+        for name in silent {
+            self.awaited.entry(name).or_insert_with(Instant::now);
         }
     }
 
@@ -341,7 +363,7 @@ impl<'a> Desk<'a> {
         StatusReply {
             study: self.job.study.id.clone(),
             digest: self.job.study.digest(),
-            run: anybody.then(|| self.hub.run()),
+            run: (anybody && !self.hub.held()).then(|| self.hub.run()),
             parties: progress
                 .into_iter()
                 .map(|site| {
