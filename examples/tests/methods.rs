@@ -360,18 +360,18 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
 fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_batches_cost_as_much_as_one() {
     let world = ledgers(BATCHES, 8.0);
     let planned = said(&command(&world, "north", &["privacy", "plan"]));
-    assert!(planned.contains("7 releases of every batch") && planned.contains("1 such runs still fit"), "{planned}");
+    assert!(planned.contains("8 releases of every batch") && planned.contains("1 such runs still fit"), "{planned}");
     let south = ledger(&world, "south");
     // Hangs when it has sent the first batch and stored three releases of the second.
     hold(
         &south,
-        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 10",
+        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 11",
     );
     let coordinator = world.coordinator(&["--wait", "60"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");
     world.wait_for_contributions("south", 1);
-    eventually(|| stored(&south, "sent/%").len() == 10);
+    eventually(|| stored(&south, "sent/%").len() == 11);
     running.kill();
     let_go(&south);
     let before = stored(&south, "sent/%");
@@ -382,15 +382,15 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
     }
     assert!([0, 3].contains(&coordinator.end().code));
     let after = stored(&south, "sent/%");
-    assert_eq!((before.len(), after.len()), (10, 14));
+    assert_eq!((before.len(), after.len()), (11, 16));
     assert!(before.iter().all(|bytes| after.contains(bytes)), "what was stored has changed");
     assert_eq!(records(&south).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(), 1);
     let report = world.report("coordinator");
     assert_eq!(report["batches"].as_array().unwrap().len(), 6);
     let own = world.report("south");
     let releases = own["privacy"]["releases"].as_array().unwrap();
-    assert_eq!((releases.len(), releases[7]["label"].as_str()), (14, Some("part 2: X'X")));
-    let sum: f64 = releases[..7].iter().map(|release| release["mu"].as_f64().unwrap().powi(2)).sum();
+    assert_eq!((releases.len(), releases[8]["label"].as_str()), (16, Some("part 2: X'X")));
+    let sum: f64 = releases[..8].iter().map(|release| release["mu"].as_f64().unwrap().powi(2)).sum();
     let spent = own["privacy"]["spent"].as_f64().unwrap();
     assert!((sum - spent).abs() < 1e-9 * spent, "{sum} {spent}");
     // The data set's budget is used up: a second run is refused.
@@ -398,7 +398,7 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
     let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
     assert!(codes.contains(&77), "{codes:?}");
     assert_eq!(coordinator.end().code, 69);
-    assert_eq!(stored(&south, "sent/%").len(), 14);
+    assert_eq!(stored(&south, "sent/%").len(), 16);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use fedreg_proto::files::read_study;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::config::{Config, Overrides};
+use crate::config::{Config, LedgerTerms, Overrides};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
 use crate::private;
@@ -35,11 +35,9 @@ pub enum PrivacyCommand {
     Report(ReportArguments),
 }
 
-/// Flags of `privacy init`.
-#[derive(Debug, Args)]
-pub struct InitArguments {
-    #[command(flatten)]
-    overrides: Overrides,
+/// What a ledger is to be told of a data set; each overrides the private file.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LedgerFlags {
     /// Epsilon of the data set, for its lifetime and over all peers; that of the study by default
     #[arg(long, value_name = "EPSILON")]
     epsilon: Option<f64>,
@@ -52,6 +50,25 @@ pub struct InitArguments {
     /// Name of the data set in the ledger
     #[arg(long, value_name = "NAME")]
     data_set: Option<String>,
+}
+
+impl LedgerFlags {
+    /// Lets the flags override the terms of a private file.
+    pub(crate) fn apply(&self, terms: &mut LedgerTerms) {
+        terms.epsilon = self.epsilon.or(terms.epsilon);
+        terms.delta = self.delta.or(terms.delta);
+        terms.accountant = self.accountant.map(Into::into).or(terms.accountant);
+        terms.data_set = self.data_set.clone().or(terms.data_set.take());
+    }
+}
+
+/// Flags of `privacy init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    #[command(flatten)]
+    terms: LedgerFlags,
 }
 
 /// Flags of `privacy plan`.
@@ -123,11 +140,7 @@ pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
     let text = match command {
         PrivacyCommand::Init(arguments) => {
             let mut config = Config::load(role, &arguments.overrides)?;
-            let terms = &mut config.privacy;
-            terms.epsilon = arguments.epsilon.or(terms.epsilon);
-            terms.delta = arguments.delta.or(terms.delta);
-            terms.accountant = arguments.accountant.map(Accountant::from).or(terms.accountant);
-            terms.data_set = arguments.data_set.clone().or(terms.data_set.clone());
+            arguments.terms.apply(&mut config.privacy);
             let account = init(role, &config)?;
             format!(
                 "data set `{}` is registered in {}\n{}",

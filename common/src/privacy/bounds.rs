@@ -447,6 +447,15 @@ impl ClippedRows {
         (0..self.len()).into_par_iter().map(|row| self.row(row).zip(beta.iter()).map(|(x, b)| x * b).sum()).collect()
     }
 
+    /// The length of every row before shortening, where that was kept, after a public map.
+    pub(crate) fn lengths(&self, map: Option<&DMatrix<f64>>) -> Vec<f64> {
+        let length = |row: usize| {
+            let source = DVector::from_iterator(self.width, self.row(row));
+            map.map_or_else(|| source.norm(), |map| (map * &source).norm())
+        };
+        (0..self.len()).into_par_iter().map(length).collect()
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.entries.len() / self.width.max(1)

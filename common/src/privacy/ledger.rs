@@ -44,6 +44,15 @@ pub struct PersonDigests {
     rows_per_person: u32,
 }
 
+/// A digest (HMAC-SHA-256) of parts, one after the other, that only who has the key can make.
+pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    // Unwrap safety: HMAC takes keys of any length.
+    #[allow(clippy::expect_used)]
+    let mut code = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
+    parts.iter().for_each(|part| code.update(part));
+    code.finalize().into_bytes().into()
+}
+
 impl PersonDigests {
     /// Digests the identifiers of all rows; a person may have at most `rows_per_person` of them.
     ///
@@ -58,11 +67,7 @@ impl PersonDigests {
         let mut digests: Vec<[u8; 16]> = identifiers
             .into_iter()
             .map(|identifier| {
-                // Unwrap safety: HMAC takes keys of any length.
-                #[allow(clippy::expect_used)]
-                let mut code = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
-                code.update(identifier.as_ref());
-                let full: [u8; 32] = code.finalize().into_bytes().into();
+                let full = keyed(key, &[identifier.as_ref()]);
                 let mut short = [0; 16];
                 short.copy_from_slice(&full[..16]);
                 short

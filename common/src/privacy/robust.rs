@@ -2,7 +2,7 @@
 //!
 //! The worker releases, with noise, its table `X'X` once; then in each round a histogram of the absolute residuals on a
 //! public grid, from which the cut `h` follows, and the score `sum x r 1{|r| <= h}`, whose sensitivity `2h` falls as the
-//! fit improves. Everything else (cut, step, projection, standard errors, consolidation at the coordinator) is computed from
+//! fit improves; and at the end how long the rows within the cut are, as a histogram on a public grid. Everything else (cut, step, projection, standard errors, consolidation at the coordinator) is computed from
 //! noised values and is free. The coordinator needs no trust.
 //!
 //! A threshold on the value and not on the rank is what keeps the sensitivity small: with `h` public one row changes one
@@ -18,8 +18,12 @@
 //!
 //! # Standard errors
 //!
-//! From noised values only: `V <- J V J' + (s_t/share)^2 P P'` per round, `J = I - (slope/share) P D`, and the sampling part
-//! `m2/slope^2 A^-1` at the end. `V` starts at `bound^2/p I`, the public bound of the coefficients, for what the rounds leave
+//! From noised values only: `V <- J V J' + (s_t/share)^2 P P'` per round, `J = I - k (slope/share) P D`, and the sampling part
+//! `q m2/(k slope)^2 A^-1` at the end. Residuals use rows as they are and scores shortened ones, `z = x min(1, 1/u)` with
+//! `u = |x|`; so the score's derivative is `sum z x'` and not the released `sum z z'`, and without `k` and `q` intervals
+//! are too wide by as much as rows are shortened. The lengths of the kept rows give both: `k = mean(u min(u, 1)) / t` and
+//! `q = mean(min(u, 1)^2) / t`, where `t` is the trace of the table a row. This takes the lengths of rows to be alike in all
+//! directions, as in an elliptical law after whitening. `V` starts at `bound^2/p I`, the public bound of the coefficients, for what the rounds leave
 //! unfinished. They belong to the coefficient of the uncorrupted rows; colluding rows bias it.
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
@@ -29,6 +33,10 @@ use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, Outc
 use crate::privacy::mechanism::{
     LatticeError, LatticeVector, NoisedRelease, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding,
 };
+
+mod histogram;
+
+use histogram::{Cut, Distribution, EDGES, Lengths};
 
 /// What a residual beyond the cut counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -50,6 +58,8 @@ pub struct Shares {
     pub histogram: f64,
     /// For all scores together.
     pub score: f64,
+    /// For the lengths of the kept rows.
+    pub lengths: f64,
 }
 
 /// What is fixed before anything is computed; nothing here comes from data.
@@ -89,14 +99,14 @@ impl Setup {
             influence: Influence::Reject,
             coefficient_bound: (width as f64).sqrt(),
             first_cut: 1.0,
-            shares: Shares { table: 0.12, histogram: 0.13, score: 0.75 },
+            shares: Shares { table: 0.12, histogram: 0.12, score: 0.74, lengths: 0.02 },
             budget,
         }
     }
 
     /// Without whitening, where the table is free and gets a larger share.
     pub fn without_whitening(self) -> Setup {
-        Setup { whiten: false, shares: Shares { table: 0.20, histogram: 0.13, score: 0.87 }, ..self }
+        Setup { whiten: false, shares: Shares { table: 0.20, histogram: 0.12, score: 0.86, lengths: 0.02 }, ..self }
     }
 }
 
@@ -134,6 +144,8 @@ pub struct Plan {
     rounds: u32,
     growth: f64,
     first_noise: f64,
+    /// Of the last round's score.
+    last_score: f64,
     releases: ReleasePlan,
 }
 
@@ -154,6 +166,7 @@ impl Plan {
             ("the share of X'X", setup.shares.table),
             ("the share of the histograms", setup.shares.histogram),
             ("the share of the scores", setup.shares.score),
+            ("the share of the lengths", setup.shares.lengths),
             ("the budget", setup.budget),
         ];
         if let Some(&(what, value)) = positive.iter().find(|(_, value)| !(*value > 0.0 && value.is_finite())) {
@@ -170,15 +183,16 @@ impl Plan {
 
     fn with_rounds(setup: Setup, rounds: u32, growth: f64) -> Plan {
         let Setup { width, whiten, shares, budget, .. } = setup;
-        let rounded = width * (width + 1) / 2 + rounds as usize * (EDGES.with_cells() + width);
+        let rounded = width * (width + 1) / 2 + rounds as usize * (EDGES.with_cells() + width) + Lengths::CELLS;
         let free = !whiten && shares.table <= 0.25 * (1.0 - 1e-8) * shares.score;
         let unit = if free {
-            (budget.sqrt() - free_table_rounding(rounded)).max(0.0).powi(2) / (shares.histogram + shares.score)
+            (budget.sqrt() - free_table_rounding(rounded)).max(0.0).powi(2)
+                / (shares.histogram + shares.score + shares.lengths)
         } else {
-            budget / (shares.table + shares.histogram + shares.score)
+            budget / (shares.table + shares.histogram + shares.score + shares.lengths)
         };
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget.
-        let unit = unit * (1.0 - 1e-14 * f64::from(2 + 2 * rounds));
+        let unit = unit * (1.0 - 1e-14 * f64::from(3 + 2 * rounds));
         let weights: Vec<f64> = (0..rounds).map(|round| growth.powi(round as i32)).collect();
         let total: f64 = weights.iter().sum();
         let mut releases = vec![PlannedRelease { label: "X'X".to_owned(), mu: (unit * shares.table).sqrt() }];
@@ -190,13 +204,18 @@ impl Plan {
             let score = (unit * shares.score * weight / total).sqrt();
             releases.push(PlannedRelease { label: format!("X'psi(r), round {round}"), mu: score });
         }
+        let last_score = releases.last().map_or(f64::MIN_POSITIVE, |release| release.mu);
+        releases.push(PlannedRelease {
+            label: "lengths of the rows within the cut".to_owned(),
+            mu: (unit * shares.lengths).sqrt(),
+        });
         let first = (unit * shares.score * weights.first().copied().unwrap_or(1.0) / total).sqrt();
         let width_f = width as f64;
         let releases =
             if free { ReleasePlan::with_free_table(releases, 0, &scores, rounded) } else { ReleasePlan::new(releases) };
         // Isotropic unit rows have a table of n/p, so a score with noise s moves coefficients by s p sqrt(p) / n.
         let first_noise = 2.0 * setup.first_cut / first * width_f * width_f.sqrt() / setup.rows as f64;
-        Plan { setup, rounds, growth, first_noise, releases }
+        Plan { setup, rounds, growth, first_noise, last_score, releases }
     }
 
     /// What was declared.
@@ -207,6 +226,11 @@ impl Plan {
     /// Rounds that will be made.
     pub fn rounds(&self) -> u32 {
         self.rounds
+    }
+
+    /// Position of the last release, the lengths of the kept rows: a table, and two releases a round, come before.
+    fn last(&self) -> u32 {
+        2 * self.rounds + 1
     }
 
     /// The releases with their charge.
@@ -223,144 +247,8 @@ impl Plan {
     /// residuals and `corrupted` the share of rows that will be rejected; from declared facts alone.
     pub fn last_noise(&self, scale: f64, corrupted: f64) -> f64 {
         let width = self.setup.width as f64;
-        let mu = self.releases.releases().last().map_or(f64::MIN_POSITIVE, |release| release.mu);
-        2.0 * 2.5 * scale / mu * width * width.sqrt() / (self.setup.rows as f64 * (1.0 - corrupted).max(0.5))
-    }
-}
-
-/// The public grid of absolute residuals, in half ranges of the outcome: from 0, then 20 cells a decade from 1e-4 to 10.
-struct Grid;
-const EDGES: Grid = Grid;
-
-impl Grid {
-    const PER_DECADE: i32 = 20;
-    const DECADES: i32 = 5;
-    const LOW: f64 = 1e-4;
-
-    fn with_cells(&self) -> usize {
-        (Self::PER_DECADE * Self::DECADES) as usize + 1
-    }
-
-    fn edge(&self, index: usize) -> f64 {
-        if index == 0 { 0.0 } else { Self::LOW * 10f64.powf((index - 1) as f64 / f64::from(Self::PER_DECADE)) }
-    }
-
-    /// The cell of an absolute residual; beyond the grid the last one.
-    fn cell(&self, residual: f64) -> usize {
-        let residual = residual.abs();
-        if residual < Self::LOW {
-            return 0;
-        }
-        let cell = ((residual / Self::LOW).log10() * f64::from(Self::PER_DECADE)).floor() + 1.0;
-        // A NaN cannot come from clipped values and finite coefficients; the cast would send it to cell 0.
-        (cell as usize).min(self.with_cells() - 1)
-    }
-}
-
-/// A distribution of absolute residuals, read from noised counts.
-#[derive(Debug, Clone, PartialEq)]
-struct Distribution {
-    /// Rows at or below the upper edge of each cell; never decreasing.
-    cumulative: Vec<f64>,
-    rows: f64,
-}
-
-impl Distribution {
-    fn new(counts: &[f64], rows: usize) -> Distribution {
-        let (mut sum, mut largest) = (0.0f64, 0.0f64);
-        let cumulative = counts
-            .iter()
-            .map(|count| {
-                sum += count;
-                largest = largest.max(sum);
-                largest
-            })
-            .collect();
-        Distribution { cumulative, rows: rows as f64 }
-    }
-
-    fn quantile(&self, share: f64) -> f64 {
-        let wanted = share * self.rows;
-        let cell = self.cumulative.partition_point(|&count| count < wanted).min(self.cumulative.len() - 1);
-        let below = if cell == 0 { 0.0 } else { self.cumulative[cell - 1] };
-        let within = ((wanted - below) / (self.cumulative[cell] - below).max(1e-9)).clamp(0.0, 1.0);
-        EDGES.edge(cell) + within * (EDGES.edge(cell + 1) - EDGES.edge(cell))
-    }
-
-    /// Share of rows with absolute residual at most `at`, linear within cells.
-    fn share(&self, at: f64) -> f64 {
-        let cell = EDGES.cell(at);
-        let below = if cell == 0 { 0.0 } else { self.cumulative[cell - 1] };
-        let (low, high) = (EDGES.edge(cell), EDGES.edge(cell + 1));
-        let within = ((at - low) / (high - low)).clamp(0.0, 1.0);
-        (below + within * (self.cumulative[cell] - below)) / self.rows
-    }
-
-    /// The heuristic cut: the largest residual that still lies on the line through the small ones, up to a factor 2.
-    fn heuristic_cut(&self) -> f64 {
-        const POINTS: usize = 200;
-        let sorted: Vec<f64> = (0..POINTS).map(|index| self.quantile((index as f64 + 0.5) / POINTS as f64)).collect();
-        let half = POINTS / 2;
-        let mut squares = vec![0.0; POINTS + 1];
-        for (index, residual) in sorted.iter().enumerate() {
-            squares[index + 1] = squares[index] + residual * residual;
-        }
-        (half + 1..=POINTS)
-            .rev()
-            .find(|&kept| {
-                let mean = squares[kept - half] / (kept - half) as f64;
-                let right = sorted.partition_point(|residual| residual * residual < mean).clamp(1, POINTS - 1);
-                let gap = |index: usize| (sorted[index] * sorted[index] - mean).abs();
-                let nearest = if gap(right - 1) <= gap(right) { right - 1 } else { right };
-                sorted[kept - 1] <= 2.0 * kept as f64 * sorted[nearest] / (nearest + 1) as f64
-            })
-            .map_or(sorted[half - 1], |kept| sorted[kept - 1])
-    }
-
-    /// Mean over all rows of the squared residual where it is at most `cut`.
-    fn second_moment(&self, cut: f64) -> f64 {
-        let mut before = 0.0;
-        let mut sum = 0.0;
-        for (cell, &count) in self.cumulative.iter().enumerate() {
-            let (low, high) = (EDGES.edge(cell), EDGES.edge(cell + 1));
-            if high > cut {
-                break;
-            }
-            sum += 0.5 * (low * low + high * high) * (count - before);
-            before = count;
-        }
-        sum / self.rows
-    }
-}
-
-/// What a round read off its noised histogram.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Cut {
-    at: f64,
-    share: f64,
-    slope: f64,
-    second_moment: f64,
-}
-
-impl Cut {
-    fn read(distribution: &Distribution, influence: Influence) -> Cut {
-        // Two first cells; and twice the half range, which residuals of sensible coefficients stay below.
-        let (smallest, largest) = (2.0 * Grid::LOW, 2.0);
-        let at = match influence {
-            Influence::Reject => distribution.heuristic_cut(),
-            Influence::Huber => 1.345 * distribution.quantile(0.5) / 0.674_489_75,
-        }
-        .clamp(smallest, largest);
-        let inside = distribution.share(at);
-        let inner = distribution.second_moment(at);
-        let (slope, second_moment) = match influence {
-            Influence::Reject => {
-                let density = (distribution.share(1.2 * at) - distribution.share(0.8 * at)) / (0.4 * at);
-                (inside - at * density, inner)
-            }
-            Influence::Huber => (inside, inner + at * at * (1.0 - inside).max(0.0)),
-        };
-        Cut { at, share: inside.clamp(0.5, 1.0), slope: slope.clamp(0.2, 1.0), second_moment }
+        2.0 * 2.5 * scale / self.last_score * width * width.sqrt()
+            / (self.setup.rows as f64 * (1.0 - corrupted).max(0.5))
     }
 }
 
@@ -470,10 +358,12 @@ pub struct Fit {
     outcome: ClippedOutcome,
     supplied: u32,
     step: Option<Preconditioner>,
-    cut: Option<Cut>,
-    cuts: Vec<f64>,
+    /// What each round read off its histogram.
+    cuts: Vec<Cut>,
+    /// Standard deviation of the noise of each round's score.
+    noise: Vec<f64>,
+    lengths: Option<Lengths>,
     coefficients: DVector<f64>,
-    covariance: DMatrix<f64>,
 }
 
 #[derive(Debug)]
@@ -486,6 +376,10 @@ struct Preconditioner {
     derivative: DMatrix<f64>,
     /// Inverse of the noised table, its eigenvalues floored.
     sampling: DMatrix<f64>,
+    /// How the rows were mapped before they were shortened for the score, where they were.
+    map: Option<DMatrix<f64>>,
+    /// Trace of the noised table of the mapped rows, a row.
+    trace: f64,
 }
 
 impl Fit {
@@ -504,20 +398,9 @@ impl Fit {
         if let Some(&(what, expected, got)) = shapes.iter().find(|(_, expected, got)| expected != got) {
             return Err(FitError::Shape { what, expected, got });
         }
-        // The descent starts at zero, and the bound of the coefficients, which is public, says how far away the end may be. Rounds
-        // that are finished carry nothing of it; what is unfinished in them stays in the standard errors.
-        let start = DMatrix::identity(width, width) * (plan.setup.coefficient_bound.powi(2) / width as f64);
-        Ok(Fit {
-            plan,
-            rows,
-            outcome,
-            supplied: 0,
-            step: None,
-            cut: None,
-            cuts: Vec::new(),
-            coefficients: DVector::zeros(width),
-            covariance: start,
-        })
+        let coefficients = DVector::zeros(width);
+        let (cuts, noise) = (Vec::new(), Vec::new());
+        Ok(Fit { plan, rows, outcome, supplied: 0, step: None, cuts, noise, lengths: None, coefficients })
     }
 
     /// What is needed next. Asking again gives the same query.
@@ -527,15 +410,20 @@ impl Fit {
     /// More rows than the integers hold.
     pub fn need(&self) -> Result<Need, ReleaseError> {
         let index = self.supplied;
-        if index > 2 * self.plan.rounds {
+        if index > self.plan.last() {
             return Ok(Need::Nothing);
         }
+        let cut = self.cuts.last().map_or(0.0, |cut| cut.at);
         let query = if index == 0 {
             Query::gram(&self.rows)?
+        } else if index == self.plan.last() {
+            let lengths = self.rows.lengths(self.step.as_ref().and_then(|step| step.map.as_ref()));
+            let within = self.residuals().into_iter().map(|residual| residual.abs() <= cut);
+            let cells = lengths.into_iter().zip(within).map(|(length, within)| Lengths::cell(length, within));
+            Query::histogram(Lengths::CELLS, cells)
         } else if index % 2 == 1 {
             Query::histogram(EDGES.with_cells(), self.residuals().into_iter().map(|residual| EDGES.cell(residual)))
         } else {
-            let cut = self.cut.map_or(0.0, |cut| cut.at);
             let residuals = match self.plan.setup.influence {
                 Influence::Reject => ClippedResiduals::reject(&self.residuals(), cut),
                 Influence::Huber => ClippedResiduals::clip(&self.residuals(), cut),
@@ -559,7 +447,7 @@ impl Fit {
     /// Another release, or a vector of another size.
     pub fn supply(&mut self, release: &NoisedRelease, index: u32) -> Result<(), FitError> {
         let (receipt, lattice) = (release.receipt(), release.lattice());
-        if index != self.supplied || self.supplied > 2 * self.plan.rounds {
+        if index != self.supplied || self.supplied > self.plan.last() {
             return Err(FitError::Order { expected: self.supplied, got: index });
         }
         let Setup { rows, width, influence, .. } = self.plan.setup;
@@ -567,14 +455,15 @@ impl Fit {
         if self.supplied == 0 {
             expect(width * (width + 1) / 2)?;
             self.step = Some(Preconditioner::new(lattice, receipt.sigma, &self.plan.setup, &self.rows)?);
+        } else if self.supplied == self.plan.last() {
+            expect(Lengths::CELLS)?;
+            self.lengths = Lengths::read(&lattice.values(), rows);
         } else if self.supplied % 2 == 1 {
             expect(EDGES.with_cells())?;
-            let cut = Cut::read(&Distribution::new(&lattice.values(), rows), influence);
-            self.cuts.push(cut.at);
-            self.cut = Some(cut);
+            self.cuts.push(Cut::read(&Distribution::new(&lattice.values(), rows), influence));
         } else {
             expect(width)?;
-            let (Some(step), Some(cut)) = (&self.step, self.cut) else {
+            let (Some(step), Some(cut)) = (&self.step, self.cuts.last()) else {
                 return Err(FitError::Factor);
             };
             self.coefficients += &step.step * lattice.tail(0) / cut.share;
@@ -582,9 +471,7 @@ impl Fit {
             if norm > self.plan.setup.coefficient_bound {
                 self.coefficients *= self.plan.setup.coefficient_bound / norm;
             }
-            let carried = DMatrix::identity(width, width) - &step.step * &step.derivative * (cut.slope / cut.share);
-            self.covariance = &carried * &self.covariance * carried.transpose()
-                + &step.step * step.step.transpose() * (receipt.sigma / cut.share).powi(2);
+            self.noise.push(receipt.sigma);
         }
         self.supplied += 1;
         Ok(())
@@ -592,15 +479,26 @@ impl Fit {
 
     /// The estimate, once nothing is needed any more.
     pub fn estimate(&self) -> Option<Estimate> {
-        if self.supplied <= 2 * self.plan.rounds {
+        if self.supplied <= self.plan.last() {
             return None;
         }
-        let (step, cut) = (self.step.as_ref()?, self.cut?);
-        let covariance = &self.covariance + &step.sampling * (cut.second_moment / (cut.slope * cut.slope));
+        let (step, cut) = (self.step.as_ref()?, self.cuts.last()?);
+        let (crossed, squared) = step.shortening(self.lengths);
+        let width = self.plan.setup.width;
+        // The descent starts at zero, and the bound of the coefficients, which is public, says how far away the end may be. Rounds
+        // that are finished carry nothing of it; what is unfinished in them stays in the standard errors.
+        let start = DMatrix::identity(width, width) * (self.plan.setup.coefficient_bound.powi(2) / width as f64);
+        let descent = self.cuts.iter().zip(&self.noise).fold(start, |covariance, (cut, noise)| {
+            let carried =
+                DMatrix::identity(width, width) - &step.step * &step.derivative * (crossed * cut.slope / cut.share);
+            &carried * covariance * carried.transpose()
+                + &step.step * step.step.transpose() * (noise / cut.share).powi(2)
+        });
+        let covariance = descent + &step.sampling * (squared * cut.second_moment / (crossed * cut.slope).powi(2));
         Some(Estimate {
             coefficients: self.coefficients.clone(),
             covariance: (&covariance + covariance.transpose()) * 0.5,
-            cuts: self.cuts.clone(),
+            cuts: self.cuts.iter().map(|cut| cut.at).collect(),
             kept: cut.share,
             rows: self.plan.setup.rows,
         })
@@ -619,21 +517,34 @@ impl Preconditioner {
             &eigen.eigenvectors * DMatrix::from_diagonal(&eigen.eigenvalues.map(map)) * eigen.eigenvectors.transpose()
         };
         let sampling = rebuild(&|value| 1.0 / value.max(0.1 * floor));
-        let (scored, step, derivative) = if setup.whiten {
+        let (scored, step, derivative, map, trace) = if setup.whiten {
             let root = (width as f64).sqrt();
             let whitener = rebuild(&|value| (value.max(floor) / count).sqrt().recip());
-            let scored = rows.mapped(&(&whitener / root));
-            let derivative = &whitener / root * &table;
-            (Some(scored), whitener * (root / count), derivative)
+            let map = &whitener / root;
+            let derivative = &map * &table;
+            let trace = (&derivative * &map).trace() / count;
+            (Some(rows.mapped(&map)), whitener * (root / count), derivative, Some(map), trace)
         } else {
             let shift = floor.max(floor - eigen.eigenvalues.min());
-            (None, rebuild(&|value| 1.0 / (value + shift)), table)
+            let trace = table.trace() / count;
+            (None, rebuild(&|value| 1.0 / (value + shift)), table, None, trace)
         };
         if step.iter().chain(derivative.iter()).chain(sampling.iter()).all(|value| value.is_finite()) {
-            Ok(Preconditioner { scored, step, derivative, sampling })
+            Ok(Preconditioner { scored, step, derivative, sampling, map, trace })
         } else {
             Err(FitError::Factor)
         }
+    }
+
+    /// `k` and `q` of the standard errors: what the score's derivative and its spread are beside the released table, by the
+    /// lengths of the kept rows. Where noise leaves no sense in these, what rows of norm one would give.
+    fn shortening(&self, lengths: Option<Lengths>) -> (f64, f64) {
+        let Some(Lengths { crossed, squared }) = lengths.filter(|_| self.trace > 0.0) else {
+            return (1.0, 1.0);
+        };
+        let squared = (squared / self.trace).clamp(0.5, 2.0);
+        // A row is never shorter than what it was shortened to.
+        (squared.max((crossed / self.trace).min(2.0)), squared)
     }
 }
 

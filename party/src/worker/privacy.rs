@@ -12,7 +12,7 @@ pub use super::private::init;
 use super::private::{allowed, open};
 use crate::check::CheckFormat;
 use crate::output;
-use crate::privacy::{AccountantName, Standing, account_lines, runs_left, show};
+use crate::privacy::{LedgerFlags, Standing, account_lines, runs_left, show};
 use crate::service::Failure;
 
 /// About the privacy budget of this worker's data.
@@ -33,18 +33,8 @@ pub enum PrivacyCommand {
 pub struct InitArguments {
     #[command(flatten)]
     overrides: Overrides,
-    /// Epsilon of the data set, for its lifetime and over all runs; that of the study by default
-    #[arg(long, value_name = "EPSILON")]
-    epsilon: Option<f64>,
-    /// Its delta
-    #[arg(long, value_name = "DELTA")]
-    delta: Option<f64>,
-    /// How sums are read
-    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
-    accountant: Option<AccountantName>,
-    /// Name of the data set in the ledger
-    #[arg(long, value_name = "NAME")]
-    data_set: Option<String>,
+    #[command(flatten)]
+    terms: LedgerFlags,
 }
 
 /// Flags of `privacy plan` and `privacy status`.
@@ -72,11 +62,7 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
     let text = match command {
         PrivacyCommand::Init(arguments) => {
             let mut config = Config::load(&arguments.overrides)?;
-            let terms = &mut config.privacy;
-            terms.epsilon = arguments.epsilon.or(terms.epsilon);
-            terms.delta = arguments.delta.or(terms.delta);
-            terms.accountant = arguments.accountant.map(Into::into).or(terms.accountant);
-            terms.data_set = arguments.data_set.clone().or(terms.data_set.clone());
+            arguments.terms.apply(&mut config.privacy);
             let account = init(&config)?;
             let (name, place) = (&account.data_set, config.ledger());
             format!("data set `{name}` is registered in {}\n{}", place.display(), account_lines(&account))

@@ -4,17 +4,15 @@ use std::path::{Path, PathBuf};
 
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::privacy::accountant::Budget;
-use fedreg_common::privacy::ledger::{Account, Grant, Ledger, LedgerError, PersonDigests, Registration};
+use fedreg_common::privacy::ledger::{Account, Grant, Ledger, LedgerError, PersonDigests, Registration, keyed};
 use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use fedreg_common::privacy::mechanism::{NoisedRelease, Query, ReleasePlan, release};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Protocol, Study};
-use hmac::{Hmac, Mac};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
-use sha2::Sha256;
 
 use super::config::Config;
 use crate::ledger::{self, LedgerFile};
@@ -267,15 +265,6 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
         ledger.finish(&run)?;
     }
     Ok(block)
-}
-
-/// A digest that only who has the key can make.
-fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
-    // Unwrap safety: HMAC takes keys of any length.
-    #[allow(clippy::expect_used)]
-    let mut code = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
-    parts.iter().for_each(|part| code.update(part));
-    code.finalize().into_bytes().into()
 }
 
 const SCHEMA: &str = "
