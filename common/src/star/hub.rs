@@ -332,7 +332,7 @@ impl Hub {
                 self.open_run(&mut acts);
                 if let Some(site) = self.sites.get(&name).filter(|_| !held) {
                     // It was told, and did not hear it.
-                    acts.extend([Act::Say(line, self.welcome(site))]);
+                    acts.push(Act::Say(line, self.welcome(site)));
                 }
             }
             ToHub::Contribution(contribution) => self.contribution(line, &name, contribution, &mut acts),
@@ -403,10 +403,11 @@ impl Hub {
         let away = self.away().any(|away| away == name);
         let missing = self.missing().any(|missing| missing == name);
         if away || missing || self.silent().any(|silent| silent == name) {
-            let sentence = match away {
-                _ if missing => self.why_missing(name, seconds),
-                true => format!("its line was lost, and it did not come back within {seconds} s"),
-                false => format!("it did not answer round {} within {seconds} s", self.round.saturating_add(1)),
+            let sentence = match self.sites.get(name) {
+                Some(site) if !site.joined => format!("it did not come within {seconds} s after the quorum was there"),
+                _ if missing => format!("it was not ready within {seconds} s after the quorum was there"),
+                _ if away => format!("its line was lost, and it did not come back within {seconds} s"),
+                _ => format!("it did not answer round {} within {seconds} s", self.round.saturating_add(1)),
             };
             self.leave(name, Exit::Unreachable, sentence, &mut acts);
             if let Some(line) = self.sites.get_mut(name).and_then(|site| site.line.take()) {
@@ -472,9 +473,11 @@ impl Hub {
         self.over.as_ref().map(|over| over.exit)
     }
 
-    /// Whether every site that was there has kept the outcome.
+    /// Whether every site that was there has kept the outcome, and nobody is about to join.
     pub fn all_told(&self) -> bool {
-        self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
+        let joins = |(line, name): (&Line, &String)| self.sites.get(name).is_some_and(|site| site.line != Some(*line));
+        !self.lines.iter().any(joins)
+            && self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
     }
 
     /// How far each site is.

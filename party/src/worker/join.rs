@@ -124,6 +124,11 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         Ok((_, exit)) => (*exit, None),
         Err(failure) => (failure.exit(), Some(service::chain(failure))),
     };
+    if let (Err(_), Some(run), true) = (&result, worker.run, study.noised())
+        && let Some(sentence) = private::cost(config, run)
+    {
+        tracing::info!("{sentence}");
+    }
     let bytes_sent = worker.sent.load(Ordering::Relaxed);
     let entry = Entry { reason, bytes_sent, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
     // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.

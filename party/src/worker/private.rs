@@ -232,6 +232,15 @@ pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result
     }
 }
 
+/// What a run without a result has cost here, in a sentence.
+pub(crate) fn cost(config: &Config, run: RunId) -> Option<String> {
+    let reserved = open(config).ok()?.is_reserved(&run.to_string());
+    Some(match reserved {
+        false => "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
+        true => format!("what run {run} reserved stays spent: `privacy status` shows what is left"),
+    })
+}
+
 /// The privacy block of a worker's report, and the end of the run in the ledger.
 pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
     let mut ledger = open(config)?;

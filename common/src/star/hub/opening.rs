@@ -50,20 +50,10 @@ impl Hub {
         acts.extend(self.publish());
     }
 
-    /// What a site is told that has joined.
+    /// What a site is told that has joined. After the end there is nothing that it should begin with.
     pub(super) fn welcome(&self, site: &Site) -> ToSite {
-        ToSite::Welcome { differing: Vec::new(), run: self.run, next: site.position.next, held: self.held }
-    }
-
-    /// Why a missing site is not waited for any longer.
-    pub(super) fn why_missing(&self, name: &str, seconds: u64) -> String {
-        match self.sites.get(name) {
-            Some(site) if !site.joined => format!("it did not come within {seconds} s after the quorum was there"),
-            Some(site) if site.line.is_none() => {
-                format!("its line was lost, and it did not come back within {seconds} s")
-            }
-            _ => format!("it was not ready within {seconds} s after the quorum was there"),
-        }
+        let held = self.held || self.over.is_some();
+        ToSite::Welcome { differing: Vec::new(), run: self.run, next: site.position.next, held }
     }
 
     /// Who was ready when the run ended before it was opened.

@@ -175,6 +175,24 @@ fn one_that_is_there_and_never_ready_is_done_without_and_its_line_closed() {
     );
 }
 
+#[test]
+fn a_hub_whose_run_is_over_still_tells_whoever_is_about_to_join() {
+    let study = em(3, 3, true);
+    let mut hub = hub(&study);
+    come(&mut hub, &study, 0);
+    hub.open(2, "w1");
+    hub.hear(1, ToHub::Leave { exit: Exit::Refused, sentence: "no budget".to_string() });
+    assert_eq!((hub.exit(), hub.all_told()), (Some(Exit::Unreachable), false));
+    let acts = hub.hear(2, join(&study, 1));
+    // Held: there is nothing that it should begin with.
+    assert!(
+        matches!(said(&acts)[..], [ToSite::Welcome { held: true, .. }, ToSite::Refused { exit: Exit::Unreachable, .. }]),
+        "{acts:?}"
+    );
+    hub.hear(2, ToHub::Done);
+    assert!(hub.all_told());
+}
+
 /// What a process of the hub would go on with after another one was killed.
 fn again(study: &Arc<Study>, records: impl IntoIterator<Item = Record>) -> Hub {
     let mut hub = hub(study);
