@@ -454,7 +454,12 @@ fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
     let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
     assert!(codes.iter().filter(|code| **code == 77).count() >= 2, "{codes:?}");
     let ended = coordinator.end();
-    assert!(ended.code == 69 && ended.log.contains("nobody was ready; nothing was asked"), "{} {}", ended.code, ended.log);
+    assert!(
+        ended.code == 69 && ended.log.contains("nobody was ready; nothing was asked"),
+        "{} {}",
+        ended.code,
+        ended.log
+    );
     for name in WORKERS {
         assert!(stored(&ledger(&world, name), "sent/%").is_empty());
         assert!(said(&command(&world, name, &["privacy", "status"])).contains("spent      0.000000"));

@@ -94,12 +94,7 @@ fn to_hub_messages() -> Vec<ToHub<Released<Body>>> {
 fn to_site_messages() -> Vec<ToSite> {
     vec![
         ToSite::Welcome { differing: vec![], run: RunId([3; 16]), next: 5, held: true },
-        ToSite::Welcome {
-            differing: vec!["sites.batch_rows".to_owned()],
-            run: RunId([3; 16]),
-            next: 0,
-            held: false,
-        },
+        ToSite::Welcome { differing: vec!["sites.batch_rows".to_owned()], run: RunId([3; 16]), next: 0, held: false },
         ToSite::Acknowledged { next: (1 << 48) - 1 },
         ToSite::Rejected { number: 4, reason: "expected finite numbers".to_owned() },
         ToSite::Broadcast { number: 2, body: body(3) },

@@ -64,7 +64,9 @@ impl Hub {
         let who = match (ready.is_empty(), self.has_quorum()) {
             (true, _) => format!("the quorum of {quorum} workers was not reached: nobody was ready"),
             (_, false) => format!("the quorum of {quorum} workers was not reached: only {} ready", were(&ready)),
-            (_, true) => format!("the run was not opened: {} ready, and not all others had been given up", were(&ready)),
+            (_, true) => {
+                format!("the run was not opened: {} ready, and not all others had been given up", were(&ready))
+            }
         };
         format!("{who}; nothing was asked of anybody")
     }

@@ -111,9 +111,10 @@ fn a_quorum_that_never_comes_ends_at_the_deadline_with_69_and_says_that_nothing_
     );
     let told = said(&acts);
     assert_eq!(told.len(), 3);
-    assert!(told.iter().all(
-        |told| matches!(told, ToSite::Refused { exit: Exit::Unreachable, sentence } if *sentence == reason)
-    ));
+    assert!(
+        told.iter()
+            .all(|told| matches!(told, ToSite::Refused { exit: Exit::Unreachable, sentence } if *sentence == reason))
+    );
     // One that did not hear it.
     assert!(matches!(said(&hub.hear(1, ToHub::Ready))[..], [ToSite::Refused { exit: Exit::Unreachable, .. }]));
 }
@@ -156,6 +157,10 @@ fn once_the_quorum_is_ready_the_others_are_waited_for_and_then_done_without() {
     assert_eq!(hub.exit(), Some(Exit::Done));
     let rows = hub.report().unwrap().workers.unwrap();
     assert_eq!(rows.iter().map(|row| row.contributions).collect::<Vec<_>>(), [5, 5, 4]);
+    // Whoever comes after the end has nothing to reserve for.
+    hub.open(9, "w2");
+    let acts = hub.hear(9, join(&study, 1));
+    assert!(matches!(said(&acts)[..], [ToSite::Welcome { held: true, .. }, ToSite::Outcome { .. }]), "{acts:?}");
 }
 
 #[test]
@@ -186,7 +191,10 @@ fn a_hub_whose_run_is_over_still_tells_whoever_is_about_to_join() {
     let acts = hub.hear(2, join(&study, 1));
     // Held: there is nothing that it should begin with.
     assert!(
-        matches!(said(&acts)[..], [ToSite::Welcome { held: true, .. }, ToSite::Refused { exit: Exit::Unreachable, .. }]),
+        matches!(
+            said(&acts)[..],
+            [ToSite::Welcome { held: true, .. }, ToSite::Refused { exit: Exit::Unreachable, .. }]
+        ),
         "{acts:?}"
     );
     hub.hear(2, ToHub::Done);
