@@ -221,6 +221,7 @@ fn noise(run: &Run, document: &mut Document) -> anyhow::Result<()> {
         let (before, ()) = one_core.install(|| timed(|| pool.fill(ahead)))?;
         let (during, found) = one_core.install(|| timed(|| data.exchange_from(&plan, &mut pool)))?;
         let share = 100.0 * (ahead - pool.ready()) as f64 / found.draws as f64;
+        let before = if ahead == 0 { 0.0 } else { before };
         table.ours([name.to_owned(), number(before), number(during), found.draws.to_string(), number(share)]);
     }
     drop(data);
@@ -244,9 +245,7 @@ fn commands(document: &mut Document) {
         "From 100 000 runs a side, what each mechanism, a whole exchange and a whole private robust fit give away at epsilon 1, 3 and \
          10, and that noise too small by sqrt 2 is noticed:",
     );
-    document.paragraph(
-        "cargo test --release -p fedreg-common --lib privacy::mechanism::tests::an_audit_in_full -- --ignored --nocapture",
-    );
+    document.paragraph("cargo test --release -p fedreg-common --lib an_audit_in_full -- --ignored --nocapture");
     document.paragraph(
         "That the accountants' vectors are those of dp_accounting and of fifty digits, made again by their script:",
     );

@@ -583,7 +583,10 @@ fn delta_is_at_most_one_over_the_records_of_a_stream_wherever_they_can_be_counte
     assert!(checked.status.code() == Some(77) && said(&checked).contains(sentence), "{}", said(&checked));
     let north = private_worker(&world, "north").end();
     assert!(north.code == 77 && north.log.contains(sentence), "{}", north.log);
-    assert_eq!(records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(), 0);
+    assert_eq!(
+        records(&ledger(&world, "north")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(),
+        0
+    );
 }
 
 /// Number and bytes of the message that a stream's worker has noised last, and how many records were counted.
