@@ -13,9 +13,10 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} CARGO_INCREMENTAL=1 CA
 copy=$CARGO_TARGET_DIR/mutations
 failed=0 run=0
 
+# Times are those of copying: what was built of a mutation before must not be taken for built of these.
 rm -rf "$copy"
 mkdir -p "$copy"
-(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - 2>/dev/null) | tar -xf - -C "$copy"
+(cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - 2>/dev/null) | tar -xmf - -C "$copy"
 cd "$copy"
 
 # suite TESTS...: the unit tests of fedreg-common with these words in their names.

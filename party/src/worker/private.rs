@@ -205,9 +205,10 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         opened => opened?,
     };
     let (persons, rows) = match study.protocol {
-        // There may be more to come; but these are known.
+        // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
         Protocol::Stream => {
-            (stream_persons(&mut ledger, &config.data_set())?, records(config, &study)?.unwrap_or(1).max(1))
+            let known = records(config, &study).ok().flatten();
+            (stream_persons(&mut ledger, &config.data_set())?, known.unwrap_or(1).max(1))
         }
         _ => {
             let ids = super::methods::read_ids(config, &study)?;
