@@ -13,7 +13,8 @@ use crate::privacy::statement::{MECHANISM, Protects};
 /// What rounding may add to a sum of squares, per release.
 const ROOM: f64 = 1.0 - 1e-12;
 
-/// Largest delta of a stream: elsewhere it must be below one over the number of rows, which a stream does not know.
+/// Largest delta of a stream, whose records may still be to come; where they can be counted, one over their number is the limit, as
+/// everywhere.
 const MOST_STREAM_DELTA: f64 = 1e-3;
 
 impl Study {

@@ -101,6 +101,9 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let (identity, name) = identity(config, study)?;
     private::allowed(config, study)?;
+    if !job.arrival.follow {
+        private::countable(config, study)?;
+    }
     let store = Store::open(&config.state)?;
     let mut instance = [0; 16];
     OsRng
@@ -429,10 +432,13 @@ impl Worker<'_> {
             Some(run) => PerParty::Own(Some(private::close(config, study, run)?)),
             None => report.privacy.clone(),
         };
+        let mut notes = report.notes;
+        notes.extend(private::too_long(study, self.tally.rows));
         Ok(Report {
             role: Some(Role::Worker),
             call: self.job.call.clone(),
             privacy,
+            notes,
             missing: self.tally.missing,
             bytes_sent: PerParty::Own(self.sent.load(Ordering::Relaxed)),
             peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
