@@ -58,12 +58,8 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
     let shapes = method(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
-<<<<<<< HEAD
-    let privacy = study.noised().then(|| privacy::cost(config, &study)).transpose()?;
-=======
     private::countable(config, &study)?;
-    let privacy = study.noised().then(|| privacy::plan(config)).transpose()?;
->>>>>>> evidence
+    let privacy = study.noised().then(|| privacy::cost(config, &study)).transpose()?;
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
