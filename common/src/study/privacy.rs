@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Study, StudyError};
+use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Protocol, Study, StudyError};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
@@ -60,16 +60,68 @@ pub enum Mechanism {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DesignTerms {
-    /// The correlation between any two columns; without one, several are shown.
+    /// The correlation between any two columns: vertical and robust studies. Without one, several are shown in the first and none is
+    /// assumed in the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
-    /// Mean square of a row without its intercept, as a share of the square of its norm bound; 4/9 if absent.
+    /// Mean square of a row without its intercept, as a share of the square of its norm bound; 4/9 if absent. Vertical studies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_square: Option<f64>,
-    /// The coefficients, or their size with signs at random; of equal size, with a signal of .3 half ranges of the outcome from each
-    /// party, if absent.
+    /// The coefficients, or their size with signs at random; sizes that follow from `signal` if absent. Vertical studies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<CoefficientGuess>,
+    /// Standard deviation of the residuals of uncorrupted rows, in half ranges of the outcome; .2 if absent. Robust regression, random
+    /// features and streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual: Option<f64>,
+    /// Standard deviation of what is to be found, in half ranges of the outcome; .3 if absent. Of two parties that of what each one's
+    /// columns would add if all were uncorrelated. In models with something hidden the length
+    /// of the coefficients, half of the longest if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<f64>,
+    /// Share of the rows that are corrupted; none if absent. Robust regression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupted: Option<f64>,
+}
+
+impl DesignTerms {
+    /// Refuses what this protocol does not reckon with, and numbers without meaning.
+    pub(super) fn check(&self, protocol: Protocol) -> Result<(), StudyError> {
+        let wrong =
+            |key: &str, problem: String| Err(StudyError::Value { key: format!("privacy.design.{key}"), problem });
+        let sites = !matches!(protocol, Protocol::Vertical);
+        let robust = protocol == Protocol::Robust;
+        for (key, given, place) in [
+            ("correlation", self.correlation.is_some(), !sites || robust),
+            ("mean_square", self.mean_square.is_some(), !sites),
+            ("coefficients", self.coefficients.is_some(), !sites),
+            ("residual", self.residual.is_some(), sites && protocol != Protocol::Em),
+            ("signal", self.signal.is_some(), true),
+            ("corrupted", self.corrupted.is_some(), robust),
+        ] {
+            if given && !place {
+                return wrong(key, format!("has no place in a study of protocol `{}`", protocol.name()));
+            }
+        }
+        if self.correlation.is_some_and(|correlation| !(0.0..1.0).contains(&correlation)) {
+            return wrong("correlation", "must be at least 0 and below 1".to_owned());
+        }
+        if self.mean_square.is_some_and(|square| !(square > 0.0 && square <= 1.0)) {
+            return wrong("mean_square", "must lie above 0 and be at most 1, the square of the norm bound".to_owned());
+        }
+        if self.signal.is_some() && self.coefficients.is_some() {
+            return wrong("signal", "has no place beside `coefficients`, from which it follows".to_owned());
+        }
+        for (key, number) in [("residual", self.residual), ("signal", self.signal)] {
+            if let Some(number) = number.filter(|number| !(*number > 0.0 && *number <= 1e6)) {
+                return wrong(key, format!("must be positive and at most 1e6, got {number}"));
+            }
+        }
+        match self.corrupted.filter(|share| !(0.0..0.5).contains(share)) {
+            Some(share) => wrong("corrupted", format!("must be at least 0 and below .5, got {share}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Assumed coefficients, in half ranges of the outcome per public scale of a column (half its range).
@@ -133,15 +185,7 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
         return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
     }
-    if terms.design.correlation.is_some_and(|correlation| !(0.0..1.0).contains(&correlation)) {
-        return wrong("privacy.design.correlation", "must be at least 0 and below 1".to_owned());
-    }
-    if terms.design.mean_square.is_some_and(|square| !(square > 0.0 && square <= 1.0)) {
-        return wrong(
-            "privacy.design.mean_square",
-            "must lie above 0 and be at most 1, the square of the norm bound".to_owned(),
-        );
-    }
+    terms.design.check(study.protocol)?;
     if study.model.family != Family::Gaussian {
         let family = study.model.family;
         return wrong(
@@ -421,14 +465,14 @@ impl Study {
         let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
         let coefficients = match &design.coefficients {
-            None => Coefficients::Signal,
-            Some(CoefficientGuess::Size(size)) => Coefficients::Size(*size),
+            None => design.signal.map(Coefficients::Signal),
+            Some(CoefficientGuess::Size(size)) => Some(Coefficients::Size(*size)),
             Some(CoefficientGuess::Each(values)) => {
                 let names = alice.names().iter().chain(bob.names());
-                Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect())
+                Some(Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect()))
             }
         };
-        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, &coefficients))
+        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
     }
 }
 
@@ -555,6 +599,66 @@ mod tests {
             .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
             .replace("[parties.bob]", "[parties.bob]\nrow_norm = 1.0");
         assert!(complaint(&plain).contains("`parties.bob.row_norm` has no place"), "{}", complaint(&plain));
+    }
+
+    #[test]
+    fn a_declared_design_is_what_a_prediction_rests_on_and_all_of_it_is_said() {
+        let outlook = |design: &str| {
+            let study = Study::parse(&with(design)).unwrap();
+            study.outlook(&study.private_plan(5_000).unwrap()).unwrap()
+        };
+        let neutral = outlook("");
+        assert_eq!((neutral.cases.len(), neutral.assumed.correlation, neutral.assumed.random_signs), (3, None, true));
+        assert!(!neutral.assumed.words.iter().any(|words| words.contains("(declared)")), "{:?}", neutral.assumed.words);
+        let declared = outlook(
+            "[privacy.design]\ncorrelation = 0.2\nmean_square = 0.3\ncoefficients = { age = 0.5, smokerTRUE = -0.25, regionsouth = 0.125, \
+             regionwest = 1 }",
+        );
+        let said = declared.assumed.words.join("; ");
+        for part in [
+            "correlation 0.2 (declared)",
+            "0.300",
+            "age 0.5, smokerTRUE -0.25, regionsouth 0.125, regionwest 1 (declared)",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert_eq!((declared.cases.len(), declared.assumed.random_signs), (1, false));
+        // Twice the coefficients: the same relative distance if nothing is exchanged, half the noise relative to them but for the cut.
+        let size = |size: &str| outlook(&format!("[privacy.design]\ncorrelation = 0.2\ncoefficients = {size}"));
+        let (one, two) = (size("0.1"), size("0.2"));
+        assert!((one.relative_error_alone / two.relative_error_alone - 1.0).abs() < 1e-9);
+        assert!(
+            (one.relative_error / two.relative_error / 2.0 - 1.0).abs() < 0.1,
+            "{} {}",
+            one.relative_error,
+            two.relative_error
+        );
+        assert!(outlook("[privacy.design]\nsignal = 0.3").assumed.words[2].contains("(declared)"));
+    }
+
+    #[test]
+    fn designs_without_meaning_are_refused_by_key() {
+        for (design, says) in [
+            ("correlation = 1.0", "`privacy.design.correlation` must be at least 0"),
+            ("correlation = nan", "`privacy.design.correlation` must be at least 0"),
+            ("mean_square = 0.0", "`privacy.design.mean_square` must lie"),
+            ("mean_square = 1.5", "`privacy.design.mean_square` must lie"),
+            ("coefficients = 0.0", "`privacy.design.coefficients` must be a positive"),
+            ("coefficients = inf", "`privacy.design.coefficients` must be a positive"),
+            ("coefficients = \"ols\"", "one number, or a table"),
+            ("coefficients = { age = 1.0 }", "lack `smokerTRUE`"),
+            (
+                "coefficients = { age = 1, smokerTRUE = 1, regionsouth = 1, regionwest = 1, regon = 1 }",
+                "name `regon`, which is no term",
+            ),
+            ("coefficients = { age = 0, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "not all of them 0"),
+            ("coefficients = { age = nan, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "must be finite"),
+            ("coefficients = 0.5\nsignal = 0.2", "`privacy.design.signal` has no place beside"),
+            ("residual = 0.2", "`privacy.design.residual` has no place"),
+        ] {
+            let complaint = complaint(&with(&format!("[privacy.design]\n{design}")));
+            assert!(complaint.contains(says), "{design}: {complaint}");
+        }
     }
 
     #[test]

@@ -10,18 +10,24 @@ use crate::privacy::bounds::RowBounds;
 pub(super) const MEAN_SQUARE: f64 = 4.0 / 9.0;
 
 /// Standard deviation that each party's columns add to the outcome, in half ranges, where nothing is declared.
-pub(super) const SIGNAL: f64 = 0.3;
+const SIGNAL: f64 = 0.3;
 
 /// Assumed coefficients: half ranges of the outcome per public scale of a column, which is half its range where it has one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Coefficients {
-    /// Equal in size within a party and of random sign: a party's columns, were they uncorrelated, would add a signal of standard
-    /// deviation .3 to the outcome.
-    Signal,
+    /// Equal in size within a party and of random sign: a party's columns, were they uncorrelated, would add a signal of this
+    /// standard deviation to the outcome, in half ranges.
+    Signal(f64),
     /// All of this size, each of random sign.
     Size(f64),
     /// Of these values, Alice's first, without the intercept.
     Each(Vec<f64>),
+}
+
+impl Default for Coefficients {
+    fn default() -> Self {
+        Coefficients::Signal(SIGNAL)
+    }
 }
 
 /// A design that errors are predicted for: an assumption.
@@ -59,7 +65,7 @@ impl Design {
             }
             for _ in rows.names() {
                 let size = match coefficients {
-                    Coefficients::Signal => SIGNAL / (mean_square.sqrt() * rows.radius()),
+                    Coefficients::Signal(signal) => signal / (mean_square.sqrt() * rows.radius()),
                     Coefficients::Size(size) => *size,
                     Coefficients::Each(_) => each.next().copied().unwrap_or(0.0),
                 };

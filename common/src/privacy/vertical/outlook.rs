@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::design::{MEAN_SQUARE, SIGNAL};
+use super::design::MEAN_SQUARE;
 use super::{Coefficients, Design, Plan, Prediction};
 use crate::privacy::bounds::RowBounds;
 
@@ -80,8 +80,10 @@ impl Outlook {
         bounds: [&RowBounds; 2],
         correlation: Option<f64>,
         mean_square: Option<f64>,
-        coefficients: &Coefficients,
+        declared: Option<&Coefficients>,
     ) -> Outlook {
+        let neutral = Coefficients::default();
+        let coefficients = declared.unwrap_or(&neutral);
         let square = mean_square.unwrap_or(MEAN_SQUARE);
         let at = |correlation: f64| plan.predict(&Design::new(bounds, correlation, square, coefficients));
         let case = |correlation: f64| {
@@ -113,7 +115,7 @@ impl Outlook {
             better_from_correlation: first(&|prediction| !prediction.better_alone()),
             biased_from_correlation,
             cases,
-            assumed: Assumed::new(bounds, correlation, mean_square, coefficients),
+            assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some())),
         }
     }
 
@@ -170,8 +172,9 @@ impl Assumed {
         bounds: [&RowBounds; 2],
         correlation: Option<f64>,
         mean_square: Option<f64>,
-        coefficients: &Coefficients,
+        (coefficients, coefficients_declared): (&Coefficients, bool),
     ) -> Assumed {
+        let said = |declared: bool| if declared { "declared" } else { "not declared" };
         let square = mean_square.unwrap_or(MEAN_SQUARE);
         let mut sizes = BTreeMap::new();
         let mut listed = Vec::new();
@@ -182,7 +185,7 @@ impl Assumed {
         for rows in bounds {
             for name in rows.names() {
                 let size = match coefficients {
-                    Coefficients::Signal => SIGNAL / (square.sqrt() * rows.radius()),
+                    Coefficients::Signal(signal) => signal / (square.sqrt() * rows.radius()),
                     Coefficients::Size(size) => *size,
                     Coefficients::Each(_) => values.next().copied().unwrap_or(0.0),
                 };
@@ -198,12 +201,13 @@ impl Assumed {
             },
             format!(
                 "rows have mean square {square:.3} of the square of their norm bound ({}), alike in all columns of a party",
-                if mean_square.is_some() { "declared" } else { "not declared" }
+                said(mean_square.is_some())
             ),
             match coefficients {
-                Coefficients::Signal => format!(
-                    "coefficients have equal size and random sign, and give each party's columns a signal of {SIGNAL} half ranges of \
-                     the outcome (not declared)"
+                Coefficients::Signal(signal) => format!(
+                    "coefficients have equal size and random sign, and give each party's columns a signal of {signal} half ranges of \
+                     the outcome, were all uncorrelated ({})",
+                    said(coefficients_declared)
                 ),
                 Coefficients::Size(size) => {
                     format!("coefficients have size {size} and random sign (declared), in {unit}")
@@ -218,7 +222,7 @@ impl Assumed {
             mean_square_declared: mean_square.is_some(),
             coefficients: sizes,
             random_signs: !matches!(coefficients, Coefficients::Each(_)),
-            coefficients_declared: *coefficients != Coefficients::Signal,
+            coefficients_declared,
             words,
         }
     }
