@@ -17,6 +17,7 @@ mod horizontal;
 mod methods;
 mod privacy;
 mod private_robust;
+mod stated;
 
 pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use self::private_robust::PrivateFitTerms;
