@@ -68,11 +68,17 @@ fn private_rehearsals_charge_every_worker_once_and_say_so() {
         assert_eq!(code, 0, "{arguments:?}: {text}");
         assert_eq!((report["mode"].as_str(), report["converged"].as_bool()), (Some("private"), None));
         assert_eq!(report["privacy"]["epsilon"], 3.0);
-        assert!(text.contains("protected: one record"), "{text}");
+        let unit = match arguments[0] {
+            "stream" => "protected: one record of a site's stream, replaced by any other record",
+            _ => "protected: one person's row at a site, replaced by any other row",
+        };
+        assert!(text.contains(unit) && !text.contains("this party's block"), "{text}");
         let ledger = folder.path().join("worker-1/privacy.sqlite");
         assert_eq!(stored(&ledger, "sent/%").len(), releases, "{arguments:?}");
         let text = fs::read_to_string(folder.path().join("worker-1/report.json")).unwrap();
         let privacy = &serde_json::from_str::<Value>(&text).unwrap()["privacy"];
+        assert!(unit.ends_with(privacy["unit"].as_str().unwrap()), "{privacy}");
+        assert!(!privacy["not_protected"].as_str().unwrap().contains("matched"), "{privacy}");
         assert_eq!(privacy["releases"].as_array().unwrap().len(), releases);
         // What each release cost, from its sensitivity and noise alone: never more than was charged, which is what may be spent.
         let square = |receipt: &Value| receipt["mu"].as_f64().unwrap().powi(2);
@@ -345,6 +351,18 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
     let own = world.report("south");
     assert_eq!(own["privacy"]["releases"].as_array().unwrap().len(), 6);
     assert!(own["privacy"]["left"].as_f64().unwrap() < 1e-6 * own["privacy"]["cap"].as_f64().unwrap());
+    // What the report says was released is what the ledger lists, run by run.
+    let listed = json(&command(&world, "south", &["privacy", "report", "--format", "json"]));
+    assert_eq!(listed[0]["releases"], own["privacy"]["releases"]);
+    let run = listed[0]["run"].as_str().unwrap();
+    assert_eq!((listed.as_array().unwrap().len(), own["run"].as_str()), (1, Some(run)));
+    let text = said(&command(&world, "south", &["privacy", "report", "--run", run]));
+    assert!(
+        text.starts_with(&format!("run {run}\n")) && text.contains("  5  sum of gradients, round 6: sensitivity "),
+        "{text}"
+    );
+    let unknown = command(&world, "south", &["privacy", "report", "--run", "elsewhere"]);
+    assert!(unknown.status.code() != Some(0) && said(&unknown).contains("elsewhere"), "{}", said(&unknown));
     // There is no budget for a second run, and nothing of it is spent or sent.
     let coordinator = world.coordinator(&[]);
     for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
@@ -404,6 +422,35 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
     assert!(codes.contains(&77), "{codes:?}");
     assert_eq!(coordinator.end().code, 69);
     assert_eq!(stored(&south, "sent/%").len(), 16);
+}
+
+#[test]
+fn a_plan_says_what_error_to_expect_and_warns_before_anything_is_spent() {
+    let world = ledgers(BATCHES, 8.0);
+    let planned = said(&command(&world, "north", &["privacy", "plan", "--rows", "30"]));
+    for words in [
+        "Expected (norm of the coefficients of unit rows), of 3 sites with 30 rows each",
+        "noise of one batch",
+        "Warning: for this design exchanging nothing would do as well or better",
+        "Nothing was spent.",
+    ] {
+        assert!(planned.contains(words), "{words}: {planned}");
+    }
+    // Rows of the table where none are named: it has as many.
+    let own: Value = json(&command(&world, "north", &["privacy", "plan", "--format", "json"]));
+    let many: Value = json(&command(&world, "north", &["privacy", "plan", "--rows", "100000", "--format", "json"]));
+    let noise = |planned: &Value| planned["expected"]["noise"]["half_ranges"].as_f64().unwrap();
+    assert_eq!(own["expected"]["rows"], 100, "{own}");
+    assert!(noise(&many) < 0.05 * noise(&own), "{many}");
+    assert_eq!(many["expected"]["batches"].as_u64().unwrap() % 3, 0);
+    assert!(said(&command(&world, "north", &["privacy", "status"])).contains("spent      0.000000"));
+    // What would be refused is not foretold.
+    let few = command(&world, "north", &["privacy", "plan", "--rows", "2"]);
+    assert!(said(&few).contains("No error is foretold: a run of so many rows would be refused"), "{}", said(&few));
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
 }
 
 #[test]

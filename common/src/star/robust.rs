@@ -91,6 +91,12 @@ fn estimate(site: &str, number: u64, body: &Body, coefficients: usize) -> Result
     })
 }
 
+/// What the intervals of a private run are about.
+const TARGET: &str = "standard errors and intervals follow from noised values alone. They belong to the coefficient that the \
+    uncorrupted rows have once values are cut at their public bounds; rows that are corrupted by less than the cut of the \
+    residuals stay and bias it, and no interval shows by how much (with a fifth of the rows colluding, 95 % intervals covered in \
+    89 to 91 % of simulated fits)";
+
 /// The robust method at the hub.
 pub struct Robust {
     terms: Vec<String>,
@@ -227,6 +233,9 @@ impl Method for Robust {
                 1 => "1 batch could not be fitted where it lies and has no estimate".to_string(),
                 count => format!("{count} batches could not be fitted where they lie and have no estimate"),
             });
+        }
+        if self.noised {
+            notes.push(TARGET.to_string());
         }
         consolidation.batches.extend(self.unfit.iter().cloned());
         consolidation.batches.sort_by(|a, b| (&a.worker, a.batch).cmp(&(&b.worker, b.batch)));

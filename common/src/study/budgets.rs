@@ -4,10 +4,11 @@
 
 use super::horizontal::value;
 use super::privacy::{PrivacyTerms, check_budget};
-use super::{DesignTerms, EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
+use super::{EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
 use crate::features;
 use crate::privacy::accountant::{Accountant, Budget};
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
+use crate::privacy::statement::Protects;
 
 /// What rounding may add to a sum of squares, per release.
 const ROOM: f64 = 1.0 - 1e-12;
@@ -93,17 +94,31 @@ impl Study {
         }
     }
 
+    /// What a private run between sites protects.
+    pub fn site_protects(&self) -> Protects {
+        match self.protocol {
+            Protocol::Stream => Protects::Records { per_person: self.stream_terms().records_per_person },
+            protocol => Protects::Rows { batches: protocol == Protocol::Robust },
+        }
+    }
+
     /// What every site's persons are promised, for reports; none without noise.
     pub fn site_promise(&self) -> Option<serde_json::Value> {
         let budget = self.site_budget().ok().flatten()?;
-        let unit = match (self.protocol, self.stream_terms().records_per_person) {
-            (Protocol::Stream, 1) => "one record of a stream, replaced by any other record".to_owned(),
-            (Protocol::Stream, most) => format!("all records of one person, at most {most}, replaced by any others"),
-            _ => "one record at a site, replaced by any other record".to_owned(),
-        };
+        let protects = self.site_protects();
         let (epsilon, delta) = (budget.epsilon(), budget.delta());
         let plan = self.site_plan()?;
+        // A site's ledger lets a person have one row.
+        let mut promise = protects.lines(1);
+        promise.push(format!(
+            "guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own persons; what a site has spent in \
+             all stands in its own report"
+        ));
         Some(serde_json::json!({
+            "unit": protects.unit(1),
+            "adversary": protects.adversary(),
+            "not_protected": protects.not_protected(),
+            "kind": protects.kind(),
             "epsilon": epsilon,
             "delta": delta,
             "accountant": budget.accountant().name(),
@@ -112,15 +127,7 @@ impl Study {
             "charge": plan.charge(),
             "epsilon_zcdp": Accountant::Zcdp.epsilon(plan.charge(), delta),
             "epsilon_exact": Accountant::Exact.epsilon(plan.charge(), delta),
-            "promise": [
-                format!("protected: {unit}"),
-                "against: the coordinator and every other site together, with everything that they ever received; they may break the \
-                 protocol (information-theoretic, up to the generator of the noise)",
-                "not protected: that a person is in the data, the number of rows or records, column names and public bounds, running time, \
-                 a site's own administrators",
-                format!("guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own records; what a site has spent \
-                         in all stands in its own report"),
-            ],
+            "promise": promise,
         }))
     }
 
@@ -146,12 +153,12 @@ impl Study {
             ("privacy.rounds", *rounds != 1),
             ("privacy.clip", *clip != 0.3),
             ("privacy.ridge", *ridge != 0.0),
-            ("privacy.design", *design != DesignTerms::default()),
         ] {
             if given {
                 return wrong(key, format!("has no place in a study of protocol `{}`", self.protocol.name()));
             }
         }
+        design.check(self.protocol)?;
         if self.rows.missing == Missing::CompleteCases {
             let problem = "cannot be used in private mode: which rows are left out would show in their number; an incomplete row \
                            counts as zero";

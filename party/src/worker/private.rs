@@ -246,11 +246,10 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
     let run = run.to_string();
     let account = ledger.account(&config.data_set())?;
     let charge = study.site_plan().map_or(0.0, |plan| plan.charge());
-    let statement = Statement::new(&account, ledger.receipts(&run), charge, None);
+    let statement = Statement::new(&account, ledger.receipts(&run), charge, study.site_protects());
     let mut block = serde_json::to_value(&statement).unwrap_or_default();
     if let Some(fields) = block.as_object_mut() {
-        let promise = study.site_promise().and_then(|promise| promise.get("promise").cloned());
-        fields.insert("promise".to_string(), promise.unwrap_or_else(|| json!(statement.promise())));
+        fields.insert("promise".to_string(), json!(statement.promise()));
         let mut lines = statement.account();
         let per_person = study.stream_terms().records_per_person;
         if let (Protocol::Stream, true, Some(opening)) = (study.protocol, per_person > 1, statement.releases.first()) {

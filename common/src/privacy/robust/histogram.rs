@@ -2,12 +2,13 @@
 
 use super::Influence;
 
-/// The public grid of absolute residuals, in half ranges of the outcome: from 0, then 20 cells a decade from 1e-4 to 10.
+/// The public grid of absolute residuals, in half ranges of the outcome: from 0, then 10 cells a decade from 1e-4 to 10.
+/// Fewer cells blur the quantiles, more cells add noise to every sum of counts.
 pub(super) struct Grid;
 pub(super) const EDGES: Grid = Grid;
 
 impl Grid {
-    const PER_DECADE: i32 = 20;
+    const PER_DECADE: i32 = 10;
     const DECADES: i32 = 5;
     const LOW: f64 = 1e-4;
 
@@ -41,16 +42,19 @@ pub(super) struct Distribution {
 
 impl Distribution {
     pub(super) fn new(counts: &[f64], rows: usize) -> Distribution {
+        let rows = rows as f64;
+        // The number of rows is public, so the sum of the noise is known and can be taken out.
+        let surplus = (counts.iter().sum::<f64>() - rows) / counts.len().max(1) as f64;
         let (mut sum, mut largest) = (0.0f64, 0.0f64);
         let cumulative = counts
             .iter()
             .map(|count| {
-                sum += count;
-                largest = largest.max(sum);
+                sum += count - surplus;
+                largest = largest.max(sum).min(rows);
                 largest
             })
             .collect();
-        Distribution { cumulative, rows: rows as f64 }
+        Distribution { cumulative, rows }
     }
 
     fn quantile(&self, share: f64) -> f64 {
@@ -91,16 +95,17 @@ impl Distribution {
             .map_or(sorted[half - 1], |kept| sorted[kept - 1])
     }
 
-    /// Mean over all rows of the squared residual where it is at most `cut`.
+    /// Mean over all rows of the squared residual where it is at most `cut`, linear within the cut's cell.
     fn second_moment(&self, cut: f64) -> f64 {
         let mut before = 0.0;
         let mut sum = 0.0;
         for (cell, &count) in self.cumulative.iter().enumerate() {
             let (low, high) = (EDGES.edge(cell), EDGES.edge(cell + 1));
-            if high > cut {
+            let top = high.min(cut);
+            if top <= low {
                 break;
             }
-            sum += 0.5 * (low * low + high * high) * (count - before);
+            sum += 0.5 * (low * low + top * top) * (count - before) * (top - low) / (high - low);
             before = count;
         }
         sum / self.rows
@@ -121,7 +126,8 @@ impl Cut {
         // Two first cells; and twice the half range, which residuals of sensible coefficients stay below.
         let (smallest, largest) = (2.0 * Grid::LOW, 2.0);
         let at = match influence {
-            Influence::Reject => distribution.heuristic_cut(),
+            // More than half of the rows are sound; noise in the counts must not reject them.
+            Influence::Reject => distribution.heuristic_cut().max(2.0 * distribution.quantile(0.5)),
             Influence::Huber => 1.345 * distribution.quantile(0.5) / 0.674_489_75,
         }
         .clamp(smallest, largest);

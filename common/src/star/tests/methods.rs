@@ -234,7 +234,7 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
     assert_eq!((report.mode.as_str(), report.converged), ("private", None));
     let text = crate::report::table::text(&report);
     assert!(
-        text.contains("protected: one record at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
+        text.contains("protected: one person's row at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
         "{text}"
     );
 }
