@@ -99,7 +99,7 @@ impl Party {
         let accountant = study.privacy.as_ref().unwrap().accountant;
         let budget = Budget::new(lifetime, 1e-5, accountant, ROWS as u64, true).unwrap();
         let data_set = "cohort".to_string();
-        ledger.register(&Registration { data_set, persons, budget, policy: String::new() }).unwrap();
+        ledger.register(&Registration { data_set, persons, budget, bounds: study.stated_bounds(role) }).unwrap();
         Party { role, disk, study: Arc::clone(study) }
     }
 
