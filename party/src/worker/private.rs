@@ -259,7 +259,7 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
         // Rounds with the same noise say the same every time; of many batches the first ones tell enough.
         let first = statement.releases.first();
         let alike = first.is_some_and(|first| statement.releases.iter().all(|release| release.sigma == first.sigma));
-        let shown = if alike { 3 } else { SHOWN };
+        let shown = if alike { 3 } else { SHOWN } + statement.bounds_changed.len();
         if lines.len() > shown + 1 {
             let more = lines.len() - shown;
             lines.truncate(shown);
