@@ -16,7 +16,7 @@ use fedreg_common::session::Abort;
 use fedreg_common::study::{Protocol, Study};
 use serde_json::json;
 
-use super::batches::each_id;
+use super::batches::{Arrival, Encoding, Source, each_id};
 use super::config::Config;
 use super::persons::{Persons, forget};
 use crate::ledger::{self, LedgerFile};
@@ -41,6 +41,15 @@ pub(crate) struct Purse {
     pub(crate) pool: NoisePool,
 }
 
+/// What a run asks of the ledger, found to be possible.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    persons: PersonDigests,
+    about: String,
+    /// Whether an earlier process has reserved it.
+    reserved: bool,
+}
+
 /// Opens a worker's ledger.
 pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
     ledger::open(&config.ledger(), &config.anchor())
@@ -56,6 +65,47 @@ pub(crate) fn allowed(config: &Config, study: &Study) -> Result<(), Failure> {
         .into()),
         _ => Ok(()),
     }
+}
+
+/// Refuses a budget whose delta is above one over so many rows.
+fn suits(budget: &Budget, rows: u64, large: bool) -> Result<(), Failure> {
+    let checked = Budget::new(budget.epsilon(), budget.delta(), budget.accountant(), rows, large);
+    checked.map(drop).map_err(|error| Abort::Refused(error.to_string()).into())
+}
+
+/// The budget of a private stream, and whether an epsilon above the limit is meant.
+fn stream_budget(study: &Study) -> Option<(Budget, bool)> {
+    let budget = study.site_budget().ok().flatten().filter(|_| study.protocol == Protocol::Stream)?;
+    Some((budget, study.privacy.as_ref().is_some_and(|terms| terms.large_epsilon.is_some())))
+}
+
+/// Records that the file of a stream has now; `None` where there is no file to be counted.
+fn records(config: &Config, study: &Study) -> Result<Option<u64>, Failure> {
+    if config.reads_stdin() || !config.data.file.is_file() {
+        return Ok(None);
+    }
+    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Some(Source::open(config, encoding.lenient(), 1, &Arrival::default())?.count()?))
+}
+
+/// Refuses a private stream from a whole file whose records are too many for its delta, before anything is spent.
+pub(crate) fn countable(config: &Config, study: &Study) -> Result<(), Failure> {
+    let Some((budget, large)) = stream_budget(study) else { return Ok(()) };
+    match records(config, study)? {
+        Some(rows) => suits(&budget, rows.max(1), large),
+        None => Ok(()),
+    }
+}
+
+/// What a report says of a private stream that turned out to have too many records for its delta.
+pub(crate) fn too_long(study: &Study, records: u64) -> Option<String> {
+    let delta = stream_budget(study)?.0.delta();
+    (delta > 1.0 / records.max(1) as f64).then(|| {
+        format!(
+            "delta {delta:e} is above one over the {records} records of this worker, which were not known beforehand: it permits \
+             publishing whole records; choose a smaller one for the next run"
+        )
+    })
 }
 
 impl Purse {
@@ -83,25 +133,23 @@ impl Purse {
         self.plan = plan;
     }
 
-    /// Reserves the budget of all releases of the run about these persons, or finds that it is reserved. When this returns the
-    /// charge is on disk. `content` is a digest of the rows in their order: releases of one run are charged together because they
-    /// are about the same rows, each in its place.
-    pub(crate) fn reserve<I: AsRef<[u8]>>(
+    /// What the run asks of the ledger for all its releases about these persons, once it is found that the budget is there or is
+    /// reserved already; nothing is charged. `content` is a digest of the rows in their order: releases of one run are charged
+    /// together because they are about the same rows, each in its place.
+    pub(crate) fn claim<I: AsRef<[u8]>>(
         &mut self,
         ids: impl IntoIterator<Item = I>,
         rows: u64,
         content: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<Claim, Failure> {
         let persons = PersonDigests::new(&self.ledger.key()?, ids, 1)?;
-        self.reserve_for(&persons, rows, content)
+        self.claim_for(persons, rows, content)
     }
 
-    fn reserve_for(&mut self, persons: &PersonDigests, rows: u64, content: &[u8]) -> Result<(), Failure> {
+    fn claim_for(&mut self, persons: PersonDigests, rows: u64, content: &[u8]) -> Result<Claim, Failure> {
         let key = self.ledger.key()?;
         // Delta must be below one over the rows, whose number only this site knows.
-        let Budget { .. } =
-            Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
-                .map_err(|error| Abort::Refused(error.to_string()))?;
+        suits(&self.budget, rows, self.large)?;
         let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
         let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
         if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
@@ -111,10 +159,19 @@ impl Purse {
             ))
             .into());
         }
-        if !resumes? {
+        let reserved = resumes?;
+        if !reserved {
+            self.ledger.afford(&self.data_set, &persons, &self.plan)?;
+        }
+        Ok(Claim { persons, about, reserved })
+    }
+
+    /// Reserves what was claimed, unless it is reserved already. When this returns the charge is on disk.
+    pub(crate) fn reserve(&mut self, claim: &Claim) -> Result<(), Failure> {
+        if !claim.reserved {
             let peers = [self.coordinator.clone()];
             self.ledger.state_bounds(&self.data_set, &self.study, &self.bounds)?;
-            self.ledger.reserve(&self.run, &self.data_set, persons, &peers, &about, &self.plan)?;
+            self.ledger.reserve(&self.run, &self.data_set, &claim.persons, &peers, &claim.about, &self.plan)?;
         }
         Ok(())
     }
@@ -132,16 +189,21 @@ impl Purse {
 }
 
 impl Purse {
+    /// What a stream asks of the ledger. Who will come is not known beforehand: a ledger has one stream, which may show anyone.
+    pub(crate) fn stream_claim(&mut self) -> Result<Claim, Failure> {
+        self.claim_for(PersonDigests::anyone(), 1, &[])
+    }
+
     /// Reserves the budget of a stream, and gives the right to noise its records. `persons` must have counted them from the
     /// first record on.
     pub(crate) fn stream(
         &mut self,
+        claim: &Claim,
         opening: &Query,
         per_person: u32,
         persons: &mut Persons,
     ) -> Result<PerRecord, Failure> {
-        // Who will come is not known beforehand: a ledger has one stream, which may show anyone.
-        self.reserve_for(&PersonDigests::anyone(), 1, &[])?;
+        self.reserve(claim)?;
         match self.ledger.receipts(&self.run).is_empty() {
             true => persons.begin(&self.run, &self.anchor)?,
             false => persons.must_know(&self.run, &self.anchor)?,
@@ -174,7 +236,11 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
     let (persons, rows) = match study.protocol {
-        Protocol::Stream => (PersonDigests::anyone(), 1),
+        // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
+        Protocol::Stream => {
+            let known = records(config, &study).ok().flatten();
+            (PersonDigests::anyone(), known.unwrap_or(1).max(1))
+        }
         _ => read_persons(config, &study, &ledger.key()?, 1)?,
     };
     let terms = &config.privacy;
@@ -237,6 +303,15 @@ pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result
             true => Ok(PersonDigests::anyone()),
             false => Ok(read_persons(config, study, key, u32::MAX)?.0),
         }
+    })
+}
+
+/// What a run without a result has cost here, in a sentence.
+pub(crate) fn cost(config: &Config, run: RunId) -> Option<String> {
+    let reserved = open(config).ok()?.is_reserved(&run.to_string());
+    Some(match reserved {
+        false => "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
+        true => format!("what run {run} reserved stays spent: `privacy status` shows what is left"),
     })
 }
 
