@@ -189,9 +189,8 @@ impl Purse {
 }
 
 impl Purse {
-    /// What a stream asks of the ledger.
+    /// What a stream asks of the ledger. Who will come is not known beforehand: a ledger has one stream, which may show anyone.
     pub(crate) fn stream_claim(&mut self) -> Result<Claim, Failure> {
-        // Who will come is not known beforehand: a ledger has one stream, which may show anyone.
         self.claim_for(PersonDigests::anyone(), 1, &[])
     }
 
@@ -238,7 +237,10 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     plain::take_in(&path, &mut ledger)?;
     let (persons, rows) = match study.protocol {
         // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
-        Protocol::Stream => (PersonDigests::anyone(), records(config, &study).ok().flatten().unwrap_or(1).max(1)),
+        Protocol::Stream => {
+            let known = records(config, &study).ok().flatten();
+            (PersonDigests::anyone(), known.unwrap_or(1).max(1))
+        }
         _ => read_persons(config, &study, &ledger.key()?, 1)?,
     };
     let terms = &config.privacy;
@@ -332,7 +334,7 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
         // Rounds with the same noise say the same every time; of many batches the first ones tell enough.
         let first = statement.releases.first();
         let alike = first.is_some_and(|first| statement.releases.iter().all(|release| release.sigma == first.sigma));
-        let shown = if alike { 3 } else { SHOWN };
+        let shown = if alike { 3 } else { SHOWN } + statement.bounds_changed.len();
         if lines.len() > shown + 1 {
             let more = lines.len() - shown;
             lines.truncate(shown);
