@@ -9,6 +9,8 @@ mod cost;
 mod drlr;
 #[path = "reproduce/em.rs"]
 mod em;
+#[path = "reproduce/evidence.rs"]
+mod evidence;
 #[path = "reproduce/features.rs"]
 mod features;
 #[path = "reproduce/privacy.rs"]
@@ -62,7 +64,7 @@ enum What {
     Robust,
     /// How long fits and consolidations take
     Cost,
-    /// Calibration, private vertical regression, private robust regression
+    /// Calibration, private vertical and robust regression, coverage of their intervals, time of their noise
     Privacy,
     /// Private expectation maximisation
     Em,

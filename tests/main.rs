@@ -1,4 +1,5 @@
 //! End-to-end tests; one binary, so that linking stays cheap.
 
+mod accountants;
 mod protocol;
 mod vertical;

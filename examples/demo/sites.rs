@@ -341,6 +341,11 @@ pub(crate) fn rehearse_with(
         folder(&stage.path(name))?.write("rows.csv", &file(block)?).map_err(cannot_write)?;
     }
     play(&stage, study)?;
+    if study.noised() {
+        // A worker that left early has none.
+        let reported = study.workers.keys().filter(|name| stage.path(&format!("{name}/report.json")).is_file());
+        reported.map(|name| stage.report(name).map(drop)).collect::<Result<(), Failure>>()?;
+    }
     stage.report("coordinator")
 }
 

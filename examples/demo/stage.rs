@@ -6,7 +6,7 @@ use anyhow::Context;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::{Report, json};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Mode, Study};
 use fedreg_coordinator::config as coordinator_config;
 use fedreg_party::output::{Folder, OutputError};
 use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
@@ -17,6 +17,10 @@ use crate::processes::Process;
 
 /// Days that the certificates of a rehearsal are valid.
 const DAYS: u32 = 30;
+
+/// What is said of a private run whose ledger was begun for it.
+const REHEARSAL: &str = "rehearsal: earlier rehearsals on these data are not counted, as each begins with its whole budget; the lifetime \
+                         guarantee is that of a ledger which is kept";
 
 /// The folder of a rehearsal, ready to be looked at and run.
 pub(crate) struct Stage<'a> {
@@ -97,13 +101,18 @@ impl<'a> Stage<'a> {
         Ok((process, address))
     }
 
-    /// The report that a role wrote.
+    /// The report that a role wrote. That of a private run gets the remark that its ledger is a rehearsal's, also on disk.
     pub(crate) fn report(&self, name: &str) -> Result<Report, Failure> {
         let path = self.path(&format!("{name}/report.json"));
-        std::fs::read_to_string(&path)
+        let mut report = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", path.display()))
             .and_then(|text| json::parse(&text).with_context(|| format!("{}", path.display())))
-            .map_err(|error| Failure::new(Exit::Internal, error))
+            .map_err(|error| Failure::new(Exit::Internal, error))?;
+        if report.mode == Mode::Private.name() {
+            report.notes.insert(0, REHEARSAL.to_string());
+            folder(&self.path(name))?.report(&report).map_err(cannot_write)?;
+        }
+        Ok(report)
     }
 }
 

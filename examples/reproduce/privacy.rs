@@ -15,15 +15,16 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 
-use crate::Run;
 use crate::drlr::consensus;
 use crate::tables::{line, means, medians, number, row};
+use crate::{Run, evidence};
 
 /// Of every release but those of expectation maximisation.
-const DELTA: f64 = 1e-5;
+pub(crate) const DELTA: f64 = 1e-5;
 
 pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
-    let mut document = Document::new("Privacy: calibration, vertical regression, robust regression");
+    let mut document =
+        Document::new("Privacy: calibration, vertical and robust regression, coverage, time of the noise");
     document.paragraph(
         "Data are drawn from seeds; the noise of our own methods is that of real releases, exact discrete Gaussian from the operating \
          system's randomness, so that their last digits differ from run to run.",
@@ -32,6 +33,7 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     parties(run, &mut document)?;
     batches(run, &mut document)?;
     workers(run, &mut document)?;
+    evidence::tables(run, &mut document)?;
     Ok(document)
 }
 
@@ -81,7 +83,7 @@ fn calibration(document: &mut Document) {
     document.table(table);
 }
 
-const EPSILONS: [f64; 3] = [1.0, 3.0, 10.0];
+pub(crate) const EPSILONS: [f64; 3] = [1.0, 3.0, 10.0];
 
 /// Rows, correlation, repetitions, and the oracle's medians: alone; rounds 1, 2 and 4; secure; curator; five sites.
 type PartyCase = (usize, f64, u64, [f64; 1], [[f64; 3]; 6]);
@@ -221,7 +223,7 @@ fn parties(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn vertical_plan(rows: usize, budget: f64, rounds: u32) -> anyhow::Result<vertical::Plan> {
+pub(crate) fn vertical_plan(rows: usize, budget: f64, rounds: u32) -> anyhow::Result<vertical::Plan> {
     Ok(vertical::Plan::new(vertical::Setup {
         rows,
         alice_width: 5,

@@ -282,13 +282,53 @@ impl TwoParties {
         Some(joined(&own(0)?, &own(5)?))
     }
 
+    /// The least squares fit of all columns.
+    pub fn pooled(&self) -> &DVector<f64> {
+        &self.pooled
+    }
+
     /// Both parties' coefficients after the exchange of noised partial predictions.
     ///
     /// # Errors
     /// A plan for another number of rows or columns, no randomness.
     pub fn exchange(&self, plan: &vertical::Plan) -> Result<DVector<f64>, SimulationError> {
-        let [alice, bob] = self.exchange_with(plan, &mut NoisePool::new(), |_, _| {})?;
-        Ok(joined(&alice.coefficients, &bob.coefficients))
+        Ok(self.exchange_from(plan, &mut NoisePool::new())?.coefficients)
+    }
+
+    /// The same with standard errors, and with noise that may have been drawn ahead of time.
+    ///
+    /// # Errors
+    /// A plan for another number of rows or columns, no randomness.
+    pub fn exchange_from(&self, plan: &vertical::Plan, pool: &mut NoisePool) -> Result<Exchanged, SimulationError> {
+        let mut draws = 0;
+        let [alice, bob] = self.exchange_with(plan, pool, |_, made| draws += made.lattice().integers().len())?;
+        let variances = joined(&alice.covariance.diagonal(), &bob.covariance.diagonal());
+        Ok(Exchanged {
+            coefficients: joined(&alice.coefficients, &bob.coefficients),
+            standard_errors: variances.map(f64::sqrt),
+            draws,
+        })
+    }
+
+    /// The coefficients that so many rounds with messages cut at `bound` give without noise: what the standard errors of an
+    /// exchange belong to.
+    pub fn target(&self, rounds: u32, bound: f64) -> Option<DVector<f64>> {
+        let blocks = [0, 5].map(|first| self.all.columns(first, 5));
+        let [first, second] = blocks.map(|block| (block.transpose() * block).cholesky());
+        let factors = [first?, second?];
+        let solve =
+            |me: usize, message: &DVector<f64>| factors[me].solve(&(blocks[me].tr_mul(&(&self.response - message))));
+        let mut beta = [DVector::zeros(5), DVector::zeros(5)];
+        let mut message = [0, 1].map(|_| DVector::zeros(self.response.len()));
+        for _ in 0..rounds {
+            for me in 0..2 {
+                beta[me] = solve(me, &message[1 - me]);
+                message[me] = (blocks[me] * &beta[me]).map(|value| value.clamp(-bound, bound));
+            }
+        }
+        beta[0] = solve(0, &message[1]);
+        let [alice, bob] = &beta;
+        Some(joined(alice, bob))
     }
 
     /// Every value that is released passes through `observe`.
@@ -378,6 +418,17 @@ impl TwoParties {
         (0..width).for_each(|j| table[(j, j)] += lift);
         table.lu().solve(&right)
     }
+}
+
+/// What both parties of an exchange end with, Alice's columns first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchanged {
+    /// Coefficients.
+    pub coefficients: DVector<f64>,
+    /// Their standard errors from the noise.
+    pub standard_errors: DVector<f64>,
+    /// Noised numbers that both released, each with a draw of its own.
+    pub draws: usize,
 }
 
 /// Who noises a table of cross-products.

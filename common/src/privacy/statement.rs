@@ -9,6 +9,9 @@ use crate::privacy::mechanism::Receipt;
 /// How somebody who is covered may go about it.
 const KIND: &str = "information-theoretic, up to the generator of the noise";
 
+/// How every release is made private.
+pub const MECHANISM: &str = "Gaussian noise on a lattice (exact discrete Gaussian)";
+
 /// What is protected, by the protocol of the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Protects {
@@ -129,6 +132,8 @@ pub struct Statement {
     pub delta: f64,
     /// How sums are read.
     pub accountant: Accountant,
+    /// How every release was made private.
+    pub mechanism: &'static str,
     /// The releases of this run, in their order.
     pub releases: Vec<Receipt>,
     /// What this run was charged, as a sum of `(sensitivity / sigma)^2`.
@@ -167,6 +172,7 @@ impl Statement {
             epsilon: account.epsilon,
             delta: account.delta,
             accountant: account.accountant,
+            mechanism: MECHANISM,
             releases,
             charge,
             cap: account.cap,
@@ -203,6 +209,9 @@ impl Statement {
         )];
         if self.plain_runs {
             lines.push("these persons were in a run without privacy: what it showed is not covered".to_owned());
+        }
+        if !self.releases.is_empty() {
+            lines.push(format!("each release: {MECHANISM}"));
         }
         for release in &self.releases {
             lines.push(format!(

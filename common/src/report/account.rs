@@ -16,11 +16,12 @@ const MOST_ROWS: usize = 200;
 const SAID: [&str; 4] = ["unit", "adversary", "not_protected", "kind"];
 
 /// Fields of the budget in the order in which they are read, with their labels.
-const BUDGET: [(&str, &str); 13] = [
+const BUDGET: [(&str, &str); 14] = [
     ("epsilon", "Guarantee, epsilon"),
     ("delta", "Guarantee, delta"),
     ("epsilon_joint", "Epsilon of a person with a row in both blocks"),
     ("accountant", "How sums are read"),
+    ("mechanism", "How every release is made private"),
     ("charge", "This run, as a sum of (sensitivity / sigma)²"),
     ("epsilon_zcdp", "This run, as epsilon by zcdp"),
     ("epsilon_exact", "This run, as epsilon, exact"),

@@ -6,14 +6,15 @@ use super::horizontal::value;
 use super::privacy::{PrivacyTerms, check_budget};
 use super::{EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
 use crate::features;
-use crate::privacy::accountant::{Accountant, Budget};
+use crate::privacy::accountant::{Accountant, Budget, add_charge};
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
-use crate::privacy::statement::Protects;
+use crate::privacy::statement::{MECHANISM, Protects};
 
 /// What rounding may add to a sum of squares, per release.
 const ROOM: f64 = 1.0 - 1e-12;
 
-/// Largest delta of a stream: elsewhere it must be below one over the number of rows, which a stream does not know.
+/// Largest delta of a stream, whose records may still be to come; where they can be counted, one over their number is the limit, as
+/// everywhere.
 const MOST_STREAM_DELTA: f64 = 1e-3;
 
 impl Study {
@@ -114,7 +115,33 @@ impl Study {
             "guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own persons; what a site has spent in \
              all stands in its own report"
         ));
+        let sites = self.workers.len();
+        if sites > 1 {
+            let everywhere = (0..sites).fold(0.0, |sum, _| add_charge(sum, plan.charge()));
+            promise.push(format!(
+                "a person with rows at several of the {sites} sites: the sums of the sites add up, at all of them to epsilon {:.2} at delta \
+                 {delta:e} for this run",
+                budget.accountant().epsilon(everywhere, delta)
+            ));
+        }
+        let (charge, zcdp, exact) = (
+            plan.charge(),
+            Accountant::Zcdp.epsilon(plan.charge(), delta),
+            Accountant::Exact.epsilon(plan.charge(), delta),
+        );
+        let sizes = plan.releases().iter().map(|release| release.mu);
+        let (smallest, largest) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+        let of = if self.protocol == Protocol::Robust { " of every batch" } else { "" };
+        let account = vec![
+            format!(
+                "releases of each site: {}{of}, by {MECHANISM}, with sensitivity / sigma from {smallest:.6} to {largest:.6}; sensitivities, \
+                 their formulas and sigmas stand in each site's own report",
+                plan.releases().len()
+            ),
+            format!("charged at each site: {charge:.6} (epsilon {zcdp:.4} by zcdp, {exact:.4} exact)"),
+        ];
         Some(serde_json::json!({
+            "mechanism": MECHANISM,
             "unit": protects.unit(1),
             "adversary": protects.adversary(),
             "not_protected": protects.not_protected(),
@@ -124,10 +151,11 @@ impl Study {
             "accountant": budget.accountant().name(),
             // Of every site, and of every batch where there are several; sigma and sensitivity stand in the sites' own reports.
             "planned": plan.releases(),
-            "charge": plan.charge(),
-            "epsilon_zcdp": Accountant::Zcdp.epsilon(plan.charge(), delta),
-            "epsilon_exact": Accountant::Exact.epsilon(plan.charge(), delta),
+            "charge": charge,
+            "epsilon_zcdp": zcdp,
+            "epsilon_exact": exact,
             "promise": promise,
+            "account": account,
         }))
     }
 

@@ -23,6 +23,9 @@ use super::config::Config;
 use super::follow::Growing;
 use super::last::{Ahead, joins, stacked};
 
+/// Rows that are read at a time where they are only counted.
+const COUNTED: usize = 10_000;
+
 /// Rows that cannot be used whose places are named; more are counted.
 const LOCATED: u64 = 20;
 
@@ -340,6 +343,18 @@ impl Source {
     pub fn take(&mut self, rows: u64) -> Result<Option<Batch>, ReadError> {
         self.rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         self.read()
+    }
+
+    /// Counts the rows that are left without looking at them.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn count(mut self) -> Result<u64, ReadError> {
+        let mut rows = 0;
+        while let Some(frame) = self.batches.next(COUNTED)? {
+            rows += frame.rows() as u64;
+        }
+        Ok(rows)
     }
 
     /// A digest of everything that was read in a private run, in its order: whoever goes on with a run must hold the same rows in

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
 use super::join::identity;
-use super::privacy;
+use super::{privacy, private};
 use crate::check::size;
 use crate::output::Folder;
 use crate::service::Failure;
@@ -58,6 +58,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
     let shapes = method(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
+    private::countable(config, &study)?;
     let privacy = study.noised().then(|| privacy::cost(config, &study)).transpose()?;
     if let Some(out) = out {
         Folder::prepare(out)?;

@@ -101,6 +101,9 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let (identity, name) = identity(config, study)?;
     private::allowed(config, study)?;
+    if !job.arrival.follow {
+        private::countable(config, study)?;
+    }
     let store = Store::open(&config.state)?;
     let mut instance = [0; 16];
     OsRng
@@ -124,6 +127,11 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         Ok((_, exit)) => (*exit, None),
         Err(failure) => (failure.exit(), Some(service::chain(failure))),
     };
+    if let (Err(_), Some(run), true) = (&result, worker.run, study.noised())
+        && let Some(sentence) = private::cost(config, run)
+    {
+        tracing::info!("{sentence}");
+    }
     let bytes_sent = worker.sent.load(Ordering::Relaxed);
     let entry = Entry { reason, bytes_sent, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
     // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
@@ -291,6 +299,14 @@ impl Worker<'_> {
             Some(Yield::Piece(piece)) if self.job.study.in_rounds() => self.order = InOrder::of(piece),
             Some(Yield::Piece(piece)) => self.order.put(piece),
             Some(Yield::Failed(failure)) => return Err(failure),
+            Some(Yield::Ready) => {
+                if !self.site.is_open() {
+                    let quorum = self.job.study.quorum();
+                    tracing::info!("ready; nothing is spent or sent before the quorum of {quorum} workers is there");
+                }
+                acts.extend(self.site.ready());
+                return Ok(());
+            }
             None => self.ended = true,
         }
         while let Some(piece) = self.order.next() {
@@ -330,6 +346,13 @@ impl Worker<'_> {
                 }
                 self.begin(next)?;
             }
+            Act::Open => {
+                let Job { config, study, .. } = self.job;
+                if let Some(run) = self.run {
+                    private::record_plain(config, study, run)?;
+                }
+                self.tell(Word::Open);
+            }
             Act::Rejected { number, reason } => {
                 tracing::warn!("contribution {number} was not accepted: {reason}");
                 self.tell(Word::Rejected);
@@ -364,9 +387,6 @@ impl Worker<'_> {
         let Job { config, study, arrival, threads, .. } = self.job;
         let mut encoding =
             Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
-        if let Some(run) = self.run {
-            private::record_plain(config, study, run)?;
-        }
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
                 encoding = encoding.lenient();
@@ -412,10 +432,13 @@ impl Worker<'_> {
             Some(run) => PerParty::Own(Some(private::close(config, study, run)?)),
             None => report.privacy.clone(),
         };
+        let mut notes = report.notes;
+        notes.extend(private::too_long(study, self.tally.rows));
         Ok(Report {
             role: Some(Role::Worker),
             call: self.job.call.clone(),
             privacy,
+            notes,
             missing: self.tally.missing,
             bytes_sent: PerParty::Own(self.sent.load(Ordering::Relaxed)),
             peak_rss_bytes: PerParty::Own(peak_rss_bytes()),

@@ -14,6 +14,7 @@ use fedreg_common::study::{Protocol, Study};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
+use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
 use crate::ledger::{self, LedgerFile};
 use crate::output::OutputError;
@@ -35,6 +36,15 @@ pub(crate) struct Purse {
     pub(crate) pool: NoisePool,
 }
 
+/// What a run asks of the ledger, found to be possible.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    persons: PersonDigests,
+    about: String,
+    /// Whether an earlier process has reserved it.
+    reserved: bool,
+}
+
 /// Opens a worker's ledger.
 pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
     ledger::open(&config.ledger(), &config.anchor())
@@ -50,6 +60,47 @@ pub(crate) fn allowed(config: &Config, study: &Study) -> Result<(), Failure> {
         .into()),
         _ => Ok(()),
     }
+}
+
+/// Refuses a budget whose delta is above one over so many rows.
+fn suits(budget: &Budget, rows: u64, large: bool) -> Result<(), Failure> {
+    let checked = Budget::new(budget.epsilon(), budget.delta(), budget.accountant(), rows, large);
+    checked.map(drop).map_err(|error| Abort::Refused(error.to_string()).into())
+}
+
+/// The budget of a private stream, and whether an epsilon above the limit is meant.
+fn stream_budget(study: &Study) -> Option<(Budget, bool)> {
+    let budget = study.site_budget().ok().flatten().filter(|_| study.protocol == Protocol::Stream)?;
+    Some((budget, study.privacy.as_ref().is_some_and(|terms| terms.large_epsilon.is_some())))
+}
+
+/// Records that the file of a stream has now; `None` where there is no file to be counted.
+fn records(config: &Config, study: &Study) -> Result<Option<u64>, Failure> {
+    if config.reads_stdin() || !config.data.file.is_file() {
+        return Ok(None);
+    }
+    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Some(Source::open(config, encoding.lenient(), 1, &Arrival::default())?.count()?))
+}
+
+/// Refuses a private stream from a whole file whose records are too many for its delta, before anything is spent.
+pub(crate) fn countable(config: &Config, study: &Study) -> Result<(), Failure> {
+    let Some((budget, large)) = stream_budget(study) else { return Ok(()) };
+    match records(config, study)? {
+        Some(rows) => suits(&budget, rows.max(1), large),
+        None => Ok(()),
+    }
+}
+
+/// What a report says of a private stream that turned out to have too many records for its delta.
+pub(crate) fn too_long(study: &Study, records: u64) -> Option<String> {
+    let delta = stream_budget(study)?.0.delta();
+    (delta > 1.0 / records.max(1) as f64).then(|| {
+        format!(
+            "delta {delta:e} is above one over the {records} records of this worker, which were not known beforehand: it permits \
+             publishing whole records; choose a smaller one for the next run"
+        )
+    })
 }
 
 impl Purse {
@@ -75,21 +126,19 @@ impl Purse {
         self.plan = plan;
     }
 
-    /// Reserves the budget of all releases of the run about these persons, or finds that it is reserved. When this returns the
-    /// charge is on disk. `content` is a digest of the rows in their order: releases of one run are charged together because they
-    /// are about the same rows, each in its place.
-    pub(crate) fn reserve<I: AsRef<[u8]>>(
+    /// What the run asks of the ledger for all its releases about these persons, once it is found that the budget is there or is
+    /// reserved already; nothing is charged. `content` is a digest of the rows in their order: releases of one run are charged
+    /// together because they are about the same rows, each in its place.
+    pub(crate) fn claim<I: AsRef<[u8]>>(
         &mut self,
         ids: impl IntoIterator<Item = I>,
         rows: u64,
         content: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<Claim, Failure> {
         let key = self.ledger.key()?;
         let persons = PersonDigests::new(&key, ids, 1)?;
         // Delta must be below one over the rows, whose number only this site knows.
-        let Budget { .. } =
-            Budget::new(self.budget.epsilon(), self.budget.delta(), self.budget.accountant(), rows, self.large)
-                .map_err(|error| Abort::Refused(error.to_string()))?;
+        suits(&self.budget, rows, self.large)?;
         let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
         let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
         if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
@@ -99,9 +148,18 @@ impl Purse {
             ))
             .into());
         }
-        if !resumes? {
+        let reserved = resumes?;
+        if !reserved {
+            self.ledger.afford(&self.data_set, &persons, &self.plan)?;
+        }
+        Ok(Claim { persons, about, reserved })
+    }
+
+    /// Reserves what was claimed, unless it is reserved already. When this returns the charge is on disk.
+    pub(crate) fn reserve(&mut self, claim: &Claim) -> Result<(), Failure> {
+        if !claim.reserved {
             let peers = [self.coordinator.clone()];
-            self.ledger.reserve(&self.run, &self.data_set, &persons, &peers, &about, &self.plan)?;
+            self.ledger.reserve(&self.run, &self.data_set, &claim.persons, &peers, &claim.about, &self.plan)?;
         }
         Ok(())
     }
@@ -124,16 +182,22 @@ fn stream_persons(ledger: &mut Ledger<LedgerFile>, data_set: &str) -> Result<Per
 }
 
 impl Purse {
+    /// What a stream asks of the ledger.
+    pub(crate) fn stream_claim(&mut self) -> Result<Claim, Failure> {
+        let data_set = self.data_set.clone();
+        self.claim([data_set], 1, &[])
+    }
+
     /// Reserves the budget of a stream, and gives the right to noise its records. `persons` must have counted them from the
     /// first record on.
     pub(crate) fn stream(
         &mut self,
+        claim: &Claim,
         opening: &Query,
         per_person: u32,
         persons: &mut Persons,
     ) -> Result<PerRecord, Failure> {
-        let data_set = self.data_set.clone();
-        self.reserve([data_set], 1, &[])?;
+        self.reserve(claim)?;
         match self.ledger.receipts(&self.run).is_empty() {
             true => persons.begin(&self.run)?,
             false => persons.must_know(&self.run)?,
@@ -165,7 +229,11 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         opened => opened?,
     };
     let (persons, rows) = match study.protocol {
-        Protocol::Stream => (stream_persons(&mut ledger, &config.data_set())?, 1),
+        // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
+        Protocol::Stream => {
+            let known = records(config, &study).ok().flatten();
+            (stream_persons(&mut ledger, &config.data_set())?, known.unwrap_or(1).max(1))
+        }
         _ => {
             let ids = super::methods::read_ids(config, &study)?;
             (PersonDigests::new(&ledger.key()?, &ids, 1)?, ids.len() as u64)
@@ -206,6 +274,15 @@ pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result
         Err(LedgerError::RunExists { .. }) => Ok(()),
         recorded => Ok(recorded?),
     }
+}
+
+/// What a run without a result has cost here, in a sentence.
+pub(crate) fn cost(config: &Config, run: RunId) -> Option<String> {
+    let reserved = open(config).ok()?.is_reserved(&run.to_string());
+    Some(match reserved {
+        false => "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
+        true => format!("what run {run} reserved stays spent: `privacy status` shows what is left"),
+    })
 }
 
 /// The privacy block of a worker's report, and the end of the run in the ledger.
@@ -359,6 +436,21 @@ fn failed(path: &Path, source: rusqlite::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_that_grew_too_long_for_its_delta_says_so() {
+        let text = |mode: &str| {
+            format!(
+                "id = \"long\"\nprotocol = \"stream\"\n{mode}\n[workers.a]\ncertificate = \"a\"\n[model]\nfeatures = \
+                 [\"x\"]\n[outcome]\ncolumn = \"y\"\n[columns.x]\nrange = [0, 1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8"
+            )
+        };
+        let study = Study::parse(&text("mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-3")).unwrap();
+        assert_eq!(too_long(&study, 1000), None);
+        let note = too_long(&study, 1001).unwrap();
+        assert!(note.contains("delta 1e-3 is above one over the 1001 records"), "{note}");
+        assert_eq!(too_long(&Study::parse(&text("")).unwrap(), u64::MAX), None);
+    }
 
     #[test]
     fn a_person_with_more_records_than_declared_is_refused_also_after_a_restart() {

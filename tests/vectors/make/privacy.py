@@ -4,6 +4,7 @@ loss distributions of dp_accounting, and the calibration table.
 
     python tests/vectors/make/privacy.py            writes tests/vectors/privacy/accountant.json
     python tests/vectors/make/privacy.py --check    compares instead of writing, exit 1 on a difference
+    python tests/vectors/make/privacy.py --print    prints instead of writing
 """
 import json
 import pathlib
@@ -74,6 +75,9 @@ def main():
         "loss_distribution": loss,
     }
     text = json.dumps(out, indent=None, separators=(",", ":")).replace('],[', '],\n[').replace('},{', '},\n{') + "\n"
+    if "--print" in sys.argv:
+        print(text, end="")
+        return
     if "--check" in sys.argv:
         sys.exit(0 if OUT.read_text() == text else 1)
     OUT.write_text(text)
