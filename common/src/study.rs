@@ -13,11 +13,13 @@ use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 
 mod budgets;
+mod expectation;
 mod horizontal;
 mod methods;
 mod privacy;
 mod private_robust;
 
+pub use self::expectation::{Expectation, NoExpectation, Size};
 pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use self::private_robust::PrivateFitTerms;
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};

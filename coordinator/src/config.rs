@@ -16,7 +16,8 @@ pub struct Config {
     pub listen: String,
     /// Folder for the log of events; it must be writable.
     pub state: PathBuf,
-    /// Seconds that a party whose line was lost in the middle of a run may stay away.
+    /// Seconds that a party whose line was lost in the middle of a run may stay away, and that a study in rounds waits for the others
+    /// once its quorum is ready.
     #[serde(default = "default_wait")]
     pub wait: u64,
     /// Certificates.
@@ -54,6 +55,8 @@ pub struct Overrides {
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Seconds that a party whose line was lost may stay away
+    ///
+    /// As long does a study in rounds wait for the others once its quorum is ready.
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
     /// Show the configuration that results, and stop

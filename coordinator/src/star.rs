@@ -78,8 +78,10 @@ struct Desk<'a> {
     limits: BodyLimits,
     folder: Option<Folder>,
     lines: BTreeMap<Line, mpsc::Sender<ToSite>>,
-    /// Since when a site's line is lost, or a round waits for its answer.
+    /// Since when a site's line is lost, a round waits for its answer, or the opening waits for it.
     awaited: BTreeMap<String, Instant>,
+    /// Whether the run was held when we last looked.
+    held: bool,
     publish: Option<watch::Sender<StatusReply>>,
     next: Line,
     begun: Instant,
@@ -93,6 +95,7 @@ impl<'a> Desk<'a> {
         let hub = Desk::hub(job, &state, limits)?;
         Ok(Desk {
             job,
+            held: hub.held(),
             hub,
             state,
             limits,
@@ -199,6 +202,7 @@ impl<'a> Desk<'a> {
             }
             self.act(acts)?;
             self.note_awaited();
+            self.note_opening();
             self.show();
             self.draw()?;
         }
@@ -275,13 +279,27 @@ impl<'a> Desk<'a> {
         }
     }
 
+    fn note_opening(&mut self) {
+        if self.held && !self.hub.held() {
+            tracing::info!("the quorum is there: the run is open");
+        }
+        self.held = self.hub.held();
+    }
+
     fn note_awaited(&mut self) {
         let away: Vec<String> = self.hub.away().map(str::to_string).collect();
         let silent: Vec<String> = self.hub.silent().map(str::to_string).collect();
-        self.awaited.retain(|name, _| away.contains(name) || silent.contains(name));
+        let missing: Vec<String> = self.hub.missing().map(str::to_string).collect();
+        self.awaited.retain(|name, _| [&away, &silent, &missing].iter().any(|names| names.contains(name)));
         for name in away {
             self.awaited.entry(name.clone()).or_insert_with(|| {
                 tracing::warn!("the line to {name} is lost; it may come back");
+                Instant::now()
+            });
+        }
+        for name in missing {
+            self.awaited.entry(name.clone()).or_insert_with(|| {
+                tracing::info!("the quorum is ready; waiting {} s for {name}", self.job.config.wait);
                 Instant::now()
             });
         }
@@ -345,7 +363,7 @@ impl<'a> Desk<'a> {
         StatusReply {
             study: self.job.study.id.clone(),
             digest: self.job.study.digest(),
-            run: anybody.then(|| self.hub.run()),
+            run: (anybody && !self.hub.held()).then(|| self.hub.run()),
             parties: progress
                 .into_iter()
                 .map(|site| {

@@ -67,7 +67,11 @@ fn private_rehearsals_charge_every_worker_once_and_say_so() {
         assert_eq!(code, 0, "{arguments:?}: {text}");
         assert_eq!((report["mode"].as_str(), report["converged"].as_bool()), (Some("private"), None));
         assert_eq!(report["privacy"]["epsilon"], 3.0);
-        assert!(text.contains("protected: one record"), "{text}");
+        let unit = match arguments[0] {
+            "stream" => "protected: one record of a site's stream, replaced by any other record",
+            _ => "protected: one person's row at a site, replaced by any other row",
+        };
+        assert!(text.contains(unit) && !text.contains("this party's block"), "{text}");
         // Every rehearsal begins with its whole budget, and every report says so.
         let remark = "rehearsal: earlier rehearsals on these data are not counted";
         for place in ["", "coordinator/", "worker-1/", "worker-2/"] {
@@ -81,6 +85,8 @@ fn private_rehearsals_charge_every_worker_once_and_say_so() {
         assert_eq!(stored(&ledger, "sent/%").len(), releases, "{arguments:?}");
         let text = fs::read_to_string(folder.path().join("worker-1/report.json")).unwrap();
         let privacy = &serde_json::from_str::<Value>(&text).unwrap()["privacy"];
+        assert!(unit.ends_with(privacy["unit"].as_str().unwrap()), "{privacy}");
+        assert!(!privacy["not_protected"].as_str().unwrap().contains("matched"), "{privacy}");
         assert_eq!(privacy["releases"].as_array().unwrap().len(), releases);
         // What each release cost, from its sensitivity and noise alone: never more than was charged, which is what may be spent.
         let square = |receipt: &Value| receipt["mu"].as_f64().unwrap().powi(2);
@@ -349,6 +355,18 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
     let own = world.report("south");
     assert_eq!(own["privacy"]["releases"].as_array().unwrap().len(), 6);
     assert!(own["privacy"]["left"].as_f64().unwrap() < 1e-6 * own["privacy"]["cap"].as_f64().unwrap());
+    // What the report says was released is what the ledger lists, run by run.
+    let listed = json(&command(&world, "south", &["privacy", "report", "--format", "json"]));
+    assert_eq!(listed[0]["releases"], own["privacy"]["releases"]);
+    let run = listed[0]["run"].as_str().unwrap();
+    assert_eq!((listed.as_array().unwrap().len(), own["run"].as_str()), (1, Some(run)));
+    let text = said(&command(&world, "south", &["privacy", "report", "--run", run]));
+    assert!(
+        text.starts_with(&format!("run {run}\n")) && text.contains("  5  sum of gradients, round 6: sensitivity "),
+        "{text}"
+    );
+    let unknown = command(&world, "south", &["privacy", "report", "--run", "elsewhere"]);
+    assert!(unknown.status.code() != Some(0) && said(&unknown).contains("elsewhere"), "{}", said(&unknown));
     // There is no budget for a second run, and nothing of it is spent or sent.
     let coordinator = world.coordinator(&[]);
     for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
@@ -411,8 +429,37 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
 }
 
 #[test]
-fn an_interrupted_run_goes_on_with_the_same_rows_in_the_same_places_only() {
+fn a_plan_says_what_error_to_expect_and_warns_before_anything_is_spent() {
     let world = ledgers(BATCHES, 8.0);
+    let planned = said(&command(&world, "north", &["privacy", "plan", "--rows", "30"]));
+    for words in [
+        "Expected (norm of the coefficients of unit rows), of 3 sites with 30 rows each",
+        "noise of one batch",
+        "Warning: for this design exchanging nothing would do as well or better",
+        "Nothing was spent.",
+    ] {
+        assert!(planned.contains(words), "{words}: {planned}");
+    }
+    // Rows of the table where none are named: it has as many.
+    let own: Value = json(&command(&world, "north", &["privacy", "plan", "--format", "json"]));
+    let many: Value = json(&command(&world, "north", &["privacy", "plan", "--rows", "100000", "--format", "json"]));
+    let noise = |planned: &Value| planned["expected"]["noise"]["half_ranges"].as_f64().unwrap();
+    assert_eq!(own["expected"]["rows"], 100, "{own}");
+    assert!(noise(&many) < 0.05 * noise(&own), "{many}");
+    assert_eq!(many["expected"]["batches"].as_u64().unwrap() % 3, 0);
+    assert!(said(&command(&world, "north", &["privacy", "status"])).contains("spent      0.000000"));
+    // What would be refused is not foretold.
+    let few = command(&world, "north", &["privacy", "plan", "--rows", "2"]);
+    assert!(said(&few).contains("No error is foretold: a run of so many rows would be refused"), "{}", said(&few));
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
+}
+
+#[test]
+fn an_interrupted_run_goes_on_with_the_same_rows_in_the_same_places_only() {
+    let world = ledgers(&BATCHES.replace("[sites]", "[sites]\n    quorum = 1"), 8.0);
     let south = ledger(&world, "south");
     hold(
         &south,
@@ -463,7 +510,12 @@ fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
     let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
     assert!(codes.iter().filter(|code| **code == 77).count() >= 2, "{codes:?}");
     let ended = coordinator.end();
-    assert!(ended.code == 69 && ended.log.contains("nobody contributed"), "{} {}", ended.code, ended.log);
+    assert!(
+        ended.code == 69 && ended.log.contains("nobody was ready; nothing was asked"),
+        "{} {}",
+        ended.code,
+        ended.log
+    );
     for name in WORKERS {
         assert!(stored(&ledger(&world, name), "sent/%").is_empty());
         assert!(said(&command(&world, name, &["privacy", "status"])).contains("spent      0.000000"));
@@ -479,12 +531,153 @@ fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
     );
 }
 
+/// Words of a worker that holds its budget back.
+const READY: &str = "nothing is spent or sent before the quorum of 3 workers is there";
+
+fn of_three(method: &str, deadline: u64) -> String {
+    method.replace("deadline = 50", &format!("deadline = {deadline}\n    quorum = 3"))
+}
+
+/// Asserts that a ledger knows its data set and nothing else, and that its owner is told so.
+fn assert_untouched(world: &World, name: &str) {
+    let bodies = records(&ledger(world, name));
+    assert_eq!(bodies.len(), 2, "{bodies:?}");
+    assert!(stored(&ledger(world, name), "sent/%").is_empty());
+    let status = said(&command(world, name, &["privacy", "status"]));
+    assert!(status.contains("spent      0.000000"), "{status}");
+}
+
+#[test]
+fn a_quorum_that_never_comes_costs_the_private_workers_that_came_nothing() {
+    let worlds = [ROUNDS, BATCHES, STREAM].map(|method| {
+        let world = ledgers(&of_three(method, 2), 8.0);
+        let coordinator = world.coordinator(&[]);
+        let workers = ["north", "south"].map(|name| private_worker(&world, name));
+        (world, coordinator, workers)
+    });
+    for (world, coordinator, workers) in worlds {
+        let ended = coordinator.end();
+        let says = "the quorum of 3 workers was not reached: only north, south were ready; nothing was asked of anybody; the run was \
+                    ended at its deadline, 2 s after it was opened; west never came";
+        assert!(ended.code == 69 && ended.log.contains(says), "{} {}", ended.code, ended.log);
+        for worker in workers {
+            let ended = worker.end();
+            assert!(ended.code == 69 && ended.log.contains(says), "{} {}", ended.code, ended.log);
+            assert!(ended.log.contains("nothing was reserved for this run, and nothing was sent"), "{}", ended.log);
+        }
+        ["north", "south"].iter().for_each(|name| assert_untouched(&world, name));
+    }
+}
+
+#[test]
+fn killed_processes_wait_for_the_quorum_again_and_every_worker_is_charged_once() {
+    let world = ledgers(&of_three(ROUNDS, 50), 1.0);
+    let first = world.coordinator(&["--wait", "60"]);
+    let north = private_worker(&world, "north");
+    let south = private_worker(&world, "south");
+    [&north, &south].iter().for_each(|worker| worker.wait_for(READY));
+    south.kill();
+    let south = private_worker(&world, "south");
+    south.wait_for(READY);
+    let status = || {
+        let place = ["--authority", "authority.pem", "--certificate", "coordinator.pem", "--key", "coordinator.key"];
+        let words = ["--role", "coordinator", "status", "--study", "study.toml", "--listen", &world.address];
+        Command::new(DEMO).args(words).args(place).current_dir(world.path("")).output().unwrap()
+    };
+    assert!(status().status.code() == Some(75), "nobody is asked yet: {}", said(&status()));
+    first.kill();
+    let second = world.coordinator(&["--wait", "60"]);
+    ["north", "south"].iter().for_each(|name| assert_untouched(&world, name));
+    let west = private_worker(&world, "west");
+    for worker in [north, south, west] {
+        let ended = worker.end();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    let ended = second.end();
+    assert!(ended.code == 0 && ended.log.contains("the quorum is there"), "{}", ended.log);
+    let rows = world.report("coordinator")["workers"].as_array().unwrap().clone();
+    assert!(rows.iter().all(|row| row["contributions"] == 6 && row["rejected"] == 0), "{rows:?}");
+    for name in WORKERS {
+        let charges = records(&ledger(&world, name));
+        assert_eq!(charges.iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count(), 1);
+        assert_eq!(stored(&ledger(&world, name), "sent/%").len(), 6);
+    }
+}
+
+#[test]
+fn a_worker_without_budget_is_refused_before_the_others_spend_any() {
+    let world = ledgers(&of_three(ROUNDS, 50), 1.0);
+    let text = fs::read_to_string(world.path("west.toml")).unwrap().replace("epsilon = 1.0", "epsilon = 0.5");
+    world.write("west.toml", &text.replace("privacy.sqlite", "small.sqlite").replace("anchors/west", "anchors/small"));
+    let made = command(&world, "west", &["privacy", "init"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    let coordinator = world.coordinator(&[]);
+    let others = ["north", "south"].map(|name| private_worker(&world, name));
+    others.iter().for_each(|worker| worker.wait_for(READY));
+    let west = private_worker(&world, "west").end();
+    assert!(west.code == 77 && west.log.contains("the budget of data set"), "{} {}", west.code, west.log);
+    for worker in others {
+        let ended = worker.end();
+        assert!(ended.code == 69 && ended.log.contains("west left (77)"), "{} {}", ended.code, ended.log);
+    }
+    assert_eq!(coordinator.end().code, 69);
+    ["north", "south"].iter().for_each(|name| assert_untouched(&world, name));
+}
+
+#[test]
+fn a_plain_run_in_rounds_whose_quorum_never_comes_is_not_recorded_as_an_unbounded_charge() {
+    let world = ledgers(&of_three(ROUNDS, 1), 1.0);
+    world.write("study.toml", &study(&of_three(ROUNDS, 1), false));
+    let coordinator = world.coordinator(&[]);
+    let north = private_worker(&world, "north").end();
+    assert_eq!((north.code, coordinator.end().code), (69, 69), "{}", north.log);
+    assert_untouched(&world, "north");
+}
+
+#[test]
+fn a_worker_killed_within_a_release_is_told_what_was_lost_and_does_not_make_it_again() {
+    let world = ledgers(ROUNDS, 1.0);
+    let south = ledger(&world, "south");
+    // Hangs when the third release has its noise, and is about to be stored.
+    hold(&south, "bytes WHEN NEW.name LIKE 'sent/%/2'");
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let running = private_worker(&world, "south");
+    let begun = |body: &String| body.contains("\"kind\":\"started\"") && body.contains("\"index\":2");
+    eventually(|| records(&south).last().is_some_and(begun));
+    running.kill();
+    let_go(&south);
+    let (before, bodies) = (stored(&south, "sent/%"), records(&south));
+    let ended = private_worker(&world, "south").end();
+    assert_eq!(ended.code, 77, "{}", ended.log);
+    for words in [
+        "release 2 of run",
+        "was started and never stored, because the process was killed or failed in between: nothing of it was sent",
+        "this run cannot be taken up again, and all that it reserved counts as spent",
+        "Run `privacy status` to see what is left; a new run needs new budget",
+    ] {
+        assert!(ended.log.contains(words), "{words}: {}", ended.log);
+    }
+    assert_eq!((stored(&south, "sent/%"), records(&south)), (before.clone(), bodies));
+    assert_eq!(before.len(), 2);
+    for worker in others {
+        let ended = worker.end();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    // The others are told no more than that its ledger refused.
+    let state = world.report("coordinator")["workers"][1]["state"].as_str().unwrap().to_string();
+    assert_eq!(state, "left (77): the privacy ledger of worker refused; the reason is shown there only");
+    assert!(said(&command(&world, "south", &["privacy", "status"])).contains("left 0.000000"));
+    assert_eq!(command(&world, "south", &["privacy", "verify"]).status.code(), Some(0));
+}
+
 #[test]
 fn a_worker_that_dies_in_the_middle_is_done_without_and_its_budget_stays_spent() {
     let world = ledgers(ROUNDS, 1.0);
     let south = ledger(&world, "south");
     hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 3");
-    let coordinator = world.coordinator(&["--wait", "1"]);
+    let coordinator = world.coordinator(&["--wait", "2"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");
     world.wait_for_contributions("south", 3);
@@ -602,7 +795,7 @@ fn noised(world: &World, name: &str) -> Option<(i64, Vec<u8>, i64)> {
 
 #[test]
 fn a_message_of_a_stream_that_was_noised_and_not_heard_leaves_again_with_the_same_bytes() {
-    let world = ledgers(STREAM, 1.0);
+    let world = ledgers(&STREAM.replace("[sites]", "[sites]\n    quorum = 1"), 1.0);
     let coordinator = world.coordinator(&["--wait", "30"]);
     let text = table(1, 40);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();

@@ -106,12 +106,40 @@ pub struct VerifyArguments {
 pub struct ReportArguments {
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    wanted: ReportFlags,
+}
+
+/// Which releases of a ledger are listed, and how.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReportFlags {
     /// Only this run
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     format: crate::check::CheckFormat,
+}
+
+impl ReportFlags {
+    /// Every release that stands in a ledger, run by run.
+    ///
+    /// # Errors
+    /// A run that the ledger does not know.
+    pub(crate) fn list(&self, ledger: &Ledger<LedgerFile>) -> Result<String, LedgerError> {
+        let runs: Vec<RunReleases> = ledger
+            .runs()
+            .filter(|run| self.run.as_deref().is_none_or(|wanted| wanted == *run))
+            .map(|run| RunReleases { run: run.to_string(), releases: ledger.receipts(run) })
+            .collect();
+        match &self.run {
+            Some(run) if runs.is_empty() => Err(LedgerError::UnknownRun { run: run.clone() }),
+            _ => Ok(show(self.format, &runs, |runs| match runs.is_empty() {
+                true => "nothing was released yet\n".to_string(),
+                false => runs.iter().map(RunReleases::text).collect(),
+            })),
+        }
+    }
 }
 
 /// How sums of squared ratios are read, on command lines.
@@ -176,18 +204,7 @@ pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
         }
         PrivacyCommand::Report(arguments) => {
             let config = Config::load(role, &arguments.overrides)?;
-            let ledger = open(&config)?;
-            let runs: Vec<RunReleases> = ledger
-                .runs()
-                .filter(|run| arguments.run.as_deref().is_none_or(|wanted| wanted == *run))
-                .map(|run| RunReleases { run: run.to_string(), releases: ledger.receipts(run) })
-                .collect();
-            if let Some(run) = &arguments.run
-                && runs.is_empty()
-            {
-                return Err(LedgerError::UnknownRun { run: run.clone() }.into());
-            }
-            show(arguments.format, &runs, |runs| runs.iter().map(RunReleases::text).collect())
+            arguments.wanted.list(&open(&config)?)?
         }
     };
     Ok(output::print(&text)?)

@@ -54,9 +54,12 @@
 pub mod printed;
 pub mod simulate;
 
+mod expectation;
 mod model;
 mod truncation;
 
+pub(crate) use expectation::MISSING;
+pub use expectation::{Expected, expected};
 pub use model::{Model, Records};
 pub use truncation::{SmoothTruncation, TRUNCATION_BOUND, truncation};
 

@@ -51,6 +51,7 @@
 //! Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018, for noisy statistics with an adaptive
 //! ridge; T. Strohmer and R. Vershynin 2009 for Kaczmarz's method.
 
+pub mod expectation;
 pub mod printed;
 
 mod fairness;
@@ -61,7 +62,8 @@ mod statistics;
 pub use fairness::{GroupGap, excess_risk_gaps};
 pub use map::{FeatureMap, FeatureModel, Range};
 pub use solve::{
-    Iterations, Kaczmarz, MinimumNorm, Termination, kaczmarz, minimum_norm, output_perturbation, pseudo_inverse, ridge,
+    Iterations, Kaczmarz, MinimumNorm, Termination, kaczmarz, minimum_norm, output_perturbation, output_sensitivity,
+    pseudo_inverse, ridge,
 };
 pub use statistics::{Pooled, Statistics, default_count, sensitivity};
 

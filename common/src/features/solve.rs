@@ -200,13 +200,17 @@ pub fn output_perturbation(a: &DMatrix<f64>, y: &[f64], lambda: f64) -> Result<B
     let unit = f64::from(OUTPUT_BITS).exp2();
     // |c| <= 1/(2 sqrt lambda) <= 500, so every entry fits.
     let integers = coefficients.iter().map(|c| (c * unit).round() as i128).collect();
-    let (m, count) = (a.nrows() as f64, a.ncols() as f64);
-    let exact = 2.0 * (1.0 + 0.5 / lambda.sqrt()) / (m * lambda);
-    let solver = 2.0 * SOLVER_GRADIENT / lambda;
     Ok(Bounded::new(
         integers,
         -OUTPUT_BITS,
-        exact + solver + count.sqrt() / unit,
+        output_sensitivity(a.nrows(), a.ncols(), lambda),
         "2 (1 + 1/(2 sqrt(lambda))) / (m lambda): strong convexity, |c| <= 1/(2 sqrt(lambda))",
     ))
+}
+
+/// The l2 sensitivity of [`output_perturbation`] for so many rows and features.
+pub fn output_sensitivity(rows: usize, count: usize, lambda: f64) -> f64 {
+    let exact = 2.0 * (1.0 + 0.5 / lambda.sqrt()) / (rows as f64 * lambda);
+    let solver = 2.0 * SOLVER_GRADIENT / lambda;
+    exact + solver + (count as f64).sqrt() / f64::from(OUTPUT_BITS).exp2()
 }

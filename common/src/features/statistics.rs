@@ -42,6 +42,13 @@ pub struct Pooled {
     sites: u32,
 }
 
+impl Pooled {
+    /// Of so many sites.
+    pub(super) fn new(gram: DMatrix<f64>, cross: DVector<f64>, sites: u32) -> Pooled {
+        Pooled { gram, cross, sites }
+    }
+}
+
 impl Statistics {
     /// The upper triangle of `A'A` column by column, off the diagonal times sqrt 2, then `A'y`, before noise. `x` is `n x inputs` in
     /// `[0, 1]`, `outcome` in units of the half range about the centre; it is cut to `[-1, 1]`. A row with a value that is not finite is

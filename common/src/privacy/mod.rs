@@ -25,6 +25,7 @@
 pub mod accountant;
 pub mod bounds;
 pub mod comparators;
+pub mod expectation;
 pub mod ledger;
 pub mod mechanism;
 pub mod release;

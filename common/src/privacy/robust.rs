@@ -18,13 +18,15 @@
 //!
 //! # Standard errors
 //!
-//! From noised values only: `V <- J V J' + (s_t/share)^2 P P'` per round, `J = I - k (slope/share) P D`, and the sampling part
-//! `q m2/(k slope)^2 A^-1` at the end. Residuals use rows as they are and scores shortened ones, `z = x min(1, 1/u)` with
-//! `u = |x|`; so the score's derivative is `sum z x'` and not the released `sum z z'`, and without `k` and `q` intervals
-//! are too wide by as much as rows are shortened. The lengths of the kept rows give both: `k = mean(u min(u, 1)) / t` and
-//! `q = mean(min(u, 1)^2) / t`, where `t` is the trace of the table a row. This takes the lengths of rows to be alike in all
-//! directions, as in an elliptical law after whitening. `V` starts at `bound^2/p I`, the public bound of the coefficients, for what the rounds leave
-//! unfinished. They belong to the coefficient of the uncorrupted rows; colluding rows bias it.
+//! From noised values only: `V <- J V J' + (s_t/share)^2 P P'` per round, `J = I - k (slope/share) P D`, and the sampling
+//! part `q m2/(k slope)^2 A^-1` at the end. Residuals use rows as they are and scores shortened ones, `z = x min(1, 1/u)`
+//! with `u = |x|`; so the score's derivative is `sum z x'` and not the released `sum z z'`, and without `k` and `q` intervals
+//! are too wide by as much as rows are shortened. The lengths of the kept rows give both: `k = mean(u min(u, 1)) / t` and `q
+//! = mean(min(u, 1)^2) / t`, where `t` is the trace of the table a row. This takes the lengths of rows to be alike in all
+//! directions, as in an elliptical law after whitening. In `D` and in `A^-1` the eigenvalues of the noised table are less one
+//! standard deviation of its noise, so that thin directions do not seem to be finished sooner than they are. `V` starts at
+//! `bound^2/p I`, the public bound of the coefficients, for what the rounds leave unfinished. They belong to the coefficient
+//! of the uncorrupted rows; colluding rows bias it.
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
@@ -374,7 +376,7 @@ struct Preconditioner {
     step: DMatrix<f64>,
     /// Coefficients to score.
     derivative: DMatrix<f64>,
-    /// Inverse of the noised table, its eigenvalues floored.
+    /// Inverse of the noised table, its eigenvalues less one standard deviation of the noise, and floored.
     sampling: DMatrix<f64>,
     /// How the rows were mapped before they were shortened for the score, where they were.
     map: Option<DMatrix<f64>>,
@@ -516,18 +518,19 @@ impl Preconditioner {
         let rebuild = |map: &dyn Fn(f64) -> f64| {
             &eigen.eigenvectors * DMatrix::from_diagonal(&eigen.eigenvalues.map(map)) * eigen.eigenvectors.transpose()
         };
-        let sampling = rebuild(&|value| 1.0 / value.max(0.1 * floor));
+        // For standard errors: a direction that seems to have more weight than it has would seem to be finished sooner.
+        let cautious = rebuild(&|value| (value - sigma).max(0.0));
+        let sampling = rebuild(&|value| 1.0 / (value - sigma).max(0.1 * floor));
         let (scored, step, derivative, map, trace) = if setup.whiten {
             let root = (width as f64).sqrt();
             let whitener = rebuild(&|value| (value.max(floor) / count).sqrt().recip());
             let map = &whitener / root;
-            let derivative = &map * &table;
-            let trace = (&derivative * &map).trace() / count;
-            (Some(rows.mapped(&map)), whitener * (root / count), derivative, Some(map), trace)
+            let trace = (&map * &table * &map).trace() / count;
+            (Some(rows.mapped(&map)), whitener * (root / count), &map * cautious, Some(map), trace)
         } else {
             let shift = floor.max(floor - eigen.eigenvalues.min());
             let trace = table.trace() / count;
-            (None, rebuild(&|value| 1.0 / (value + shift)), table, None, trace)
+            (None, rebuild(&|value| 1.0 / (value + shift)), cautious, None, trace)
         };
         if step.iter().chain(derivative.iter()).chain(sampling.iter()).all(|value| value.is_finite()) {
             Ok(Preconditioner { scored, step, derivative, sampling, map, trace })

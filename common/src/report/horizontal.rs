@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
 use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
-use super::{Comparison, Report, WorkerRow, function, html as page, plot, robust};
+use super::{Comparison, Report, WorkerRow, account, function, html as page, plot, robust};
 use crate::fit::Termination;
 
 /// Sites that text and page list.
@@ -165,7 +165,7 @@ pub(super) fn html(report: &Report) -> String {
             (course(report))
             @if let Some(consolidation) = &report.consolidation { (robust::section(consolidation)) }
             (sites(report))
-            (page::privacy(report))
+            (account::section(report))
             (page::about(report))
         },
     )

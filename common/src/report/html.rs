@@ -1,14 +1,10 @@
 //! The report as one page that needs nothing else: style sheet and pictures are inside, there is no script.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::Value;
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
-use super::table::{
-    Cells, WORDS, ending, in_order, interval_cells, largest_certificate, measure, plain_value, several_parties,
-    why_no_errors, words as in_words,
-};
-use super::{Report, horizontal, plot};
+use super::table::{Cells, ending, interval_cells, largest_certificate, measure, several_parties, why_no_errors};
+use super::{Report, account, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
 use crate::glm::Family;
 use crate::id::Role;
@@ -16,8 +12,6 @@ use crate::id::Role;
 /// Nothing may be fetched and nothing may run, whatever a column is called.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 const STYLE: &str = include_str!("page.css");
-/// Rows of a table inside the privacy account that are shown.
-const MOST_RELEASES: usize = 200;
 
 /// The report as one self-contained HTML page: coefficients with intervals, convergence, what was disclosed, timings,
 /// who saw what, the privacy account, path and cross-validation.
@@ -42,7 +36,7 @@ pub fn html(report: &Report) -> String {
             (path(report, &chosen))
             (convergence(report))
             (disclosure(report))
-            (privacy(report))
+            (account::section(report))
             (timings(report))
             (about(report))
         },
@@ -383,109 +377,6 @@ fn disclosure(report: &Report) -> Markup {
             }
         }
     }
-}
-
-pub(super) fn privacy(report: &Report) -> Markup {
-    let accounts = report.privacy.each(report.role);
-    html! {
-        section {
-            h2 { "Privacy" }
-            @if accounts.iter().all(|(_, account)| account.is_none()) {
-                p.remark { "No privacy budget was spent: values left without noise, as declared above." }
-            } @else {
-                @for (role, account) in &accounts {
-                    @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
-                    @match account {
-                        Some(account) => {
-                            ul { @for line in in_words(account, WORDS[0]) { li { (visible(line)) } } }
-                            (value(account))
-                        },
-                        None => p.remark { "None spent." },
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Fields of a privacy account that its promise says in words.
-const SAID: [&str; 4] = ["unit", "adversary", "not_protected", "kind"];
-
-/// A privacy account whatever its shape: scalars in a grid, lists of objects as tables.
-fn value(account: &Value) -> Markup {
-    let Value::Object(fields) = account else {
-        return html! { p { (cell(account)) } };
-    };
-    // What stands above in words is not repeated.
-    let said = |name: &str| WORDS.contains(&name) || (fields.contains_key(WORDS[0]) && SAID.contains(&name));
-    let fields: Vec<_> = in_order(fields).into_iter().filter(|(name, _)| !said(name)).collect();
-    let nested = |value: &&Value| {
-        matches!(value, Value::Array(items) if items.iter().any(Value::is_object)) || value.is_object()
-    };
-    html! {
-        dl.grid {
-            @for (name, value) in fields.iter().filter(|(_, value)| !nested(value)).copied() {
-                div { dt { (words(name)) } dd { (cell(value)) } }
-            }
-        }
-        @for (name, value) in fields.iter().filter(|(_, value)| nested(value)).copied() {
-            h3 { (words(name)) }
-            @match value {
-                Value::Array(items) => (records(items)),
-                Value::Object(fields) => dl.grid {
-                    @for (name, value) in in_order(fields) {
-                        div { dt { (words(name)) } dd { (cell(value)) } }
-                    }
-                },
-                other => p { (cell(other)) },
-            }
-        }
-    }
-}
-
-/// A list of objects as a table with every key that occurs, in the order of first occurrence.
-fn records(items: &[Value]) -> Markup {
-    let mut names: Vec<&String> = Vec::new();
-    for item in items.iter().filter_map(Value::as_object) {
-        for (name, _) in in_order(item) {
-            // They tell nobody anything, and would push what counts out of sight.
-            if !names.contains(&name) && name != "run" && name != "index" {
-                names.push(name);
-            }
-        }
-    }
-    let numeric =
-        |name: &str| items.iter().filter_map(|item| item.get(name)).all(|value| value.is_number() || value.is_null());
-    html! {
-        div.scroll {
-            table {
-                thead { tr { @for name in &names { th class=[(!numeric(name)).then_some("text")] { (words(name)) } } } }
-                tbody {
-                    @for item in items.iter().take(MOST_RELEASES) {
-                        tr {
-                            @for name in &names {
-                                td class=[(!numeric(name)).then_some("text")] { (item.get(name.as_str()).map(cell).unwrap_or_default()) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        @if items.len() > MOST_RELEASES {
-            p.remark { "The first " (MOST_RELEASES) " of " (items.len()) "; the JSON report has all." }
-        }
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
-        other => visible(&plain_value(other)),
-    }
-}
-
-fn words(name: &str) -> String {
-    visible(&name.replace('_', " "))
 }
 
 fn timings(report: &Report) -> Markup {

@@ -2,6 +2,7 @@
 //!
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
+mod account;
 pub mod chart;
 pub mod csv;
 pub mod document;

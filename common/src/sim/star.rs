@@ -214,7 +214,7 @@ impl Network {
     fn feed(&mut self, name: &str) {
         loop {
             let Some(place) = self.places.get_mut(name) else { return };
-            if !place.site.has_begun() || place.site.waiting() >= WINDOW {
+            if !place.site.has_begun() || !place.site.is_open() || place.site.waiting() >= WINDOW {
                 return;
             }
             let acts = match place.pieces.get(place.cursor) {
@@ -255,6 +255,8 @@ impl Network {
                 site::Act::Begin { next, .. } => {
                     place.cursor = usize::try_from(next).unwrap_or(usize::MAX).min(place.pieces.len());
                     place.complete = false;
+                    let acts = place.site.ready();
+                    self.say(name, acts);
                 }
                 site::Act::Outcome { .. } | site::Act::Refused { .. } => {
                     place.told = Some(act);
@@ -264,7 +266,7 @@ impl Network {
                         self.hub.lost(pipe.id);
                     }
                 }
-                site::Act::Rejected { .. } | site::Act::Heard { .. } => {}
+                site::Act::Open | site::Act::Rejected { .. } | site::Act::Heard { .. } => {}
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+mod opening;
 mod outcome;
 
 use super::message::{Body, Contribution, Join, ToHub, ToSite, VERSION};
@@ -126,6 +127,8 @@ struct Site {
     line: Option<Line>,
     instance: Option<[u8; 16]>,
     joined: bool,
+    /// Whether it has said so on its line.
+    ready: bool,
     /// The latest broadcast that was said to it.
     told: u64,
     done: bool,
@@ -190,6 +193,8 @@ pub struct Hub {
     repeated: Vec<BatchName>,
     /// Rounds that are closed.
     round: u64,
+    /// Whether nothing was asked yet.
+    held: bool,
     /// Sites whose latest contributions are in no snapshot yet.
     unkept: BTreeSet<String>,
     over: Option<Over>,
@@ -208,6 +213,7 @@ impl Hub {
             digest: study.digest(),
             keys: study.key_digests(),
             sites: study.workers.keys().map(|name| (name.clone(), Site::default())).collect(),
+            held: opening::waits(&study, method.as_ref()),
             study,
             run,
             method,
@@ -268,6 +274,7 @@ impl Hub {
                 }
             }
             Record::Round => {
+                self.held = false;
                 self.close_round()?;
             }
             Record::Over { reason } => {
@@ -308,13 +315,24 @@ impl Hub {
                 // The outcome may have been lost on the way; of a burst of contributions only the first asks for it.
                 let next = self.sites.get(&name).map(|site| site.position.next);
                 let asks = match message {
-                    ToHub::Complete { .. } => true,
+                    ToHub::Complete { .. } | ToHub::Ready => true,
                     ToHub::Contribution(contribution) => Some(contribution.number) == next,
                     _ => false,
                 };
                 if asks {
                     let outcome = self.outcome_for(&name);
                     acts.push(Act::Say(line, outcome));
+                }
+            }
+            ToHub::Ready => {
+                if let Some(site) = self.sites.get_mut(&name) {
+                    site.ready = true;
+                }
+                let held = self.held;
+                self.open_run(&mut acts);
+                if let Some(site) = self.sites.get(&name).filter(|_| !held) {
+                    // It was told, and did not hear it.
+                    acts.push(Act::Say(line, self.welcome(site)));
                 }
             }
             ToHub::Contribution(contribution) => self.contribution(line, &name, contribution, &mut acts),
@@ -383,10 +401,13 @@ impl Hub {
     pub fn give_up(&mut self, name: &str, seconds: u64) -> Vec<Act> {
         let mut acts = Vec::new();
         let away = self.away().any(|away| away == name);
-        if away || self.silent().any(|silent| silent == name) {
-            let sentence = match away {
-                true => format!("its line was lost, and it did not come back within {seconds} s"),
-                false => format!("it did not answer round {} within {seconds} s", self.round.saturating_add(1)),
+        let missing = self.missing().any(|missing| missing == name);
+        if away || missing || self.silent().any(|silent| silent == name) {
+            let sentence = match self.sites.get(name) {
+                Some(site) if !site.joined => format!("it did not come within {seconds} s after the quorum was there"),
+                _ if missing => format!("it was not ready within {seconds} s after the quorum was there"),
+                _ if away => format!("its line was lost, and it did not come back within {seconds} s"),
+                _ => format!("it did not answer round {} within {seconds} s", self.round.saturating_add(1)),
             };
             self.leave(name, Exit::Unreachable, sentence, &mut acts);
             if let Some(line) = self.sites.get_mut(name).and_then(|site| site.line.take()) {
@@ -433,9 +454,9 @@ impl Hub {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Sites that were there, are not finished, and have no line.
+    /// Sites that were there, are not finished, and have no line; a run that is held does not need them yet.
     pub fn away(&self) -> impl Iterator<Item = &str> {
-        let open = self.over.is_none();
+        let open = self.over.is_none() && !self.held;
         self.sites
             .iter()
             .filter(move |(_, site)| open && site.joined && site.line.is_none() && !site.finished())
@@ -452,9 +473,11 @@ impl Hub {
         self.over.as_ref().map(|over| over.exit)
     }
 
-    /// Whether every site that was there has kept the outcome.
+    /// Whether every site that was there has kept the outcome, and nobody is about to join.
     pub fn all_told(&self) -> bool {
-        self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
+        let joins = |(line, name): (&Line, &String)| self.sites.get(name).is_some_and(|site| site.line != Some(*line));
+        !self.lines.iter().any(joins)
+            && self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
     }
 
     /// How far each site is.
@@ -495,7 +518,7 @@ impl Hub {
     /// that came in is taken, so that a burst is answered once.
     pub fn publish(&mut self) -> Vec<Act> {
         let mut acts = self.keep();
-        if self.over.is_some() {
+        if self.over.is_some() || self.held {
             return acts;
         }
         if let Some((number, body)) = self.method.broadcast() {
@@ -542,7 +565,7 @@ impl Hub {
                 format!("{name} speaks version {}, the coordinator version {VERSION}", join.version),
             ))
         } else if !differing.is_empty() {
-            Some(ToSite::Welcome { differing: differing.clone(), run, next: 0 })
+            Some(ToSite::Welcome { differing: differing.clone(), run, next: 0, held: self.held })
         } else if site.line.is_some_and(|other| other != line) && site.instance != Some(join.instance) {
             Some(refused(Exit::Refused, format!("another process with the certificate of {name} has joined already")))
         } else if let Some((code, sentence)) = site.position.left.as_ref().filter(|left| left.0 == Exit::Peer.code())
@@ -577,16 +600,17 @@ impl Hub {
         site.line = Some(line);
         site.instance = Some(join.instance);
         site.joined = true;
+        site.ready = false;
         site.told = 0;
-        let next = site.position.next;
         // What is in no snapshot yet must not be told as kept.
         acts.extend(self.keep());
-        acts.push(Act::Say(line, ToSite::Welcome { differing, run, next }));
+        acts.extend(self.sites.get(name).map(|site| Act::Say(line, self.welcome(site))));
         if self.over.is_some() {
             let outcome = self.outcome_for(name);
             acts.push(Act::Say(line, outcome));
         } else {
             acts.extend(self.publish());
+            self.open_run(acts);
         }
     }
 
@@ -730,11 +754,12 @@ impl Hub {
         self.sites.iter().map(|(name, site)| (name.clone(), site.position.clone())).collect()
     }
 
-    /// Closes a round, or the run, when nothing more can come.
+    /// Opens the run when it can be, and closes a round, or the run, when nothing more can come.
     fn settle(&mut self, acts: &mut Vec<Act>) {
         if self.over.is_some() {
             return;
         }
+        self.open_run(acts);
         match self.method.pace() {
             Pace::Own => {
                 if self.sites.values().all(Site::finished) {
@@ -746,7 +771,7 @@ impl Hub {
                 let present = self.sites.values().filter(|site| site.position.left.is_none());
                 if present.clone().count() < quorum {
                     acts.extend(self.end(None));
-                } else if present.clone().all(|site| site.joined && site.position.next > round) {
+                } else if !self.held && present.clone().all(|site| site.joined && site.position.next > round) {
                     acts.push(Act::Store(Record::Round));
                     match self.close_round() {
                         Ok(true) => acts.extend(self.publish()),
@@ -787,7 +812,7 @@ impl Hub {
     }
 
     fn finish(&mut self, reason: Option<String>) -> Exit {
-        if self.method.pace() == Pace::Rounds {
+        if self.method.pace() == Pace::Rounds && !self.held {
             // Whoever has answered the last round has nothing more to say.
             let round = self.round;
             for site in self.sites.values_mut().filter(|site| site.joined && site.position.next >= round) {
@@ -797,7 +822,10 @@ impl Hub {
         let contributed: Vec<&str> =
             self.sites.iter().filter(|(_, site)| site.position.accepted > 0).map(|(name, _)| name.as_str()).collect();
         let quorum = self.study.quorum();
-        let (exit, result) = if contributed.len() < quorum {
+        let (exit, result) = if self.held {
+            let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
+            (Exit::Unreachable, Err(format!("{}{why}{}", self.never_opened(), self.absences())))
+        } else if contributed.len() < quorum {
             let who = match contributed.is_empty() {
                 true => "nobody contributed".to_string(),
                 false => format!("only {} contributed", contributed.join(", ")),

@@ -7,7 +7,7 @@ use crate::id::{Digest, RunId};
 use crate::privacy::release::{Declaration, Discloses, Released};
 
 /// The version of the conversation; both ends must speak the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a contribution is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,6 +152,8 @@ pub enum ToHub<B = Body> {
         /// The reason.
         sentence: String,
     },
+    /// The rows are read and nothing stands against taking part: said to a hub that holds the run.
+    Ready,
     /// The outcome has arrived and is kept.
     Done,
 }
@@ -189,6 +191,7 @@ impl From<ToHub<Released<Body>>> for ToHub {
             }
             ToHub::Complete { run, contributions } => ToHub::Complete { run, contributions },
             ToHub::Leave { exit, sentence } => ToHub::Leave { exit, sentence },
+            ToHub::Ready => ToHub::Ready,
             ToHub::Done => ToHub::Done,
         }
     }
@@ -197,7 +200,7 @@ impl From<ToHub<Released<Body>>> for ToHub {
 /// What the hub says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToSite {
-    /// Answer to [`ToHub::Join`].
+    /// Answer to [`ToHub::Join`]; again when a run that was held is held no more.
     Welcome {
         /// Keys in which the site's study differs from the hub's; if there are any, the site is refused.
         differing: Vec<String>,
@@ -205,6 +208,8 @@ pub enum ToSite {
         run: RunId,
         /// The first number that the hub does not have from this site.
         next: u64,
+        /// Whether the quorum is still waited for: until it is there nothing is asked of anybody.
+        held: bool,
     },
     /// Everything below this number is durable.
     Acknowledged {

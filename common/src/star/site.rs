@@ -21,6 +21,8 @@ pub enum Act {
         /// The run.
         run: RunId,
     },
+    /// The hub holds the run no more: what costs something may begin. Said once.
+    Open,
     /// A contribution was not accepted.
     Rejected {
         /// Its number.
@@ -65,6 +67,10 @@ pub struct Site {
     waiting: VecDeque<Released<Body>>,
     total: Option<u64>,
     joined: bool,
+    ready: bool,
+    /// Whether the hub's latest welcome said that the run is held.
+    held: bool,
+    open: bool,
     over: bool,
 }
 
@@ -81,6 +87,9 @@ impl Site {
             waiting: VecDeque::new(),
             total: None,
             joined: false,
+            ready: false,
+            held: false,
+            open: false,
             over: false,
         }
     }
@@ -116,6 +125,12 @@ impl Site {
         }
     }
 
+    /// The rows are read, and nothing stands against taking part.
+    pub fn ready(&mut self) -> Vec<Act> {
+        self.ready = true;
+        self.readiness().into_iter().collect()
+    }
+
     /// There are no more pieces.
     pub fn complete(&mut self) -> Vec<Act> {
         self.total = Some(self.next());
@@ -133,6 +148,11 @@ impl Site {
     /// Whether the hub has said where to begin.
     pub fn has_begun(&self) -> bool {
         self.run.is_some()
+    }
+
+    /// Whether the hub holds the run no more.
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Whether the hub has welcomed the line that is open.
@@ -156,7 +176,7 @@ impl Site {
                 let sentence = format!("the study file differs from the coordinator's in: {}", differing.join(", "));
                 vec![Act::Refused { exit: Exit::Refused, sentence }]
             }
-            ToSite::Welcome { run, next, .. } => self.welcome(run, next),
+            ToSite::Welcome { run, next, held, .. } => self.welcome(run, next, held),
             ToSite::Acknowledged { next } => {
                 if let Some(fault) = self.acknowledge(next) {
                     return vec![fault];
@@ -185,8 +205,8 @@ impl Site {
     pub fn resend(&self) -> Vec<Act> {
         let Some(run) = self.run.filter(|_| self.joined && !self.over) else { return Vec::new() };
         let pieces = self.waiting.iter().zip(self.acknowledged..);
-        let mut acts: Vec<Act> =
-            pieces.map(|(body, number)| Act::Say(self.message(run, number, body.clone()))).collect();
+        let mut acts: Vec<Act> = self.readiness().into_iter().collect();
+        acts.extend(pieces.map(|(body, number)| Act::Say(self.message(run, number, body.clone()))));
         acts.extend(self.total.map(|contributions| Act::Say(ToHub::Complete { run, contributions })));
         acts
     }
@@ -196,7 +216,22 @@ impl Site {
         ToHub::Done
     }
 
-    fn welcome(&mut self, run: RunId, next: u64) -> Vec<Act> {
+    /// Said as long as the hub waits for it.
+    fn readiness(&self) -> Option<Act> {
+        (self.joined && self.held && self.ready).then_some(Act::Say(ToHub::Ready))
+    }
+
+    fn welcome(&mut self, run: RunId, next: u64, held: bool) -> Vec<Act> {
+        self.held = held;
+        let mut acts = self.welcomed(run, next);
+        if !held && !self.open && !self.over {
+            self.open = true;
+            acts.push(Act::Open);
+        }
+        acts
+    }
+
+    fn welcomed(&mut self, run: RunId, next: u64) -> Vec<Act> {
         match self.run {
             None => {
                 self.run = Some(run);

@@ -11,7 +11,7 @@ use crate::privacy::mechanism::{Query, ReleaseError};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::report::{Fitted, Forming, Function, StreamModel};
-use crate::stream::{Average, Learner, Loss, Settings, StreamError};
+use crate::stream::{Average, Forecast, Learner, Loss, Settings, StreamError};
 use crate::study::{Study, StudyError};
 
 /// Most pictures of a function that forms; beyond it every other one goes.
@@ -159,6 +159,8 @@ pub struct Stream {
     settings: Settings,
     average: Average,
     noised: bool,
+    /// What to expect of so many records with noise, and the budget of one.
+    forecast: Option<(Forecast, f64)>,
     most: usize,
     inputs: Function,
     model: StreamModel,
@@ -191,6 +193,7 @@ impl Stream {
         Ok(Stream {
             average: study.stream_terms().average,
             noised: study.noised(),
+            forecast: study.noised().then(|| study.stream_forecast().ok()).flatten().map(|f| (f, study.record_mu())),
             most: usize::try_from(study.site_terms().batch_rows)
                 .unwrap_or(usize::MAX)
                 .saturating_mul(settings.basis().len()),
@@ -287,7 +290,28 @@ impl Method for Stream {
             consolidation: None,
             course: None,
             function: Some(function),
-            notes: vec!["no standard errors: the function is what is estimated".to_string()],
+            notes: self
+                .hopeless(records)
+                .into_iter()
+                .chain(["no standard errors: the function is what is estimated".to_string()])
+                .collect(),
+        })
+    }
+}
+
+impl Stream {
+    /// What public facts alone say against so many records with noise, if they do.
+    fn hopeless(&self, records: u64) -> Option<String> {
+        let (forecast, mu) = self.forecast.as_ref()?;
+        let ((error, _), zero) = (forecast.error(records, *mu), forecast.zero());
+        // What is not finite is no better than anything.
+        let better = error < zero;
+        (!better).then(|| {
+            format!(
+                "warning: this run was hopeless by public facts alone: with {records} records and this noise the function is expected to be \
+                 {error:.2} half ranges of the outcome off, where it is assumed to vary by {zero:.2} itself (`privacy.design` of the study): \
+                 the middle of the range would have done as well, for nothing"
+            )
         })
     }
 }
@@ -295,6 +319,25 @@ impl Method for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hub(more: &str) -> Stream {
+        let text = format!(
+            "id = \"s\"\nprotocol = \"stream\"\nmode = \"private\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+             [outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[stream]\ngrid = 12\n[privacy]\ndelta = 1e-6\n{more}"
+        );
+        Stream::new(&Study::parse(&text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_stream_that_was_hopeless_by_public_facts_says_so_and_others_do_not() {
+        let (thin, rich) = (hub("epsilon = 1.0"), hub("epsilon = 8.0"));
+        let warning = thin.hopeless(500).unwrap();
+        assert!(warning.starts_with("warning: this run was hopeless") && warning.contains("500 records"), "{warning}");
+        assert!(thin.hopeless(10_000_000).is_none() && rich.hopeless(50_000).is_none());
+        // What is worth finding is the study's to declare.
+        let clear = hub("epsilon = 1.0\n[privacy.design]\nsignal = 50.0");
+        assert!(clear.hopeless(500).is_none());
+    }
 
     #[test]
     fn contributions_of_a_stream_grow_to_their_size_and_every_record_has_one_place() {

@@ -1,6 +1,7 @@
 //! The conversation between hub and sites: clean, under faults, and with sites that lie.
 
 mod methods;
+mod opening;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,12 +69,13 @@ fn contribution(study: &Study, number: u64, body: Body) -> ToHub {
     ToHub::Contribution(Contribution { study: study.digest(), run: RUN, number, body })
 }
 
-/// A hub whose sites have all joined, each on the line of its number plus one.
+/// A hub whose sites have all joined and are ready, each on the line of its number plus one.
 fn joined(study: &Arc<Study>, workers: u64) -> Hub {
     let mut hub = hub(study);
     for at in 0..workers {
         hub.open(at + 1, &format!("w{at}"));
         hub.hear(at + 1, join(study, 1));
+        hub.hear(at + 1, ToHub::Ready);
     }
     hub
 }
@@ -346,7 +348,7 @@ fn two_lines_with_one_certificate_are_refused_and_a_line_of_the_same_process_rep
     let acts = hub.hear(11, join(&study, 1));
     assert!(
         acts.contains(&Act::Close(1))
-            && acts.contains(&Act::Say(11, ToSite::Welcome { differing: vec![], run: RUN, next: 1 }))
+            && acts.contains(&Act::Say(11, ToSite::Welcome { differing: vec![], run: RUN, next: 1, held: false }))
     );
     // The old line says nothing any more.
     assert!(hub.hear(1, contribution(&study, 1, piece(2, 0.0))).is_empty());
@@ -453,8 +455,8 @@ fn a_hub_that_forgot_what_it_had_acknowledged_is_noticed_by_its_sites() {
     let study = study_with(1, "");
     let mut site = Site::new(Arc::clone(&study), [1; 16]);
     site.open();
-    let welcome = |next| ToSite::Welcome { differing: vec![], run: RUN, next };
-    assert_eq!(site.hear(welcome(0)), [site::Act::Begin { next: 0, run: RUN }]);
+    let welcome = |next| ToSite::Welcome { differing: vec![], run: RUN, next, held: false };
+    assert_eq!(site.hear(welcome(0)), [site::Act::Begin { next: 0, run: RUN }, site::Act::Open]);
     for seed in 0..3 {
         site.contribute(piece(seed, 0.0)).unwrap();
     }

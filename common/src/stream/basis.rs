@@ -158,6 +158,11 @@ impl Grid {
         Ok(Grid { stated, points, lower })
     }
 
+    /// The grid of one covariate, of at most so many points.
+    pub(super) fn of_one_covariate(&self, most: usize) -> Result<Grid, StreamError> {
+        Grid::new(self.stated.kernel, self.stated.points.min(most), 1)
+    }
+
     /// Number of points of the whole grid.
     pub fn len(&self) -> usize {
         self.points.len().pow(self.stated.covariates as u32)

@@ -44,9 +44,11 @@
 pub mod simulate;
 
 mod basis;
+mod expectation;
 mod learner;
 
 pub use basis::{Basis, Grid, Kernel, LARGEST_GRID};
+pub use expectation::Forecast;
 pub use learner::{Average, Learner, Loss, Settings, Stated, Step, default_step};
 
 use crate::features::FeatureError;

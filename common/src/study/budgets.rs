@@ -4,10 +4,11 @@
 
 use super::horizontal::value;
 use super::privacy::{PrivacyTerms, check_budget};
-use super::{DesignTerms, EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
+use super::{EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
 use crate::features;
-use crate::privacy::accountant::{Accountant, Budget};
+use crate::privacy::accountant::{Accountant, Budget, add_charge};
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
+use crate::privacy::statement::{MECHANISM, Protects};
 
 /// What rounding may add to a sum of squares, per release.
 const ROOM: f64 = 1.0 - 1e-12;
@@ -94,34 +95,67 @@ impl Study {
         }
     }
 
+    /// What a private run between sites protects.
+    pub fn site_protects(&self) -> Protects {
+        match self.protocol {
+            Protocol::Stream => Protects::Records { per_person: self.stream_terms().records_per_person },
+            protocol => Protects::Rows { batches: protocol == Protocol::Robust },
+        }
+    }
+
     /// What every site's persons are promised, for reports; none without noise.
     pub fn site_promise(&self) -> Option<serde_json::Value> {
         let budget = self.site_budget().ok().flatten()?;
-        let unit = match (self.protocol, self.stream_terms().records_per_person) {
-            (Protocol::Stream, 1) => "one record of a stream, replaced by any other record".to_owned(),
-            (Protocol::Stream, most) => format!("all records of one person, at most {most}, replaced by any others"),
-            _ => "one record at a site, replaced by any other record".to_owned(),
-        };
+        let protects = self.site_protects();
         let (epsilon, delta) = (budget.epsilon(), budget.delta());
         let plan = self.site_plan()?;
+        // A site's ledger lets a person have one row.
+        let mut promise = protects.lines(1);
+        promise.push(format!(
+            "guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own persons; what a site has spent in \
+             all stands in its own report"
+        ));
+        let sites = self.workers.len();
+        if sites > 1 {
+            let everywhere = (0..sites).fold(0.0, |sum, _| add_charge(sum, plan.charge()));
+            promise.push(format!(
+                "a person with rows at several of the {sites} sites: the sums of the sites add up, at all of them to epsilon {:.2} at delta \
+                 {delta:e} for this run",
+                budget.accountant().epsilon(everywhere, delta)
+            ));
+        }
+        let (charge, zcdp, exact) = (
+            plan.charge(),
+            Accountant::Zcdp.epsilon(plan.charge(), delta),
+            Accountant::Exact.epsilon(plan.charge(), delta),
+        );
+        let sizes = plan.releases().iter().map(|release| release.mu);
+        let (smallest, largest) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+        let of = if self.protocol == Protocol::Robust { " of every batch" } else { "" };
+        let account = vec![
+            format!(
+                "releases of each site: {}{of}, by {MECHANISM}, with sensitivity / sigma from {smallest:.6} to {largest:.6}; sensitivities, \
+                 their formulas and sigmas stand in each site's own report",
+                plan.releases().len()
+            ),
+            format!("charged at each site: {charge:.6} (epsilon {zcdp:.4} by zcdp, {exact:.4} exact)"),
+        ];
         Some(serde_json::json!({
+            "mechanism": MECHANISM,
+            "unit": protects.unit(1),
+            "adversary": protects.adversary(),
+            "not_protected": protects.not_protected(),
+            "kind": protects.kind(),
             "epsilon": epsilon,
             "delta": delta,
             "accountant": budget.accountant().name(),
             // Of every site, and of every batch where there are several; sigma and sensitivity stand in the sites' own reports.
             "planned": plan.releases(),
-            "charge": plan.charge(),
-            "epsilon_zcdp": Accountant::Zcdp.epsilon(plan.charge(), delta),
-            "epsilon_exact": Accountant::Exact.epsilon(plan.charge(), delta),
-            "promise": [
-                format!("protected: {unit}"),
-                "against: the coordinator and every other site together, with everything that they ever received; they may break the \
-                 protocol (information-theoretic, up to the generator of the noise)",
-                "not protected: that a person is in the data, the number of rows or records, column names and public bounds, running time, \
-                 a site's own administrators",
-                format!("guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own records; what a site has spent \
-                         in all stands in its own report"),
-            ],
+            "charge": charge,
+            "epsilon_zcdp": zcdp,
+            "epsilon_exact": exact,
+            "promise": promise,
+            "account": account,
         }))
     }
 
@@ -147,12 +181,12 @@ impl Study {
             ("privacy.rounds", *rounds != 1),
             ("privacy.clip", *clip != 0.3),
             ("privacy.ridge", *ridge != 0.0),
-            ("privacy.design", *design != DesignTerms::default()),
         ] {
             if given {
                 return wrong(key, format!("has no place in a study of protocol `{}`", self.protocol.name()));
             }
         }
+        design.check(self.protocol)?;
         if self.rows.missing == Missing::CompleteCases {
             let problem = "cannot be used in private mode: which rows are left out would show in their number; an incomplete row \
                            counts as zero";

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Study, StudyError};
+use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Protocol, Study, StudyError};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
@@ -56,9 +56,52 @@ pub enum Mechanism {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DesignTerms {
-    /// The correlation assumed between any two columns.
+    /// The correlation assumed between any two columns: vertical and robust studies.
     #[serde(default)]
     pub correlation: f64,
+    /// Standard deviation of the residuals of uncorrupted rows, in half ranges of the outcome; .2 if absent. Robust regression, random
+    /// features and streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual: Option<f64>,
+    /// Standard deviation of what is to be found, in half ranges of the outcome; .3 if absent. In models with something hidden the length
+    /// of the coefficients, half of the longest if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<f64>,
+    /// Share of the rows that are corrupted; none if absent. Robust regression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupted: Option<f64>,
+}
+
+impl DesignTerms {
+    /// Refuses what this protocol does not reckon with, and numbers without meaning.
+    pub(super) fn check(&self, protocol: Protocol) -> Result<(), StudyError> {
+        let wrong =
+            |key: &str, problem: String| Err(StudyError::Value { key: format!("privacy.design.{key}"), problem });
+        let sites = !matches!(protocol, Protocol::Vertical);
+        let robust = protocol == Protocol::Robust;
+        for (key, given, place) in [
+            ("correlation", self.correlation != 0.0, !sites || robust),
+            ("residual", self.residual.is_some(), sites && protocol != Protocol::Em),
+            ("signal", self.signal.is_some(), sites),
+            ("corrupted", self.corrupted.is_some(), robust),
+        ] {
+            if given && !place {
+                return wrong(key, format!("has no place in a study of protocol `{}`", protocol.name()));
+            }
+        }
+        if !(0.0..1.0).contains(&self.correlation) {
+            return wrong("correlation", "must be at least 0 and below 1".to_owned());
+        }
+        for (key, number) in [("residual", self.residual), ("signal", self.signal)] {
+            if let Some(number) = number.filter(|number| !(*number > 0.0 && *number <= 1e6)) {
+                return wrong(key, format!("must be positive and at most 1e6, got {number}"));
+            }
+        }
+        match self.corrupted.filter(|share| !(0.0..0.5).contains(share)) {
+            Some(share) => wrong("corrupted", format!("must be at least 0 and below .5, got {share}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why a study cannot be run in private mode with so many rows.
@@ -112,9 +155,7 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
         return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
     }
-    if !(0.0..1.0).contains(&terms.design.correlation) {
-        return wrong("privacy.design.correlation", "must be at least 0 and below 1".to_owned());
-    }
+    terms.design.check(study.protocol)?;
     if study.model.family != Family::Gaussian {
         let family = study.model.family;
         return wrong(

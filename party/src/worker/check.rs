@@ -59,7 +59,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let shapes = method(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
     private::countable(config, &study)?;
-    let privacy = study.noised().then(|| privacy::plan(config)).transpose()?;
+    let privacy = study.noised().then(|| privacy::cost(config, &study)).transpose()?;
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
@@ -103,7 +103,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
                 .map(|declaration| declaration.name().to_string())
                 .collect(),
         },
-        privacy: privacy.map(|planned| planned.budget()),
+        privacy: privacy.map(|cost| cost.budget()),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
     })
 }

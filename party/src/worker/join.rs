@@ -127,6 +127,11 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         Ok((_, exit)) => (*exit, None),
         Err(failure) => (failure.exit(), Some(service::chain(failure))),
     };
+    if let (Err(_), Some(run), true) = (&result, worker.run, study.noised())
+        && let Some(sentence) = private::cost(config, run)
+    {
+        tracing::info!("{sentence}");
+    }
     let bytes_sent = worker.sent.load(Ordering::Relaxed);
     let entry = Entry { reason, bytes_sent, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
     // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
@@ -294,6 +299,14 @@ impl Worker<'_> {
             Some(Yield::Piece(piece)) if self.job.study.in_rounds() => self.order = InOrder::of(piece),
             Some(Yield::Piece(piece)) => self.order.put(piece),
             Some(Yield::Failed(failure)) => return Err(failure),
+            Some(Yield::Ready) => {
+                if !self.site.is_open() {
+                    let quorum = self.job.study.quorum();
+                    tracing::info!("ready; nothing is spent or sent before the quorum of {quorum} workers is there");
+                }
+                acts.extend(self.site.ready());
+                return Ok(());
+            }
             None => self.ended = true,
         }
         while let Some(piece) = self.order.next() {
@@ -333,6 +346,13 @@ impl Worker<'_> {
                 }
                 self.begin(next)?;
             }
+            Act::Open => {
+                let Job { config, study, .. } = self.job;
+                if let Some(run) = self.run {
+                    private::record_plain(config, study, run)?;
+                }
+                self.tell(Word::Open);
+            }
             Act::Rejected { number, reason } => {
                 tracing::warn!("contribution {number} was not accepted: {reason}");
                 self.tell(Word::Rejected);
@@ -367,9 +387,6 @@ impl Worker<'_> {
         let Job { config, study, arrival, threads, .. } = self.job;
         let mut encoding =
             Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
-        if let Some(run) = self.run {
-            private::record_plain(config, study, run)?;
-        }
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
                 encoding = encoding.lenient();

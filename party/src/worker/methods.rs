@@ -37,6 +37,8 @@ pub(crate) enum Word {
     Heard(u64, Body),
     /// The latest contribution was not accepted.
     Rejected,
+    /// The quorum is there: what costs budget may begin.
+    Open,
 }
 
 /// Contributions that are under way, and the ear of whoever makes them.
@@ -94,19 +96,18 @@ pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<
         }
         Protocol::Features => {
             let gathered = Gathered::new(study).map_err(usage)?;
-            Box::new(move || once(gathered, source, start, &give, secret))
+            Box::new(move || once(gathered, source, start, &words, &give, secret))
         }
         Protocol::Robust => {
             let secret = secret.ok_or_else(|| bug("batches without privacy are fitted elsewhere"))?;
             let batches = PrivateBatches::new(study, source, secret)?;
-            Box::new(move || batches.fit(start, &give))
+            Box::new(move || batches.fit(start, &words, &give))
         }
         Protocol::Stream | Protocol::Vertical => {
             let maker = Maker::new(study).map_err(usage)?;
             let (most, per_person) = (study.site_terms().batch_rows, study.stream_terms().records_per_person);
-            let noising = secret.map(|secret| Noising::new(&maker, secret, per_person));
-            let records = Stream { maker, most, source, noising: noising.transpose()?, outside: 0 };
-            Box::new(move || records.follow(start, &words, &give))
+            let records = Stream { maker, most, source, noising: None, outside: 0 };
+            Box::new(move || records.begin(secret, per_person, start, &words, &give))
         }
     };
     thread::spawn(move || {
@@ -143,6 +144,11 @@ pub(crate) fn read_ids(config: &Config, study: &Study) -> Result<Vec<Vec<u8>>, F
 /// A piece of rows that were read since the piece before.
 fn piece(number: u64, content: Content, rows: u64, missing: u64, begun: Instant) -> Yield {
     Yield::Piece(Piece { number, content, rows, missing, unfit: None, solve: begun.elapsed() })
+}
+
+/// Says that everything is there, and waits until the quorum is, too; false when the run is over before.
+fn quorum(words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> bool {
+    give.blocking_send(Yield::Ready).is_ok() && words.iter().any(|word| matches!(word, Word::Open))
 }
 
 fn bug(error: impl std::fmt::Display) -> Failure {
@@ -189,16 +195,19 @@ fn rounds(
     let (records, ids, mut missing) = read_records(settings.stated().model, &mut source)?;
     let count = records.len() as u64;
     start.enough(count)?;
-    if let Some(Secret { purse, .. }) = &mut secret {
-        // All rounds before the first.
-        purse.reserve(&ids, count, &source.content())?;
+    let claim = secret.as_mut().map(|secret| secret.purse.claim(ids, count, &source.content())).transpose()?;
+    if !quorum(words, give) {
+        return Ok(());
     }
-    drop(ids);
+    if let (Some(Secret { purse, .. }), Some(claim)) = (&mut secret, &claim) {
+        // All rounds before the first.
+        purse.reserve(claim)?;
+    }
     let (mut rows, mut next) = (count, start.first);
     while let Ok(word) = words.recv() {
         match word {
             // The round goes on: another answer of ours would be another release of it.
-            Word::Rejected => {}
+            Word::Rejected | Word::Open => {}
             // A later round than the next: others were closed while the line was lost.
             Word::Heard(number, body) if number >= next => {
                 let begun = Instant::now();
@@ -229,6 +238,7 @@ fn once(
     mut gathered: Gathered,
     mut source: Source,
     start: Start,
+    words: &Receiver<Word>,
     give: &mpsc::Sender<Yield>,
     secret: Option<Secret>,
 ) -> Result<(), Failure> {
@@ -249,7 +259,11 @@ fn once(
     let content = match secret {
         None => Content::Plain(gathered.body().map_err(bug)?),
         Some(Secret { mut purse, .. }) => {
-            purse.reserve(&ids, gathered.records(), &source.content())?;
+            let claim = purse.claim(ids, gathered.records(), &source.content())?;
+            if !quorum(words, give) {
+                return Ok(());
+            }
+            purse.reserve(&claim)?;
             let query = Query::bounded(&gathered.bounded().map_err(bug)?);
             Content::Released(gathered.released(&purse.make(0, &query)?))
         }
@@ -275,7 +289,7 @@ impl PrivateBatches {
     }
 
     /// Reads the whole table, as the budget of all batches is reserved before the first release, and fits one batch after the other.
-    fn fit(mut self, start: Start, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+    fn fit(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let (mut batches, mut plans, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(batch) = self.source.batch()? {
             let rows = batch.y.len() as u64;
@@ -291,7 +305,12 @@ impl PrivateBatches {
         }
         let purse = &mut self.secret.purse;
         purse.plan(ReleasePlan::of_parts(&plans));
-        purse.reserve(&ids, ids.len() as u64, &self.source.content())?;
+        let rows = ids.len() as u64;
+        let claim = purse.claim(ids, rows, &self.source.content())?;
+        if !quorum(words, give) {
+            return Ok(());
+        }
+        purse.reserve(&claim)?;
         let mut offset = 0;
         for (number, (plan, x, y)) in (0..).zip(batches) {
             let begun = Instant::now();
@@ -327,12 +346,22 @@ struct Noising {
 }
 
 impl Noising {
-    /// Reserves the budget of the stream.
-    fn new(maker: &Maker, secret: Secret, per_person: u32) -> Result<Noising, Failure> {
+    /// Reserves the budget of the stream, once `quorum` says that it is there; nothing if it never is.
+    fn new(
+        maker: &Maker,
+        secret: Secret,
+        per_person: u32,
+        quorum: impl FnOnce() -> bool,
+    ) -> Result<Option<Noising>, Failure> {
         let Secret { mut purse, state, run } = secret;
         let mut persons = Persons::open(&state, purse.key()?, per_person)?;
-        let right = purse.stream(&maker.opening().map_err(bug)?, per_person, &mut persons)?;
-        Ok(Noising { purse, persons, right, run, refused: 0 })
+        let opening = maker.opening().map_err(bug)?;
+        let claim = purse.stream_claim()?;
+        if !quorum() {
+            return Ok(None);
+        }
+        let right = purse.stream(&claim, &opening, per_person, &mut persons)?;
+        Ok(Some(Noising { purse, persons, right, run, refused: 0 }))
     }
 }
 
@@ -348,6 +377,23 @@ struct Stream {
 }
 
 impl Stream {
+    fn begin(
+        mut self,
+        secret: Option<Secret>,
+        per_person: u32,
+        start: Start,
+        words: &Receiver<Word>,
+        give: &mpsc::Sender<Yield>,
+    ) -> Result<(), Failure> {
+        if let Some(secret) = secret {
+            self.noising = Noising::new(&self.maker, secret, per_person, || quorum(words, give))?;
+            if self.noising.is_none() {
+                return Ok(());
+            }
+        }
+        self.follow(start, words, give)
+    }
+
     fn follow(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let Start { first, rewound, .. } = start;
         let width = self.maker.settings().basis().len();
@@ -377,6 +423,7 @@ impl Stream {
                         latest = Some(body);
                     }
                     Ok(Word::Rejected) => least = 0,
+                    Ok(Word::Open) => {}
                     Err(_) => return Ok(()),
                 }
                 continue;

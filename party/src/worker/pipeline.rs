@@ -21,6 +21,8 @@ use super::batches::{Batch, Source};
 pub(crate) enum Yield {
     /// The next contribution.
     Piece(Piece),
+    /// The rows are read, and their budget is there: contributions follow when the coordinator asks for them.
+    Ready,
     /// The table cannot be used.
     Failed(Failure),
 }

@@ -1,18 +1,19 @@
-//! The commands about a worker's privacy ledger: `privacy init | plan | status | verify`.
+//! The commands about a worker's privacy ledger: `privacy init | plan | status | verify | report`.
 
 use clap::{Args, Subcommand};
 use fedreg_common::privacy::ledger::Account;
 use fedreg_common::session::Abort;
-use fedreg_common::study::Protocol;
+use fedreg_common::study::{Expectation, Protocol, Study};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
 use super::config::{Config, Overrides};
+use super::methods::read_ids;
 pub use super::private::init;
 use super::private::{allowed, open};
 use crate::check::CheckFormat;
 use crate::output;
-use crate::privacy::{LedgerFlags, Standing, account_lines, runs_left, show};
+use crate::privacy::{LedgerFlags, ReportFlags, Standing, account_lines, runs_left, show};
 use crate::service::Failure;
 
 /// About the privacy budget of this worker's data.
@@ -20,12 +21,14 @@ use crate::service::Failure;
 pub enum PrivacyCommand {
     /// Register the data set with its budget; makes the ledger if there is none
     Init(InitArguments),
-    /// Show what a run would release and cost, from public facts alone; spends nothing
-    Plan(ShowArguments),
+    /// Show what a run would release, cost, and be good for, from public facts alone; spends nothing
+    Plan(PlanArguments),
     /// Show what was spent and what is left
     Status(ShowArguments),
     /// Check the whole chain of the ledger and every stored byte
     Verify(VerifyArguments),
+    /// List every release that was made
+    Report(ReportArguments),
 }
 
 /// Flags of `privacy init`.
@@ -37,7 +40,29 @@ pub struct InitArguments {
     terms: LedgerFlags,
 }
 
-/// Flags of `privacy plan` and `privacy status`.
+/// Flags of `privacy plan`.
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Plan for so many rows or records a site in place of those of the table
+    #[arg(long, value_name = "ROWS")]
+    rows: Option<u64>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: CheckFormat,
+}
+
+/// Flags of `privacy report`.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    #[command(flatten)]
+    wanted: ReportFlags,
+}
+
+/// Flags of `privacy status`.
 #[derive(Debug, Args)]
 pub struct ShowArguments {
     #[command(flatten)]
@@ -69,7 +94,7 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
         }
         PrivacyCommand::Plan(arguments) => {
             let config = Config::load(&arguments.overrides)?;
-            show(arguments.format, &plan(&config)?, Planned::text)
+            show(arguments.format, &plan(&config, arguments.rows)?, Planned::text)
         }
         PrivacyCommand::Status(arguments) => {
             let config = Config::load(&arguments.overrides)?;
@@ -91,33 +116,51 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
                 config.ledger().display()
             )
         }
+        PrivacyCommand::Report(arguments) => {
+            let config = Config::load(&arguments.overrides)?;
+            arguments.wanted.list(&open(&config)?)?
+        }
     };
     Ok(output::print(&text)?)
 }
 
 /// What a run would release and cost.
 #[derive(Debug, Serialize)]
-pub(crate) struct Planned {
+pub(crate) struct Cost {
     study: String,
     protocol: &'static str,
     epsilon: f64,
     delta: f64,
     charge: f64,
     releases: Vec<String>,
-    /// Share of each release.
+    /// Smallest and largest share of a release.
     mu: [f64; 2],
     left: Option<f64>,
     runs_left: Option<u64>,
 }
 
-pub(crate) fn plan(config: &Config) -> Result<Planned, Failure> {
-    let study = read_study(&config.study)?;
-    let not_private = || Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string());
-    allowed(config, &study)?;
+/// What a run would release, cost, and be good for.
+#[derive(Debug, Serialize)]
+struct Planned {
+    #[serde(flatten)]
+    cost: Cost,
+    expected: Option<Expectation>,
+    /// Why nothing is expected.
+    not_expected: Option<String>,
+    warnings: Vec<String>,
+}
+
+fn not_private() -> Failure {
+    Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
+}
+
+/// What a run would release and cost, from the study and the ledger alone.
+pub(crate) fn cost(config: &Config, study: &Study) -> Result<Cost, Failure> {
+    allowed(config, study)?;
     let plan = study.site_plan().ok_or_else(not_private)?;
     let budget = study.site_budget().map_err(|error| Abort::Refused(error.to_string()))?.ok_or_else(not_private)?;
     let account: Option<Account> = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
-    Ok(Planned {
+    Ok(Cost {
         study: study.id.clone(),
         protocol: study.protocol.name(),
         epsilon: budget.epsilon(),
@@ -133,7 +176,25 @@ pub(crate) fn plan(config: &Config) -> Result<Planned, Failure> {
     })
 }
 
-impl Planned {
+/// The same with what to expect of so many rows. Of the table their number is looked at and nothing else.
+fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
+    let study = read_study(&config.study)?;
+    let cost = cost(config, &study)?;
+    let rows = match rows {
+        Some(rows) => rows,
+        // A stream that is still to come has no number.
+        None if config.reads_stdin() => 0,
+        None => read_ids(config, &study)?.len() as u64,
+    };
+    let (expected, not_expected) = match study.expectation(rows) {
+        Ok(expected) => (Some(expected), None),
+        Err(reason) => (None, Some(reason.to_string())),
+    };
+    let warnings = expected.as_ref().map(Expectation::warnings).unwrap_or_default();
+    Ok(Planned { cost, expected, not_expected, warnings })
+}
+
+impl Cost {
     /// Cost and what is left, in a sentence.
     pub(crate) fn budget(&self) -> String {
         let cost =
@@ -167,7 +228,71 @@ impl Planned {
             "  releases  {count} release{plural}{whose} with sensitivity / sigma {shares}: {first}"
         ));
         text.push_str(if count > 1 { ", and so on\n" } else { "\n" });
+        text
+    }
+}
+
+impl Planned {
+    fn text(&self) -> String {
+        let mut text = self.cost.text();
+        match (&self.expected, &self.not_expected) {
+            (Some(expected), _) => text.push_str(&foretold(expected)),
+            (None, reason) => {
+                let reason = reason.as_deref().unwrap_or_default();
+                text.push_str(&format!("\nNo error is foretold: {reason}\n"));
+            }
+        }
+        for warning in &self.warnings {
+            text.push_str(&format!("Warning: {warning}.\n"));
+        }
         text.push_str("Nothing was spent.\n");
         text
+    }
+}
+
+/// What to expect, as a table with what was assumed.
+fn foretold(expected: &Expectation) -> String {
+    let Expectation { of, rows, sites, error_zero, .. } = expected;
+    let halves = expected.noise.half_range().is_some();
+    let mut text = format!(
+        "\nExpected ({of}), of {sites} site{} with {rows} rows each, by an assumption and not by the data\n",
+        if *sites == 1 { "" } else { "s" }
+    );
+    let lines = expected.lines();
+    let width = lines.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    let head = if halves { "half ranges" } else { "" };
+    text.push_str(&format!("  {:width$}  {head:>11}  {:>12}  {:>9}\n", "", "own unit", "of length"));
+    for (label, size) in &lines {
+        let half = if halves { digits(size.half_ranges) } else { String::new() };
+        let share = format!("{:.1} %", 100.0 * size.outcome() / error_zero.outcome());
+        text.push_str(&format!("  {label:width$}  {half:>11}  {:>12}  {share:>9}\n", digits(size.outcome())));
+    }
+    text.push_str("Assumed (`privacy.design` of the study declares other numbers):\n");
+    for thought in &expected.assumed {
+        text.push_str(&format!("  - {thought}\n"));
+    }
+    text
+}
+
+/// Four significant digits.
+fn digits(value: f64) -> String {
+    if !value.is_finite() {
+        return "NA".to_string();
+    }
+    let size = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+    format!("{value:.*}", (3.0 - size).clamp(0.0, 12.0) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_four_digits_whatever_their_size() {
+        for (value, shown) in
+            [(0.012345, "0.01235"), (1234.56, "1235"), (9.99999, "10.000"), (0.0, "0.000"), (f64::INFINITY, "NA")]
+        {
+            assert_eq!(digits(value), shown);
+        }
     }
 }

@@ -36,6 +36,15 @@ pub(crate) struct Purse {
     pub(crate) pool: NoisePool,
 }
 
+/// What a run asks of the ledger, found to be possible.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    persons: PersonDigests,
+    about: String,
+    /// Whether an earlier process has reserved it.
+    reserved: bool,
+}
+
 /// Opens a worker's ledger.
 pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
     ledger::open(&config.ledger(), &config.anchor())
@@ -117,15 +126,15 @@ impl Purse {
         self.plan = plan;
     }
 
-    /// Reserves the budget of all releases of the run about these persons, or finds that it is reserved. When this returns the
-    /// charge is on disk. `content` is a digest of the rows in their order: releases of one run are charged together because they
-    /// are about the same rows, each in its place.
-    pub(crate) fn reserve<I: AsRef<[u8]>>(
+    /// What the run asks of the ledger for all its releases about these persons, once it is found that the budget is there or is
+    /// reserved already; nothing is charged. `content` is a digest of the rows in their order: releases of one run are charged
+    /// together because they are about the same rows, each in its place.
+    pub(crate) fn claim<I: AsRef<[u8]>>(
         &mut self,
         ids: impl IntoIterator<Item = I>,
         rows: u64,
         content: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<Claim, Failure> {
         let key = self.ledger.key()?;
         let persons = PersonDigests::new(&key, ids, 1)?;
         // Delta must be below one over the rows, whose number only this site knows.
@@ -139,9 +148,18 @@ impl Purse {
             ))
             .into());
         }
-        if !resumes? {
+        let reserved = resumes?;
+        if !reserved {
+            self.ledger.afford(&self.data_set, &persons, &self.plan)?;
+        }
+        Ok(Claim { persons, about, reserved })
+    }
+
+    /// Reserves what was claimed, unless it is reserved already. When this returns the charge is on disk.
+    pub(crate) fn reserve(&mut self, claim: &Claim) -> Result<(), Failure> {
+        if !claim.reserved {
             let peers = [self.coordinator.clone()];
-            self.ledger.reserve(&self.run, &self.data_set, &persons, &peers, &about, &self.plan)?;
+            self.ledger.reserve(&self.run, &self.data_set, &claim.persons, &peers, &claim.about, &self.plan)?;
         }
         Ok(())
     }
@@ -164,16 +182,22 @@ fn stream_persons(ledger: &mut Ledger<LedgerFile>, data_set: &str) -> Result<Per
 }
 
 impl Purse {
+    /// What a stream asks of the ledger.
+    pub(crate) fn stream_claim(&mut self) -> Result<Claim, Failure> {
+        let data_set = self.data_set.clone();
+        self.claim([data_set], 1, &[])
+    }
+
     /// Reserves the budget of a stream, and gives the right to noise its records. `persons` must have counted them from the
     /// first record on.
     pub(crate) fn stream(
         &mut self,
+        claim: &Claim,
         opening: &Query,
         per_person: u32,
         persons: &mut Persons,
     ) -> Result<PerRecord, Failure> {
-        let data_set = self.data_set.clone();
-        self.reserve([data_set], 1, &[])?;
+        self.reserve(claim)?;
         match self.ledger.receipts(&self.run).is_empty() {
             true => persons.begin(&self.run)?,
             false => persons.must_know(&self.run)?,
@@ -252,17 +276,25 @@ pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result
     }
 }
 
+/// What a run without a result has cost here, in a sentence.
+pub(crate) fn cost(config: &Config, run: RunId) -> Option<String> {
+    let reserved = open(config).ok()?.is_reserved(&run.to_string());
+    Some(match reserved {
+        false => "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
+        true => format!("what run {run} reserved stays spent: `privacy status` shows what is left"),
+    })
+}
+
 /// The privacy block of a worker's report, and the end of the run in the ledger.
 pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
     let mut ledger = open(config)?;
     let run = run.to_string();
     let account = ledger.account(&config.data_set())?;
     let charge = study.site_plan().map_or(0.0, |plan| plan.charge());
-    let statement = Statement::new(&account, ledger.receipts(&run), charge, None);
+    let statement = Statement::new(&account, ledger.receipts(&run), charge, study.site_protects());
     let mut block = serde_json::to_value(&statement).unwrap_or_default();
     if let Some(fields) = block.as_object_mut() {
-        let promise = study.site_promise().and_then(|promise| promise.get("promise").cloned());
-        fields.insert("promise".to_string(), promise.unwrap_or_else(|| json!(statement.promise())));
+        fields.insert("promise".to_string(), json!(statement.promise()));
         let mut lines = statement.account();
         let per_person = study.stream_terms().records_per_person;
         if let (Protocol::Stream, true, Some(opening)) = (study.protocol, per_person > 1, statement.releases.first()) {

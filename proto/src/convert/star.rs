@@ -92,6 +92,7 @@ impl From<&ToHub<Released<Body>>> for wire::ToHub {
                 Kind::Leave(wire::Notice { exit: exit.code().into(), sentence: tamed(sentence) })
             }
             ToHub::Done => Kind::Done(wire::Nothing {}),
+            ToHub::Ready => Kind::Ready(wire::Nothing {}),
         };
         wire::ToHub { kind: Some(kind) }
     }
@@ -126,6 +127,7 @@ pub fn to_hub(message: wire::ToHub, limits: BodyLimits) -> Result<ToHub, PeerFau
             ToHub::Leave { exit, sentence: tamed(&notice.sentence) }
         }
         Kind::Done(_) => ToHub::Done,
+        Kind::Ready(_) => ToHub::Ready,
     })
 }
 
@@ -133,8 +135,8 @@ pub fn to_hub(message: wire::ToHub, limits: BodyLimits) -> Result<ToHub, PeerFau
 pub fn site_frames(message: ToSite) -> Vec<wire::ToSite> {
     use to_site::Kind;
     let kind = match message {
-        ToSite::Welcome { differing, run, next } => {
-            Kind::Welcome(wire::SiteWelcome { differing, run: owned(&run.0), next })
+        ToSite::Welcome { differing, run, next, held } => {
+            Kind::Welcome(wire::SiteWelcome { differing, run: owned(&run.0), next, held })
         }
         ToSite::Acknowledged { next } => Kind::Acknowledged(next),
         ToSite::Rejected { number, reason } => Kind::Rejected(wire::Rejected { number, reason: tamed(&reason) }),
@@ -201,6 +203,7 @@ impl SiteDecoder {
                     .collect::<Result<_, _>>()?,
                 run: run_id(&welcome.run)?,
                 next: counted(welcome.next)?,
+                held: welcome.held,
             },
             Kind::Acknowledged(next) => ToSite::Acknowledged { next: counted(next)? },
             Kind::Rejected(rejected) => {

@@ -86,14 +86,15 @@ fn to_hub_messages() -> Vec<ToHub<Released<Body>>> {
         contribution(Body { kind: Kind::Unfit, counts: vec![3], values: vec![] }),
         ToHub::Complete { run: RunId([3; 16]), contributions: 2 },
         ToHub::Leave { exit: Exit::Data, sentence: "the data were refused".to_owned() },
+        ToHub::Ready,
         ToHub::Done,
     ]
 }
 
 fn to_site_messages() -> Vec<ToSite> {
     vec![
-        ToSite::Welcome { differing: vec![], run: RunId([3; 16]), next: 5 },
-        ToSite::Welcome { differing: vec!["sites.batch_rows".to_owned()], run: RunId([3; 16]), next: 0 },
+        ToSite::Welcome { differing: vec![], run: RunId([3; 16]), next: 5, held: true },
+        ToSite::Welcome { differing: vec!["sites.batch_rows".to_owned()], run: RunId([3; 16]), next: 0, held: false },
         ToSite::Acknowledged { next: (1 << 48) - 1 },
         ToSite::Rejected { number: 4, reason: "expected finite numbers".to_owned() },
         ToSite::Broadcast { number: 2, body: body(3) },

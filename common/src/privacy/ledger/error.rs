@@ -117,7 +117,9 @@ pub enum LedgerError {
     },
     /// Noise may have been drawn and was never stored.
     #[error(
-        "release {index} of run {run:?} was started and never stored: its budget is spent and nothing was sent; start a new run"
+        "release {index} of run {run:?} was started and never stored, because the process was killed or failed in between: nothing of \
+         it was sent. It is not made again, as a second noise beside the first would tell more; so this run cannot be taken up \
+         again, and all that it reserved counts as spent. Run `privacy status` to see what is left; a new run needs new budget"
     )]
     Lost {
         /// Which run.

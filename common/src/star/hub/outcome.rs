@@ -14,8 +14,12 @@ impl Hub {
             .sites
             .iter()
             .filter(|(_, site)| site.position.left.is_some() || !site.finished())
+            .filter(|(_, site)| !(self.held() && site.counts()))
             .take(NAMED)
-            .map(|(name, site)| format!("; {name} {}", site.state(true)))
+            .map(|(name, site)| match self.held() && site.line.is_some() && site.position.left.is_none() {
+                true => format!("; {name} was connected, but not ready"),
+                false => format!("; {name} {}", site.state(true)),
+            })
             .collect();
         absent.concat()
     }

@@ -22,13 +22,13 @@ use crate::star::site::{self, Site};
 use crate::study::Study;
 
 const PRIVATE: &str = "mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
-const EM: &str = "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 5\nstart = [1.0, 1.0]\n";
-const FEATURES: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[columns.y]\nrange = [0, \
+pub(super) const EM: &str = "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 5\nstart = [1.0, 1.0]\n";
+pub(super) const FEATURES: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[columns.y]\nrange = [0, \
                         1]\n[features]\ncount = 4\n";
 const STREAM: &str =
     "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[stream]\ngrid = 3\n";
 
-fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study> {
+pub(super) fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study> {
     let names: String = (0..workers).map(|at| format!("[workers.w{at}]\ncertificate = \"c{at}\"\n")).collect();
     let privacy = if private { PRIVATE } else { "" };
     let text =
@@ -36,12 +36,12 @@ fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study
     Arc::new(Study::parse(&text).unwrap())
 }
 
-fn body(kind: Kind, records: u64, values: &[f64]) -> Body {
+pub(super) fn body(kind: Kind, records: u64, values: &[f64]) -> Body {
     Body { kind, counts: vec![records], values: values.to_vec() }
 }
 
 /// Answers of a site to every round, whatever it is asked.
-fn sums(site: usize, rounds: u64) -> Vec<Body> {
+pub(super) fn sums(site: usize, rounds: u64) -> Vec<Body> {
     let sum = |round: u64| {
         let at = (site as f64 + 1.3 * round as f64).sin();
         body(Kind::GradientSum, 50 + site as u64, &[3.0 * at, 2.0 - at])
@@ -192,7 +192,7 @@ fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open
         let heard = said(acts).into_iter().cloned().flat_map(|message| site.hear(message));
         heard.filter_map(|act| if let site::Act::Heard { number, .. } = act { Some(number) } else { None }).collect()
     };
-    hear(&mut site, &[Act::Say(3, ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0 })]);
+    hear(&mut site, &[Act::Say(3, ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0, held: false })]);
     site.contribute(sums(2, 5).remove(0)).unwrap();
     for w in 0..3 {
         hub.hear(w + 1, contribution(&study, 0, sums(w as usize, 5).remove(0)));
@@ -212,7 +212,7 @@ fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open
     let stream = study_of_stream();
     let mut site = Site::new(Arc::clone(&stream), [1; 16]);
     site.open();
-    site.hear(ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0 });
+    site.hear(ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0, held: false });
     let acts = site.hear(ToSite::Acknowledged { next: 3 });
     assert!(matches!(acts[..], [site::Act::Refused { exit: Exit::Peer, .. }]), "{acts:?}");
 }
@@ -234,7 +234,7 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
     assert_eq!((report.mode.as_str(), report.converged), ("private", None));
     let text = crate::report::table::text(&report);
     assert!(
-        text.contains("protected: one record at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
+        text.contains("protected: one person's row at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
         "{text}"
     );
 }

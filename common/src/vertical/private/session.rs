@@ -11,7 +11,7 @@ use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage}
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query, release};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
-use crate::privacy::statement::Statement;
+use crate::privacy::statement::{Protects, Statement};
 use crate::privacy::vertical::{Exchange, Fitted, Need, Plan, Side};
 use crate::report::INTERCEPT;
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
@@ -408,7 +408,8 @@ impl<S: Storage> PrivateSession<S> {
         let side = self.plan.side(Side::of(self.role));
         let account = self.setting.ledger.account(&self.setting.data_set)?;
         let receipts = self.setting.ledger.receipts(&self.run);
-        let statement = Statement::new(&account, receipts, side.releases.charge(), Some(terms.cap));
+        let statement =
+            Statement::new(&account, receipts, side.releases.charge(), Protects::Block { peer_cap: terms.cap });
         let prediction = self.plan.predict(&self.study.declared_design(&self.plan));
         Ok(PrivateFit {
             coefficients,
