@@ -18,6 +18,7 @@ mod horizontal;
 mod methods;
 mod privacy;
 mod private_robust;
+mod stated;
 
 pub use self::expectation::{Expectation, NoExpectation, Size};
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyError, PrivacyTerms};

@@ -348,8 +348,8 @@ pub(crate) fn rehearse_with(
     play(&stage, study)?;
     if study.noised() {
         // A worker that left early has none.
-        let reported = study.workers.keys().filter(|name| stage.path(&format!("{name}/report.json")).is_file());
-        reported.map(|name| stage.report(name).map(drop)).collect::<Result<(), Failure>>()?;
+        let mut reported = study.workers.keys().filter(|name| stage.path(&format!("{name}/report.json")).is_file());
+        reported.try_for_each(|name| stage.report(name).map(drop))?;
     }
     stage.report("coordinator")
 }

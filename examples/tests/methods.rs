@@ -7,6 +7,7 @@ mod ledgers;
 mod sites;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -291,10 +292,14 @@ fn ledgers(method: &str, lifetime: f64) -> World {
 }
 
 fn command(world: &World, name: &str, words: &[&str]) -> Output {
+    command_to("127.0.0.1:9", world, name, words)
+}
+
+fn command_to(coordinator: &str, world: &World, name: &str, words: &[&str]) -> Output {
     Command::new(DEMO)
         .args(["--role", "worker"])
         .args(words)
-        .args(["--config", &format!("{name}.toml"), "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(["--config", &format!("{name}.toml"), "--study", "study.toml", "--coordinator", coordinator])
         .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state"), "--authority", "authority.pem"])
         .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
         .current_dir(world.path(""))
@@ -495,6 +500,45 @@ fn a_workers_policy_of_fewest_rows_holds_in_every_protocol() {
         assert_eq!(worker.end().code, 0);
     }
     assert_eq!(coordinator.end().code, 0);
+}
+
+#[test]
+fn a_worker_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
+    let world = ledgers(ROUNDS, 1.0);
+    let text = fs::read_to_string(world.path("north.csv")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // The last line, so that the whole table is read first.
+    for broken in [format!("{text}1,2\n"), format!("{text}\"1,2,3\n")] {
+        world.write("north.csv", &broken);
+        let ended = command_to(&address, &world, "north", &["join"]);
+        assert_eq!(ended.status.code(), Some(65), "{}", said(&ended));
+        assert!(listener.accept().is_err(), "the coordinator was contacted: {}", said(&ended));
+    }
+    world.write("north.csv", &text);
+    command_to(&address, &world, "north", &["join", "--wait", "0"]);
+    assert!(listener.accept().is_ok());
+}
+
+#[test]
+fn a_ledger_has_one_stream_whatever_its_name_and_a_plain_one_counts_for_everybody() {
+    let world = ledgers(STREAM, 1.0);
+    let again = command(&world, "north", &["privacy", "init", "--data-set", "again"]);
+    assert_eq!(again.status.code(), Some(77), "{}", said(&again));
+    assert!(said(&again).contains("a second name does not bring a second budget"), "{}", said(&again));
+    let status = || said(&command(&world, "north", &["privacy", "status"]));
+    assert!(status().contains("cohort: a stream of persons who are not known beforehand"), "{}", status());
+    assert!(!status().contains("without privacy"), "{}", status());
+    let private = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &study(STREAM, false));
+    let coordinator = world.coordinator(&[]);
+    for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    world.write("study.toml", &private);
+    assert!(status().contains("these persons were in a run without privacy"), "{}", status());
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod ledgers;
 mod world;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -49,10 +50,15 @@ fn private_file(world: &World, role: &str, privacy: &str, policy: &str) {
 }
 
 fn command(world: &World, role: &str, words: &[&str]) -> Output {
+    command_to("127.0.0.1:9", world, role, words)
+}
+
+/// A command of a party for which both the coordinator and the other party are at `address`.
+fn command_to(address: &str, world: &World, role: &str, words: &[&str]) -> Output {
     Command::new(DEMO)
         .args(["--role", role])
         .args(words)
-        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
+        .args(["--study", "study.toml", "--coordinator", address, "--connect", address])
         .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
         .args([
             "--authority",
@@ -329,6 +335,89 @@ fn a_run_without_privacy_is_remembered_and_predictions_are_not_made_in_private_m
     let (code, _, said) = told(&command(&world, "alice", &["predict"]));
     assert_eq!(code, 77, "{said}");
     assert!(said.contains("a release of its own"), "{said}");
+}
+
+#[test]
+fn a_run_without_privacy_is_remembered_before_the_ledger_is_made_and_whatever_the_data_are_called() {
+    let world = World::new();
+    let (mode, tables) = PRIVATE.split_once("[columns.a]").unwrap();
+    let study = format!("{mode}{STUDY}[columns.a]{tables}");
+    assert_codes(&world.run(&[], &[]), 0);
+    assert!(!ledger(&world, "alice").exists(), "who never uses privacy has no ledger");
+    world.write("study.toml", &study);
+    // Alice makes her ledger after that run; Bob forgets it, and has the next one under another name.
+    fs::remove_file(world.path("bob-state/privacy.sqlite.plain-runs")).unwrap();
+    let budget = "epsilon = 2.0\ndelta = 1e-5\n";
+    for role in ["alice", "bob"] {
+        private_file(&world, role, budget, "");
+        assert_eq!(told(&privacy(&world, role, &["init"])).0, 0);
+    }
+    let (_, status, _) = told(&privacy(&world, "alice", &["status"]));
+    assert!(status.contains("these persons were in a run without privacy"), "{status}");
+    assert!(status.contains("was not recorded") && status.contains("it counts for everybody"), "{status}");
+    let status = || json(&privacy(&world, "bob", &["status", "--format", "json"]));
+    assert_eq!(status()[0]["unbounded"], false);
+    let text = fs::read_to_string(world.path("bob.toml")).unwrap();
+    world.write("bob.toml", &text.replace("\"cohort\"", "\"renamed\""));
+    world.write("study.toml", STUDY);
+    again(&world);
+    assert_codes(&world.run(&[], &[]), 0);
+    world.write("bob.toml", &text);
+    world.write("study.toml", &study);
+    let known = status();
+    assert_eq!((&known[0]["unbounded"], &known[0]["unbounded_by_unknown"]), (&Value::Bool(true), &Value::Bool(false)));
+    again(&world);
+    let ended = world.run(&["--format", "json"], &["--format", "json"]);
+    assert_codes(&ended, 0);
+    for side in &ended[1..] {
+        let report: Value = serde_json::from_str(&side.out).unwrap();
+        let said = report["privacy"].to_string();
+        assert!(said.contains("\"plain_runs\":true"), "{said}");
+    }
+}
+
+#[test]
+fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
+    let world = private(1.0);
+    let text = fs::read_to_string(world.path("alice.csv")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    for (broken, said_of_it) in [
+        (text.replace("r04,", "r04,1,"), "expected 3 cells as in the header, found 4"),
+        (text.replace("r04,", ""), "expected 3 cells as in the header, found 2"),
+        (text.replace("r04,", "\"r04,"), "a quote is opened and never closed"),
+        (text.replace("r04,", ","), "has no id"),
+        (text.replace("r04,", "r05,"), "r05"),
+    ] {
+        world.write("alice.csv", &broken);
+        let (code, _, said) = told(&command_to(&address, &world, "alice", &["fit"]));
+        assert_eq!(code, 65, "{said}");
+        assert!(said.contains(said_of_it), "{said_of_it}: {said}");
+        assert!(listener.accept().is_err(), "{said_of_it}: somebody was contacted");
+    }
+    assert_eq!(spent(&world, "alice"), 0.0);
+    // And a sound one does dial.
+    world.write("alice.csv", &text);
+    command_to(&address, &world, "alice", &["fit", "--wait", "0"]);
+    assert!(listener.accept().is_ok());
+}
+
+#[test]
+fn bounds_that_are_changed_between_runs_are_in_every_later_report() {
+    let world = private(3.0);
+    assert_codes(&world.run(&[], &[]), 0);
+    let study = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &study.replace("range = [-1.5, 1.5]", "range = [-1, 1]"));
+    again(&world);
+    let ended = world.run(&[], &["--format", "json"]);
+    assert_codes(&ended, 0);
+    let sentence = "bounds of `a` were changed from -1.5 to 1.5 to -1 to 1";
+    assert!(ended[1].out.contains(sentence), "{}", ended[1].out);
+    let (_, status, _) = told(&privacy(&world, "alice", &["status"]));
+    assert!(status.contains(sentence) && status.contains("known without the data"), "{status}");
+    let report: Value = serde_json::from_str(&ended[2].out).unwrap();
+    assert!(!report["privacy"].to_string().contains("bounds of `a`"), "it is not bob's column");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
-use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::config::{Config, LedgerTerms, Overrides};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
+use crate::plain::{self, PlainLine};
 use crate::private;
 use crate::service::{Failure, Job, certificate};
 
@@ -244,14 +245,14 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
-    let mut ledger = match ledger::open(&path, &anchor) {
-        Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
-        opened => opened?,
-    };
+    ledger::refuse_elsewhere(&path, &anchor, &config.data.file)?;
+    let mut ledger = ledger::open_or_create(&path, &anchor)?;
+    plain::take_in(&path, &mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    let policy = format!("{:?} {:?}", study.row_bounds(role), study.outcome_bounds());
-    let policy = Digest::of(policy.as_bytes()).to_string();
-    Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
+    let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
+    let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
+    ledger::note_data(&path, &anchor, &config.data.file)?;
+    Ok(account)
 }
 
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
@@ -265,23 +266,23 @@ fn not_private() -> Failure {
     Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
 }
 
-/// Records a run without privacy, where these data are registered: later private reports say so.
+/// Records a run without privacy: later private reports on its persons say so.
 ///
 /// # Errors
 /// A ledger that is there and refuses.
 pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
     let config = &job.config;
-    if !config.ledger().exists() && !config.anchor().exists() {
-        return Ok(());
-    }
-    let mut ledger = open(config)?;
-    if ledger.account(&config.data_set()).is_err() {
-        return Ok(());
-    }
-    let persons = PersonDigests::new(&ledger.key()?, identifiers(), 1)?;
-    let peer = certificate(&job.study, job.role.partner())?.to_string();
-    let study = job.study.digest().to_string();
-    Ok(ledger.record_plain(&run.to_string(), &config.data_set(), &persons, &[peer], &study)?)
+    let line = PlainLine {
+        run: run.to_string(),
+        data_set: config.data_set(),
+        data: config.data.file.display().to_string(),
+        peers: vec![certificate(&job.study, job.role.partner())?.to_string()],
+        study: job.study.digest().to_string(),
+        time: 0,
+    };
+    plain::record([&config.ledger(), &config.anchor()], line, |key| {
+        Ok(PersonDigests::new(key, identifiers(), u32::MAX)?)
+    })
 }
 
 /// The privacy block of a report.
@@ -318,10 +319,14 @@ impl Standing {
 pub(crate) fn account_lines(account: &Account) -> String {
     let Standing { left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = Standing::of(account);
     let accountant = account.accountant.name();
+    let whose = match account.is_anyone() {
+        true => "a stream of persons who are not known beforehand".to_string(),
+        false => format!("{} persons in {} rows", account.persons, account.rows),
+    };
     let mut text = format!(
-        "{}: {} persons in {} rows\n  guarantee  epsilon {} at delta {:e} ({accountant}), for the lifetime of the data set and over all \
+        "{}: {whose}\n  guarantee  epsilon {} at delta {:e} ({accountant}), for the lifetime of the data set and over all \
          peers\n  spent      {:.6} of {:.6}, left {left:.6} (bookkeeping: epsilon {zcdp:.4} by zcdp, {exact:.4} exact)\n",
-        account.data_set, account.persons, account.rows, account.epsilon, account.delta, account.sum, account.cap
+        account.data_set, account.epsilon, account.delta, account.sum, account.cap
     );
     for (peer, sum) in &account.peers {
         text.push_str(&format!("  towards    {peer}: {sum:.6} (a view; the guarantee is over all peers)\n"));
@@ -332,6 +337,14 @@ pub(crate) fn account_lines(account: &Account) -> String {
     }
     if account.unbounded {
         text.push_str("  these persons were in a run without privacy: what it showed is not covered\n");
+    }
+    if account.unbounded_by_unknown {
+        text.push_str(
+            "  whom a run without privacy showed was not recorded (a stream, a pipe, or a run before the ledger): it counts for everybody\n",
+        );
+    }
+    for change in &account.bounds_changed {
+        text.push_str(&format!("  {}\n", change.sentence()));
     }
     text
 }

@@ -41,6 +41,7 @@ impl Work for PrivateFit {
     type Yield = Report;
 
     const COMMAND: &'static str = "fit";
+    const READS_FIRST: bool = true;
 
     fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Ready, Failure> + Send + 'static {
         let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));

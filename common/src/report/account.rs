@@ -33,6 +33,9 @@ const BUDGET: [(&str, &str); 14] = [
     ("plain_runs", "These persons were in a run without privacy"),
 ];
 
+/// Sums, of which those that are nearly nothing are shown as nothing.
+const SUMS: [&str; 4] = ["charge", "spent", "cap", "left"];
+
 /// Fields of what was expected, and whether each is a share.
 const EXPECTED: [(&str, &str, bool); 4] = [
     ("relative_error", "Distance from the pooled coefficients, of their length", true),
@@ -47,8 +50,8 @@ const RELEASE: [(&str, &str); 6] = [
     ("round", "Round"),
     ("sigma", "Sigma"),
     ("sensitivity", "Sensitivity"),
-    ("formula", "Sensitivity, which is"),
     ("mu", "Sensitivity / sigma"),
+    ("formula", "Sensitivity, which is"),
 ];
 const LEFT_OUT: [&str; 2] = ["run", "index"];
 
@@ -91,7 +94,11 @@ fn shown(fields: &Map<String, Value>) -> Markup {
     let others: Vec<(&String, &Value)> = in_order(fields).into_iter().filter(|(name, _)| !known(name)).collect();
     let budget = BUDGET.iter().filter_map(|(key, label)| {
         let value = fields.get(*key).filter(|value| !value.is_null())?;
-        Some(((*label).to_owned(), cell(value)))
+        let shown = match value.as_f64().filter(|_| SUMS.contains(key)) {
+            Some(sum) => format!("{sum:.6}"),
+            None => cell(value),
+        };
+        Some(((*label).to_owned(), shown))
     });
     let rest = others.iter().filter(|(_, value)| !value.is_object() && !is_table(value));
     let rest = rest.map(|(name, value)| (words(name), cell(value)));
@@ -168,7 +175,11 @@ fn records(items: &[Value]) -> Markup {
     }
     let numeric =
         |name: &str| items.iter().filter_map(|item| item.get(name)).all(|value| value.is_number() || value.is_null());
-    let class = |name: &str| (!numeric(name)).then_some("text");
+    let class = |name: &str| match (numeric(name), name) {
+        (true, _) => None,
+        (false, "formula") => Some("text wrap"),
+        (false, _) => Some("text"),
+    };
     html! {
         div.scroll {
             table {
@@ -218,7 +229,7 @@ mod tests {
         let account = json!({
             "unit": "one row", "adversary": "all", "not_protected": "n", "kind": "k", "epsilon": 3.0, "delta": 1e-6, "accountant": "zcdp",
             "releases": [{ "run": "r", "index": 0, "label": "X'X", "sensitivity": 1.41, "formula": "sqrt 2 < 2", "sigma": 7.5, "mu": 0.19 }],
-            "charge": 0.2, "cap": 0.4, "spent": 0.2, "left": 0.2, "epsilon_spent_zcdp": 2.1, "epsilon_spent_exact": 2.0,
+            "charge": 0.2, "cap": 0.4, "spent": 0.2, "left": 1e-14, "epsilon_spent_zcdp": 2.1, "epsilon_spent_exact": 2.0,
             "epsilon_joint": null, "plain_runs": false, "promise": ["protected: <one> row"], "account": ["spent: .2"],
             "expected": { "relative_error": 0.123, "relative_error_alone": 2.5, "better_alone": false, "biased": true },
             "planned": [{ "label": "gradients", "mu": 0.3 }],
@@ -230,7 +241,7 @@ mod tests {
         }
         for (label, value) in [
             ("Guarantee, epsilon", "3"),
-            ("Left", "0.2"),
+            ("Left", "0.000000"),
             ("These persons were in a run without privacy", "no"),
             ("Distance from the pooled coefficients, of their length", "12.3 %"),
             ("The same when nothing is exchanged", "250 %"),
@@ -240,7 +251,7 @@ mod tests {
             assert!(page.contains(&row), "{label}: {page}");
         }
         assert!(page.contains("<li>protected: &lt;one&gt; row</li>") && page.contains("sqrt 2 &lt; 2"), "{page}");
-        let heads = "<th class=\"text\">Release</th><th>Sigma</th><th>Sensitivity</th><th class=\"text\">Sensitivity, which is</th><th>Sensitivity / sigma</th>";
+        let heads = "<th class=\"text\">Release</th><th>Sigma</th><th>Sensitivity</th><th>Sensitivity / sigma</th><th class=\"text wrap\">Sensitivity, which is</th>";
         assert!(page.contains(heads) && page.contains("Releases of each site"), "{page}");
         assert!(!page.contains("spent: .2"), "what the tables show is not said again");
     }

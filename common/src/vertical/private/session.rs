@@ -199,6 +199,7 @@ impl<S: Storage> PrivateSession<S> {
             let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
             let releases = &self.plan.side(Side::of(self.role)).releases;
             let study = self.study.digest().to_string();
+            ledger.state_bounds(data_set, &study, &self.study.stated_bounds(self.role))?;
             ledger.reserve(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases)?;
             self.reserved = true;
         }
@@ -330,6 +331,12 @@ impl<S: Storage> PrivateSession<S> {
                     return Err(self.fault(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }));
                 }
                 self.check_width(terms.columns)?;
+                // A person's joint epsilon is computed from the peer's cap; it would be too small if the peer understated it.
+                let partner = Side::of(self.role.partner());
+                if terms.cap < self.plan.side(partner).releases.charge() {
+                    let expected = "a cap that this run does not pass";
+                    return Err(self.fault(PeerFault::Value { what: "a budget", expected, round: 0 }));
+                }
                 self.terms = Some(terms);
             }
             (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(round, &noised)?,
