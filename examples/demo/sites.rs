@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::arguments::{Common, DEFAULT_ACCOUNTANT, DEFAULT_DELTA, DEFAULT_EPSILON, ModeName};
-use crate::bounds;
+use crate::bounds::{self, Bounds};
 use crate::columns::list;
 use crate::processes::{self, Process};
 use crate::stage::{Stage, cannot_write, folder, shown};
@@ -208,17 +208,24 @@ impl Rows {
 
     /// What the study says of the columns, and whether that was taken from the data.
     pub(crate) fn columns(&self, common: &Common) -> Result<(BTreeMap<String, ColumnTerms>, bool), Failure> {
-        let mut columns = match (&common.bounds, self.shipped) {
+        let (bounds, from_data) = self.bounds(common)?;
+        bounds.row_norms([])?;
+        Ok((bounds.columns, from_data))
+    }
+
+    /// The same with the norms of rows.
+    pub(crate) fn bounds(&self, common: &Common) -> Result<(Bounds, bool), Failure> {
+        let mut bounds = match (&common.bounds, self.shipped) {
             (Some(file), _) => bounds::of_file(file, &self.outcome)?,
             (None, Some(text)) => bounds::parse(Path::new("the shipped bounds"), text, &self.outcome)?,
             (None, None) if common.mode == ModeName::Private => {
                 return Err(bounds::missing());
             }
-            (None, None) => return Ok((self.found()?, true)),
+            (None, None) => return Ok((Bounds { columns: self.found()?, ..Bounds::default() }, true)),
         };
         let used = |name: &String| *name == self.outcome || self.features.contains(name);
-        columns.retain(|name, _| used(name));
-        Ok((columns, false))
+        bounds.columns.retain(|name, _| used(name));
+        Ok((bounds, false))
     }
 
     /// The levels of columns that are not numeric.
@@ -230,7 +237,7 @@ impl Rows {
                 Values::Boolean(_) => vec!["FALSE".to_string(), "TRUE".to_string()],
                 Values::Categorical { levels, .. } => levels.clone(),
             };
-            columns.insert(name.clone(), ColumnTerms { levels, range: None });
+            columns.insert(name.clone(), ColumnTerms::of_levels(levels));
         }
         Ok(columns)
     }
@@ -250,12 +257,10 @@ impl Rows {
                             anyhow::anyhow!("column `{name}` does not vary: it has no range"),
                         ));
                     }
-                    ColumnTerms { levels: Vec::new(), range: Some([low, high]) }
+                    ColumnTerms::of_range(low, high)
                 }
-                Values::Boolean(_) => {
-                    ColumnTerms { levels: vec!["FALSE".to_string(), "TRUE".to_string()], range: None }
-                }
-                Values::Categorical { levels, .. } => ColumnTerms { levels: levels.clone(), range: None },
+                Values::Boolean(_) => ColumnTerms::of_levels(vec!["FALSE".to_string(), "TRUE".to_string()]),
+                Values::Categorical { levels, .. } => ColumnTerms::of_levels(levels.clone()),
             };
             columns.insert(name.clone(), terms);
         }
