@@ -12,6 +12,9 @@ use crate::id::Role;
 /// Rows of a table that are shown.
 const MOST_ROWS: usize = 200;
 
+/// Sites whose own account is shown beside the others'.
+const MOST_SITES: usize = 50;
+
 /// Fields that the promise says in words.
 const SAID: [&str; 4] = ["unit", "adversary", "not_protected", "kind"];
 
@@ -87,6 +90,7 @@ fn shown(fields: &Map<String, Value>) -> Markup {
     let known = |name: &str| {
         WORDS.contains(&name)
             || name == "expected"
+            || name == "sites"
             || BUDGET.iter().any(|(key, _)| *key == name)
             || RELEASES.iter().any(|(key, _)| *key == name)
             || (!promise.is_empty() && SAID.contains(&name))
@@ -110,6 +114,13 @@ fn shown(fields: &Map<String, Value>) -> Markup {
             @if let Some(Value::Array(items)) = fields.get(key) {
                 h3 { (heading) }
                 (records(items))
+            }
+        }
+        @if let Some(Value::Object(sites)) = fields.get("sites") {
+            @for (site, account) in sites.iter().take(MOST_SITES) {
+                @if let Value::Object(account) = account {
+                    details { summary { (visible(site)) } (shown(account)) }
+                }
             }
         }
         @for (name, value) in &others {
@@ -233,6 +244,7 @@ mod tests {
             "epsilon_joint": null, "plain_runs": false, "promise": ["protected: <one> row"], "account": ["spent: .2"],
             "expected": { "relative_error": 0.123, "relative_error_alone": 2.5, "better_alone": false, "biased": true },
             "planned": [{ "label": "gradients", "mu": 0.3 }],
+            "sites": { "north <1>": { "left": 0.125 } },
         });
         let page = shown(account.as_object().unwrap()).into_string();
         for key in account.as_object().unwrap().keys().filter(|key| key.contains('_')) {
@@ -254,6 +266,7 @@ mod tests {
         let heads = "<th class=\"text\">Release</th><th>Sigma</th><th>Sensitivity</th><th>Sensitivity / sigma</th><th class=\"text wrap\">Sensitivity, which is</th>";
         assert!(page.contains(heads) && page.contains("Releases of each site"), "{page}");
         assert!(!page.contains("spent: .2"), "what the tables show is not said again");
+        assert!(page.contains("<summary>north &lt;1&gt;</summary>"), "{page}");
     }
 
     #[test]
