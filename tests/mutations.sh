@@ -56,7 +56,7 @@ mutate() {
         tail -n 30 "$copy.log"
         failed=$((failed + 1))
     else
-        echo "noticed         $name, by $(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$copy.log" | paste -sd ' ')"
+        echo "noticed         $name, by $(sed -n 's|^test \(.*::\)*\([a-z_]*\) \.\.\. FAILED$|\2|p' "$copy.log" | paste -sd " ")"
     fi
     cp "$root/$file" "$file"
 }

@@ -37,6 +37,11 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Bounds of columns, and no norms.
+    pub(crate) fn of_columns(columns: BTreeMap<String, ColumnTerms>) -> Bounds {
+        Bounds { columns, row_norms: BTreeMap::new() }
+    }
+
     /// The norms of these holders; a norm of anybody else is refused.
     pub(crate) fn row_norms<const N: usize>(&self, holders: [&str; N]) -> Result<[Option<f64>; N], Failure> {
         match self.row_norms.keys().find(|name| !holders.contains(&name.as_str())) {

@@ -221,7 +221,7 @@ impl Rows {
             (None, None) if common.mode == ModeName::Private => {
                 return Err(bounds::missing());
             }
-            (None, None) => return Ok((Bounds { columns: self.found()?, ..Bounds::default() }, true)),
+            (None, None) => return Ok((Bounds::of_columns(self.found()?), true)),
         };
         let used = |name: &String| *name == self.outcome || self.features.contains(name);
         bounds.columns.retain(|name, _| used(name));
