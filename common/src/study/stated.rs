@@ -72,10 +72,18 @@ mod tests {
         )
         .unwrap();
         let stated = |role| study.stated_bounds(role).into_iter().map(|(name, words)| format!("{name}: {words}"));
-        assert_eq!(stated(Role::Alice).collect::<Vec<_>>(), ["age: 18 to 90.5", "norm of rows: the default", "y: 0 to 100"]);
-        assert_eq!(stated(Role::Bob).collect::<Vec<_>>(), ["norm of rows: 1.25", "region: levels north, south", "y: 0 to 100"]);
+        assert_eq!(
+            stated(Role::Alice).collect::<Vec<_>>(),
+            ["age: 18 to 90.5", "norm of rows: the default", "y: 0 to 100"]
+        );
+        assert_eq!(
+            stated(Role::Bob).collect::<Vec<_>>(),
+            ["norm of rows: 1.25", "region: levels north, south", "y: 0 to 100"]
+        );
         let mut centred = study.clone();
-        centred.columns.insert("age".to_owned(), ColumnTerms { centre: Some(50.0), scale: Some(12.5), ..ColumnTerms::default() });
+        centred
+            .columns
+            .insert("age".to_owned(), ColumnTerms { centre: Some(50.0), scale: Some(12.5), ..ColumnTerms::default() });
         assert_eq!(centred.stated_bounds(Role::Alice)["age"], "centre 50 and scale 12.5");
     }
 }
