@@ -301,9 +301,7 @@ impl Place {
     /// Why there is no ledger here.
     fn absent(&self) -> Result<StorageError, StorageError> {
         Ok(match self.read_anchor()? {
-            Some(known) if known.sequence > 0 => {
-                StorageError::Gone { place: self.name(), records: known.sequence }
-            }
+            Some(known) if known.sequence > 0 => StorageError::Gone { place: self.name(), records: known.sequence },
             _ => StorageError::Missing { place: self.name() },
         })
     }
@@ -623,7 +621,8 @@ mod tests {
         let reserved = ledger.account("cohort").unwrap().sum;
         // Starting: records of some releases still fit into the last page, then one does not.
         let mut small = bounded(0);
-        let (index, error) = (0..400).find_map(|index| small.permit("run", index).err().map(|error| (index, error))).unwrap();
+        let (index, error) =
+            (0..400).find_map(|index| small.permit("run", index).err().map(|error| (index, error))).unwrap();
         full(&error);
         drop(small);
         let mut larger = home.open().unwrap();
@@ -652,7 +651,8 @@ mod tests {
             drop(create(&ledger, &anchor).unwrap());
             let place = Place { ledger: ledger.clone(), anchor: anchor.clone() };
             let key = place.read_anchor().unwrap().unwrap().key;
-            let before = AnchorFile { key: key.clone(), ..AnchorFile::new(&[0; 32], &ledger) };
+            let mut before = AnchorFile::new(&[0; 32], &ledger);
+            before.key = key.clone();
             place.write_anchor(&before).unwrap();
             fs::remove_file(&ledger).unwrap();
             fs::write(&ledger, b"").unwrap();

@@ -178,7 +178,11 @@ mod tests {
         let account = home.register("cohort", 0..10);
         assert!(account.unbounded && account.unbounded_by_unknown);
         assert!(home.register("later", 50..60).unbounded);
-        assert_eq!(ledger::open(&home.ledger(), &home.anchor()).unwrap().verify().unwrap().0, 6, "each is taken in once");
+        assert_eq!(
+            ledger::open(&home.ledger(), &home.anchor()).unwrap().verify().unwrap().0,
+            6,
+            "each is taken in once"
+        );
     }
 
     #[test]

@@ -113,9 +113,7 @@ impl Failure {
     pub(crate) fn is_of_data(&self) -> bool {
         matches!(
             self,
-            Failure::Read(_)
-                | Failure::Abort(Abort::OwnData(_))
-                | Failure::Ledger(LedgerError::RowsPerPerson { .. })
+            Failure::Read(_) | Failure::Abort(Abort::OwnData(_)) | Failure::Ledger(LedgerError::RowsPerPerson { .. })
         )
     }
 

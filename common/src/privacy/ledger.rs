@@ -30,9 +30,9 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 pub use self::error::LedgerError;
+use self::persons::is_anyone;
 pub use self::persons::{PersonDigester, PersonDigests, keyed};
 pub use self::state::{Account, BoundsChange};
-use self::persons::is_anyone;
 use self::state::{Entry, Run, State};
 pub use self::storage::{Anchor, Record, Storage, StorageError};
 use crate::privacy::accountant::{Budget, add_charge};

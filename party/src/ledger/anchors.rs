@@ -100,8 +100,13 @@ mod tests {
     fn ledgers_have_different_anchors_whatever_their_paths() {
         let home = Path::new("/home/ana/.local/state");
         let long = format!("/c/{}/privacy.sqlite", "ä".repeat(300));
-        let paths =
-            ["/c1/a_b/privacy.sqlite", "/c1/a/b/privacy.sqlite", "/c1/a b/privacy.sqlite", "/_c1/a/b/privacy.sqlite", &long];
+        let paths = [
+            "/c1/a_b/privacy.sqlite",
+            "/c1/a/b/privacy.sqlite",
+            "/c1/a b/privacy.sqlite",
+            "/_c1/a/b/privacy.sqlite",
+            &long,
+        ];
         let anchors: BTreeSet<PathBuf> = paths.iter().map(|path| default_anchor(Path::new(path), home)).collect();
         assert_eq!(anchors.len(), paths.len(), "{anchors:?}");
         for anchor in &anchors {

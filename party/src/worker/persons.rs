@@ -46,7 +46,10 @@ impl Mark {
         let parts = bytes.split_first_chunk::<8>().and_then(|(number, nonce)| Some((number, nonce.try_into().ok()?)));
         match parts {
             Some((number, nonce)) => Ok(Some((u64::from_le_bytes(*number), nonce))),
-            None => Err(Abort::Refused(format!("{} does not say how far the stream has come: restore it", path.display())).into()),
+            None => {
+                Err(Abort::Refused(format!("{} does not say how far the stream has come: restore it", path.display()))
+                    .into())
+            }
         }
     }
 
@@ -219,7 +222,9 @@ impl Persons {
             Some(_) => {
                 let nonce = fresh()?;
                 let mut add = transaction
-                    .prepare_cached("UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number")
+                    .prepare_cached(
+                        "UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number",
+                    )
                     .map_err(wrong)?;
                 let number: i64 = add.query_row(params![run, nonce.as_slice()], |row| row.get(0)).map_err(wrong)?;
                 Some((number.unsigned_abs(), nonce))

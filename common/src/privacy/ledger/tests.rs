@@ -246,7 +246,13 @@ fn two_rows_of_one_person_are_refused_or_charged() {
 }
 
 fn plain(run: &str, persons: PersonDigests) -> PlainRun {
-    PlainRun { run: run.to_owned(), data_set: "hand".to_owned(), persons, peers: Vec::new(), study: "digest".to_owned() }
+    PlainRun {
+        run: run.to_owned(),
+        data_set: "hand".to_owned(),
+        persons,
+        peers: Vec::new(),
+        study: "digest".to_owned(),
+    }
 }
 
 #[test]
@@ -260,10 +266,7 @@ fn a_plain_run_is_on_record_for_every_person_it_showed() {
     assert!(!ledger.register(&registration("apart", 5000..5001, 1.0)).unwrap().unbounded);
     assert!(reserve(&mut ledger, "plain", 0.1, 1).is_err(), "one name for one run");
     reserve(&mut ledger, "private", 0.1, 1).unwrap();
-    assert!(matches!(
-        ledger.record_plain(&[plain("private", persons(0..1))]),
-        Err(LedgerError::RunExists { .. })
-    ));
+    assert!(matches!(ledger.record_plain(&[plain("private", persons(0..1))]), Err(LedgerError::RunExists { .. })));
     assert!(memory.stored("plain/").is_none());
 }
 
