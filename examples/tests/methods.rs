@@ -84,6 +84,10 @@ fn private_rehearsals_charge_every_worker_once_and_say_so() {
         }
         let ledger = folder.path().join("worker-1/privacy.sqlite");
         assert_eq!(stored(&ledger, "sent/%").len(), releases, "{arguments:?}");
+        let sites = report["privacy"]["sites"].as_object().unwrap();
+        assert_eq!(sites.keys().collect::<Vec<_>>(), ["worker-1", "worker-2"]);
+        assert!(sites.values().all(|site| site["releases"].as_array().unwrap().len() == releases), "{sites:?}");
+        assert!(text.contains("worker-2: ") && text.contains("charged at each site: "), "{text}");
         let text = fs::read_to_string(folder.path().join("worker-1/report.json")).unwrap();
         let privacy = &serde_json::from_str::<Value>(&text).unwrap()["privacy"];
         assert!(unit.ends_with(privacy["unit"].as_str().unwrap()), "{privacy}");

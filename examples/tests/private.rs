@@ -108,9 +108,15 @@ fn from_a_plan_to_a_refused_third_run() {
     let world = private(1.5);
     let (code, plan, _) = told(&privacy(&world, "alice", &["plan"]));
     assert_eq!(code, 0);
-    for words in
-        ["2 such runs still fit", "X'y", "partial prediction, round 1", "exchanging nothing", "Nothing was spent"]
-    {
+    for words in [
+        "2 such runs still fit",
+        "X'y",
+        "partial prediction, round 1",
+        "exchanging nothing",
+        "any two columns",
+        "not declared",
+        "Nothing was spent",
+    ] {
         assert!(plan.contains(words), "{words}: {plan}");
     }
     let planned = json(&privacy(&world, "alice", &["plan", "--format", "json"]));
@@ -136,6 +142,15 @@ fn from_a_plan_to_a_refused_third_run() {
         }
         let account = &report["privacy"];
         assert_eq!(account["charge"], planned["charge"]);
+        assert_eq!(account["expected"], planned["expected"], "report and plan say the same");
+        let notes: Vec<&str> = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(!notes.iter().any(|note| note.contains("by 0 %")), "{notes:?}");
+        for part in ["assumed: any two columns", "exchanging nothing is expected to do as well"] {
+            assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+        }
+        for note in notes.iter().filter_map(|note| note.strip_prefix("warning: ")) {
+            assert!(plan.contains(note), "{note}: {plan}");
+        }
         let spent = account["spent"].as_f64().unwrap();
         assert!((spent - f64::from(run) * planned["charge"].as_f64().unwrap()).abs() < 1e-12, "{spent}");
         assert_eq!(account["releases"].as_array().unwrap().len(), 4);
@@ -471,6 +486,11 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
     for (text, reason) in [
         ("[columns]\nage = [18, 90]\n", "public bounds"),
         ("[columns]\nage = \"data\"\n", "taken from the data"),
+        ("[columns]\nage = { centre = 50 }\n", "needs both `centre` and `scale`"),
+        ("[columns]\nage = { centre = 50, scal = 1 }\n", "did you mean `scale`"),
+        ("[columns]\nage = { centre = \"mean\", scale = 1 }\n", "taken from the data"),
+        ("[row_norm]\ncarol = 1.0\n", "[row_norm] names `carol`"),
+        ("[row_norm]\nalice = 0.0\n", "`parties.alice.row_norm` must be a positive"),
         ("[columns]\nage = [18, inf]\n", "finite"),
         ("[outcome]\nother = [0, 1]\n", "the outcome is `progression`"),
         ("[colums]\nage = [18, 90]\n", "did you mean `columns`"),
@@ -487,7 +507,7 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let bounds = folder.path().join("bounds.toml");
-    let levels = "[columns]\nage = [18, 100]\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
+    let levels = "[columns]\nage = { centre = 60, scale = 20 }\n[row_norm]\nalice = 1.75\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
     fs::write(&bounds, format!("{levels}[outcome]\nstay_days = [0, 40]\n")).unwrap();
     let output = demo(&[
         "vertical",
@@ -516,4 +536,6 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let terms: Vec<Value> =
         json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
     assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
+    let study = fs::read_to_string(out.join("study.toml")).unwrap();
+    assert!(study.contains("row_norm = 1.75") && study.contains("centre = 60.0"), "{study}");
 }

@@ -8,7 +8,7 @@ use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::statement::Statement;
-use fedreg_common::privacy::vertical::{Prediction, Side};
+use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
 use fedreg_proto::files::read_study;
 use serde::Serialize;
@@ -286,23 +286,14 @@ pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> 
 }
 
 /// The privacy block of a report.
-pub(crate) fn block(statement: &Statement, prediction: &Prediction) -> serde_json::Value {
+pub(crate) fn block(statement: &Statement, outlook: &Outlook) -> serde_json::Value {
     let mut block = serde_json::to_value(statement).unwrap_or_default();
     if let Some(fields) = block.as_object_mut() {
         fields.insert("promise".to_string(), json!(statement.promise()));
         fields.insert("account".to_string(), json!(statement.account()));
-        fields.insert("expected".to_string(), expected(prediction));
+        fields.insert("expected".to_string(), json!(outlook));
     }
     block
-}
-
-fn expected(prediction: &Prediction) -> serde_json::Value {
-    json!({
-        "relative_error": prediction.relative_error,
-        "relative_error_alone": prediction.alone_error,
-        "better_alone": prediction.better_alone(),
-        "biased": prediction.biased(),
-    })
 }
 
 #[derive(Serialize)]
@@ -391,8 +382,7 @@ pub struct Planned {
     /// What the run would be charged.
     charge: f64,
     releases: Vec<PlannedLine>,
-    correlation: f64,
-    expected: serde_json::Value,
+    expected: Outlook,
     /// What is left for the data set; none where it is not registered.
     left: Option<f64>,
     /// How many such runs still fit.
@@ -441,8 +431,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
             .lines()
             .map(|(label, sigma, sent)| PlannedLine { label: label.to_string(), sigma, sent })
             .collect(),
-        correlation: terms.design.correlation,
-        expected: expected(&plan.predict(&study.declared_design(&plan))),
+        expected: study.outlook(&plan).map_err(refused)?,
         left,
         plan: side.releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
@@ -484,11 +473,6 @@ impl Planned {
     }
 
     fn text(&self) -> String {
-        let percent = |name: &str| {
-            let share = self.expected.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
-            format!("{:.1} %", 100.0 * share)
-        };
-        let says = |name: &str| self.expected.get(name).and_then(serde_json::Value::as_bool) == Some(true);
         let mut text = format!(
             "A run of `{}` for {}, from public facts alone\n\n  rows      {}\n  costs     epsilon {} at delta {:e} ({}), a sum of {:.6}\n  \
              rounds    {}, partial predictions cut at {} of half the outcome's range\n",
@@ -516,23 +500,31 @@ impl Planned {
             let place = if line.sent { "sent" } else { "stays here" };
             text.push_str(&format!("  {:width$}  {:12.6}  {place}\n", line.label, line.sigma));
         }
-        text.push_str(&format!(
-            "\nExpected distance from the pooled coefficients, if any two columns have correlation {} (an assumption of the study)\n  \
-             after this run        {} of their length\n  exchanging nothing    {}\n",
-            self.correlation,
-            percent("relative_error"),
-            percent("relative_error_alone")
-        ));
-        if says("better_alone") {
-            text.push_str("Warning: for this design exchanging nothing would do as well or better.\n");
-        }
-        if says("biased") {
-            text.push_str(
-                "Warning: unfinished rounds and the cut can move a coefficient by more than a quarter of its noise; intervals then miss \
-                 the pooled coefficient more often than 5 %.\n",
-            );
-        }
+        text.push_str(&outlook_lines(&self.expected));
         text.push_str("Nothing was spent.\n");
         text
     }
+}
+
+/// What to expect of a run, with all that is assumed.
+fn outlook_lines(outlook: &Outlook) -> String {
+    let row = |name: &str, values: &dyn Fn(&fedreg_common::privacy::vertical::Case) -> String| {
+        let cells: String = outlook.cases.iter().map(|case| format!("{:>10}", values(case))).collect();
+        format!("  {name:<28}{cells}\n")
+    };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut text = "\nExpected distance of the slopes from the pooled ones, relative to their length\n".to_string();
+    text.push_str(&row("correlation of two columns", &|case| case.correlation.to_string()));
+    text.push_str(&row("after this run", &|case| percent(case.relative_error)));
+    text.push_str(&row("exchanging nothing", &|case| percent(case.relative_error_alone)));
+    text.push_str("Assumed, nothing computed from the data:\n");
+    for words in &outlook.assumed.words {
+        text.push_str(&format!("  - {words}\n"));
+    }
+    for sentence in [Some(outlook.comparison()), outlook.bias()].into_iter().flatten() {
+        let mut letters = sentence.chars();
+        let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+        text.push_str(&format!("{first}{}.\n", letters.as_str()));
+    }
+    text
 }

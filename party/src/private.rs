@@ -135,7 +135,7 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         rounds: fit.rounds,
         termination: Termination::FixedRounds,
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
-        privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.prediction))),
+        privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.outlook))),
         ..common
     }
 }

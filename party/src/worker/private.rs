@@ -349,3 +349,23 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
     }
     Ok(block)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_grew_too_long_for_its_delta_says_so() {
+        let text = |mode: &str| {
+            format!(
+                "id = \"long\"\nprotocol = \"stream\"\n{mode}\n[workers.a]\ncertificate = \"a\"\n[model]\nfeatures = \
+                 [\"x\"]\n[outcome]\ncolumn = \"y\"\n[columns.x]\nrange = [0, 1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8"
+            )
+        };
+        let study = Study::parse(&text("mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-3")).unwrap();
+        assert_eq!(too_long(&study, 1000), None);
+        let note = too_long(&study, 1001).unwrap();
+        assert!(note.contains("delta 1e-3 is above one over the 1001 records"), "{note}");
+        assert_eq!(too_long(&Study::parse(&text("")).unwrap(), u64::MAX), None);
+    }
+}
