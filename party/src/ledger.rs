@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
@@ -104,14 +105,14 @@ pub fn open_or_create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>
     }
 }
 
-/// Refuses data that are registered in another ledger of this user, so that a second ledger is no second budget. Ledgers whose anchors
-/// lie in the same folder know of each other.
+/// Refuses data that are registered in another ledger of this user for the same role, so that a second ledger is no second budget. Ledgers
+/// whose anchors lie in the same folder know of each other. Both parties may have their columns in one file, as in a rehearsal.
 ///
 /// # Errors
 ///
 /// The other ledger's name, and anchors that cannot be read.
-pub fn refuse_elsewhere(ledger: &Path, anchor: &Path, data: &Path) -> Result<(), LedgerError> {
-    match anchors::elsewhere(ledger, anchor, data) {
+pub fn refuse_elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Result<(), LedgerError> {
+    match anchors::elsewhere(ledger, anchor, role, data) {
         None => Ok(()),
         Some(other) => Err(LedgerError::Elsewhere { data: data.display().to_string(), ledger: other }),
     }
@@ -122,9 +123,9 @@ pub fn refuse_elsewhere(ledger: &Path, anchor: &Path, data: &Path) -> Result<(),
 /// # Errors
 ///
 /// The anchor cannot be written.
-pub fn note_data(ledger: &Path, anchor: &Path, data: &Path) -> Result<(), LedgerError> {
+pub fn note_data(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Result<(), LedgerError> {
     let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
-    Ok(place.change_anchor(|file| file.add(&place.ledger, data))?)
+    Ok(place.change_anchor(|file| file.add(&place.ledger, role, data))?)
 }
 
 /// A ledger in an SQLite file.
@@ -698,15 +699,17 @@ mod tests {
             drop(create(ledger, anchor).unwrap());
         }
         let data = path("cohort.csv");
-        refuse_elsewhere(&first, &of_first, &data).unwrap();
-        note_data(&first, &of_first, &data).unwrap();
-        refuse_elsewhere(&first, &of_first, &data).unwrap();
+        refuse_elsewhere(&first, &of_first, Role::Worker, &data).unwrap();
+        note_data(&first, &of_first, Role::Worker, &data).unwrap();
+        refuse_elsewhere(&first, &of_first, Role::Worker, &data).unwrap();
         // By whatever path, also after further records.
         drop(open(&first, &of_first).unwrap().record_plain(&[]));
-        let refused = refuse_elsewhere(&second, &of_second, &path("a/../cohort.csv")).unwrap_err();
+        let refused = refuse_elsewhere(&second, &of_second, Role::Worker, &path("a/../cohort.csv")).unwrap_err();
         assert!(refused.to_string().contains(&first.display().to_string()), "{refused}");
         assert_eq!(refused.exit(), Exit::Refused);
         fs::write(path("other.csv"), b"x,y\n1,2\n").unwrap();
-        refuse_elsewhere(&second, &of_second, &path("other.csv")).unwrap();
+        refuse_elsewhere(&second, &of_second, Role::Worker, &path("other.csv")).unwrap();
+        // The columns of another party.
+        refuse_elsewhere(&second, &of_second, Role::Bob, &data).unwrap();
     }
 }

@@ -245,13 +245,13 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
-    ledger::refuse_elsewhere(&path, &anchor, &config.data.file)?;
+    ledger::refuse_elsewhere(&path, &anchor, role, &config.data.file)?;
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
     let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
-    ledger::note_data(&path, &anchor, &config.data.file)?;
+    ledger::note_data(&path, &anchor, role, &config.data.file)?;
     Ok(account)
 }
 

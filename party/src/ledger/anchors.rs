@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedreg_common::id::Digest;
+use fedreg_common::id::{Digest, Role};
 use serde::{Deserialize, Serialize};
 
 use super::hexadecimal;
@@ -24,7 +24,7 @@ pub(super) struct AnchorFile {
     /// The ledger, for other ledgers of the same user.
     #[serde(default)]
     ledger: String,
-    /// Files whose data are registered in it.
+    /// Whose data of which files are registered in it.
     #[serde(default)]
     data: BTreeSet<String>,
 }
@@ -42,9 +42,9 @@ impl AnchorFile {
     }
 
     /// Adds a file; whether that is news.
-    pub(super) fn add(&mut self, ledger: &Path, data: &Path) -> bool {
+    pub(super) fn add(&mut self, ledger: &Path, role: Role, data: &Path) -> bool {
         self.ledger = full(ledger);
-        self.data.insert(full(data))
+        self.data.insert(named(role, data))
     }
 }
 
@@ -71,8 +71,8 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Another ledger in which these data are registered, if its anchor lies in the same folder as ours.
-pub(super) fn elsewhere(ledger: &Path, anchor: &Path, data: &Path) -> Option<String> {
-    let (own, data) = (full(ledger), full(data));
+pub(super) fn elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Option<String> {
+    let (own, data) = (full(ledger), named(role, data));
     let files = fs::read_dir(anchor.parent()?).ok()?;
     let mut others: Vec<String> = files
         .flatten()
@@ -85,6 +85,11 @@ pub(super) fn elsewhere(ledger: &Path, anchor: &Path, data: &Path) -> Option<Str
         .collect();
     others.sort();
     others.into_iter().next()
+}
+
+/// The rows of a file as one role reads them.
+fn named(role: Role, data: &Path) -> String {
+    format!("{}: {}", role.name(), full(data))
 }
 
 fn full(path: &Path) -> String {

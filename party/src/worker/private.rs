@@ -231,7 +231,7 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
     if !config.reads_stdin() {
-        ledger::refuse_elsewhere(&path, &anchor, &config.data.file)?;
+        ledger::refuse_elsewhere(&path, &anchor, Role::Worker, &config.data.file)?;
     }
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
@@ -255,7 +255,7 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(Role::Worker));
     let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
     if !config.reads_stdin() {
-        ledger::note_data(&path, &anchor, &config.data.file)?;
+        ledger::note_data(&path, &anchor, Role::Worker, &config.data.file)?;
     }
     Ok(account)
 }
