@@ -307,19 +307,6 @@ fn a_plain_run_counts_whether_its_persons_are_registered_before_or_after_it_and_
 }
 
 #[test]
-#[ignore = "measures time"]
-fn ten_million_persons_are_digested_and_compared() {
-    let begun = std::time::Instant::now();
-    let mut digester = PersonDigester::new(&[7; 32]);
-    (0..10_000_000u32).for_each(|person| digester.push(person.to_string().as_bytes()));
-    let pushed = begun.elapsed();
-    let persons = digester.finish(1).unwrap();
-    let sorted = begun.elapsed();
-    assert!(persons.shares_any(&persons.bytes()));
-    println!("digested in {pushed:.2?}, sorted after {sorted:.2?}, compared after {:.2?}", begun.elapsed());
-}
-
-#[test]
 fn a_plain_run_of_unknown_persons_counts_for_everybody() {
     let (memory, mut ledger) = opened();
     ledger.record_plain(&[plain("from a pipe", PersonDigests::anyone())]).unwrap();
