@@ -40,11 +40,13 @@ const BUDGET: [(&str, &str); 14] = [
 const SUMS: [&str; 4] = ["charge", "spent", "cap", "left"];
 
 /// Fields of what was expected, and whether each is a share.
-const EXPECTED: [(&str, &str, bool); 4] = [
+const EXPECTED: [(&str, &str, bool); 6] = [
     ("relative_error", "Distance from the pooled coefficients, of their length", true),
     ("relative_error_alone", "The same when nothing is exchanged", true),
     ("better_alone", "Exchanging nothing would do as well or better", false),
-    ("biased", "Rounds and cut move a coefficient by more than a quarter of its noise", false),
+    ("biased", "Rounds and cut may move a coefficient by more than a quarter of its noise", false),
+    ("better_from_correlation", "The run is worth it from a correlation of", false),
+    ("biased_from_correlation", "Rounds and cut do so from a correlation of", false),
 ];
 
 /// Columns of the table of releases; a place in the run's plan tells nobody anything.
@@ -104,12 +106,17 @@ fn shown(fields: &Map<String, Value>) -> Markup {
         };
         Some(((*label).to_owned(), shown))
     });
-    let rest = others.iter().filter(|(_, value)| !value.is_object() && !is_table(value));
+    let rest = others.iter().filter(|(_, value)| !value.is_object() && !is_table(value) && !is_empty(value));
     let rest = rest.map(|(name, value)| (words(name), cell(value)));
     html! {
         @if !promise.is_empty() { ul { @for line in promise { li { (visible(line)) } } } }
         (pairs("Budget", budget.chain(rest).collect()))
-        @if let Some(expected) = expected { (pairs("Expected, from public facts alone", foretold(expected))) }
+        @if let Some(expected) = expected {
+            (pairs("Expected, from public facts alone", foretold(expected)))
+            @if let Some(Value::Array(cases)) = expected.get("cases") { (records(cases)) }
+            @let assumed = in_words(expected.get("assumed").unwrap_or(&Value::Null), "words");
+            @if !assumed.is_empty() { p.remark { "Assumed: " (visible(&assumed.join("; "))) "." } }
+        }
         @for (key, heading) in RELEASES {
             @if let Some(Value::Array(items)) = fields.get(key) {
                 h3 { (heading) }
@@ -136,7 +143,7 @@ fn shown(fields: &Map<String, Value>) -> Markup {
 fn foretold(expected: &Map<String, Value>) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     for (key, label, share) in EXPECTED {
-        if let Some(value) = expected.get(key) {
+        if let Some(value) = expected.get(key).filter(|value| !value.is_null()) {
             let shown = match value.as_f64().filter(|_| share) {
                 Some(value) => percent_of(value),
                 None => cell(value),
@@ -145,15 +152,22 @@ fn foretold(expected: &Map<String, Value>) -> Vec<(String, String)> {
         }
     }
     let known = |name: &str| EXPECTED.iter().any(|(key, _, _)| *key == name);
-    rows.extend(
-        in_order(expected).into_iter().filter(|(name, _)| !known(name)).map(|(name, value)| (words(name), cell(value))),
-    );
+    let rest = in_order(expected).into_iter().filter(|(name, value)| !known(name) && !is_compound(value));
+    rows.extend(rest.map(|(name, value)| (words(name), cell(value))));
     rows
 }
 
 /// A relative error, which may be above 1.
 fn percent_of(share: f64) -> String {
     if share < 1.0 { percent(share) } else { format!("{:.0} %", 100.0 * share) }
+}
+
+fn is_compound(value: &Value) -> bool {
+    value.is_object() || value.is_array() || value.is_null()
+}
+
+fn is_empty(value: &Value) -> bool {
+    matches!(value, Value::Array(items) if items.is_empty())
 }
 
 fn is_table(value: &Value) -> bool {
@@ -242,7 +256,11 @@ mod tests {
             "releases": [{ "run": "r", "index": 0, "label": "X'X", "sensitivity": 1.41, "formula": "sqrt 2 < 2", "sigma": 7.5, "mu": 0.19 }],
             "charge": 0.2, "cap": 0.4, "spent": 0.2, "left": 1e-14, "epsilon_spent_zcdp": 2.1, "epsilon_spent_exact": 2.0,
             "epsilon_joint": null, "plain_runs": false, "promise": ["protected: <one> row"], "account": ["spent: .2"],
-            "expected": { "relative_error": 0.123, "relative_error_alone": 2.5, "better_alone": false, "biased": true },
+            "expected": {
+                "relative_error": 0.123, "relative_error_alone": 2.5, "better_alone": false, "biased": true, "better_from_correlation": null,
+                "cases": [{ "correlation": 0.3, "bias_to_noise": 0.1 }], "assumed": { "words": ["rows are <short>"] },
+            },
+            "bounds_changed": [],
             "planned": [{ "label": "gradients", "mu": 0.3 }],
             "sites": { "north <1>": { "left": 0.125 } },
         });
@@ -257,7 +275,7 @@ mod tests {
             ("These persons were in a run without privacy", "no"),
             ("Distance from the pooled coefficients, of their length", "12.3 %"),
             ("The same when nothing is exchanged", "250 %"),
-            ("Rounds and cut move a coefficient by more than a quarter of its noise", "yes"),
+            ("Rounds and cut may move a coefficient by more than a quarter of its noise", "yes"),
         ] {
             let row = format!("<tr><td class=\"text\">{label}</td><td>{value}</td></tr>");
             assert!(page.contains(&row), "{label}: {page}");
@@ -266,6 +284,8 @@ mod tests {
         let heads = "<th class=\"text\">Release</th><th>Sigma</th><th>Sensitivity</th><th>Sensitivity / sigma</th><th class=\"text wrap\">Sensitivity, which is</th>";
         assert!(page.contains(heads) && page.contains("Releases of each site"), "{page}");
         assert!(!page.contains("spent: .2"), "what the tables show is not said again");
+        assert!(page.contains("<th>Bias to noise</th>") && page.contains("Assumed: rows are &lt;short&gt;."), "{page}");
+        assert!(!page.contains("{\"") && !page.contains("Bounds changed"), "{page}");
         assert!(page.contains("<summary>north &lt;1&gt;</summary>"), "{page}");
     }
 

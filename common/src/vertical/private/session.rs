@@ -538,7 +538,7 @@ fn notes(study: &Study, outlook: &Outlook) -> Vec<String> {
     let mut notes = vec![
         format!(
             "expected before the run, from public facts and assumptions, nothing computed from the data: the slopes miss the pooled \
-             ones {} of their length",
+             ones, as a share of their length, {}",
             cases.join("; ")
         ),
         format!("assumed: {}", outlook.assumed.words.join("; ")),
