@@ -18,9 +18,10 @@ mod horizontal;
 mod methods;
 mod privacy;
 mod private_robust;
+mod stated;
 
 pub use self::expectation::{Expectation, NoExpectation, Size};
-pub use self::privacy::{DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
+pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use self::private_robust::PrivateFitTerms;
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{
@@ -151,7 +152,7 @@ impl Mode {
 }
 
 /// One party's part of a vertical study.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartyTerms {
     /// The name in the party's certificate.
@@ -162,6 +163,10 @@ pub struct PartyTerms {
     /// The party's side of a formula, as in R: `~ age + bmi:sex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
+    /// Public norm at which the party's centred and scaled rows are cut, in private mode; if absent, the root of the number of
+    /// its columns, a ranged one counting .5625.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_norm: Option<f64>,
 }
 
 /// The coordinator.
@@ -240,6 +245,24 @@ pub struct ColumnTerms {
     /// Public range of a numeric column.
     #[serde(default, deserialize_with = "privacy::range", skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
+    /// In place of a range, a public centre of a numeric column; needs `scale`.
+    #[serde(default, deserialize_with = "privacy::centre", skip_serializing_if = "Option::is_none")]
+    pub centre: Option<f64>,
+    /// The public scale that goes with the centre, for instance a published standard deviation. Values are bounded by the row norm alone.
+    #[serde(default, deserialize_with = "privacy::scale", skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+}
+
+impl ColumnTerms {
+    /// A categorical column.
+    pub fn of_levels(levels: Vec<String>) -> ColumnTerms {
+        ColumnTerms { levels, ..ColumnTerms::default() }
+    }
+
+    /// A numeric column with a public range.
+    pub fn of_range(low: f64, high: f64) -> ColumnTerms {
+        ColumnTerms { range: Some([low, high]), ..ColumnTerms::default() }
+    }
 }
 
 /// How rows are matched.
@@ -457,6 +480,23 @@ impl Study {
             if terms.range.is_some_and(|[low, high]| !(low.is_finite() && high.is_finite() && low < high)) {
                 return wrong(&format!("columns.{name}.range"), "must be two finite numbers in ascending order");
             }
+            let stated =
+                [!terms.levels.is_empty(), terms.range.is_some(), terms.centre.is_some() || terms.scale.is_some()];
+            if stated.iter().filter(|stated| **stated).count() > 1 {
+                return wrong(
+                    &format!("columns.{name}"),
+                    "must state one of `levels`, `range`, or `centre` with `scale`",
+                );
+            }
+            if terms.centre.is_some() != terms.scale.is_some() {
+                return wrong(&format!("columns.{name}"), "needs both `centre` and `scale`, or neither");
+            }
+            if terms.centre.is_some_and(|centre| !centre.is_finite()) {
+                return wrong(&format!("columns.{name}.centre"), "must be a finite number");
+            }
+            if terms.scale.is_some_and(|scale| !(scale > 0.0 && scale.is_finite())) {
+                return wrong(&format!("columns.{name}.scale"), "must be a positive finite number");
+            }
         }
         let mut names: Vec<&str> = match self.protocol {
             Protocol::Vertical => {
@@ -510,6 +550,9 @@ impl Study {
         for (role, terms) in &self.parties {
             if terms.columns.is_empty() == terms.formula.is_none() {
                 return wrong(&format!("parties.{role}"), "needs either `columns` or `formula`");
+            }
+            if let Some(norm) = terms.row_norm {
+                privacy::check_row_norm(&format!("parties.{role}.row_norm"), self.mode, norm)?;
             }
             for column in &terms.columns {
                 if let Some(other) = seen.insert(column.as_str(), *role) {

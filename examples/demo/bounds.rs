@@ -16,17 +16,48 @@ const DIABETES: &str = include_str!("../data/diabetes.bounds.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bounds {
+struct File {
     #[serde(default)]
     columns: BTreeMap<String, toml::Value>,
     #[serde(default)]
     levels: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     outcome: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    row_norm: BTreeMap<String, f64>,
 }
 
-/// What a study says of columns whose bounds stand in `--bounds`, or in the shipped file for the shipped data.
-pub(crate) fn columns(arguments: &Vertical, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+/// What a study says of columns, and the norms at which rows are cut.
+#[derive(Debug, Default)]
+pub(crate) struct Bounds {
+    /// What the study says of each column.
+    pub(crate) columns: BTreeMap<String, ColumnTerms>,
+    /// Norms by who holds the rows: `alice`, `bob`, `workers`.
+    row_norms: BTreeMap<String, f64>,
+}
+
+impl Bounds {
+    /// Bounds of columns, and no norms.
+    pub(crate) fn of_columns(columns: BTreeMap<String, ColumnTerms>) -> Bounds {
+        Bounds { columns, row_norms: BTreeMap::new() }
+    }
+
+    /// The norms of these holders; a norm of anybody else is refused.
+    pub(crate) fn row_norms<const N: usize>(&self, holders: [&str; N]) -> Result<[Option<f64>; N], Failure> {
+        match self.row_norms.keys().find(|name| !holders.contains(&name.as_str())) {
+            None => Ok(holders.map(|holder| self.row_norms.get(holder).copied())),
+            Some(other) if N == 0 => Err(Failure::usage(format!(
+                "[row_norm] {other} has no place here: these models bound values by ranges"
+            ))),
+            Some(other) => {
+                Err(Failure::usage(format!("[row_norm] names `{other}`, but rows are held by {}", holders.join(", "))))
+            }
+        }
+    }
+}
+
+/// The bounds that stand in `--bounds`, or in the shipped file for the shipped data.
+pub(crate) fn of_vertical(arguments: &Vertical, outcome: &str) -> Result<Bounds, Failure> {
     match (&arguments.bounds, &arguments.data) {
         (Some(file), _) => of_file(file, outcome),
         (None, None) => parse(Path::new("the shipped bounds"), DIABETES, outcome),
@@ -43,21 +74,24 @@ pub(crate) fn missing() -> Failure {
 }
 
 /// The bounds in a file.
-pub(crate) fn of_file(file: &Path, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+pub(crate) fn of_file(file: &Path, outcome: &str) -> Result<Bounds, Failure> {
     parse(file, &read(file)?, outcome)
 }
 
 /// The bounds in the text of a file of this name.
-pub(crate) fn parse(name: &Path, text: &str, outcome: &str) -> Result<BTreeMap<String, ColumnTerms>, Failure> {
+pub(crate) fn parse(name: &Path, text: &str, outcome: &str) -> Result<Bounds, Failure> {
     let place = |problem: &str| Failure::usage(format!("{}: {problem}", name.display()));
-    let bounds: Bounds = toml::from_str(text).map_err(|error| place(&fedreg_common::study::explain(&error)))?;
+    let bounds: File = toml::from_str(text).map_err(|error| place(&fedreg_common::study::explain(&error)))?;
     if let Some(other) = bounds.outcome.keys().find(|column| *column != outcome) {
         return Err(place(&format!("[outcome] names `{other}`, but the outcome is `{outcome}`")));
     }
     let mut terms: BTreeMap<String, ColumnTerms> = BTreeMap::new();
     for (column, stated) in bounds.columns.iter().chain(&bounds.outcome) {
         // Through the study's own words, so that a range is refused here as it is there.
-        let table = toml::Table::from_iter([("range".to_owned(), stated.clone())]);
+        let table = match stated {
+            toml::Value::Table(table) => table.clone(),
+            range => toml::Table::from_iter([("range".to_owned(), range.clone())]),
+        };
         let parsed: ColumnTerms = table.try_into().map_err(|error: toml::de::Error| {
             place(&format!("`{column}`: {}", fedreg_common::study::explain(&error)))
         })?;
@@ -66,7 +100,7 @@ pub(crate) fn parse(name: &Path, text: &str, outcome: &str) -> Result<BTreeMap<S
     for (column, levels) in bounds.levels {
         terms.entry(column).or_default().levels = levels;
     }
-    Ok(terms)
+    Ok(Bounds { columns: terms, row_norms: bounds.row_norm })
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

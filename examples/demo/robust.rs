@@ -138,9 +138,17 @@ fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
         (false, true) => SHIPPED_ROWS,
         (false, false) => BATCH_ROWS,
     };
+    let (columns, row_norm) = match private {
+        true => {
+            let (bounds, _) = table.bounds(common)?;
+            let [norm] = bounds.row_norms(["workers"])?;
+            (bounds.columns, norm)
+        }
+        false => (table.levels()?, None),
+    };
     let study = sites::study(Protocol::Robust, table, common, arguments.batch_rows.unwrap_or(default_rows));
     Ok(Study {
-        columns: if private { table.columns(common)?.0 } else { table.levels()? },
+        columns,
         rows: RowTerms { missing: Missing::from(arguments.missing), ..study.rows },
         robust: Some(RobustTerms {
             start: arguments.start.into(),
@@ -149,6 +157,7 @@ fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
             private: private.then(|| PrivateFitTerms {
                 influence: arguments.influence.into(),
                 rounds: arguments.rounds,
+                row_norm,
                 ..PrivateFitTerms::default()
             }),
             ..RobustTerms::default()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fedreg_common::data::{Column, DataError, Frame, Values};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::report::Report;
+use fedreg_common::report::{PerParty, Report};
 use fedreg_common::study::{
     ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model,
     PredictionTerms, PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
@@ -19,16 +19,20 @@ use fedreg_party::read::{self, ReadError, Request};
 use fedreg_party::service::Failure as PartyFailure;
 use fedreg_party::worker::config::{Config, Overrides, PolicyTerms};
 use fedreg_party::worker::privacy::init;
+use serde_json::Value;
 
 use crate::Failure;
 use crate::arguments::{Common, DEFAULT_ACCOUNTANT, DEFAULT_DELTA, DEFAULT_EPSILON, ModeName};
-use crate::bounds;
+use crate::bounds::{self, Bounds};
 use crate::columns::list;
 use crate::processes::{self, Process};
 use crate::stage::{Stage, cannot_write, folder, shown};
 
 /// Workers whose complaints are shown when a run fails.
 const LAST_WORDS: usize = 5;
+
+/// Workers whose account is told in a line of the merged report.
+const NAMED_SITES: usize = 12;
 
 /// Different texts that a feature may always have; beyond, a tenth as many as rows.
 const MOST_TEXTS: usize = 50;
@@ -204,17 +208,24 @@ impl Rows {
 
     /// What the study says of the columns, and whether that was taken from the data.
     pub(crate) fn columns(&self, common: &Common) -> Result<(BTreeMap<String, ColumnTerms>, bool), Failure> {
-        let mut columns = match (&common.bounds, self.shipped) {
+        let (bounds, from_data) = self.bounds(common)?;
+        bounds.row_norms([])?;
+        Ok((bounds.columns, from_data))
+    }
+
+    /// The same with the norms of rows.
+    pub(crate) fn bounds(&self, common: &Common) -> Result<(Bounds, bool), Failure> {
+        let mut bounds = match (&common.bounds, self.shipped) {
             (Some(file), _) => bounds::of_file(file, &self.outcome)?,
             (None, Some(text)) => bounds::parse(Path::new("the shipped bounds"), text, &self.outcome)?,
             (None, None) if common.mode == ModeName::Private => {
                 return Err(bounds::missing());
             }
-            (None, None) => return Ok((self.found()?, true)),
+            (None, None) => return Ok((Bounds::of_columns(self.found()?), true)),
         };
         let used = |name: &String| *name == self.outcome || self.features.contains(name);
-        columns.retain(|name, _| used(name));
-        Ok((columns, false))
+        bounds.columns.retain(|name, _| used(name));
+        Ok((bounds, false))
     }
 
     /// The levels of columns that are not numeric.
@@ -226,7 +237,7 @@ impl Rows {
                 Values::Boolean(_) => vec!["FALSE".to_string(), "TRUE".to_string()],
                 Values::Categorical { levels, .. } => levels.clone(),
             };
-            columns.insert(name.clone(), ColumnTerms { levels, range: None });
+            columns.insert(name.clone(), ColumnTerms::of_levels(levels));
         }
         Ok(columns)
     }
@@ -246,12 +257,10 @@ impl Rows {
                             anyhow::anyhow!("column `{name}` does not vary: it has no range"),
                         ));
                     }
-                    ColumnTerms { levels: Vec::new(), range: Some([low, high]) }
+                    ColumnTerms::of_range(low, high)
                 }
-                Values::Boolean(_) => {
-                    ColumnTerms { levels: vec!["FALSE".to_string(), "TRUE".to_string()], range: None }
-                }
-                Values::Categorical { levels, .. } => ColumnTerms { levels: levels.clone(), range: None },
+                Values::Boolean(_) => ColumnTerms::of_levels(vec!["FALSE".to_string(), "TRUE".to_string()]),
+                Values::Categorical { levels, .. } => ColumnTerms::of_levels(levels.clone()),
             };
             columns.insert(name.clone(), terms);
         }
@@ -341,12 +350,49 @@ pub(crate) fn rehearse_with(
         folder(&stage.path(name))?.write("rows.csv", &file(block)?).map_err(cannot_write)?;
     }
     play(&stage, study)?;
-    if study.noised() {
-        // A worker that left early has none.
-        let mut reported = study.workers.keys().filter(|name| stage.path(&format!("{name}/report.json")).is_file());
-        reported.try_for_each(|name| stage.report(name).map(drop))?;
+    if !study.noised() {
+        return stage.report("coordinator");
     }
-    stage.report("coordinator")
+    let mut accounts = Vec::new();
+    for name in study.workers.keys() {
+        // A worker that left early has none.
+        if stage.path(&format!("{name}/report.json")).is_file()
+            && let PerParty::Own(Some(account)) = stage.report(name)?.privacy
+        {
+            accounts.push((name, account));
+        }
+    }
+    let mut merged = stage.report("coordinator")?;
+    merged.privacy = match merged.privacy {
+        PerParty::Own(promise) => PerParty::Own(promise.map(|promise| with_sites(promise, accounts))),
+        by_role => by_role,
+    };
+    Ok(merged)
+}
+
+/// What every site was promised, with what each of them released, spent and has left: only a rehearsal sees all their reports.
+fn with_sites(mut promise: Value, accounts: Vec<(&String, Value)>) -> Value {
+    let Some(fields) = promise.as_object_mut() else { return promise };
+    let number = |account: &Value, field: &str| account.get(field).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    let lines = accounts.iter().take(NAMED_SITES).map(|(name, account)| {
+        let releases = account.get("releases").and_then(Value::as_array).map_or(0, Vec::len);
+        format!(
+            "{name}: {releases} release{}, spent {:.6} of {:.6} (epsilon {:.4} by zcdp, {:.4} exact), left {:.6}; each with its sensitivity \
+             and sigma in {name}/report.txt",
+            if releases == 1 { "" } else { "s" },
+            number(account, "spent"),
+            number(account, "cap"),
+            number(account, "epsilon_spent_zcdp"),
+            number(account, "epsilon_spent_exact"),
+            number(account, "left")
+        )
+    });
+    let lines: Vec<Value> = lines.map(Value::String).collect();
+    if let Some(Value::Array(account)) = fields.get_mut("account") {
+        account.extend(lines);
+    }
+    fields.insert("sites".to_string(), accounts.into_iter().map(|(name, account)| (name.clone(), account)).collect());
+    promise
 }
 
 /// Writes the workers' private files and runs all processes to their end.

@@ -89,7 +89,11 @@ impl<'a> Play<'a> {
         if private {
             study.mode = Mode::Private;
             study.privacy = Some(bounds::terms(arguments));
-            study.columns = bounds::columns(arguments, &study.outcome.column)?;
+            let bounds = bounds::of_vertical(arguments, &study.outcome.column)?;
+            for (party, norm) in study.parties.values_mut().zip(bounds.row_norms(["alice", "bob"])?) {
+                party.row_norm = norm;
+            }
+            study.columns = bounds.columns;
             bounds::only_used(&mut study);
         }
         let stage = Stage::new(folder, "demo vertical");
@@ -191,7 +195,7 @@ impl<'a> Play<'a> {
 
 fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> Study {
     let party = |role: Role, columns: Vec<String>| {
-        let terms = PartyTerms { certificate: role.name().to_string(), columns, formula: None };
+        let terms = PartyTerms { certificate: role.name().to_string(), columns, formula: None, row_norm: None };
         (role, terms)
     };
     let shared =

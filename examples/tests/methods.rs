@@ -7,6 +7,7 @@ mod ledgers;
 mod sites;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -83,6 +84,10 @@ fn private_rehearsals_charge_every_worker_once_and_say_so() {
         }
         let ledger = folder.path().join("worker-1/privacy.sqlite");
         assert_eq!(stored(&ledger, "sent/%").len(), releases, "{arguments:?}");
+        let sites = report["privacy"]["sites"].as_object().unwrap();
+        assert_eq!(sites.keys().collect::<Vec<_>>(), ["worker-1", "worker-2"]);
+        assert!(sites.values().all(|site| site["releases"].as_array().unwrap().len() == releases), "{sites:?}");
+        assert!(text.contains("worker-2: ") && text.contains("charged at each site: "), "{text}");
         let text = fs::read_to_string(folder.path().join("worker-1/report.json")).unwrap();
         let privacy = &serde_json::from_str::<Value>(&text).unwrap()["privacy"];
         assert!(unit.ends_with(privacy["unit"].as_str().unwrap()), "{privacy}");
@@ -291,10 +296,14 @@ fn ledgers(method: &str, lifetime: f64) -> World {
 }
 
 fn command(world: &World, name: &str, words: &[&str]) -> Output {
+    command_to("127.0.0.1:9", world, name, words)
+}
+
+fn command_to(coordinator: &str, world: &World, name: &str, words: &[&str]) -> Output {
     Command::new(DEMO)
         .args(["--role", "worker"])
         .args(words)
-        .args(["--config", &format!("{name}.toml"), "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(["--config", &format!("{name}.toml"), "--study", "study.toml", "--coordinator", coordinator])
         .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state"), "--authority", "authority.pem"])
         .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
         .current_dir(world.path(""))
@@ -369,15 +378,9 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
     assert!(unknown.status.code() != Some(0) && said(&unknown).contains("elsewhere"), "{}", said(&unknown));
     // There is no budget for a second run, and nothing of it is spent or sent.
     let coordinator = world.coordinator(&[]);
-    for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
-        // One of them may hear that there is no quorum before it has looked at its own ledger.
-        let refused = ended.code == 77 && ended.log.contains("budget");
-        assert!(
-            refused || ended.log.contains("the quorum of 2 workers was not reached"),
-            "{} {}",
-            ended.code,
-            ended.log
-        );
+    // A third would find no coordinator any more: without two of three there is no quorum.
+    for ended in ["north", "south"].map(|name| private_worker(&world, name)).map(Running::end) {
+        assert!(ended.code == 77 && ended.log.contains("budget"), "{} {}", ended.code, ended.log);
     }
     assert_eq!(coordinator.end().code, 69);
     assert_eq!(stored(&south, "sent/%").len(), 6);
@@ -498,6 +501,49 @@ fn a_workers_policy_of_fewest_rows_holds_in_every_protocol() {
 }
 
 #[test]
+fn a_worker_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
+    let world = ledgers(ROUNDS, 1.0);
+    let text = fs::read_to_string(world.path("north.csv")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // The last line, so that the whole table is read first.
+    for broken in [format!("{text}1,2\n"), format!("{text}\"1,2,3\n")] {
+        world.write("north.csv", &broken);
+        let ended = command_to(&address, &world, "north", &["join"]);
+        assert_eq!(ended.status.code(), Some(65), "{}", said(&ended));
+        assert!(listener.accept().is_err(), "the coordinator was contacted: {}", said(&ended));
+    }
+    world.write("north.csv", &text);
+    std::thread::scope(|scope| {
+        scope.spawn(|| command_to(&address, &world, "north", &["join", "--wait", "0"]));
+        eventually(|| listener.accept().is_ok());
+        // Whoever dials is hung up on, and need not wait for a handshake.
+        drop(listener);
+    });
+}
+
+#[test]
+fn a_ledger_has_one_stream_whatever_its_name_and_a_plain_one_counts_for_everybody() {
+    let world = ledgers(STREAM, 1.0);
+    let again = command(&world, "north", &["privacy", "init", "--data-set", "again"]);
+    assert_eq!(again.status.code(), Some(77), "{}", said(&again));
+    assert!(said(&again).contains("a second name does not bring a second budget"), "{}", said(&again));
+    let status = || said(&command(&world, "north", &["privacy", "status"]));
+    assert!(status().contains("cohort: a stream of persons who are not known beforehand"), "{}", status());
+    assert!(!status().contains("without privacy"), "{}", status());
+    let private = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &study(STREAM, false));
+    let coordinator = world.coordinator(&[]);
+    for ended in WORKERS.map(|name| private_worker(&world, name)).map(Running::end) {
+        assert_eq!(ended.code, 0, "{}", ended.log);
+    }
+    assert_eq!(coordinator.end().code, 0);
+    world.write("study.toml", &private);
+    assert!(status().contains("these persons were in a run without privacy"), "{}", status());
+}
+
+#[test]
 fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
     let world = ledgers(ROUNDS, 0.5);
     let planned = command(&world, "north", &["privacy", "plan"]);
@@ -507,8 +553,8 @@ fn rounds_that_do_not_fit_the_budget_are_refused_before_the_first() {
         said(&planned)
     );
     let coordinator = world.coordinator(&[]);
-    let codes = WORKERS.map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
-    assert!(codes.iter().filter(|code| **code == 77).count() >= 2, "{codes:?}");
+    let codes = ["north", "south"].map(|name| private_worker(&world, name)).map(|worker| worker.end().code);
+    assert_eq!(codes, [77, 77]);
     let ended = coordinator.end();
     assert!(
         ended.code == 69 && ended.log.contains("nobody was ready; nothing was asked"),

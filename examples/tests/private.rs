@@ -7,6 +7,7 @@ mod ledgers;
 mod world;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -49,10 +50,15 @@ fn private_file(world: &World, role: &str, privacy: &str, policy: &str) {
 }
 
 fn command(world: &World, role: &str, words: &[&str]) -> Output {
+    command_to("127.0.0.1:9", world, role, words)
+}
+
+/// A command of a party for which both the coordinator and the other party are at `address`.
+fn command_to(address: &str, world: &World, role: &str, words: &[&str]) -> Output {
     Command::new(DEMO)
         .args(["--role", role])
         .args(words)
-        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
+        .args(["--study", "study.toml", "--coordinator", address, "--connect", address])
         .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
         .args([
             "--authority",
@@ -102,9 +108,15 @@ fn from_a_plan_to_a_refused_third_run() {
     let world = private(1.5);
     let (code, plan, _) = told(&privacy(&world, "alice", &["plan"]));
     assert_eq!(code, 0);
-    for words in
-        ["2 such runs still fit", "X'y", "partial prediction, round 1", "exchanging nothing", "Nothing was spent"]
-    {
+    for words in [
+        "2 such runs still fit",
+        "X'y",
+        "partial prediction, round 1",
+        "exchanging nothing",
+        "any two columns",
+        "not declared",
+        "Nothing was spent",
+    ] {
         assert!(plan.contains(words), "{words}: {plan}");
     }
     let planned = json(&privacy(&world, "alice", &["plan", "--format", "json"]));
@@ -130,6 +142,15 @@ fn from_a_plan_to_a_refused_third_run() {
         }
         let account = &report["privacy"];
         assert_eq!(account["charge"], planned["charge"]);
+        assert_eq!(account["expected"], planned["expected"], "report and plan say the same");
+        let notes: Vec<&str> = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(!notes.iter().any(|note| note.contains("by 0 %")), "{notes:?}");
+        for part in ["assumed: any two columns", "exchanging nothing is expected to do as well"] {
+            assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+        }
+        for note in notes.iter().filter_map(|note| note.strip_prefix("warning: ")) {
+            assert!(plan.contains(note), "{note}: {plan}");
+        }
         let spent = account["spent"].as_f64().unwrap();
         assert!((spent - f64::from(run) * planned["charge"].as_f64().unwrap()).abs() < 1e-12, "{spent}");
         assert_eq!(account["releases"].as_array().unwrap().len(), 4);
@@ -317,6 +338,93 @@ fn a_run_without_privacy_is_remembered_and_predictions_are_not_made_in_private_m
 }
 
 #[test]
+fn a_run_without_privacy_is_remembered_before_the_ledger_is_made_and_whatever_the_data_are_called() {
+    let world = World::new();
+    let (mode, tables) = PRIVATE.split_once("[columns.a]").unwrap();
+    let study = format!("{mode}{STUDY}[columns.a]{tables}");
+    assert_codes(&world.run(&[], &[]), 0);
+    assert!(!ledger(&world, "alice").exists(), "who never uses privacy has no ledger");
+    world.write("study.toml", &study);
+    // Alice makes her ledger after that run; Bob forgets it, and has the next one under another name.
+    fs::remove_file(world.path("bob-state/privacy.sqlite.plain-runs")).unwrap();
+    let budget = "epsilon = 2.0\ndelta = 1e-5\n";
+    for role in ["alice", "bob"] {
+        private_file(&world, role, budget, "");
+        assert_eq!(told(&privacy(&world, role, &["init"])).0, 0);
+    }
+    let (_, status, _) = told(&privacy(&world, "alice", &["status"]));
+    assert!(status.contains("these persons were in a run without privacy"), "{status}");
+    assert!(status.contains("was not recorded") && status.contains("it counts for everybody"), "{status}");
+    let status = || json(&privacy(&world, "bob", &["status", "--format", "json"]));
+    assert_eq!(status()[0]["unbounded"], false);
+    let text = fs::read_to_string(world.path("bob.toml")).unwrap();
+    world.write("bob.toml", &text.replace("\"cohort\"", "\"renamed\""));
+    world.write("study.toml", STUDY);
+    again(&world);
+    assert_codes(&world.run(&[], &[]), 0);
+    world.write("bob.toml", &text);
+    world.write("study.toml", &study);
+    let known = status();
+    assert_eq!((&known[0]["unbounded"], &known[0]["unbounded_by_unknown"]), (&Value::Bool(true), &Value::Bool(false)));
+    again(&world);
+    let ended = world.run(&["--format", "json"], &["--format", "json"]);
+    assert_codes(&ended, 0);
+    for side in &ended[1..] {
+        let report: Value = serde_json::from_str(&side.out).unwrap();
+        let said = report["privacy"].to_string();
+        assert!(said.contains("\"plain_runs\":true"), "{said}");
+    }
+}
+
+#[test]
+fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
+    let world = private(1.0);
+    let text = fs::read_to_string(world.path("alice.csv")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    for (broken, said_of_it) in [
+        (text.replace("r04,", "r04,1,"), "expected 3 cells as in the header, found 4"),
+        (text.replace("r04,", ""), "expected 3 cells as in the header, found 2"),
+        (text.replace("r04,", "\"r04,"), "a quote is opened and never closed"),
+        (text.replace("r04,", ","), "has no id"),
+        (text.replace("r04,", "r05,"), "r05"),
+    ] {
+        world.write("alice.csv", &broken);
+        let (code, _, said) = told(&command_to(&address, &world, "alice", &["fit"]));
+        assert_eq!(code, 65, "{said}");
+        assert!(said.contains(said_of_it), "{said_of_it}: {said}");
+        assert!(listener.accept().is_err(), "{said_of_it}: somebody was contacted");
+    }
+    assert_eq!(spent(&world, "alice"), 0.0);
+    // And a sound one does dial.
+    world.write("alice.csv", &text);
+    std::thread::scope(|scope| {
+        scope.spawn(|| command_to(&address, &world, "alice", &["fit", "--wait", "0"]));
+        eventually(|| listener.accept().ok());
+        // Whoever dials is hung up on, and need not wait for a handshake.
+        drop(listener);
+    });
+}
+
+#[test]
+fn bounds_that_are_changed_between_runs_are_in_every_later_report() {
+    let world = private(3.0);
+    assert_codes(&world.run(&[], &[]), 0);
+    let study = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &study.replace("range = [-1.5, 1.5]", "range = [-1, 1]"));
+    again(&world);
+    let ended = world.run(&[], &["--format", "json"]);
+    assert_codes(&ended, 0);
+    let sentence = "bounds of `a` were changed from -1.5 to 1.5 to -1 to 1";
+    assert!(ended[1].out.contains(sentence), "{}", ended[1].out);
+    let (_, status, _) = told(&privacy(&world, "alice", &["status"]));
+    assert!(status.contains(sentence) && status.contains("known without the data"), "{status}");
+    let report: Value = serde_json::from_str(&ended[2].out).unwrap();
+    assert!(!report["privacy"].to_string().contains("bounds of `a`"), "it is not bob's column");
+}
+
+#[test]
 fn the_private_demo_fits_the_shipped_data_and_reports_what_it_cost() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -382,6 +490,11 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
     for (text, reason) in [
         ("[columns]\nage = [18, 90]\n", "public bounds"),
         ("[columns]\nage = \"data\"\n", "taken from the data"),
+        ("[columns]\nage = { centre = 50 }\n", "needs both `centre` and `scale`"),
+        ("[columns]\nage = { centre = 50, scal = 1 }\n", "did you mean `scale`"),
+        ("[columns]\nage = { centre = \"mean\", scale = 1 }\n", "taken from the data"),
+        ("[row_norm]\ncarol = 1.0\n", "[row_norm] names `carol`"),
+        ("[row_norm]\nalice = 0.0\n", "`parties.alice.row_norm` must be a positive"),
         ("[columns]\nage = [18, inf]\n", "finite"),
         ("[outcome]\nother = [0, 1]\n", "the outcome is `progression`"),
         ("[colums]\nage = [18, 90]\n", "did you mean `columns`"),
@@ -398,7 +511,7 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let bounds = folder.path().join("bounds.toml");
-    let levels = "[columns]\nage = [18, 100]\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
+    let levels = "[columns]\nage = { centre = 60, scale = 20 }\n[row_norm]\nalice = 1.75\n[levels]\nadmission = [\"elective\", \"emergency\"]\nfemale = [\"false\", \"true\"]\n";
     fs::write(&bounds, format!("{levels}[outcome]\nstay_days = [0, 40]\n")).unwrap();
     let output = demo(&[
         "vertical",
@@ -427,4 +540,6 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let terms: Vec<Value> =
         json(&output)["coefficients"].as_array().unwrap().iter().map(|row| row["term"].clone()).collect();
     assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
+    let study = fs::read_to_string(out.join("study.toml")).unwrap();
+    assert!(study.contains("row_norm = 1.75") && study.contains("centre = 60.0"), "{study}");
 }

@@ -9,15 +9,20 @@
 //! it. [`default_anchor`] puts it under the user's state folder. A copy of the ledger alone does not show who is in the data,
 //! because the key is not in it.
 
+mod anchors;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
+
+use self::anchors::AnchorFile;
+pub use self::anchors::{beside, default_anchor};
 
 /// How long a process waits for another one's transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +70,7 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
     if !anchor.exists() {
         let key =
             fresh_key().map_err(|error| StorageError::Unreadable { place: place.name(), reason: error.to_string() })?;
-        place.write_anchor(&AnchorFile { sequence: 0, hash: hexadecimal(&[0; 32]), key: hexadecimal(&key) })?;
+        place.write_anchor(&AnchorFile::new(&key, &place.ledger))?;
     }
     Ledger::create(LedgerFile::connect(place, true)?)
 }
@@ -78,28 +83,49 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
 pub fn open(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerError> {
     let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
     if !ledger.exists() {
-        return Err(match place.read_anchor()? {
-            Some(known) if known.sequence > 0 => {
-                StorageError::Gone { place: place.name(), records: known.sequence }.into()
-            }
-            _ => StorageError::Missing { place: place.name() }.into(),
-        });
+        return Err(place.absent()?.into());
     }
     if !anchor.exists() {
         return Err(LedgerError::NoAnchor);
     }
-    Ledger::open(LedgerFile::connect(place, false)?)
+    let file = LedgerFile::connect(place, false)?;
+    // The process that was to make it was killed before its first record, or somebody emptied it.
+    if file.empty { Err(file.place.absent()?.into()) } else { Ledger::open(file) }
 }
 
-/// Where the anchor of a ledger belongs when the configuration says nothing: under `state_home`, by the ledger's path.
-pub fn default_anchor(ledger: &Path, state_home: &Path) -> PathBuf {
-    let full = std::path::absolute(ledger).unwrap_or_else(|_| ledger.to_owned());
-    let name: String = full
-        .to_string_lossy()
-        .chars()
-        .map(|letter| if letter.is_alphanumeric() || letter == '.' || letter == '-' { letter } else { '_' })
-        .collect();
-    state_home.join("fedreg").join("anchors").join(format!("{}.anchor", name.trim_start_matches('_')))
+/// The ledger, made if there is none and there never was one.
+///
+/// # Errors
+///
+/// As [`open`] and [`create`].
+pub fn open_or_create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerError> {
+    match open(ledger, anchor) {
+        Err(error) if error.is_missing() => create(ledger, anchor),
+        opened => opened,
+    }
+}
+
+/// Refuses data that are registered in another ledger of this user for the same role, so that a second ledger is no second budget. Ledgers
+/// whose anchors lie in the same folder know of each other. Both parties may have their columns in one file, as in a rehearsal.
+///
+/// # Errors
+///
+/// The other ledger's name, and anchors that cannot be read.
+pub fn refuse_elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Result<(), LedgerError> {
+    match anchors::elsewhere(ledger, anchor, role, data) {
+        None => Ok(()),
+        Some(other) => Err(LedgerError::Elsewhere { data: data.display().to_string(), ledger: other }),
+    }
+}
+
+/// Notes with the anchor that these data are registered in the ledger.
+///
+/// # Errors
+///
+/// The anchor cannot be written.
+pub fn note_data(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Result<(), LedgerError> {
+    let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
+    Ok(place.change_anchor(|file| file.add(&place.ledger, role, data))?)
 }
 
 /// A ledger in an SQLite file.
@@ -107,19 +133,14 @@ pub fn default_anchor(ledger: &Path, state_home: &Path) -> PathBuf {
 pub struct LedgerFile {
     place: Place,
     connection: Connection,
+    /// Whether it has no tables yet: they are made together with the first record, so that no crash leaves one without the other.
+    empty: bool,
 }
 
 #[derive(Debug)]
 struct Place {
     ledger: PathBuf,
     anchor: PathBuf,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct AnchorFile {
-    sequence: u64,
-    hash: String,
-    key: String,
 }
 
 impl LedgerFile {
@@ -139,16 +160,13 @@ impl LedgerFile {
             connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
         let tables: i64 =
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(failed)?;
-        if make && tables == 0 {
-            let script = format!("BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION}; {SCHEMA} COMMIT;");
-            connection.execute_batch(&script).map_err(failed)?;
-        } else if application != APPLICATION {
+        if tables > 0 && application != APPLICATION {
             return Err(StorageError::Unreadable {
                 place: place.name(),
                 reason: "it is another kind of database".to_owned(),
             });
         }
-        Ok(LedgerFile { place, connection })
+        Ok(LedgerFile { place, connection, empty: tables == 0 })
     }
 
     fn failed(&self) -> impl Fn(rusqlite::Error) -> StorageError + '_ {
@@ -166,7 +184,22 @@ impl Storage for LedgerFile {
     }
 
     fn begin(&mut self) -> Result<(), StorageError> {
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())?;
+        if self.empty {
+            let tables: rusqlite::Result<i64> =
+                self.connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0));
+            let made = tables.and_then(|tables| match tables {
+                0 => self.connection.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; {SCHEMA}")),
+                // Another process was faster.
+                _ => Ok(()),
+            });
+            if let Err(error) = made {
+                let error = self.place.sqlite_error(&error);
+                self.abandon();
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn records_after(&mut self, sequence: u64) -> Result<Vec<Record>, StorageError> {
@@ -219,8 +252,9 @@ impl Storage for LedgerFile {
 
     fn commit(&mut self) -> Result<(), StorageError> {
         let outcome = self.connection.execute_batch("COMMIT").map_err(self.failed());
-        if outcome.is_err() {
-            self.abandon();
+        match outcome {
+            Ok(()) => self.empty = false,
+            Err(_) => self.abandon(),
         }
         outcome
     }
@@ -245,18 +279,14 @@ impl Storage for LedgerFile {
 
     fn advance_anchor(&mut self, anchor: &Anchor) -> Result<(), StorageError> {
         // Two processes may arrive here in either order after their commits.
-        let lock_path = self.place.anchor.with_extension("lock");
-        let failed = |error: io::Error| self.place.file_error(&error);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path).map_err(failed)?;
-        lock.lock().map_err(failed)?;
-        if let Some(mut file) = self.place.read_anchor()?
-            && file.sequence < anchor.sequence
-        {
-            file.sequence = anchor.sequence;
-            file.hash = hexadecimal(&anchor.hash);
-            self.place.write_anchor(&file)?;
-        }
-        Ok(())
+        self.place.change_anchor(|file| {
+            let behind = file.sequence < anchor.sequence;
+            if behind {
+                file.sequence = anchor.sequence;
+                file.hash = hexadecimal(&anchor.hash);
+            }
+            behind
+        })
     }
 
     fn now(&self) -> u64 {
@@ -267,6 +297,24 @@ impl Storage for LedgerFile {
 impl Place {
     fn name(&self) -> String {
         self.ledger.display().to_string()
+    }
+
+    /// Why there is no ledger here.
+    fn absent(&self) -> Result<StorageError, StorageError> {
+        Ok(match self.read_anchor()? {
+            Some(known) if known.sequence > 0 => StorageError::Gone { place: self.name(), records: known.sequence },
+            _ => StorageError::Missing { place: self.name() },
+        })
+    }
+
+    /// Lets `change` alter the anchor, if there is one, and writes it if that says so; no other process is at it meanwhile.
+    fn change_anchor(&self, change: impl FnOnce(&mut AnchorFile) -> bool) -> Result<(), StorageError> {
+        let failed = |error: io::Error| self.file_error(&error);
+        let path = beside(&self.anchor, "lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let Some(mut file) = self.read_anchor()? else { return Ok(()) };
+        if change(&mut file) { self.write_anchor(&file) } else { Ok(()) }
     }
 
     fn read_anchor(&self) -> Result<Option<AnchorFile>, StorageError> {
@@ -285,7 +333,7 @@ impl Place {
     fn write_anchor(&self, file: &AnchorFile) -> Result<(), StorageError> {
         let failed = |error: io::Error| self.file_error(&error);
         let text = serde_json::to_string(file).map_err(|error| failed(error.into()))?;
-        let fresh = self.anchor.with_extension("new");
+        let fresh = beside(&self.anchor, "new");
         let mut options = OpenOptions::new();
         options.create(true).truncate(true).write(true);
         #[cfg(unix)]
@@ -337,6 +385,7 @@ fn bytes_of(text: &str) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Barrier;
 
     use fedreg_common::exit::Exit;
@@ -357,8 +406,8 @@ mod tests {
             let mut ledger = create(&home.ledger(), &home.anchor()).unwrap();
             let persons = home.persons(&mut ledger);
             let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 100, false).unwrap();
-            let policy = "policy".to_owned();
-            ledger.register(&Registration { data_set: "cohort".to_owned(), persons, budget, policy }).unwrap();
+            let bounds = BTreeMap::new();
+            ledger.register(&Registration { data_set: "cohort".to_owned(), persons, budget, bounds }).unwrap();
             home
         }
 
@@ -515,7 +564,7 @@ mod tests {
         let mut small = Ledger::open(file).unwrap();
         let budget = Budget::new(1.0, 1e-6, Accountant::Zcdp, 50_000, false).unwrap();
         let refused = small
-            .register(&Registration { data_set: "large".to_owned(), persons, budget, policy: String::new() })
+            .register(&Registration { data_set: "large".to_owned(), persons, budget, bounds: BTreeMap::new() })
             .unwrap_err();
         assert!(matches!(refused, LedgerError::Storage(StorageError::Full { .. })), "{refused}");
         assert_eq!(refused.exit(), Exit::CannotWrite);
@@ -552,10 +601,115 @@ mod tests {
     }
 
     #[test]
-    fn ledgers_have_different_anchors() {
-        let home = Path::new("/home/ana/.local/state");
-        let first = default_anchor(Path::new("/data/a/privacy.sqlite"), home);
-        assert_eq!(first, home.join("fedreg/anchors/data_a_privacy.sqlite.anchor"));
-        assert_ne!(first, default_anchor(Path::new("/data/b/privacy.sqlite"), home));
+    fn a_full_disk_at_the_start_or_at_the_storing_of_a_release_leaves_what_was_reserved_and_sends_nothing() {
+        let home = Home::new();
+        let bounded = |room: i64| {
+            let place = Place { ledger: home.ledger(), anchor: home.anchor() };
+            let file = LedgerFile::connect(place, false).unwrap();
+            let pages: i64 = file.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+            file.connection.pragma_update(None, "max_page_count", pages + room).unwrap();
+            Ledger::open(file).unwrap()
+        };
+        let full = |error: &LedgerError| {
+            assert!(matches!(error, LedgerError::Storage(StorageError::Full { .. })), "{error}");
+            assert_eq!(error.exit(), Exit::CannotWrite);
+        };
+        let mut ledger = home.open().unwrap();
+        let persons = home.persons(&mut ledger);
+        let each = PlannedRelease { label: "counts".to_owned(), mu: 0.01 };
+        let plan = ReleasePlan::new(vec![each; 400]);
+        ledger.reserve("run", "cohort", &persons, &["bob".to_owned()], "digest", &plan).unwrap();
+        let reserved = ledger.account("cohort").unwrap().sum;
+        // Starting: records of some releases still fit into the last page, then one does not.
+        let mut small = bounded(0);
+        let (index, error) =
+            (0..400).find_map(|index| small.permit("run", index).err().map(|error| (index, error))).unwrap();
+        full(&error);
+        drop(small);
+        let mut larger = home.open().unwrap();
+        assert_eq!(larger.account("cohort").unwrap().sum, reserved);
+        let Grant::Fresh(permit) = larger.permit("run", index).unwrap() else { panic!("it was never started") };
+        drop(larger);
+        // Storing: many cells, so that no page has room for them.
+        let mut small = bounded(0);
+        let cells = Query::histogram(4_000, [0, 1, 1, 3].into_iter());
+        let unsent = release(&cells, permit, &mut NoisePool::new()).unwrap();
+        full(&small.store(unsent).map(drop).unwrap_err());
+        drop(small);
+        let mut larger = home.open().unwrap();
+        assert!(matches!(larger.permit("run", index), Err(LedgerError::Lost { .. })), "its noise may have been seen");
+        assert!(larger.receipts("run").is_empty());
+        assert_eq!(larger.account("cohort").unwrap().sum, reserved);
+        larger.verify().unwrap();
+    }
+
+    #[test]
+    fn a_crash_while_the_ledger_is_made_accuses_nobody() {
+        // An empty file, as SQLite leaves it before the first commit, and the tables without a record of earlier versions.
+        for tables in ["", SCHEMA] {
+            let folder = tempfile::tempdir().unwrap();
+            let (ledger, anchor) = (folder.path().join("privacy.sqlite"), folder.path().join("away/x.anchor"));
+            drop(create(&ledger, &anchor).unwrap());
+            let place = Place { ledger: ledger.clone(), anchor: anchor.clone() };
+            let key = place.read_anchor().unwrap().unwrap().key;
+            let mut before = AnchorFile::new(&[0; 32], &ledger);
+            before.key = key.clone();
+            place.write_anchor(&before).unwrap();
+            fs::remove_file(&ledger).unwrap();
+            fs::write(&ledger, b"").unwrap();
+            if !tables.is_empty() {
+                let script = format!("PRAGMA application_id = {APPLICATION}; {tables}");
+                Connection::open(&ledger).unwrap().execute_batch(&script).unwrap();
+            }
+            let refused = open(&ledger, &anchor).map(drop).unwrap_err();
+            assert!(refused.is_missing(), "{refused}");
+            drop(open_or_create(&ledger, &anchor).unwrap());
+            assert_eq!(open(&ledger, &anchor).unwrap().verify().unwrap().0, 1);
+            assert_eq!(place.read_anchor().unwrap().unwrap().key, key);
+            // With records behind it an empty file is no interrupted beginning.
+            fs::write(&ledger, b"").unwrap();
+            let refused = open(&ledger, &anchor).map(drop).unwrap_err();
+            assert!(matches!(refused, LedgerError::Storage(StorageError::Gone { records: 1, .. })), "{refused}");
+            assert!(open_or_create(&ledger, &anchor).is_err());
+        }
+    }
+
+    #[test]
+    fn tables_and_first_record_are_one_transaction() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { ledger: folder.path().join("privacy.sqlite"), anchor: folder.path().join("x.anchor") };
+        let mut file = LedgerFile::connect(place, true).unwrap();
+        file.begin().unwrap();
+        let record = Record { sequence: 1, at: 1, body: "{}".to_owned(), hash: [0; 32] };
+        file.append(&record).unwrap();
+        file.abandon();
+        let tool = Connection::open(folder.path().join("privacy.sqlite")).unwrap();
+        let tables: i64 = tool.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).unwrap();
+        assert_eq!(tables, 0);
+    }
+
+    #[test]
+    fn data_that_are_registered_in_another_ledger_of_the_same_user_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("cohort.csv"), b"x,y\n1,2\n").unwrap();
+        let [(first, of_first), (second, of_second)] =
+            ["a", "b"].map(|name| (path(&format!("{name}/privacy.sqlite")), path(&format!("anchors/{name}.anchor"))));
+        for (ledger, anchor) in [(&first, &of_first), (&second, &of_second)] {
+            drop(create(ledger, anchor).unwrap());
+        }
+        let data = path("cohort.csv");
+        refuse_elsewhere(&first, &of_first, Role::Worker, &data).unwrap();
+        note_data(&first, &of_first, Role::Worker, &data).unwrap();
+        refuse_elsewhere(&first, &of_first, Role::Worker, &data).unwrap();
+        // By whatever path, also after further records.
+        drop(open(&first, &of_first).unwrap().record_plain(&[]));
+        let refused = refuse_elsewhere(&second, &of_second, Role::Worker, &path("a/../cohort.csv")).unwrap_err();
+        assert!(refused.to_string().contains(&first.display().to_string()), "{refused}");
+        assert_eq!(refused.exit(), Exit::Refused);
+        fs::write(path("other.csv"), b"x,y\n1,2\n").unwrap();
+        refuse_elsewhere(&second, &of_second, Role::Worker, &path("other.csv")).unwrap();
+        // The columns of another party.
+        refuse_elsewhere(&second, &of_second, Role::Bob, &data).unwrap();
     }
 }

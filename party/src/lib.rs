@@ -10,6 +10,7 @@ pub mod ledger;
 mod line;
 mod meet;
 mod pace;
+mod plain;
 pub mod privacy;
 mod private;
 pub mod read;

@@ -1,7 +1,7 @@
 //! What every joint run has in common: meeting the other party, moving the session's messages, telling how it ended.
 
 use std::future::Future;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
@@ -35,6 +35,10 @@ pub(crate) trait Work: Send {
 
     /// Its name in the log of runs.
     const COMMAND: &'static str;
+
+    /// Whether the table is read before anybody is contacted: where it must not be seen from outside that it cannot be used, a party
+    /// with such a table looks like one that never came.
+    const READS_FIRST: bool = false;
 
     /// How the table is read; runs beside everything else.
     fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Self::Table, Failure> + Send + 'static;
@@ -85,6 +89,23 @@ pub(crate) async fn meet<W: Work>(
     let Job { role, config, study, .. } = job;
     let identity = service::identity(*role, config, study)?;
     let store = Store::open(&config.state)?;
+    let keep = |entry: Entry| {
+        // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
+        if let Err(error) = store.record(&entry) {
+            tracing::warn!("{}", service::chain(&error));
+        }
+    };
+    let early = match W::READS_FIRST {
+        false => None,
+        true => match read_table(work, job, &mut stopped).await {
+            Err(failure) if failure.is_of_data() => {
+                let reason = Some(service::chain(&failure));
+                keep(Entry { reason, ..Entry::now(W::COMMAND, *role, study, failure.exit()) });
+                return Err(failure);
+            }
+            read => Some(read),
+        },
+    };
     let mut link = Line::open(job, &identity).await?;
     let run = work.interrupted(job);
     if let Some(run) = run {
@@ -100,7 +121,7 @@ pub(crate) async fn meet<W: Work>(
         }
     };
     let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
-    let result = meeting.hold(work, &mut link, &mut stopped).await;
+    let result = meeting.hold(work, early, &mut link, &mut stopped).await;
     let (exit, reason) = match &result {
         Ok((_, exit)) => {
             meeting.convener.say(PartyEvent::Done(*exit));
@@ -118,13 +139,26 @@ pub(crate) async fn meet<W: Work>(
         }
     };
     meeting.convener.leave().await;
-    let entry =
-        Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) };
-    // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
-    if let Err(error) = store.record(&entry) {
-        tracing::warn!("{}", service::chain(&error));
-    }
+    keep(Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) });
     result
+}
+
+/// Reads the table, and says how long that took.
+async fn read_table<W: Work>(
+    work: &W,
+    job: &Job,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<(W::Table, Duration), Failure> {
+    tracing::info!("reading {}", job.config.data.file.display());
+    let reading = Instant::now();
+    let task = tokio::task::spawn_blocking(work.reader(job));
+    let table = match unless(stopped, async { Ok(task.await) }).await? {
+        Ok(table) => table?,
+        Err(panic) => return Err(Abort::Bug(format!("reading failed: {panic}")).into()),
+    };
+    let read = reading.elapsed();
+    tracing::info!("read {} rows in {:.2} s", W::rows(&table), read.as_secs_f64());
+    Ok((table, read))
 }
 
 struct Meeting<'a> {
@@ -138,25 +172,19 @@ impl Meeting<'_> {
     async fn hold<W: Work>(
         &mut self,
         work: &W,
+        early: Option<Result<(W::Table, Duration), Failure>>,
         link: &mut Line,
         stopped: &mut mpsc::Receiver<Abort>,
     ) -> Result<(W::Yield, Exit), Failure> {
         let Job { role, config, .. } = self.job;
         let role = *role;
-        // Before any data are touched: the coordinator compares the studies.
+        // The coordinator compares the studies, in plain mode before any data are touched.
         unless(stopped, self.welcome()).await?;
-        tracing::info!("reading {}", config.data.file.display());
-        let reading = Instant::now();
-        let table = {
-            let task = tokio::task::spawn_blocking(work.reader(self.job));
-            match unless(stopped, async { Ok(task.await) }).await? {
-                Ok(table) => table?,
-                Err(panic) => return Err(Abort::Bug(format!("reading failed: {panic}")).into()),
-            }
+        let (table, read) = match early {
+            Some(early) => early?,
+            None => read_table(work, self.job, stopped).await?,
         };
-        let read = reading.elapsed();
         let rows = W::rows(&table);
-        tracing::info!("read {rows} rows in {:.2} s", read.as_secs_f64());
         self.convener.say(PartyEvent::Ready);
         let run = match self.run {
             Some(run) => run,

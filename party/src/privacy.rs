@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
-use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::statement::Statement;
-use fedreg_common::privacy::vertical::{Prediction, Side};
+use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
 use fedreg_proto::files::read_study;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::config::{Config, LedgerTerms, Overrides};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
+use crate::plain::{self, PlainLine};
 use crate::private;
 use crate::service::{Failure, Job, certificate};
 
@@ -244,14 +245,14 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
-    let mut ledger = match ledger::open(&path, &anchor) {
-        Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
-        opened => opened?,
-    };
+    ledger::refuse_elsewhere(&path, &anchor, role, &config.data.file)?;
+    let mut ledger = ledger::open_or_create(&path, &anchor)?;
+    plain::take_in(&path, &mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    let policy = format!("{:?} {:?}", study.row_bounds(role), study.outcome_bounds());
-    let policy = Digest::of(policy.as_bytes()).to_string();
-    Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
+    let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
+    let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
+    ledger::note_data(&path, &anchor, role, &config.data.file)?;
+    Ok(account)
 }
 
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
@@ -265,43 +266,34 @@ fn not_private() -> Failure {
     Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
 }
 
-/// Records a run without privacy, where these data are registered: later private reports say so.
+/// Records a run without privacy: later private reports on its persons say so.
 ///
 /// # Errors
 /// A ledger that is there and refuses.
 pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
     let config = &job.config;
-    if !config.ledger().exists() && !config.anchor().exists() {
-        return Ok(());
-    }
-    let mut ledger = open(config)?;
-    if ledger.account(&config.data_set()).is_err() {
-        return Ok(());
-    }
-    let persons = PersonDigests::new(&ledger.key()?, identifiers(), 1)?;
-    let peer = certificate(&job.study, job.role.partner())?.to_string();
-    let study = job.study.digest().to_string();
-    Ok(ledger.record_plain(&run.to_string(), &config.data_set(), &persons, &[peer], &study)?)
+    let line = PlainLine {
+        run: run.to_string(),
+        data_set: config.data_set(),
+        data: config.data.file.display().to_string(),
+        peers: vec![certificate(&job.study, job.role.partner())?.to_string()],
+        study: job.study.digest().to_string(),
+        time: 0,
+    };
+    plain::record([&config.ledger(), &config.anchor()], line, |key| {
+        Ok(PersonDigests::new(key, identifiers(), u32::MAX)?)
+    })
 }
 
 /// The privacy block of a report.
-pub(crate) fn block(statement: &Statement, prediction: &Prediction) -> serde_json::Value {
+pub(crate) fn block(statement: &Statement, outlook: &Outlook) -> serde_json::Value {
     let mut block = serde_json::to_value(statement).unwrap_or_default();
     if let Some(fields) = block.as_object_mut() {
         fields.insert("promise".to_string(), json!(statement.promise()));
         fields.insert("account".to_string(), json!(statement.account()));
-        fields.insert("expected".to_string(), expected(prediction));
+        fields.insert("expected".to_string(), json!(outlook));
     }
     block
-}
-
-fn expected(prediction: &Prediction) -> serde_json::Value {
-    json!({
-        "relative_error": prediction.relative_error,
-        "relative_error_alone": prediction.alone_error,
-        "better_alone": prediction.better_alone(),
-        "biased": prediction.biased(),
-    })
 }
 
 #[derive(Serialize)]
@@ -327,10 +319,14 @@ impl Standing {
 pub(crate) fn account_lines(account: &Account) -> String {
     let Standing { left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = Standing::of(account);
     let accountant = account.accountant.name();
+    let whose = match account.is_anyone() {
+        true => "a stream of persons who are not known beforehand".to_string(),
+        false => format!("{} persons in {} rows", account.persons, account.rows),
+    };
     let mut text = format!(
-        "{}: {} persons in {} rows\n  guarantee  epsilon {} at delta {:e} ({accountant}), for the lifetime of the data set and over all \
+        "{}: {whose}\n  guarantee  epsilon {} at delta {:e} ({accountant}), for the lifetime of the data set and over all \
          peers\n  spent      {:.6} of {:.6}, left {left:.6} (bookkeeping: epsilon {zcdp:.4} by zcdp, {exact:.4} exact)\n",
-        account.data_set, account.persons, account.rows, account.epsilon, account.delta, account.sum, account.cap
+        account.data_set, account.epsilon, account.delta, account.sum, account.cap
     );
     for (peer, sum) in &account.peers {
         text.push_str(&format!("  towards    {peer}: {sum:.6} (a view; the guarantee is over all peers)\n"));
@@ -341,6 +337,14 @@ pub(crate) fn account_lines(account: &Account) -> String {
     }
     if account.unbounded {
         text.push_str("  these persons were in a run without privacy: what it showed is not covered\n");
+    }
+    if account.unbounded_by_unknown {
+        text.push_str(
+            "  whom a run without privacy showed was not recorded (a stream, a pipe, or a run before the ledger): it counts for everybody\n",
+        );
+    }
+    for change in &account.bounds_changed {
+        text.push_str(&format!("  {}\n", change.sentence()));
     }
     text
 }
@@ -378,8 +382,7 @@ pub struct Planned {
     /// What the run would be charged.
     charge: f64,
     releases: Vec<PlannedLine>,
-    correlation: f64,
-    expected: serde_json::Value,
+    expected: Outlook,
     /// What is left for the data set; none where it is not registered.
     left: Option<f64>,
     /// How many such runs still fit.
@@ -428,8 +431,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
             .lines()
             .map(|(label, sigma, sent)| PlannedLine { label: label.to_string(), sigma, sent })
             .collect(),
-        correlation: terms.design.correlation,
-        expected: expected(&plan.predict(&study.declared_design(&plan))),
+        expected: study.outlook(&plan).map_err(refused)?,
         left,
         plan: side.releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
@@ -471,11 +473,6 @@ impl Planned {
     }
 
     fn text(&self) -> String {
-        let percent = |name: &str| {
-            let share = self.expected.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
-            format!("{:.1} %", 100.0 * share)
-        };
-        let says = |name: &str| self.expected.get(name).and_then(serde_json::Value::as_bool) == Some(true);
         let mut text = format!(
             "A run of `{}` for {}, from public facts alone\n\n  rows      {}\n  costs     epsilon {} at delta {:e} ({}), a sum of {:.6}\n  \
              rounds    {}, partial predictions cut at {} of half the outcome's range\n",
@@ -503,23 +500,31 @@ impl Planned {
             let place = if line.sent { "sent" } else { "stays here" };
             text.push_str(&format!("  {:width$}  {:12.6}  {place}\n", line.label, line.sigma));
         }
-        text.push_str(&format!(
-            "\nExpected distance from the pooled coefficients, if any two columns have correlation {} (an assumption of the study)\n  \
-             after this run        {} of their length\n  exchanging nothing    {}\n",
-            self.correlation,
-            percent("relative_error"),
-            percent("relative_error_alone")
-        ));
-        if says("better_alone") {
-            text.push_str("Warning: for this design exchanging nothing would do as well or better.\n");
-        }
-        if says("biased") {
-            text.push_str(
-                "Warning: unfinished rounds and the cut can move a coefficient by more than a quarter of its noise; intervals then miss \
-                 the pooled coefficient more often than 5 %.\n",
-            );
-        }
+        text.push_str(&outlook_lines(&self.expected));
         text.push_str("Nothing was spent.\n");
         text
     }
+}
+
+/// What to expect of a run, with all that is assumed.
+fn outlook_lines(outlook: &Outlook) -> String {
+    let row = |name: &str, values: &dyn Fn(&fedreg_common::privacy::vertical::Case) -> String| {
+        let cells: String = outlook.cases.iter().map(|case| format!("{:>10}", values(case))).collect();
+        format!("  {name:<28}{cells}\n")
+    };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut text = "\nExpected distance of the slopes from the pooled ones, relative to their length\n".to_string();
+    text.push_str(&row("correlation of two columns", &|case| case.correlation.to_string()));
+    text.push_str(&row("after this run", &|case| percent(case.relative_error)));
+    text.push_str(&row("exchanging nothing", &|case| percent(case.relative_error_alone)));
+    text.push_str("Assumed, nothing computed from the data:\n");
+    for words in &outlook.assumed.words {
+        text.push_str(&format!("  - {words}\n"));
+    }
+    for sentence in [Some(outlook.comparison()), outlook.bias()].into_iter().flatten() {
+        let mut letters = sentence.chars();
+        let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+        text.push_str(&format!("{first}{}.\n", letters.as_str()));
+    }
+    text
 }

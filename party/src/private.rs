@@ -41,6 +41,7 @@ impl Work for PrivateFit {
     type Yield = Report;
 
     const COMMAND: &'static str = "fit";
+    const READS_FIRST: bool = true;
 
     fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Ready, Failure> + Send + 'static {
         let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
@@ -134,7 +135,7 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         rounds: fit.rounds,
         termination: Termination::FixedRounds,
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
-        privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.prediction))),
+        privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.outlook))),
         ..common
     }
 }

@@ -109,6 +109,14 @@ impl Failure {
         }
     }
 
+    /// Whether it depends on what stands in the table. In a private run nobody else may hear of that.
+    pub(crate) fn is_of_data(&self) -> bool {
+        matches!(
+            self,
+            Failure::Read(_) | Failure::Abort(Abort::OwnData(_)) | Failure::Ledger(LedgerError::RowsPerPerson { .. })
+        )
+    }
+
     /// What the others are told; nothing when it was they who ended the run. Never quotes data, paths or addresses.
     pub(crate) fn notice(&self, own: Role) -> Option<Notice> {
         let sentence = match self {
@@ -409,7 +417,8 @@ impl Work for Predict {
         table.rows
     }
 
-    fn session(&self, _job: &Job, table: Counted, opening: Opening) -> Result<PredictSession, Failure> {
+    fn session(&self, job: &Job, table: Counted, opening: Opening) -> Result<PredictSession, Failure> {
+        privacy::record_plain(job, opening.run, || table.table.identifiers())?;
         Ok(PredictSession::new(table.table, opening))
     }
 

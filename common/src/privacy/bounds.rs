@@ -87,6 +87,12 @@ pub enum BoundsError {
         /// Column name.
         column: String,
     },
+    /// The outcome has no range; it is cut at one, so that a centre and a scale would not do.
+    #[error("the outcome {column} has no public range")]
+    OutcomeRange {
+        /// Column name.
+        column: String,
+    },
     /// Bounds that would be read off the data.
     #[error("bounds of column {column} are {word:?}: bounds taken from the data are a release of the data")]
     DataDerived {

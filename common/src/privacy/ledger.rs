@@ -21,88 +21,22 @@
 //! changes both consistently is not detected: a party's own administrators are outside the definition.
 
 mod error;
+mod persons;
 mod state;
 mod storage;
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 pub use self::error::LedgerError;
-pub use self::state::Account;
+use self::persons::is_anyone;
+pub use self::persons::{PersonDigester, PersonDigests, keyed};
+pub use self::state::{Account, BoundsChange};
 use self::state::{Entry, Run, State};
 pub use self::storage::{Anchor, Record, Storage, StorageError};
 use crate::privacy::accountant::{Budget, add_charge};
 use crate::privacy::mechanism::{NoisedRelease, Permit, Receipt, ReleasePlan, Unsent};
-
-/// Keyed digests of the persons of a data set, sorted.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PersonDigests {
-    digests: Vec<[u8; 16]>,
-    rows: u64,
-    rows_per_person: u32,
-}
-
-/// A digest (HMAC-SHA-256) of parts, one after the other, that only who has the key can make.
-pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
-    // Unwrap safety: HMAC takes keys of any length.
-    #[allow(clippy::expect_used)]
-    let mut code = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
-    parts.iter().for_each(|part| code.update(part));
-    code.finalize().into_bytes().into()
-}
-
-impl PersonDigests {
-    /// Digests the identifiers of all rows; a person may have at most `rows_per_person` of them.
-    ///
-    /// # Errors
-    ///
-    /// More rows of one person than declared.
-    pub fn new<I: AsRef<[u8]>>(
-        key: &[u8; 32],
-        identifiers: impl IntoIterator<Item = I>,
-        rows_per_person: u32,
-    ) -> Result<PersonDigests, LedgerError> {
-        let mut digests: Vec<[u8; 16]> = identifiers
-            .into_iter()
-            .map(|identifier| {
-                let full = keyed(key, &[identifier.as_ref()]);
-                let mut short = [0; 16];
-                short.copy_from_slice(&full[..16]);
-                short
-            })
-            .collect();
-        let rows = digests.len() as u64;
-        digests.sort_unstable();
-        let most = digests.chunk_by(|left, right| left == right).map(|run| run.len() as u64).max().unwrap_or(0);
-        if most > u64::from(rows_per_person) {
-            return Err(LedgerError::RowsPerPerson { declared: rows_per_person, found: most });
-        }
-        digests.dedup();
-        Ok(PersonDigests { digests, rows, rows_per_person })
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.digests.concat()
-    }
-
-    fn shares_any(&self, other: &[u8]) -> bool {
-        let (others, _) = other.as_chunks::<16>();
-        let mut others = others.iter().peekable();
-        self.digests.iter().any(|digest| {
-            while others.next_if(|other| *other < digest).is_some() {}
-            others.peek() == Some(&digest)
-        })
-    }
-}
-
-// Not even digests in a log.
-impl fmt::Debug for PersonDigests {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "PersonDigests({} persons, {} rows)", self.digests.len(), self.rows)
-    }
-}
 
 /// A data set as it is registered: what its budget is, for whom, and under which public policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +47,23 @@ pub struct Registration {
     pub persons: PersonDigests,
     /// Its budget, for its lifetime and over all peers.
     pub budget: Budget,
-    /// Digest of the public policy (bounds, unit, budget) that both parties compare.
-    pub policy: String,
+    /// The public bounds of its columns, by name, as the study states them.
+    pub bounds: BTreeMap<String, String>,
+}
+
+/// A run without privacy: an unbounded charge.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlainRun {
+    /// Its name.
+    pub run: String,
+    /// Name of the data at hand; they need not be registered.
+    pub data_set: String,
+    /// Whom it showed.
+    pub persons: PersonDigests,
+    /// To whom.
+    pub peers: Vec<String>,
+    /// Digest of the study.
+    pub study: String,
 }
 
 /// The answer to a request for a release.
@@ -164,6 +113,7 @@ impl<S: Storage> Ledger<S> {
             let key_digest = hexadecimal(&Sha256::digest(transaction.storage.key()?));
             match &transaction.state.key_digest {
                 Some(known) if *known == key_digest => Ok(()),
+                None if transaction.end().sequence == 0 => Err(LedgerError::NotStarted),
                 // A chain that does not begin with its opening, or another ledger's key.
                 _ => Err(LedgerError::Broken { sequence: 1 }),
             }
@@ -180,47 +130,39 @@ impl<S: Storage> Ledger<S> {
         Ok(self.storage.key()?)
     }
 
-    /// Registers a data set. It inherits the largest sum of the data sets with which it shares a person.
+    /// Registers a data set. It inherits the largest sum of the data sets with which it shares a person, and the plain runs that
+    /// showed one of its persons.
     ///
     /// # Errors
     ///
     /// The name is taken, or exactly these persons are registered under another name.
     pub fn register(&mut self, registration: &Registration) -> Result<Account, LedgerError> {
-        let Registration { data_set, persons, budget, policy } = registration;
+        let Registration { data_set, persons, budget, bounds } = registration;
         self.transact(|transaction| {
             if transaction.state.accounts.contains_key(data_set) {
                 return Err(LedgerError::NameTaken { data_set: data_set.clone() });
             }
-            let bytes = persons.bytes();
-            let persons_digest = hexadecimal(&Sha256::digest(&bytes));
-            let mut shares_with = Vec::new();
-            let known: Vec<(String, String)> = transaction
-                .state
-                .accounts
-                .values()
-                .map(|account| (account.data_set.clone(), account.persons_digest.clone()))
-                .collect();
-            for (name, digest) in known {
-                if digest == persons_digest {
-                    return Err(LedgerError::SamePersons { existing: name });
-                }
-                if persons.shares_any(&transaction.checked_blob(&persons_blob(&name), &digest)?) {
-                    shares_with.push(name);
-                }
+            let persons_digest = persons.digest();
+            let same = transaction.state.accounts.values().find(|account| account.persons_digest == persons_digest);
+            if let Some(account) = same {
+                return Err(LedgerError::SamePersons { existing: account.data_set.clone() });
             }
-            transaction.storage.put_blob(&persons_blob(data_set), &bytes)?;
+            let shares_with = transaction.sharing(persons)?;
+            let plain_runs = transaction.plain_runs_of(persons)?;
+            transaction.storage.put_blob(&persons_blob(data_set), &persons.bytes())?;
             transaction.append(Entry::Registered {
                 data_set: data_set.clone(),
-                persons: persons.digests.len() as u64,
+                persons: persons.count(),
                 persons_digest,
-                rows: persons.rows,
-                rows_per_person: persons.rows_per_person,
+                rows: persons.rows(),
+                rows_per_person: persons.rows_per_person(),
                 epsilon: budget.epsilon(),
                 delta: budget.delta(),
                 accountant: budget.accountant(),
                 cap: budget.cap(),
-                policy: policy.clone(),
+                bounds: bounds.clone(),
                 shares_with,
+                plain_runs,
             })
         })?;
         self.account(data_set)
@@ -242,7 +184,7 @@ impl<S: Storage> Ledger<S> {
         plan: &ReleasePlan,
     ) -> Result<(), LedgerError> {
         self.transact(|transaction| {
-            if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains(run) {
+            if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains_key(run) {
                 return Err(LedgerError::RunExists { run: run.to_owned() });
             }
             let charge = transaction.affordable(data_set, persons, plan)?;
@@ -383,30 +325,59 @@ impl<S: Storage> Ledger<S> {
         })
     }
 
-    /// Records a run without privacy: an unbounded charge, of which every later report speaks.
+    /// Records runs without privacy, unbounded charges of which every later report on their persons speaks, whether those are
+    /// registered now, later, or under another name. A run that is recorded already stays as it is.
     ///
     /// # Errors
     ///
-    /// Other persons than registered, or a run of that name.
-    pub fn record_plain(
+    /// A private run of that name.
+    pub fn record_plain(&mut self, runs: &[PlainRun]) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            for PlainRun { run, data_set, persons, peers, study } in runs {
+                if transaction.state.plain_runs.contains_key(run) {
+                    continue;
+                }
+                if transaction.state.runs.contains_key(run) {
+                    return Err(LedgerError::RunExists { run: run.clone() });
+                }
+                let digest = persons.digest();
+                let shares_with = transaction.sharing(persons)?;
+                if !persons.are_anyone() && !transaction.state.keeps(&digest) {
+                    transaction.storage.put_blob(&plain_blob(&digest), &persons.bytes())?;
+                }
+                transaction.append(Entry::Plain {
+                    run: run.clone(),
+                    data_set: data_set.clone(),
+                    peers: peers.clone(),
+                    study: study.clone(),
+                    persons_digest: Some(digest),
+                    shares_with,
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// States the bounds under which a run is about to be made. Bounds of a column that differ from those of before are recorded:
+    /// the promise holds for bounds that are known without the data.
+    ///
+    /// # Errors
+    ///
+    /// The data set is not registered.
+    pub fn state_bounds(
         &mut self,
-        run: &str,
         data_set: &str,
-        persons: &PersonDigests,
-        peers: &[String],
         study: &str,
+        bounds: &BTreeMap<String, String>,
     ) -> Result<(), LedgerError> {
         self.transact(|transaction| {
-            transaction.same_data(data_set, persons)?;
-            if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains(run) {
-                return Err(LedgerError::RunExists { run: run.to_owned() });
+            let account = transaction.state.accounts.get(data_set);
+            let account = account.ok_or_else(|| LedgerError::Unknown { data_set: data_set.to_owned() })?;
+            if bounds.iter().all(|(column, stated)| account.bounds.get(column) == Some(stated)) {
+                return Ok(());
             }
-            transaction.append(Entry::Plain {
-                run: run.to_owned(),
-                data_set: data_set.to_owned(),
-                peers: peers.to_vec(),
-                study: study.to_owned(),
-            })
+            let (data_set, study, bounds) = (data_set.to_owned(), study.to_owned(), bounds.clone());
+            transaction.append(Entry::Bounds { data_set, study, bounds })
         })
     }
 
@@ -450,6 +421,11 @@ impl<S: Storage> Ledger<S> {
             let mut expected: Vec<(String, String)> = Vec::new();
             for account in transaction.state.accounts.values() {
                 expected.push((persons_blob(&account.data_set), account.persons_digest.clone()));
+            }
+            for digest in transaction.state.plain_runs.values().flatten() {
+                if !is_anyone(digest) && !expected.iter().any(|(_, known)| known == digest) {
+                    expected.push((plain_blob(digest), digest.clone()));
+                }
             }
             for (run, known) in &transaction.state.runs {
                 expected
@@ -529,7 +505,7 @@ impl<S: Storage> Transaction<'_, S> {
 
     /// The charge of a plan, if the data set and all that share persons with it have it left.
     fn affordable(&self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
-        let rows_per_person = f64::from(self.same_data(data_set, persons)?);
+        let rows_per_person = f64::from(self.state.same_data(data_set, persons)?);
         // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
         let multiple = rows_per_person * rows_per_person;
         let charge = if multiple > 1.0 { (plan.charge() * multiple).next_up() } else { plan.charge() };
@@ -554,14 +530,46 @@ impl<S: Storage> Transaction<'_, S> {
         Ok(charge)
     }
 
-    /// Rows per person of a data set, after checking that these are its persons.
-    fn same_data(&self, data_set: &str, persons: &PersonDigests) -> Result<u32, LedgerError> {
-        let account =
-            self.state.accounts.get(data_set).ok_or_else(|| LedgerError::Unknown { data_set: data_set.to_owned() })?;
-        let same = account.persons_digest == hexadecimal(&Sha256::digest(persons.bytes()))
-            && account.rows == persons.rows
-            && persons.rows_per_person <= account.rows_per_person;
-        if same { Ok(account.rows_per_person) } else { Err(LedgerError::OtherData { data_set: data_set.to_owned() }) }
+    /// The data sets with one of these persons.
+    fn sharing(&mut self, persons: &PersonDigests) -> Result<Vec<String>, LedgerError> {
+        let known: Vec<(String, String)> = self
+            .state
+            .accounts
+            .values()
+            .map(|account| (account.data_set.clone(), account.persons_digest.clone()))
+            .collect();
+        let mut sharing = Vec::new();
+        for (name, digest) in known {
+            if persons.shares_any(&self.checked_blob(&persons_blob(&name), &digest)?) {
+                sharing.push(name);
+            }
+        }
+        Ok(sharing)
+    }
+
+    /// The plain runs that showed one of these persons.
+    fn plain_runs_of(&mut self, persons: &PersonDigests) -> Result<Vec<String>, LedgerError> {
+        let (mut found, mut seen) = (Vec::new(), BTreeMap::new());
+        for (run, digest) in self.state.plain_runs.clone() {
+            // Runs recorded by earlier versions belong to data sets, whose persons are compared as such.
+            let Some(digest) = digest else { continue };
+            let shared = match seen.get(&digest) {
+                Some(&known) => known,
+                None if persons.are_anyone() || is_anyone(&digest) => true,
+                None => {
+                    let name = match self.state.data_set_of(&digest) {
+                        Some(data_set) => persons_blob(data_set),
+                        None => plain_blob(&digest),
+                    };
+                    persons.shares_any(&self.checked_blob(&name, &digest)?)
+                }
+            };
+            seen.insert(digest, shared);
+            if shared {
+                found.push(run);
+            }
+        }
+        Ok(found)
     }
 
     fn checked_blob(&mut self, name: &str, digest: &str) -> Result<Vec<u8>, LedgerError> {
@@ -616,6 +624,11 @@ fn end_of(hashes: &[[u8; 32]]) -> Anchor {
 
 fn persons_blob(data_set: &str) -> String {
     format!("persons/{data_set}")
+}
+
+/// Of persons who were in a plain run and in no data set that is registered.
+fn plain_blob(persons_digest: &str) -> String {
+    format!("plain/{persons_digest}")
 }
 
 fn sent_blob(run: &str, index: u32) -> String {

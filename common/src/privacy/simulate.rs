@@ -8,10 +8,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
+use crate::id::Role;
 use crate::privacy::bounds::{BoundsError, ClippedOutcome, ClippedRows, ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Permit, PlannedRelease, Query, ReleaseError, release};
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::{robust, vertical};
+use crate::study::{PrivacyError, Study, StudyError};
 
 /// Half of the public outcome range of a [`Batch`].
 pub const HALF_RANGE: f64 = 10.0;
@@ -31,6 +33,12 @@ pub enum SimulationError {
     /// An exchange that refused a message.
     #[error(transparent)]
     Exchange(#[from] vertical::ExchangeError),
+    /// A study without meaning.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// A study that has no plan for so many rows.
+    #[error(transparent)]
+    Plan(#[from] PrivacyError),
     /// The plan does not end in an estimate, or names a release that it has not planned.
     #[error("the plan does not end in an estimate")]
     NoEstimate,
@@ -329,6 +337,63 @@ impl TwoParties {
         beta[0] = solve(0, &message[1]);
         let [alice, bob] = &beta;
         Some(joined(alice, bob))
+    }
+
+    /// The study that two parties with such rows would agree on: public bounds as they are here, and a declared design that is the
+    /// true one.
+    ///
+    /// # Errors
+    /// An epsilon or a correlation without meaning.
+    pub fn study(correlation: f64, epsilon: f64, rounds: u32) -> Result<Study, SimulationError> {
+        let names: Vec<String> = (0..10).map(|at| format!("{}{}", if at < 5 { "a" } else { "b" }, at % 5)).collect();
+        let listed = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        let columns: String =
+            names.iter().map(|name| format!("[columns.{name}]\ncentre = 0.0\nscale = 1.0\n")).collect();
+        let coefficients: Vec<String> =
+            names.iter().zip(COEFFICIENTS).map(|(name, value)| format!("{name} = {value:?}")).collect();
+        Ok(Study::parse(&format!(
+            "id = \"simulated\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\nrow_norm = \
+             1.0\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [{}]\nrow_norm = 1.0\n{columns}[columns.y]\nrange = [-1.0, 1.0]\n[privacy]\nepsilon = \
+             {epsilon:?}\ndelta = 1e-5\naccountant = \"exact\"\nrounds = {rounds}\n[privacy.design]\ncorrelation = {correlation:?}\nmean_square = \
+             {:?}\ncoefficients = {{ {} }}\n",
+            listed(&names[..5]),
+            listed(&names[5..]),
+            4.0 / 9.0,
+            coefficients.join(", ")
+        ))?)
+    }
+
+    /// Both parties' slopes on the scale of their columns, as a study has it: its bounds, an intercept in Alice's rows, its plan.
+    ///
+    /// # Errors
+    /// A study that is not of these columns, no randomness.
+    pub fn exchange_under(&self, study: &Study) -> Result<DVector<f64>, SimulationError> {
+        self.exchange_under_with(study, &mut NoisePool::new())
+    }
+
+    pub(crate) fn exchange_under_with(
+        &self,
+        study: &Study,
+        pool: &mut NoisePool,
+    ) -> Result<DVector<f64>, SimulationError> {
+        let bounds = [study.row_bounds(Role::Alice), study.row_bounds(Role::Bob)];
+        let [alice, bob] = bounds.map(|bounds| bounds.map_err(PrivacyError::from));
+        let (alice, bob, range) = (alice?, bob?, study.outcome_bounds()?);
+        let block = |first: usize| self.all.columns(first, 5).into_owned();
+        let held = TwoParties {
+            alice: ClippedRows::new(&alice, &block(0)),
+            bob: ClippedRows::new(&bob, &block(5)),
+            outcome: ClippedOutcome::new(&range, self.response.as_slice()),
+            pooled: self.pooled.clone(),
+            all: self.all.clone(),
+            response: self.response.clone(),
+        };
+        let plan = study.private_plan(self.response.len() as u64)?;
+        let estimates = held.exchange_with(&plan, pool, |_, _| {})?;
+        let slopes = |bounds: &RowBounds, estimate: &vertical::Estimate| {
+            bounds.original_scale(&range).coefficients(&estimate.coefficients).rows(1, 5).into_owned()
+        };
+        Ok(joined(&slopes(&alice, &estimates[0]), &slopes(&bob, &estimates[1])))
     }
 
     /// Every value that is released passes through `observe`.

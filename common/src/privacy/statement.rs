@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::privacy::accountant::{Accountant, joint_sum};
-use crate::privacy::ledger::Account;
+use crate::privacy::ledger::{Account, BoundsChange};
 use crate::privacy::mechanism::Receipt;
 
 /// How somebody who is covered may go about it.
@@ -153,6 +153,8 @@ pub struct Statement {
     pub epsilon_joint: Option<f64>,
     /// Whether these persons were ever in a run without privacy; what that showed is not covered.
     pub plain_runs: bool,
+    /// Columns whose public bounds were changed after they were first stated.
+    pub bounds_changed: Vec<BoundsChange>,
 }
 
 impl Statement {
@@ -182,6 +184,7 @@ impl Statement {
             epsilon_spent_exact: account.epsilon_spent(Accountant::Exact),
             epsilon_joint: peer_cap.map(|peer| account.accountant.epsilon(joint_sum(account.cap, peer), account.delta)),
             plain_runs: account.unbounded,
+            bounds_changed: account.bounds_changed.clone(),
         }
     }
 
@@ -210,6 +213,7 @@ impl Statement {
         if self.plain_runs {
             lines.push("these persons were in a run without privacy: what it showed is not covered".to_owned());
         }
+        lines.extend(self.bounds_changed.iter().map(BoundsChange::sentence));
         if !self.releases.is_empty() {
             lines.push(format!("each release: {MECHANISM}"));
         }

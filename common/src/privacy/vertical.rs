@@ -27,12 +27,17 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 
 use crate::id::Role;
-use crate::privacy::accountant::normal_tail;
 use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, OutcomeBounds, RowBounds};
 use crate::privacy::mechanism::{
     LatticeError, LatticeVector, NoisedRelease, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding,
     noise_scale,
 };
+
+mod design;
+mod outlook;
+
+pub use self::design::{Coefficients, Design, Prediction};
+pub use self::outlook::{Assumed, Case, Outlook};
 
 /// A party of the exchange. Alice speaks first and solves once more at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +101,8 @@ pub struct Setup {
     pub rounds: u32,
     /// Cut of a message's entries, in units of half the outcome's range.
     pub message_bound: f64,
-    /// Ridge penalty on coefficients of unit rows, added to `X'X`.
+    /// Ridge penalty on coefficients of unit rows: the number that is added to the diagonal of the noised `X'X`, or more where
+    /// that leaves its smallest eigenvalue below [`SidePlan::floor`].
     pub ridge: f64,
     /// Division of each side's budget.
     pub shares: Shares,
@@ -200,7 +206,7 @@ impl Plan {
 
     /// What error to expect, from public facts and a declared design; no data are involved.
     pub fn predict(&self, design: &Design) -> Prediction {
-        predict(self, design)
+        design::predict(self, design)
     }
 
     fn steps(&self, side: Side) -> Vec<Step> {
@@ -223,6 +229,11 @@ impl Plan {
 }
 
 impl SidePlan {
+    /// The smallest eigenvalue that the shifted noised table has: about the norm of its noise, so that a solve cannot blow up.
+    pub fn floor(&self) -> f64 {
+        self.table_sigma * (self.width as f64).sqrt()
+    }
+
     /// Every release in its order: what it is, the standard deviation of its noise, and whether it goes to the peer.
     pub fn lines(&self) -> impl Iterator<Item = (&str, f64, bool)> {
         self.releases.releases().iter().map(|release| {
@@ -608,12 +619,11 @@ fn name(step: Option<Step>) -> &'static str {
 }
 
 impl Solver {
-    /// Shifts the noised table until its smallest eigenvalue is that of the noise, so that a solve cannot blow up.
+    /// Adds the ridge to the noised table, or the smallest shift that lifts its smallest eigenvalue to the floor if that is more.
     fn new(lattice: &LatticeVector, own: &SidePlan, ridge: f64) -> Result<Solver, ExchangeError> {
         let mut shifted = lattice.symmetric(own.width);
         let smallest = SymmetricEigen::new(shifted.clone()).eigenvalues.min();
-        let floor = own.table_sigma * (own.width as f64).sqrt();
-        let shift = (floor - smallest).max(ridge);
+        let shift = (own.floor() - smallest).max(ridge);
         for index in 0..own.width {
             shifted[(index, index)] += shift;
         }
@@ -631,128 +641,6 @@ impl Solver {
         let half = self.factor.solve(&inner);
         let full = self.factor.solve(&half.transpose());
         (&full + full.transpose()) * 0.5
-    }
-}
-
-/// A design that the study declares so that errors can be predicted before anything is spent. It is an assumption.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Design {
-    /// `E x x'` of the joined unit rows, Alice's entries first.
-    pub moments: DMatrix<f64>,
-    /// Guessed coefficients of unit rows.
-    pub coefficients: DVector<f64>,
-}
-
-impl Design {
-    /// Independent columns, rows of mean square 4/9 a block, and a signal of standard deviation .3 (half the outcome's
-    /// range is 1) from each block: what is assumed where the study declares nothing.
-    pub fn isotropic(alice_width: usize, bob_width: usize) -> Design {
-        Design::equicorrelated(alice_width, bob_width, 0.0)
-    }
-
-    /// As [`Design::isotropic`] with the same correlation between any two columns.
-    pub fn equicorrelated(alice_width: usize, bob_width: usize, correlation: f64) -> Design {
-        let width = alice_width + bob_width;
-        let size = |index: usize| {
-            let block = if index < alice_width { alice_width } else { bob_width };
-            (4.0 / 9.0 / block as f64).sqrt()
-        };
-        let moments = DMatrix::from_fn(width, width, |row, column| {
-            size(row) * size(column) * if row == column { 1.0 } else { correlation }
-        });
-        let coefficients =
-            DVector::from_fn(width, |index, _| 0.3 / (4.0f64 / 9.0).sqrt() * if index % 2 == 0 { 1.0 } else { -1.0 });
-        Design { moments, coefficients }
-    }
-}
-
-/// What to expect of a run, from public facts and a declared design.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prediction {
-    /// Root of the expected squared distance from the pooled coefficients, relative to their length.
-    pub relative_error: f64,
-    /// The same distance when nothing is exchanged and each party fits its own columns without noise.
-    pub alone_error: f64,
-    /// Expected distance of each coefficient that unfinished rounds and the clip cause, and that no standard error shows.
-    pub bias: DVector<f64>,
-    /// Standard deviation of each coefficient under the noise.
-    pub noise: DVector<f64>,
-}
-
-impl Prediction {
-    /// Whether exchanging nothing is expected to be at least as good.
-    pub fn better_alone(&self) -> bool {
-        self.alone_error <= self.relative_error
-    }
-
-    /// Whether some coefficient's bias is above a quarter of its noise, so that intervals miss the pooled coefficient
-    /// more often than they say.
-    pub fn biased(&self) -> bool {
-        self.bias.iter().zip(&self.noise).any(|(bias, noise)| bias.abs() > 0.25 * noise)
-    }
-}
-
-/// Follows expectation and noise of both sides through the rounds, to first order and in expectation over the design.
-/// The clip of a message with standard deviation `s` is replaced by its regression slope `P(|N(0, s^2)| < C)`.
-fn predict(plan: &Plan, design: &Design) -> Prediction {
-    let setup = &plan.setup;
-    let (first, second) = (setup.alice_width, setup.bob_width);
-    let width = first + second;
-    let moments = &design.moments;
-    let beta = &design.coefficients;
-    let total = DVector::from_fn(width, |row, _| moments.row(row).transpose().dot(beta));
-    let block = |row: usize, rows: usize, column: usize, columns: usize| {
-        moments.view((row, column), (rows, columns)).into_owned()
-    };
-    let tables = [block(0, first, 0, first), block(first, second, first, second)];
-    let crosses = [block(0, first, first, second), block(first, second, 0, first)];
-    let targets = [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()];
-    let rows = setup.rows as f64;
-    let sides = [&plan.alice, &plan.bob];
-    let invert = |table: &DMatrix<f64>, shift: f64| {
-        let shifted = table + DMatrix::identity(table.nrows(), table.nrows()) * shift;
-        shifted.clone().try_inverse().unwrap_or_else(|| DMatrix::zeros(table.nrows(), table.nrows()))
-    };
-    let inverses: Vec<DMatrix<f64>> = tables.iter().map(|table| invert(table, setup.ridge / rows)).collect();
-
-    let mut means = [DVector::zeros(first), DVector::zeros(second)];
-    let mut covariances = [DMatrix::zeros(first, first), DMatrix::zeros(second, second)];
-    let mut solve = |me: usize, received: bool| {
-        let other = 1 - me;
-        let (mut right, mut inner) = (targets[me].clone(), DMatrix::zeros(tables[me].nrows(), tables[me].nrows()));
-        let own = sides[me];
-        let score = if received { own.score_sigma } else { own.first_sigma };
-        if received {
-            let spread = (means[other].transpose() * &tables[other] * &means[other])[(0, 0)].max(0.0).sqrt();
-            let kept = if spread > 0.0 { 1.0 - 2.0 * normal_tail(setup.message_bound / spread) } else { 1.0 };
-            right -= &crosses[me] * &means[other] * kept;
-            let carried = &crosses[me] * kept;
-            inner += &carried * &covariances[other] * carried.transpose() * (rows * rows);
-            inner += &tables[me] * (rows * sides[other].message_sigma.powi(2));
-        }
-        means[me] = &inverses[me] * right;
-        let table = 0.5 * own.table_sigma.powi(2);
-        inner += DMatrix::identity(own.width, own.width) * (score * score + table * means[me].norm_squared());
-        inner += &means[me] * means[me].transpose() * table;
-        covariances[me] = &inverses[me] * inner * &inverses[me] / (rows * rows);
-    };
-    solve(0, false);
-    for _ in 0..setup.rounds {
-        solve(1, true);
-        solve(0, true);
-    }
-    let stacked =
-        |parts: &[DVector<f64>; 2]| DVector::from_iterator(width, parts[0].iter().chain(parts[1].iter()).copied());
-    let bias = stacked(&means) - beta;
-    let noise =
-        stacked(&[covariances[0].diagonal(), covariances[1].diagonal()]).map(|variance| variance.max(0.0).sqrt());
-    let alone = stacked(&[&inverses[0] * &targets[0], &inverses[1] * &targets[1]]) - beta;
-    let length = beta.norm();
-    Prediction {
-        relative_error: (bias.norm_squared() + noise.norm_squared()).sqrt() / length,
-        alone_error: alone.norm() / length,
-        bias,
-        noise,
     }
 }
 

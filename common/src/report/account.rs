@@ -12,6 +12,9 @@ use crate::id::Role;
 /// Rows of a table that are shown.
 const MOST_ROWS: usize = 200;
 
+/// Sites whose own account is shown beside the others'.
+const MOST_SITES: usize = 50;
+
 /// Fields that the promise says in words.
 const SAID: [&str; 4] = ["unit", "adversary", "not_protected", "kind"];
 
@@ -33,12 +36,17 @@ const BUDGET: [(&str, &str); 14] = [
     ("plain_runs", "These persons were in a run without privacy"),
 ];
 
+/// Sums, of which those that are nearly nothing are shown as nothing.
+const SUMS: [&str; 4] = ["charge", "spent", "cap", "left"];
+
 /// Fields of what was expected, and whether each is a share.
-const EXPECTED: [(&str, &str, bool); 4] = [
+const EXPECTED: [(&str, &str, bool); 6] = [
     ("relative_error", "Distance from the pooled coefficients, of their length", true),
     ("relative_error_alone", "The same when nothing is exchanged", true),
     ("better_alone", "Exchanging nothing would do as well or better", false),
-    ("biased", "Rounds and cut move a coefficient by more than a quarter of its noise", false),
+    ("biased", "Rounds and cut may move a coefficient by more than a quarter of its noise", false),
+    ("better_from_correlation", "The run is worth it from a correlation of", false),
+    ("biased_from_correlation", "Rounds and cut do so from a correlation of", false),
 ];
 
 /// Columns of the table of releases; a place in the run's plan tells nobody anything.
@@ -47,8 +55,8 @@ const RELEASE: [(&str, &str); 6] = [
     ("round", "Round"),
     ("sigma", "Sigma"),
     ("sensitivity", "Sensitivity"),
-    ("formula", "Sensitivity, which is"),
     ("mu", "Sensitivity / sigma"),
+    ("formula", "Sensitivity, which is"),
 ];
 const LEFT_OUT: [&str; 2] = ["run", "index"];
 
@@ -84,6 +92,7 @@ fn shown(fields: &Map<String, Value>) -> Markup {
     let known = |name: &str| {
         WORDS.contains(&name)
             || name == "expected"
+            || name == "sites"
             || BUDGET.iter().any(|(key, _)| *key == name)
             || RELEASES.iter().any(|(key, _)| *key == name)
             || (!promise.is_empty() && SAID.contains(&name))
@@ -91,18 +100,34 @@ fn shown(fields: &Map<String, Value>) -> Markup {
     let others: Vec<(&String, &Value)> = in_order(fields).into_iter().filter(|(name, _)| !known(name)).collect();
     let budget = BUDGET.iter().filter_map(|(key, label)| {
         let value = fields.get(*key).filter(|value| !value.is_null())?;
-        Some(((*label).to_owned(), cell(value)))
+        let shown = match value.as_f64().filter(|_| SUMS.contains(key)) {
+            Some(sum) => format!("{sum:.6}"),
+            None => cell(value),
+        };
+        Some(((*label).to_owned(), shown))
     });
-    let rest = others.iter().filter(|(_, value)| !value.is_object() && !is_table(value));
+    let rest = others.iter().filter(|(_, value)| !value.is_object() && !is_table(value) && !is_empty(value));
     let rest = rest.map(|(name, value)| (words(name), cell(value)));
     html! {
         @if !promise.is_empty() { ul { @for line in promise { li { (visible(line)) } } } }
         (pairs("Budget", budget.chain(rest).collect()))
-        @if let Some(expected) = expected { (pairs("Expected, from public facts alone", foretold(expected))) }
+        @if let Some(expected) = expected {
+            (pairs("Expected, from public facts alone", foretold(expected)))
+            @if let Some(Value::Array(cases)) = expected.get("cases") { (records(cases)) }
+            @let assumed = in_words(expected.get("assumed").unwrap_or(&Value::Null), "words");
+            @if !assumed.is_empty() { p.remark { "Assumed: " (visible(&assumed.join("; "))) "." } }
+        }
         @for (key, heading) in RELEASES {
             @if let Some(Value::Array(items)) = fields.get(key) {
                 h3 { (heading) }
                 (records(items))
+            }
+        }
+        @if let Some(Value::Object(sites)) = fields.get("sites") {
+            @for (site, account) in sites.iter().take(MOST_SITES) {
+                @if let Value::Object(account) = account {
+                    details { summary { (visible(site)) } (shown(account)) }
+                }
             }
         }
         @for (name, value) in &others {
@@ -118,7 +143,7 @@ fn shown(fields: &Map<String, Value>) -> Markup {
 fn foretold(expected: &Map<String, Value>) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     for (key, label, share) in EXPECTED {
-        if let Some(value) = expected.get(key) {
+        if let Some(value) = expected.get(key).filter(|value| !value.is_null()) {
             let shown = match value.as_f64().filter(|_| share) {
                 Some(value) => percent_of(value),
                 None => cell(value),
@@ -127,15 +152,22 @@ fn foretold(expected: &Map<String, Value>) -> Vec<(String, String)> {
         }
     }
     let known = |name: &str| EXPECTED.iter().any(|(key, _, _)| *key == name);
-    rows.extend(
-        in_order(expected).into_iter().filter(|(name, _)| !known(name)).map(|(name, value)| (words(name), cell(value))),
-    );
+    let rest = in_order(expected).into_iter().filter(|(name, value)| !known(name) && !is_compound(value));
+    rows.extend(rest.map(|(name, value)| (words(name), cell(value))));
     rows
 }
 
 /// A relative error, which may be above 1.
 fn percent_of(share: f64) -> String {
     if share < 1.0 { percent(share) } else { format!("{:.0} %", 100.0 * share) }
+}
+
+fn is_compound(value: &Value) -> bool {
+    value.is_object() || value.is_array() || value.is_null()
+}
+
+fn is_empty(value: &Value) -> bool {
+    matches!(value, Value::Array(items) if items.is_empty())
 }
 
 fn is_table(value: &Value) -> bool {
@@ -168,7 +200,11 @@ fn records(items: &[Value]) -> Markup {
     }
     let numeric =
         |name: &str| items.iter().filter_map(|item| item.get(name)).all(|value| value.is_number() || value.is_null());
-    let class = |name: &str| (!numeric(name)).then_some("text");
+    let class = |name: &str| match (numeric(name), name) {
+        (true, _) => None,
+        (false, "formula") => Some("text wrap"),
+        (false, _) => Some("text"),
+    };
     html! {
         div.scroll {
             table {
@@ -218,10 +254,15 @@ mod tests {
         let account = json!({
             "unit": "one row", "adversary": "all", "not_protected": "n", "kind": "k", "epsilon": 3.0, "delta": 1e-6, "accountant": "zcdp",
             "releases": [{ "run": "r", "index": 0, "label": "X'X", "sensitivity": 1.41, "formula": "sqrt 2 < 2", "sigma": 7.5, "mu": 0.19 }],
-            "charge": 0.2, "cap": 0.4, "spent": 0.2, "left": 0.2, "epsilon_spent_zcdp": 2.1, "epsilon_spent_exact": 2.0,
+            "charge": 0.2, "cap": 0.4, "spent": 0.2, "left": 1e-14, "epsilon_spent_zcdp": 2.1, "epsilon_spent_exact": 2.0,
             "epsilon_joint": null, "plain_runs": false, "promise": ["protected: <one> row"], "account": ["spent: .2"],
-            "expected": { "relative_error": 0.123, "relative_error_alone": 2.5, "better_alone": false, "biased": true },
+            "expected": {
+                "relative_error": 0.123, "relative_error_alone": 2.5, "better_alone": false, "biased": true, "better_from_correlation": null,
+                "cases": [{ "correlation": 0.3, "bias_to_noise": 0.1 }], "assumed": { "words": ["rows are <short>"] },
+            },
+            "bounds_changed": [],
             "planned": [{ "label": "gradients", "mu": 0.3 }],
+            "sites": { "north <1>": { "left": 0.125 } },
         });
         let page = shown(account.as_object().unwrap()).into_string();
         for key in account.as_object().unwrap().keys().filter(|key| key.contains('_')) {
@@ -230,19 +271,22 @@ mod tests {
         }
         for (label, value) in [
             ("Guarantee, epsilon", "3"),
-            ("Left", "0.2"),
+            ("Left", "0.000000"),
             ("These persons were in a run without privacy", "no"),
             ("Distance from the pooled coefficients, of their length", "12.3 %"),
             ("The same when nothing is exchanged", "250 %"),
-            ("Rounds and cut move a coefficient by more than a quarter of its noise", "yes"),
+            ("Rounds and cut may move a coefficient by more than a quarter of its noise", "yes"),
         ] {
             let row = format!("<tr><td class=\"text\">{label}</td><td>{value}</td></tr>");
             assert!(page.contains(&row), "{label}: {page}");
         }
         assert!(page.contains("<li>protected: &lt;one&gt; row</li>") && page.contains("sqrt 2 &lt; 2"), "{page}");
-        let heads = "<th class=\"text\">Release</th><th>Sigma</th><th>Sensitivity</th><th class=\"text\">Sensitivity, which is</th><th>Sensitivity / sigma</th>";
+        let heads = "<th class=\"text\">Release</th><th>Sigma</th><th>Sensitivity</th><th>Sensitivity / sigma</th><th class=\"text wrap\">Sensitivity, which is</th>";
         assert!(page.contains(heads) && page.contains("Releases of each site"), "{page}");
         assert!(!page.contains("spent: .2"), "what the tables show is not said again");
+        assert!(page.contains("<th>Bias to noise</th>") && page.contains("Assumed: rows are &lt;short&gt;."), "{page}");
+        assert!(!page.contains("{\"") && !page.contains("Bounds changed"), "{page}");
+        assert!(page.contains("<summary>north &lt;1&gt;</summary>"), "{page}");
     }
 
     #[test]

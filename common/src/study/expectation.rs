@@ -127,7 +127,7 @@ struct Found {
 
 impl Study {
     fn design(&self) -> DesignTerms {
-        self.privacy.as_ref().map(|terms| terms.design).unwrap_or_default()
+        self.privacy.as_ref().map(|terms| terms.design.clone()).unwrap_or_default()
     }
 
     fn number_of_sites(&self) -> u32 {
@@ -161,7 +161,7 @@ impl Study {
             Protocol::Robust => {
                 let (found, all) = self.expect_robust(rows, &design, residual, signal)?;
                 batches = Some(all);
-                let correlation = match design.correlation {
+                let correlation = match design.correlation.unwrap_or(0.0) {
                     0.0 => "columns are uncorrelated".to_owned(),
                     correlation => format!("any two columns have correlation {correlation}"),
                 };
@@ -234,7 +234,7 @@ impl Study {
         let all = own.saturating_mul(u64::from(self.number_of_sites()));
         let plan = self.batch_plan(rows / own)?;
         let intercept = self.batch_bounds().ok().and_then(|bounds| bounds.intercept());
-        let moments = RobustDesign::equicorrelated(plan.setup().width, intercept, design.correlation);
+        let moments = RobustDesign::equicorrelated(plan.setup().width, intercept, design.correlation.unwrap_or(0.0));
         let corrupted = design.corrupted.unwrap_or(0.0);
         let predicted = plan.predict(&RobustDesign { moments, residual, signal, corrupted }, all, rows);
         let found = Found {
@@ -458,13 +458,15 @@ mod tests {
         for (protocol, design, says) in [
             ("em", "residual = 0.1", "`privacy.design.residual` has no place"),
             ("em", "correlation = 0.1", "`privacy.design.correlation` has no place"),
+            ("robust", "mean_square = 0.5", "`privacy.design.mean_square` has no place"),
+            ("em", "coefficients = 0.5", "`privacy.design.coefficients` has no place"),
             ("stream", "corrupted = 0.1", "`privacy.design.corrupted` has no place"),
             ("robust", "corrupted = 0.5", "below .5"),
             ("robust", "signal = 0.0", "must be positive"),
             ("features", "residual = -1.0", "must be positive"),
         ] {
             let text = toml::to_string(&of(protocol, 1.0)).unwrap();
-            let text = text.replace("[privacy.design]\ncorrelation = 0.0\n", &format!("[privacy.design]\n{design}\n"));
+            let text = text.replace("[privacy.design]\n", &format!("[privacy.design]\n{design}\n"));
             let complaint = Study::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(complaint.contains(says), "{protocol} {design}: {complaint}");
         }

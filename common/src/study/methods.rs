@@ -446,7 +446,7 @@ impl Study {
                     ranges.extend(std::iter::repeat_n(range_of(column, 0.0, 1.0)?, levels - 1));
                 }
                 _ => {
-                    let problem = "is missing: a public range, or levels, from outside the data";
+                    let problem = "is missing: a public range, or levels, from outside the data (a centre and a scale do not bound a value)";
                     return Err(value(&format!("columns.{column}.range"), problem));
                 }
             }

@@ -2,6 +2,8 @@
 //!
 //! Everything here is public. The number of rows comes from the parties when they have compared them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Protocol, Study, StudyError};
@@ -9,7 +11,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::vertical::{Design, Plan, PlanError, Setup, Shares};
+use crate::privacy::vertical::{Coefficients, Outlook, Plan, PlanError, Setup, Shares};
 
 /// What a private run may cost, and how it is made. All of it is fixed before any data are touched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,7 @@ pub struct PrivacyTerms {
     /// Cut of a partial prediction, in units of half the outcome's range.
     #[serde(default = "default_clip")]
     pub clip: f64,
-    /// Ridge penalty on coefficients of unit rows.
+    /// Ridge penalty on coefficients of unit rows: added to the diagonal of the noised `X'X`, or more where its noise needs more.
     #[serde(default)]
     pub ridge: f64,
     /// What `plan` reckons with.
@@ -53,17 +55,27 @@ pub enum Mechanism {
 }
 
 /// The design that errors are predicted for: an assumption, declared before anything is spent.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+///
+/// What it does not state is predicted for a neutral value, and every plan and report says for which.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DesignTerms {
-    /// The correlation assumed between any two columns: vertical and robust studies.
-    #[serde(default)]
-    pub correlation: f64,
+    /// The correlation between any two columns: vertical and robust studies. Without one, several are shown in the first and none is
+    /// assumed in the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
+    /// Mean square of a row without its intercept, as a share of the square of its norm bound; 4/9 if absent. Vertical studies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_square: Option<f64>,
+    /// The coefficients, or their size with signs at random; sizes that follow from `signal` if absent. Vertical studies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coefficients: Option<CoefficientGuess>,
     /// Standard deviation of the residuals of uncorrupted rows, in half ranges of the outcome; .2 if absent. Robust regression, random
     /// features and streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<f64>,
-    /// Standard deviation of what is to be found, in half ranges of the outcome; .3 if absent. In models with something hidden the length
+    /// Standard deviation of what is to be found, in half ranges of the outcome; .3 if absent. Of two parties that of what each one's
+    /// columns would add if all were uncorrelated. In models with something hidden the length
     /// of the coefficients, half of the longest if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<f64>,
@@ -80,17 +92,25 @@ impl DesignTerms {
         let sites = !matches!(protocol, Protocol::Vertical);
         let robust = protocol == Protocol::Robust;
         for (key, given, place) in [
-            ("correlation", self.correlation != 0.0, !sites || robust),
+            ("correlation", self.correlation.is_some(), !sites || robust),
+            ("mean_square", self.mean_square.is_some(), !sites),
+            ("coefficients", self.coefficients.is_some(), !sites),
             ("residual", self.residual.is_some(), sites && protocol != Protocol::Em),
-            ("signal", self.signal.is_some(), sites),
+            ("signal", self.signal.is_some(), true),
             ("corrupted", self.corrupted.is_some(), robust),
         ] {
             if given && !place {
                 return wrong(key, format!("has no place in a study of protocol `{}`", protocol.name()));
             }
         }
-        if !(0.0..1.0).contains(&self.correlation) {
+        if self.correlation.is_some_and(|correlation| !(0.0..1.0).contains(&correlation)) {
             return wrong("correlation", "must be at least 0 and below 1".to_owned());
+        }
+        if self.mean_square.is_some_and(|square| !(square > 0.0 && square <= 1.0)) {
+            return wrong("mean_square", "must lie above 0 and be at most 1, the square of the norm bound".to_owned());
+        }
+        if self.signal.is_some() && self.coefficients.is_some() {
+            return wrong("signal", "has no place beside `coefficients`, from which it follows".to_owned());
         }
         for (key, number) in [("residual", self.residual), ("signal", self.signal)] {
             if let Some(number) = number.filter(|number| !(*number > 0.0 && *number <= 1e6)) {
@@ -102,6 +122,16 @@ impl DesignTerms {
             None => Ok(()),
         }
     }
+}
+
+/// Assumed coefficients, in half ranges of the outcome per public scale of a column (half its range).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "coefficients must be one number, or a table with a number for each term")]
+pub enum CoefficientGuess {
+    /// All of this size, with signs at random.
+    Size(f64),
+    /// One for each term of both parties.
+    Each(BTreeMap<String, f64>),
 }
 
 /// Why a study cannot be run in private mode with so many rows.
@@ -217,7 +247,40 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if let Err(error) = study.outcome_bounds() {
         return wrong("columns", bounds_sentence(&error));
     }
-    Ok(())
+    check_guess(study, terms)
+}
+
+/// Declared coefficients: of every term, of no other, and not all zero.
+fn check_guess(study: &Study, terms: &PrivacyTerms) -> Result<(), StudyError> {
+    let wrong = |problem: String| Err(StudyError::Value { key: "privacy.design.coefficients".to_owned(), problem });
+    match &terms.design.coefficients {
+        None => Ok(()),
+        Some(CoefficientGuess::Size(size)) if *size > 0.0 && size.is_finite() => Ok(()),
+        Some(CoefficientGuess::Size(size)) => {
+            wrong(format!("must be a positive number, or one for each term, got {size}"))
+        }
+        Some(CoefficientGuess::Each(values)) => {
+            let mut names = Vec::new();
+            for role in [Role::Alice, Role::Bob] {
+                let bounds = study.row_bounds(role);
+                let bounds = bounds.map_err(|error| StudyError::Value {
+                    key: "columns".to_owned(),
+                    problem: bounds_sentence(&error),
+                })?;
+                names.extend(bounds.names().to_vec());
+            }
+            if let Some(name) = names.iter().find(|name| !values.contains_key(*name)) {
+                return wrong(format!("lack `{name}`: either one number for all, or one for each term"));
+            }
+            if let Some(name) = values.keys().find(|name| !names.contains(name)) {
+                return wrong(format!("name `{name}`, which is no term; the terms are {}", names.join(", ")));
+            }
+            if values.values().any(|value| !value.is_finite()) || values.values().all(|value| *value == 0.0) {
+                return wrong("must be finite numbers, not all of them 0".to_owned());
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Epsilon and delta by themselves.
@@ -241,11 +304,25 @@ pub(super) fn check_budget(terms: &PrivacyTerms) -> Result<(), StudyError> {
     }
 }
 
+/// A stated row norm by itself.
+pub(super) fn check_row_norm(key: &str, mode: Mode, norm: f64) -> Result<(), StudyError> {
+    let wrong = |problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+    match mode {
+        Mode::Plain => wrong("has no place in a plain study: rows are cut in private mode only".to_owned()),
+        Mode::Private if norm > 0.0 && norm.is_finite() => Ok(()),
+        Mode::Private => wrong(format!("must be a positive finite number, got {norm}")),
+    }
+}
+
 pub(super) fn bounds_sentence(error: &BoundsError) -> String {
     match error {
         BoundsError::Missing { column } => format!(
-            "lacks public bounds of `{column}`: give [columns.{column}] a `range` of numbers or `levels`, from outside the data"
+            "lacks public bounds of `{column}`: give [columns.{column}] a `range` of numbers, `levels`, or a `centre` with a `scale`, \
+             from outside the data"
         ),
+        BoundsError::OutcomeRange { column } => {
+            format!("lacks a public range of the outcome: give [columns.{column}] a `range`, from outside the data")
+        }
         other => format!("cannot be used: {other}"),
     }
 }
@@ -269,9 +346,40 @@ pub(super) fn range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
+/// A public centre; a word is refused with the reason.
+pub(super) fn centre<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    public_number(deserializer, "centre")
+}
+
+/// A public scale; a word is refused with the reason.
+pub(super) fn scale<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    public_number(deserializer, "scale")
+}
+
+fn public_number<'de, D: Deserializer<'de>>(deserializer: D, key: &str) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stated {
+        Number(f64),
+        Word(String),
+    }
+    use serde::de::Error;
+    match Option::<Stated>::deserialize(deserializer) {
+        Ok(None) => Ok(None),
+        Ok(Some(Stated::Number(number))) => Ok(Some(number)),
+        Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
+            "{key} = {word:?}: a {key} taken from the data is a release of the data; give a number from outside"
+        ))),
+        Err(_) => Err(D::Error::custom(format!("{key} must be a number"))),
+    }
+}
+
 impl ColumnTerms {
     /// The terms of a column with their public bounds: a number is one, k levels are k - 1.
     pub(super) fn bounded(&self, column: &str) -> Result<Vec<(String, ColumnBounds)>, BoundsError> {
+        if let (Some(centre), Some(scale)) = (self.centre, self.scale) {
+            return Ok(vec![(column.to_owned(), ColumnBounds::Centred { centre, scale })]);
+        }
         match (self.range, &self.levels[..]) {
             (Some([low, high]), []) => Ok(vec![(column.to_owned(), RowBounds::range(column, Ok(&[low, high]))?)]),
             (None, [_, others @ ..]) if !others.is_empty() => Ok(others
@@ -293,7 +401,8 @@ impl Study {
     /// Names the first column without bounds, or with bounds that cannot be used.
     pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
         let mut terms = Vec::new();
-        for column in self.parties.get(&role).map_or(&[][..], |party| &party.columns) {
+        let party = self.parties.get(&role);
+        for column in party.map_or(&[][..], |party| &party.columns) {
             match self.columns.get(column) {
                 Some(stated) => terms.extend(stated.bounded(column)?),
                 None => return Err(BoundsError::Missing { column: column.clone() }),
@@ -302,7 +411,7 @@ impl Study {
         // The intercept has as much of a unit row as every other entry.
         let share = (1.0 / (terms.len() + 1) as f64).sqrt();
         let intercept = (role == Role::Alice).then_some(share);
-        RowBounds::new(terms, None, intercept)
+        RowBounds::new(terms, party.and_then(|party| party.row_norm), intercept)
     }
 
     /// The public range of the outcome.
@@ -313,7 +422,7 @@ impl Study {
         let column = &self.outcome.column;
         match self.columns.get(column).and_then(|stated| stated.range) {
             Some([low, high]) => OutcomeBounds::new(low, high),
-            None => Err(BoundsError::Missing { column: column.clone() }),
+            None => Err(BoundsError::OutcomeRange { column: column.clone() }),
         }
     }
 
@@ -348,11 +457,22 @@ impl Study {
         Ok(Plan::new(setup)?)
     }
 
-    /// The design that errors are predicted for.
-    pub fn declared_design(&self, plan: &Plan) -> Design {
-        let correlation = self.privacy.as_ref().map_or(0.0, |terms| terms.design.correlation);
-        let setup = plan.setup();
-        Design::equicorrelated(setup.alice_width, setup.bob_width, correlation)
+    /// What to expect of a run by this plan, from public facts and the declared design.
+    ///
+    /// # Errors
+    /// No private mode, and bounds that cannot be used.
+    pub fn outlook(&self, plan: &Plan) -> Result<Outlook, PrivacyError> {
+        let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
+        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
+        let coefficients = match &design.coefficients {
+            None => design.signal.map(Coefficients::Signal),
+            Some(CoefficientGuess::Size(size)) => Some(Coefficients::Size(*size)),
+            Some(CoefficientGuess::Each(values)) => {
+                let names = alice.names().iter().chain(bob.names());
+                Some(Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect()))
+            }
+        };
+        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
     }
 }
 
@@ -414,8 +534,131 @@ mod tests {
         assert!(replaced("range = [18, 18]").contains("ascending"));
         assert!(replaced("range = \"data\"").contains("taken from the data"), "{}", replaced("range = \"data\""));
         assert!(replaced("range = [18]").contains("two numbers"));
-        assert!(complaint(&PRIVATE.replace("range = [0.0, 100.0]", "")).contains("public bounds of `y`"));
+        assert!(complaint(&PRIVATE.replace("range = [0.0, 100.0]", "")).contains("give [columns.y] a `range`"));
         assert!(complaint(&PRIVATE.replace("\"north\", \"south\", \"west\"", "\"north\"")).contains("`region`"));
+    }
+
+    #[test]
+    fn a_centre_with_a_scale_and_a_row_norm_are_bounds_and_part_of_what_is_agreed() {
+        let age = |bounds: &str| PRIVATE.replace("range = [18, 90]", bounds);
+        let centred = Study::parse(&age("centre = 50\nscale = 12.5")).unwrap();
+        let bounds = centred.row_bounds(Role::Alice).unwrap();
+        assert_eq!(bounds.radius(), 2f64.sqrt());
+        let normed = |norm: &str| {
+            PRIVATE.replace("columns = [\"region\"]", &format!("columns = [\"region\"]\nrow_norm = {norm}"))
+        };
+        let cut = Study::parse(&normed("1.25")).unwrap();
+        assert_eq!(cut.row_bounds(Role::Bob).unwrap().radius(), 1.25);
+        assert_eq!(cut.row_bounds(Role::Alice), Study::parse(PRIVATE).unwrap().row_bounds(Role::Alice));
+        // Rows of these bounds, by hand: (62.5 - 50) / 12.5 = 1, divided by the norm 2^1/2, times what the intercept leaves.
+        let values = nalgebra::DMatrix::from_row_slice(1, 2, &[62.5, 0.0]);
+        let entry = crate::privacy::bounds::ClippedRows::new(&bounds, &values)
+            .products(&nalgebra::DVector::from_column_slice(&[0.0, 1.0, 0.0]), 0)[0];
+        assert!((entry - (1.0f64 / 2.0 * 2.0 / 3.0).sqrt()).abs() < 2.0 / 32768.0, "{entry}");
+        let digests = [
+            PRIVATE,
+            &age("centre = 50\nscale = 12.5"),
+            &age("centre = 50\nscale = 12"),
+            &normed("1.25"),
+            &normed("2"),
+        ]
+        .map(|text| Study::parse(text).unwrap().digest());
+        for (at, digest) in digests.iter().enumerate() {
+            assert!(!digests[..at].contains(digest), "{at}");
+        }
+        let written = toml::to_string_pretty(&cut).unwrap();
+        assert_eq!(Study::parse(&written).unwrap(), cut);
+    }
+
+    #[test]
+    fn centres_scales_and_row_norms_without_meaning_are_refused_by_key() {
+        let age = |bounds: &str| complaint(&PRIVATE.replace("range = [18, 90]", bounds));
+        for (bounds, says) in [
+            ("centre = 50", "`columns.age` needs both `centre` and `scale`"),
+            ("scale = 12", "`columns.age` needs both `centre` and `scale`"),
+            ("centre = 50\nscale = 0", "`columns.age.scale` must be a positive"),
+            ("centre = 50\nscale = -1", "`columns.age.scale` must be a positive"),
+            ("centre = 50\nscale = inf", "`columns.age.scale` must be a positive"),
+            ("centre = nan\nscale = 1", "`columns.age.centre` must be a finite"),
+            ("centre = \"mean\"\nscale = 1", "taken from the data"),
+            ("centre = 50\nscale = \"sd\"", "taken from the data"),
+            ("centre = [50]\nscale = 1", "centre must be a number"),
+            ("range = [18, 90]\ncentre = 50\nscale = 12", "`columns.age` must state one of"),
+            ("range = [18, 90]\nlevels = [\"a\", \"b\"]", "`columns.age` must state one of"),
+        ] {
+            assert!(age(bounds).contains(says), "{bounds}: {}", age(bounds));
+        }
+        let outcome = complaint(&PRIVATE.replace("range = [0.0, 100.0]", "centre = 50\nscale = 10"));
+        assert!(outcome.contains("give [columns.y] a `range`"), "{outcome}");
+        for norm in ["0", "-1.0", "inf", "nan"] {
+            let text = PRIVATE.replace("[parties.bob]", &format!("[parties.bob]\nrow_norm = {norm}"));
+            assert!(complaint(&text).contains("`parties.bob.row_norm` must be a positive"), "{}", complaint(&text));
+        }
+        let plain = PRIVATE
+            .replace("mode = \"private\"", "")
+            .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
+            .replace("[parties.bob]", "[parties.bob]\nrow_norm = 1.0");
+        assert!(complaint(&plain).contains("`parties.bob.row_norm` has no place"), "{}", complaint(&plain));
+    }
+
+    #[test]
+    fn a_declared_design_is_what_a_prediction_rests_on_and_all_of_it_is_said() {
+        let outlook = |design: &str| {
+            let study = Study::parse(&with(design)).unwrap();
+            study.outlook(&study.private_plan(5_000).unwrap()).unwrap()
+        };
+        let neutral = outlook("");
+        assert_eq!((neutral.cases.len(), neutral.assumed.correlation, neutral.assumed.random_signs), (3, None, true));
+        assert!(!neutral.assumed.words.iter().any(|words| words.contains("(declared)")), "{:?}", neutral.assumed.words);
+        let declared = outlook(
+            "[privacy.design]\ncorrelation = 0.2\nmean_square = 0.3\ncoefficients = { age = 0.5, smokerTRUE = -0.25, regionsouth = 0.125, \
+             regionwest = 1 }",
+        );
+        let said = declared.assumed.words.join("; ");
+        for part in [
+            "correlation 0.2 (declared)",
+            "0.300",
+            "age 0.5, smokerTRUE -0.25, regionsouth 0.125, regionwest 1 (declared)",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert_eq!((declared.cases.len(), declared.assumed.random_signs), (1, false));
+        // Twice the coefficients: the same relative distance if nothing is exchanged, half the noise relative to them but for the cut.
+        let size = |size: &str| outlook(&format!("[privacy.design]\ncorrelation = 0.2\ncoefficients = {size}"));
+        let (one, two) = (size("0.1"), size("0.2"));
+        assert!((one.relative_error_alone / two.relative_error_alone - 1.0).abs() < 1e-9);
+        assert!(
+            (one.relative_error / two.relative_error / 2.0 - 1.0).abs() < 0.1,
+            "{} {}",
+            one.relative_error,
+            two.relative_error
+        );
+        assert!(outlook("[privacy.design]\nsignal = 0.3").assumed.words[2].contains("(declared)"));
+    }
+
+    #[test]
+    fn designs_without_meaning_are_refused_by_key() {
+        for (design, says) in [
+            ("correlation = 1.0", "`privacy.design.correlation` must be at least 0"),
+            ("correlation = nan", "`privacy.design.correlation` must be at least 0"),
+            ("mean_square = 0.0", "`privacy.design.mean_square` must lie"),
+            ("mean_square = 1.5", "`privacy.design.mean_square` must lie"),
+            ("coefficients = 0.0", "`privacy.design.coefficients` must be a positive"),
+            ("coefficients = inf", "`privacy.design.coefficients` must be a positive"),
+            ("coefficients = \"ols\"", "one number, or a table"),
+            ("coefficients = { age = 1.0 }", "lack `smokerTRUE`"),
+            (
+                "coefficients = { age = 1, smokerTRUE = 1, regionsouth = 1, regionwest = 1, regon = 1 }",
+                "name `regon`, which is no term",
+            ),
+            ("coefficients = { age = 0, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "not all of them 0"),
+            ("coefficients = { age = nan, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "must be finite"),
+            ("coefficients = 0.5\nsignal = 0.2", "`privacy.design.signal` has no place beside"),
+            ("residual = 0.2", "`privacy.design.residual` has no place"),
+        ] {
+            let complaint = complaint(&with(&format!("[privacy.design]\n{design}")));
+            assert!(complaint.contains(says), "{design}: {complaint}");
+        }
     }
 
     #[test]

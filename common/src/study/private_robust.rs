@@ -28,11 +28,20 @@ pub struct PrivateFitTerms {
     /// Bound on the norm of the coefficients of unit rows, in half ranges of the outcome; the root of their number if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coefficient_bound: Option<f64>,
+    /// Public norm at which centred and scaled rows are cut; if absent, the root of the number of columns, a ranged one counting .5625.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row_norm: Option<f64>,
 }
 
 impl Default for PrivateFitTerms {
     fn default() -> Self {
-        PrivateFitTerms { influence: Influence::Reject, rounds: 5, first_cut: 1.0, coefficient_bound: None }
+        PrivateFitTerms {
+            influence: Influence::Reject,
+            rounds: 5,
+            first_cut: 1.0,
+            coefficient_bound: None,
+            row_norm: None,
+        }
     }
 }
 
@@ -50,7 +59,8 @@ impl Study {
             }
         }
         let share = (1.0 / (terms.len() + 1) as f64).sqrt();
-        RowBounds::new(terms, None, Some(share))
+        let row_norm = self.robust_terms().private.and_then(|private| private.row_norm);
+        RowBounds::new(terms, row_norm, Some(share))
     }
 
     /// What a batch of so many rows releases.
@@ -93,6 +103,7 @@ impl Study {
         for (key, number) in [
             ("robust.private.first_cut", Some(terms.first_cut)),
             ("robust.private.coefficient_bound", terms.coefficient_bound),
+            ("robust.private.row_norm", terms.row_norm),
         ] {
             if let Some(number) = number.filter(|number| !(*number > 0.0 && number.is_finite())) {
                 return wrong(key, &format!("must be a positive number, got {number}"));
@@ -173,6 +184,10 @@ mod tests {
         assert_eq!(bounds.names(), ["age", "regionsouth", "regionwest", "smokerTRUE"]);
         let budget = study.site_budget().unwrap().unwrap();
         let plan = study.batch_plan(10_000).unwrap();
+        let norm = |text: &str| Study::parse(text).unwrap().batch_bounds().unwrap().radius();
+        assert_eq!(norm(PRIVATE), (0.5625f64 + 3.0).sqrt());
+        assert_eq!(norm(&PRIVATE.replace("range = [18, 90]", "centre = 50\nscale = 20")), 2.0);
+        assert_eq!(norm(&PRIVATE.replace("[sites]", "[robust.private]\nrow_norm = 1.25\n[sites]")), 1.25);
         assert!(plan.releases().charge() <= budget.cap() && plan.releases().charge() > 0.999 * budget.cap());
         let twelve = ReleasePlan::of_parts(&vec![plan.releases().clone(); 12]);
         assert_eq!(twelve.releases().len(), 12 * plan.releases().releases().len());
@@ -185,7 +200,11 @@ mod tests {
         for (find, put, says) in [
             ("batch_rows = 10000", "batch_rows = 60", "this budget cannot fit 5 columns on 60 rows"),
             ("range = [18, 90]", "", "lacks public bounds of `age`"),
-            ("range = [0, 70000]", "", "lacks public bounds of `cost`"),
+            ("range = [0, 70000]", "", "give [columns.cost] a `range`"),
+            ("range = [0, 70000]", "centre = 0\nscale = 1", "give [columns.cost] a `range`"),
+            ("[sites]", "[robust.private]\nrow_norm = 0.0\n[sites]", "robust.private.row_norm"),
+            ("[sites]", "[robust.private]\nrow_norm = inf\n[sites]", "robust.private.row_norm"),
+            ("range = [18, 90]", "centre = 50\nscale = -1", "columns.age.scale"),
             ("delta = 1e-6", "", "`privacy.delta` is missing"),
             ("delta = 1e-6", "delta = 1e-6\nclip = 0.1", "`privacy.clip` has no place"),
             ("[sites]", "[robust]\ngram = false\n[sites]", "robust.gram"),

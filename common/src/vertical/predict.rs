@@ -76,6 +76,11 @@ impl NewRows {
         }
         Ok(NewRows { role, study, model, frame, own: eta })
     }
+
+    /// Identifiers of the rows; row numbers where the study names no column of them.
+    pub fn identifiers(&self) -> Vec<Vec<u8>> {
+        prepare::identifiers(&self.frame)
+    }
 }
 
 /// The scores, at the party that the study names.

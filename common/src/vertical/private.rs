@@ -20,7 +20,7 @@ pub use self::table::Table;
 
 use crate::fit::Coefficient;
 use crate::privacy::statement::Statement;
-use crate::privacy::vertical::Prediction;
+use crate::privacy::vertical::Outlook;
 
 /// What one side gets out of a private fit.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub struct PrivateFit {
     /// What was released, what it cost, and what is left.
     pub statement: Statement,
     /// What was to be expected before anything was spent.
-    pub prediction: Prediction,
+    pub outlook: Outlook,
     /// What the reader must know.
     pub notes: Vec<String>,
 }

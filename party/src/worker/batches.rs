@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::read::whole::Lines;
 use crate::read::{Batches, ReadError, Request};
+use crate::service::Failure;
 
 use super::config::Config;
 use super::follow::Growing;
@@ -28,6 +29,9 @@ const COUNTED: usize = 10_000;
 
 /// Rows that cannot be used whose places are named; more are counted.
 const LOCATED: u64 = 20;
+
+/// Rows that are read together for their identifiers.
+const ROWS: usize = 10_000;
 
 /// How the columns of a table become those of the study's model.
 #[derive(Debug, Clone)]
@@ -399,6 +403,33 @@ impl Source {
         self.read = self.read.saturating_add(rows);
         Ok(Some(batch))
     }
+}
+
+/// Gives the identifiers of a table's rows in their order; row numbers where the study names no column of them. The whole table is read
+/// as a private run reads it, so that what would end one for its form is found.
+///
+/// # Errors
+/// A table that cannot be read, or that comes from standard input.
+pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8])) -> Result<(), Failure> {
+    if config.reads_stdin() {
+        let name = study.protocol.name();
+        let sentence =
+            format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
+        return Err(Failure::Usage(sentence));
+    }
+    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut batches = Batches::open(&config.data.file, &encoding.lenient().request)?;
+    let mut row = 0u64;
+    while let Some(frame) = batches.next(ROWS)? {
+        match frame.ids() {
+            Some(ids) => ids.iter().for_each(&mut give),
+            None => (0..frame.rows()).for_each(|_| {
+                row += 1;
+                give(row.to_string().as_bytes());
+            }),
+        }
+    }
+    Ok(())
 }
 
 /// Only the last can have fewer rows than were asked for.

@@ -122,7 +122,10 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         tally: Tally::default(),
         begun: Instant::now(),
     };
-    let result = worker.take_part(&identity, &mut stop, folder.as_ref()).await;
+    let result = match rehearsed(job, &mut stop).await {
+        Ok(()) => worker.take_part(&identity, &mut stop, folder.as_ref()).await,
+        Err(failure) => Err(failure),
+    };
     let (exit, reason) = match &result {
         Ok((_, exit)) => (*exit, None),
         Err(failure) => (failure.exit(), Some(service::chain(failure))),
@@ -139,6 +142,17 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         tracing::warn!("{}", service::chain(&error));
     }
     result
+}
+
+/// Whether the table can be used, found out before anybody is contacted where the answer must not be seen.
+async fn rehearsed(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<(), Failure> {
+    let (config, study) = (job.config.clone(), Arc::clone(&job.study));
+    let task = tokio::task::spawn_blocking(move || private::rehearse(&config, &study));
+    tokio::select! {
+        biased;
+        Some(abort) = stop.recv() => Err(abort.into()),
+        done = task => done.unwrap_or_else(|panic| Err(Abort::Bug(format!("reading failed: {panic}")).into())),
+    }
 }
 
 /// What was done here.

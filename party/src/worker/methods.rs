@@ -24,10 +24,10 @@ use fedreg_common::study::{Protocol, Study};
 use nalgebra::DMatrix;
 use tokio::sync::mpsc;
 
-use super::batches::{Arrival, Batch, Encoding, Source};
-use super::config::Config;
+use super::batches::{Batch, Source};
+use super::persons::Persons;
 use super::pipeline::{Content, Piece, Yield};
-use super::private::{Persons, Purse};
+use super::private::Purse;
 use crate::service::Failure;
 
 /// What the hub says, as far as contributions depend on it.
@@ -119,26 +119,6 @@ pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<
         }
     });
     Ok(Under { pieces, ear })
-}
-
-/// The identifiers of a table's rows in their order; row numbers where the study names no column of them.
-///
-/// # Errors
-/// A table that cannot be read, or that comes from standard input.
-pub(crate) fn read_ids(config: &Config, study: &Study) -> Result<Vec<Vec<u8>>, Failure> {
-    if config.reads_stdin() {
-        let name = study.protocol.name();
-        let sentence =
-            format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
-        return Err(Failure::Usage(sentence));
-    }
-    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, &Arrival::default())?;
-    let mut ids = Vec::new();
-    while let Some(batch) = source.batch()? {
-        ids.extend(batch.ids);
-    }
-    Ok(ids)
 }
 
 /// A piece of rows that were read since the piece before.

@@ -8,6 +8,7 @@ pub mod follow;
 pub mod join;
 pub mod last;
 mod methods;
+mod persons;
 mod pipeline;
 pub mod predict;
 pub mod privacy;

@@ -7,8 +7,8 @@ use fedreg_common::study::{Expectation, Protocol, Study};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
+use super::batches::each_id;
 use super::config::{Config, Overrides};
-use super::methods::read_ids;
 pub use super::private::init;
 use super::private::{allowed, open};
 use crate::check::CheckFormat;
@@ -184,7 +184,11 @@ fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
         Some(rows) => rows,
         // A stream that is still to come has no number.
         None if config.reads_stdin() => 0,
-        None => read_ids(config, &study)?.len() as u64,
+        None => {
+            let mut rows = 0;
+            each_id(config, &study, |_| rows += 1)?;
+            rows
+        }
     };
     let (expected, not_expected) = match study.expectation(rows) {
         Ok(expected) => (Some(expected), None),

@@ -1,23 +1,26 @@
-//! What a worker spends in private mode: its ledger, its noise, and the persons of a stream.
+//! What a worker spends in private mode: its ledger and its noise.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use fedreg_common::id::{Digest, RunId};
+use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::privacy::accountant::Budget;
-use fedreg_common::privacy::ledger::{Account, Grant, Ledger, LedgerError, PersonDigests, Registration, keyed};
-use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use fedreg_common::privacy::ledger::{
+    Account, Grant, Ledger, LedgerError, PersonDigester, PersonDigests, Registration, keyed,
+};
+use fedreg_common::privacy::mechanism::records::PerRecord;
 use fedreg_common::privacy::mechanism::{NoisedRelease, Query, ReleasePlan, release};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Protocol, Study};
-use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
-use super::batches::{Arrival, Encoding, Source};
+use super::batches::{Arrival, Encoding, Source, each_id};
 use super::config::Config;
+use super::persons::{Persons, forget};
 use crate::ledger::{self, LedgerFile};
-use crate::output::OutputError;
+use crate::plain::{self, PlainLine};
 use crate::service::Failure;
 
 /// Lines of a worker's account that are shown; its JSON has all releases.
@@ -26,9 +29,11 @@ const SHOWN: usize = 12;
 /// A worker's ledger in one run.
 pub(crate) struct Purse {
     ledger: Ledger<LedgerFile>,
+    anchor: PathBuf,
     data_set: String,
     run: String,
     study: String,
+    bounds: BTreeMap<String, String>,
     coordinator: String,
     plan: ReleasePlan,
     budget: Budget,
@@ -110,6 +115,8 @@ impl Purse {
         let missing = || Abort::Bug("a private run without a budget".to_string());
         Ok(Purse {
             ledger: open(config)?,
+            anchor: config.anchor(),
+            bounds: study.stated_bounds(Role::Worker),
             data_set: config.data_set(),
             run: run.to_string(),
             study: study.digest().to_string(),
@@ -135,8 +142,12 @@ impl Purse {
         rows: u64,
         content: &[u8],
     ) -> Result<Claim, Failure> {
+        let persons = PersonDigests::new(&self.ledger.key()?, ids, 1)?;
+        self.claim_for(persons, rows, content)
+    }
+
+    fn claim_for(&mut self, persons: PersonDigests, rows: u64, content: &[u8]) -> Result<Claim, Failure> {
         let key = self.ledger.key()?;
-        let persons = PersonDigests::new(&key, ids, 1)?;
         // Delta must be below one over the rows, whose number only this site knows.
         suits(&self.budget, rows, self.large)?;
         let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
@@ -159,6 +170,7 @@ impl Purse {
     pub(crate) fn reserve(&mut self, claim: &Claim) -> Result<(), Failure> {
         if !claim.reserved {
             let peers = [self.coordinator.clone()];
+            self.ledger.state_bounds(&self.data_set, &self.study, &self.bounds)?;
             self.ledger.reserve(&self.run, &self.data_set, &claim.persons, &peers, &claim.about, &self.plan)?;
         }
         Ok(())
@@ -176,16 +188,10 @@ impl Purse {
     }
 }
 
-/// A stream has no rows to be told apart by: it is one data set, and its persons stand in a table of their own.
-fn stream_persons(ledger: &mut Ledger<LedgerFile>, data_set: &str) -> Result<PersonDigests, LedgerError> {
-    PersonDigests::new(&ledger.key()?, [data_set], 1)
-}
-
 impl Purse {
-    /// What a stream asks of the ledger.
+    /// What a stream asks of the ledger. Who will come is not known beforehand: a ledger has one stream, which may show anyone.
     pub(crate) fn stream_claim(&mut self) -> Result<Claim, Failure> {
-        let data_set = self.data_set.clone();
-        self.claim([data_set], 1, &[])
+        self.claim_for(PersonDigests::anyone(), 1, &[])
     }
 
     /// Reserves the budget of a stream, and gives the right to noise its records. `persons` must have counted them from the
@@ -199,8 +205,8 @@ impl Purse {
     ) -> Result<PerRecord, Failure> {
         self.reserve(claim)?;
         match self.ledger.receipts(&self.run).is_empty() {
-            true => persons.begin(&self.run)?,
-            false => persons.must_know(&self.run)?,
+            true => persons.begin(&self.run, &self.anchor)?,
+            false => persons.must_know(&self.run, &self.anchor)?,
         }
         let charged = self.make(0, opening)?;
         Ok(PerRecord::new(&charged, per_person))
@@ -224,20 +230,18 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         .filter(|_| study.noised())
         .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
     let (path, anchor) = (config.ledger(), config.anchor());
-    let mut ledger = match ledger::open(&path, &anchor) {
-        Err(error) if error.is_missing() => ledger::create(&path, &anchor)?,
-        opened => opened?,
-    };
+    if !config.reads_stdin() {
+        ledger::refuse_elsewhere(&path, &anchor, Role::Worker, &config.data.file)?;
+    }
+    let mut ledger = ledger::open_or_create(&path, &anchor)?;
+    plain::take_in(&path, &mut ledger)?;
     let (persons, rows) = match study.protocol {
         // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
         Protocol::Stream => {
             let known = records(config, &study).ok().flatten();
-            (stream_persons(&mut ledger, &config.data_set())?, known.unwrap_or(1).max(1))
+            (PersonDigests::anyone(), known.unwrap_or(1).max(1))
         }
-        _ => {
-            let ids = super::methods::read_ids(config, &study)?;
-            (PersonDigests::new(&ledger.key()?, &ids, 1)?, ids.len() as u64)
-        }
+        _ => read_persons(config, &study, &ledger.key()?, 1)?,
     };
     let terms = &config.privacy;
     let budget = Budget::new(
@@ -248,32 +252,58 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
-    let policy = format!("{:?} {:?} {:?}", study.em, study.columns, study.stream);
-    let policy = Digest::of(policy.as_bytes()).to_string();
-    Ok(ledger.register(&Registration { data_set: config.data_set(), persons, budget, policy })?)
+    let (data_set, bounds) = (config.data_set(), study.stated_bounds(Role::Worker));
+    let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
+    if !config.reads_stdin() {
+        ledger::note_data(&path, &anchor, Role::Worker, &config.data.file)?;
+    }
+    Ok(account)
 }
 
-/// Records a run without privacy, where these data are registered: later private reports say so.
+/// The persons of a table, and its number of rows.
+fn read_persons(config: &Config, study: &Study, key: &[u8; 32], most: u32) -> Result<(PersonDigests, u64), Failure> {
+    let (mut digester, mut rows) = (PersonDigester::new(key), 0);
+    each_id(config, study, |id| {
+        digester.push(id);
+        rows += 1;
+    })?;
+    Ok((digester.finish(most)?, rows))
+}
+
+/// Reads the whole table of a private run before anybody is contacted: one that is broken in its form, or has a person twice, then
+/// looks from outside like a worker that never came.
+///
+/// # Errors
+/// Everything that would end the run because of what stands in the table.
+pub(crate) fn rehearse(config: &Config, study: &Study) -> Result<(), Failure> {
+    if !study.noised() || study.protocol == Protocol::Stream {
+        return Ok(());
+    }
+    // A ledger that refuses says nothing about the rows, and the others may hear of it later.
+    let Ok(mut ledger) = open(config) else { return Ok(()) };
+    read_persons(config, study, &ledger.key()?, 1).map(drop)
+}
+
+/// Records a run without privacy: later private reports on its persons say so.
 pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result<(), Failure> {
-    if study.noised() || (!config.ledger().exists() && !config.anchor().exists()) {
+    if study.noised() {
         return Ok(());
     }
-    let mut ledger = open(config)?;
-    let (data_set, run) = (config.data_set(), run.to_string());
-    if ledger.account(&data_set).is_err() {
-        return Ok(());
-    }
-    let persons = match study.protocol {
-        Protocol::Stream => stream_persons(&mut ledger, &data_set)?,
-        _ if config.reads_stdin() => return Ok(()),
-        _ => PersonDigests::new(&ledger.key()?, super::methods::read_ids(config, study)?, 1)?,
+    let line = PlainLine {
+        run: run.to_string(),
+        data_set: config.data_set(),
+        data: config.data.file.display().to_string(),
+        peers: vec![study.coordinator.certificate.clone()],
+        study: study.digest().to_string(),
+        time: 0,
     };
-    let peers = [study.coordinator.certificate.clone()];
-    match ledger.record_plain(&run, &data_set, &persons, &peers, &study.digest().to_string()) {
-        // A process that was started again.
-        Err(LedgerError::RunExists { .. }) => Ok(()),
-        recorded => Ok(recorded?),
-    }
+    plain::record([&config.ledger(), &config.anchor()], line, |key| {
+        // What comes through a pipe or will come in a stream is gone when it could be recorded, or not there yet.
+        match study.protocol == Protocol::Stream || config.reads_stdin() {
+            true => Ok(PersonDigests::anyone()),
+            false => Ok(read_persons(config, study, key, u32::MAX)?.0),
+        }
+    })
 }
 
 /// What a run without a result has cost here, in a sentence.
@@ -304,7 +334,7 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
         // Rounds with the same noise say the same every time; of many batches the first ones tell enough.
         let first = statement.releases.first();
         let alike = first.is_some_and(|first| statement.releases.iter().all(|release| release.sigma == first.sigma));
-        let shown = if alike { 3 } else { SHOWN };
+        let shown = if alike { 3 } else { SHOWN } + statement.bounds_changed.len();
         if lines.len() > shown + 1 {
             let more = lines.len() - shown;
             lines.truncate(shown);
@@ -315,122 +345,9 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
     }
     if ledger.is_reserved(&run) {
         ledger.finish(&run)?;
+        forget(&config.anchor(), &run);
     }
     Ok(block)
-}
-
-const SCHEMA: &str = "
-CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
-";
-
-/// The persons of a stream, and the message that is on its way: on disk before anything leaves, in memory that does not grow.
-pub(crate) struct Persons {
-    path: PathBuf,
-    connection: Connection,
-    key: [u8; 32],
-    most: u32,
-}
-
-impl Persons {
-    pub(crate) fn open(state: &Path, key: [u8; 32], most: u32) -> Result<Persons, Failure> {
-        let path = state.join("stream.sqlite");
-        let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(&path)?;
-            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
-            connection.execute_batch(SCHEMA)?;
-            Ok(connection)
-        };
-        let connection = open().map_err(|source| failed(&path, source))?;
-        Ok(Persons { path, connection, key, most })
-    }
-
-    /// Notes that the records of a run are counted here, before the first of them is noised.
-    fn begin(&self, run: &str) -> Result<(), Failure> {
-        let noted = self.connection.execute("INSERT OR IGNORE INTO runs (run) VALUES (?1)", [run]);
-        noted.map(drop).map_err(|source| failed(&self.path, source))
-    }
-
-    /// Refuses to go on with a run whose records were counted elsewhere.
-    fn must_know(&self, run: &str) -> Result<(), Failure> {
-        let known: Option<i64> = self
-            .connection
-            .query_row("SELECT 1 FROM runs WHERE run = ?1", [run], |row| row.get(0))
-            .optional()
-            .map_err(|source| failed(&self.path, source))?;
-        match known {
-            Some(_) => Ok(()),
-            None => Err(Abort::Refused(format!(
-                "{} counts the records of each person, and does not know run {run}, which has begun: it was deleted or replaced; \
-                 what the run reserved is spent, start a new one",
-                self.path.display()
-            ))
-            .into()),
-        }
-    }
-
-    /// Every run is charged by itself, so that a person's records are counted in each.
-    fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
-        let full = keyed(&self.key, &[run.as_bytes(), &[0], id]);
-        let mut short = [0; 16];
-        short.copy_from_slice(&full[..16]);
-        short
-    }
-
-    /// Counts records of these persons and keeps the message that they make. `make` is told which of them may be used.
-    pub(crate) fn spend(
-        &mut self,
-        ids: &[Vec<u8>],
-        (run, number): (&str, u64),
-        make: impl FnOnce(&[bool]) -> Result<NoisedRecords, Failure>,
-    ) -> Result<(NoisedRecords, u64), Failure> {
-        let digests: Vec<[u8; 16]> = ids.iter().map(|id| self.digest(run, id)).collect();
-        let path = self.path.clone();
-        let wrong = |source| failed(&path, source);
-        let transaction = self.connection.transaction().map_err(wrong)?;
-        let mut usable = Vec::with_capacity(digests.len());
-        let count = |digest: &[u8; 16]| -> rusqlite::Result<bool> {
-            let mut query = transaction.prepare_cached("SELECT records FROM persons WHERE digest = ?1")?;
-            let before: u32 = query.query_row([digest.as_slice()], |row| row.get(0)).optional()?.unwrap_or(0);
-            if before >= self.most {
-                return Ok(false);
-            }
-            let mut add =
-                transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
-            add.execute(params![digest.as_slice(), before + 1])?;
-            Ok(true)
-        };
-        for (id, digest) in ids.iter().zip(&digests) {
-            // Without a name a record belongs to nobody who could be charged.
-            usable.push(!id.is_empty() && count(digest).map_err(wrong)?);
-        }
-        let refused = usable.iter().filter(|usable| !**usable).count() as u64;
-        let records = make(&usable)?;
-        transaction
-            .execute(
-                "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)",
-                params![run, i64::try_from(number).unwrap_or(i64::MAX), records.encode()],
-            )
-            .map_err(wrong)?;
-        transaction.commit().map_err(wrong)?;
-        Ok((records, refused))
-    }
-
-    /// The message of this number, if it was kept.
-    pub(crate) fn kept(&self, (run, number): (&str, u64), right: &PerRecord) -> Result<Option<NoisedRecords>, Failure> {
-        let number = i64::try_from(number).unwrap_or(i64::MAX);
-        let bytes: Option<Vec<u8>> = self
-            .connection
-            .query_row("SELECT bytes FROM sent WHERE run = ?1 AND number = ?2", params![run, number], |row| row.get(0))
-            .optional()
-            .map_err(|source| failed(&self.path, source))?;
-        Ok(bytes.and_then(|bytes| NoisedRecords::decode(&bytes, right)))
-    }
-}
-
-fn failed(path: &Path, source: rusqlite::Error) -> Failure {
-    OutputError { path: path.to_path_buf(), source: std::io::Error::other(source) }.into()
 }
 
 #[cfg(test)]
@@ -450,53 +367,5 @@ mod tests {
         let note = too_long(&study, 1001).unwrap();
         assert!(note.contains("delta 1e-3 is above one over the 1001 records"), "{note}");
         assert_eq!(too_long(&Study::parse(&text("")).unwrap(), u64::MAX), None);
-    }
-
-    #[test]
-    fn a_person_with_more_records_than_declared_is_refused_also_after_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        let ids = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
-        let seen = |persons: &mut Persons, names: &[&str]| {
-            let mut seen = Vec::new();
-            let make = |usable: &[bool]| {
-                seen = usable.to_vec();
-                Ok(NoisedRecords::default())
-            };
-            persons.spend(&ids(names), ("run", 0), make).unwrap();
-            seen
-        };
-        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
-        assert_eq!(seen(&mut persons, &["ann", "bea", "ann", "ann", ""]), [true, true, true, false, false]);
-        drop(persons);
-        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
-        assert_eq!(seen(&mut persons, &["bea", "ann", "bea", "cid"]), [true, false, false, true]);
-        let text = std::fs::read(folder.path().join("stream.sqlite")).unwrap();
-        assert!(!text.windows(3).any(|part| part == b"ann"), "a name is on disk");
-    }
-
-    #[test]
-    fn a_run_that_has_begun_goes_on_only_where_its_persons_were_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
-        persons.begin("run").unwrap();
-        drop(persons);
-        let persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
-        assert!(persons.must_know("run").is_ok());
-        drop(persons);
-        std::fs::remove_file(folder.path().join("stream.sqlite")).unwrap();
-        let error = Persons::open(folder.path(), [7; 32], 1).unwrap().must_know("run").unwrap_err();
-        assert_eq!(error.exit(), fedreg_common::exit::Exit::Refused);
-        assert!(crate::service::chain(&error).contains("deleted or replaced"));
-    }
-
-    #[test]
-    fn a_message_that_could_not_be_made_leaves_no_count() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
-        let ids = vec![b"ann".to_vec()];
-        let bug = || Failure::from(Abort::Bug("no noise".to_string()));
-        assert!(persons.spend(&ids, ("run", 0), |_| Err(bug())).is_err());
-        let (_, refused) = persons.spend(&ids, ("run", 0), |_| Ok(NoisedRecords::default())).unwrap();
-        assert_eq!(refused, 0);
     }
 }

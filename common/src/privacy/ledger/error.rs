@@ -35,6 +35,9 @@ pub enum LedgerError {
         /// Which bytes.
         name: String,
     },
+    /// A file without a single record, and an anchor that knows of none: its making was interrupted.
+    #[error("the privacy ledger was never started: run `privacy init`")]
+    NotStarted,
     /// There is a ledger already.
     #[error("there is a privacy ledger already, with {records} records")]
     Exists {
@@ -66,6 +69,16 @@ pub enum LedgerError {
     SamePersons {
         /// The name they have.
         existing: String,
+    },
+    /// The data are registered in another ledger.
+    #[error(
+        "{data} is registered in the privacy ledger {ledger} already, and a second ledger does not bring a second budget: use that one (`privacy.ledger`)"
+    )]
+    Elsewhere {
+        /// The data.
+        data: String,
+        /// The other ledger.
+        ledger: String,
     },
     /// A person has more rows than declared.
     #[error("{}", too_many_rows(*found, *declared))]
@@ -158,7 +171,7 @@ fn too_many_rows(found: u64, declared: u32) -> String {
 impl LedgerError {
     /// Whether there is no ledger and there never was one.
     pub fn is_missing(&self) -> bool {
-        matches!(self, LedgerError::Storage(StorageError::Missing { .. }))
+        matches!(self, LedgerError::NotStarted | LedgerError::Storage(StorageError::Missing { .. }))
     }
 
     /// The exit code that belongs to it.

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::LedgerError;
+use super::persons::{PersonDigests, is_anyone};
 use crate::privacy::accountant::{Accountant, add_charge};
 use crate::privacy::mechanism::{Receipt, ReleasePlan};
 
@@ -23,8 +25,16 @@ pub(super) enum Entry {
         delta: f64,
         accountant: Accountant,
         cap: f64,
-        policy: String,
+        #[serde(default)]
+        bounds: BTreeMap<String, String>,
         shares_with: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        plain_runs: Vec<String>,
+    },
+    Bounds {
+        data_set: String,
+        study: String,
+        bounds: BTreeMap<String, String>,
     },
     Reserved {
         run: String,
@@ -55,7 +65,34 @@ pub(super) enum Entry {
         data_set: String,
         peers: Vec<String>,
         study: String,
+        /// None in records of earlier versions, whose data set is registered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        persons_digest: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shares_with: Vec<String>,
     },
+}
+
+/// A column whose public bounds became others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BoundsChange {
+    /// Its name.
+    pub column: String,
+    /// What was stated before.
+    pub from: String,
+    /// What was stated then.
+    pub to: String,
+}
+
+impl BoundsChange {
+    /// What was changed and why it matters, in words.
+    pub fn sentence(&self) -> String {
+        let BoundsChange { column, from, to } = self;
+        format!(
+            "bounds of `{column}` were changed from {from} to {to}: the promise needs bounds that are known without the data; where \
+             the data led to the change, it told something that is not covered"
+        )
+    }
 }
 
 /// What the ledger knows about a data set.
@@ -79,10 +116,14 @@ pub struct Account {
     pub cap: f64,
     /// Sum charged so far, inherited charges included: bookkeeping.
     pub sum: f64,
-    /// Digest of the public policy.
-    pub policy: String,
+    /// The public bounds of its columns, as they were last stated.
+    pub bounds: BTreeMap<String, String>,
+    /// Columns whose bounds became others after they were first stated.
+    pub bounds_changed: Vec<BoundsChange>,
     /// Whether a run without privacy was ever made on these persons; then no guarantee holds for what it showed.
     pub unbounded: bool,
+    /// Whether one of those runs did not record its persons, so that it counts for everybody.
+    pub unbounded_by_unknown: bool,
     /// Data sets that share persons with this one.
     pub shares_with: BTreeSet<String>,
     /// Sums of the runs per peer; a view, not a budget.
@@ -92,6 +133,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// Whether its persons are not known beforehand, as those of a stream.
+    pub fn is_anyone(&self) -> bool {
+        is_anyone(&self.persons_digest)
+    }
+
     /// What may still be charged.
     pub fn left(&self) -> f64 {
         (self.cap - self.sum).next_down().max(0.0)
@@ -120,7 +166,8 @@ pub(super) struct State {
     pub(super) key_digest: Option<String>,
     pub(super) accounts: BTreeMap<String, Account>,
     pub(super) runs: BTreeMap<String, Run>,
-    pub(super) plain_runs: BTreeSet<String>,
+    /// With the digest of their persons, where it was recorded.
+    pub(super) plain_runs: BTreeMap<String, Option<String>>,
 }
 
 impl State {
@@ -142,13 +189,18 @@ impl State {
                 delta,
                 accountant,
                 cap,
-                policy,
+                bounds,
                 shares_with,
+                plain_runs,
             } => {
                 if self.accounts.contains_key(&data_set) {
                     return None;
                 }
-                let (mut sum, mut unbounded) = (0.0f64, false);
+                let (mut sum, mut unbounded) = (0.0f64, !plain_runs.is_empty());
+                let mut unbounded_by_unknown = false;
+                for run in &plain_runs {
+                    unbounded_by_unknown |= self.plain_runs.get(run)?.as_deref().is_some_and(is_anyone);
+                }
                 for other in &shares_with {
                     let other = self.accounts.get_mut(other)?;
                     sum = sum.max(other.sum);
@@ -165,8 +217,10 @@ impl State {
                     accountant,
                     cap,
                     sum,
-                    policy,
+                    bounds,
+                    bounds_changed: Vec::new(),
                     unbounded,
+                    unbounded_by_unknown,
                     shares_with: shares_with.into_iter().collect(),
                     peers: BTreeMap::new(),
                     persons_digest,
@@ -219,11 +273,26 @@ impl State {
                 }
             }
             Entry::Finished { run } => self.runs.get_mut(&run)?.finished = true,
-            Entry::Plain { run, data_set, .. } => {
-                for name in self.affected(&data_set)? {
-                    self.accounts.get_mut(&name)?.unbounded = true;
+            Entry::Plain { run, data_set, persons_digest, shares_with, .. } => {
+                let names = match &persons_digest {
+                    Some(_) => shares_with.into_iter().collect(),
+                    None => self.affected(&data_set)?,
+                };
+                for name in names {
+                    let account = self.accounts.get_mut(&name)?;
+                    account.unbounded = true;
+                    account.unbounded_by_unknown |= persons_digest.as_deref().is_some_and(is_anyone);
                 }
-                self.plain_runs.insert(run);
+                self.plain_runs.insert(run, persons_digest);
+            }
+            Entry::Bounds { data_set, bounds, .. } => {
+                let account = self.accounts.get_mut(&data_set)?;
+                for (column, to) in bounds {
+                    match account.bounds.insert(column.clone(), to.clone()) {
+                        Some(from) if from != to => account.bounds_changed.push(BoundsChange { column, from, to }),
+                        _ => {}
+                    }
+                }
             }
         }
         Some(())
@@ -234,5 +303,27 @@ impl State {
         let mut names = self.accounts.get(data_set)?.shares_with.clone();
         names.insert(data_set.to_owned());
         Some(names)
+    }
+
+    /// Rows per person of a data set, after checking that these are its persons.
+    pub(super) fn same_data(&self, data_set: &str, persons: &PersonDigests) -> Result<u32, LedgerError> {
+        let account =
+            self.accounts.get(data_set).ok_or_else(|| LedgerError::Unknown { data_set: data_set.to_owned() })?;
+        let same = account.persons_digest == persons.digest()
+            && account.rows == persons.rows()
+            && persons.rows_per_person() <= account.rows_per_person;
+        if same { Ok(account.rows_per_person) } else { Err(LedgerError::OtherData { data_set: data_set.to_owned() }) }
+    }
+
+    /// The data set that has exactly these persons.
+    pub(super) fn data_set_of(&self, persons_digest: &str) -> Option<&str> {
+        let mut accounts = self.accounts.values();
+        accounts.find(|account| account.persons_digest == persons_digest).map(|account| account.data_set.as_str())
+    }
+
+    /// Whether the digests of these persons are kept, with a data set or with a plain run.
+    pub(super) fn keeps(&self, persons_digest: &str) -> bool {
+        let mut plain = self.plain_runs.values().flatten();
+        self.data_set_of(persons_digest).is_some() || plain.any(|known| known == persons_digest)
     }
 }

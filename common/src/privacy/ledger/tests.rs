@@ -112,7 +112,7 @@ fn registration(name: &str, range: std::ops::Range<u32>, epsilon: f64) -> Regist
         data_set: name.to_owned(),
         persons: persons(range),
         budget: Budget::new(epsilon, 1e-5, Accountant::Exact, 1000, false).unwrap(),
-        policy: "policy".to_owned(),
+        bounds: BTreeMap::new(),
     }
 }
 
@@ -245,15 +245,139 @@ fn two_rows_of_one_person_are_refused_or_charged() {
     assert!((ledger.account("twice").unwrap().sum - 0.04).abs() < 1e-12, "four times the charge of one row");
 }
 
+fn plain(run: &str, persons: PersonDigests) -> PlainRun {
+    PlainRun {
+        run: run.to_owned(),
+        data_set: "hand".to_owned(),
+        persons,
+        peers: Vec::new(),
+        study: "digest".to_owned(),
+    }
+}
+
 #[test]
 fn a_plain_run_is_on_record_for_every_person_it_showed() {
-    let (_, mut ledger) = opened();
+    let (memory, mut ledger) = opened();
     ledger.register(&registration("shared", 999..2001, 1.0)).unwrap();
-    ledger.record_plain("plain", "cohort", &persons(0..1000), &[], "digest").unwrap();
+    ledger.record_plain(&[plain("plain", persons(0..1000))]).unwrap();
     assert!(ledger.account("cohort").unwrap().unbounded);
     assert!(ledger.account("shared").unwrap().unbounded);
     assert!(ledger.register(&registration("later", 5..50, 1.0)).unwrap().unbounded);
+    assert!(!ledger.register(&registration("apart", 5000..5001, 1.0)).unwrap().unbounded);
     assert!(reserve(&mut ledger, "plain", 0.1, 1).is_err(), "one name for one run");
+    reserve(&mut ledger, "private", 0.1, 1).unwrap();
+    assert!(matches!(ledger.record_plain(&[plain("private", persons(0..1))]), Err(LedgerError::RunExists { .. })));
+    assert!(memory.stored("plain/").is_none());
+}
+
+#[test]
+fn a_plain_run_counts_whether_its_persons_are_registered_before_or_after_it_and_under_whatever_name() {
+    for earlier in [true, false] {
+        let memory = Memory::new();
+        let mut ledger = Ledger::create(memory.clone()).unwrap();
+        let runs = [plain("run 1", persons(0..10)), plain("run 2", persons(0..10)), plain("run 3", persons(500..501))];
+        if earlier {
+            ledger.record_plain(&runs).unwrap();
+            // A restarted process says it again.
+            ledger.record_plain(&runs[..1]).unwrap();
+            drop(ledger);
+            ledger = Ledger::open(memory.clone()).unwrap();
+        }
+        for (name, range) in [("same", 0..10), ("one of them", 9..100), ("the other", 500..600), ("none", 200..210)] {
+            ledger.register(&registration(name, range, 1.0)).unwrap();
+        }
+        if !earlier {
+            ledger.record_plain(&runs).unwrap();
+        }
+        let shown: Vec<(String, bool, bool)> = ledger
+            .accounts()
+            .map(|account| (account.data_set.clone(), account.unbounded, account.unbounded_by_unknown))
+            .collect();
+        let expected = [("none", false), ("one of them", true), ("same", true), ("the other", true)];
+        assert_eq!(shown, expected.map(|(name, shown)| (name.to_owned(), shown, false)), "earlier: {earlier}");
+        let mut restarted = Ledger::open(memory.clone()).unwrap();
+        restarted.verify().unwrap();
+        assert!(restarted.accounts().eq(ledger.accounts()));
+        if earlier {
+            let blob = format!("plain/{}", persons(500..501).digest());
+            memory.disk.borrow_mut().blobs.get_mut(&blob).unwrap()[0] ^= 1;
+            assert!(matches!(restarted.verify(), Err(LedgerError::Changed { .. })));
+        }
+    }
+}
+
+#[test]
+fn a_plain_run_of_unknown_persons_counts_for_everybody() {
+    let (memory, mut ledger) = opened();
+    ledger.record_plain(&[plain("from a pipe", PersonDigests::anyone())]).unwrap();
+    ledger.register(&registration("later", 2000..2001, 1.0)).unwrap();
+    for name in ["cohort", "later"] {
+        let account = ledger.account(name).unwrap();
+        assert!(account.unbounded && account.unbounded_by_unknown, "{name}");
+    }
+    assert_eq!(Ledger::open(memory).unwrap().verify().unwrap().0, 4);
+}
+
+#[test]
+fn plain_runs_in_records_of_earlier_versions_still_count() {
+    let (memory, mut ledger) = opened();
+    let body = r#"{"kind":"plain","run":"old","data_set":"cohort","peers":[],"study":"digest"}"#;
+    ledger.transact(|transaction| transaction.append(serde_json::from_str(body).unwrap())).unwrap();
+    assert_eq!(memory.disk.borrow().records[2].body, body);
+    let mut restarted = Ledger::open(memory).unwrap();
+    assert!(restarted.account("cohort").unwrap().unbounded);
+    assert!(restarted.register(&registration("shared", 999..2001, 1.0)).unwrap().unbounded);
+}
+
+#[test]
+fn persons_who_are_not_known_share_their_sum_with_everybody() {
+    let (_, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    let mut unknown = registration("stream", 0..0, 1.0);
+    unknown.persons = PersonDigests::anyone();
+    let stream = ledger.register(&unknown).unwrap();
+    assert!(stream.is_anyone() && !ledger.account("cohort").unwrap().is_anyone());
+    assert_eq!(stream.sum, ledger.account("cohort").unwrap().sum);
+    ledger.reserve("run 2", "stream", &PersonDigests::anyone(), &[], "digest", &plan(0.2, 1)).unwrap();
+    let sum = ledger.account("cohort").unwrap().sum;
+    assert!((sum - 0.05).abs() < 1e-12, "{sum}");
+    assert_eq!(ledger.register(&registration("later", 7000..7001, 1.0)).unwrap().sum, sum);
+    unknown.data_set = "again".to_owned();
+    assert_eq!(ledger.register(&unknown), Err(LedgerError::SamePersons { existing: "stream".to_owned() }));
+}
+
+#[test]
+fn bounds_that_became_others_stay_on_record() {
+    let (memory, mut ledger) = opened();
+    let stated = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(column, words)| (column.to_string(), words.to_string())).collect()
+    };
+    let first = stated(&[("age", "0 to 120"), ("y", "0 to 1")]);
+    ledger.state_bounds("cohort", "digest", &first).unwrap();
+    let records = memory.disk.borrow().records.len();
+    ledger.state_bounds("cohort", "digest", &first).unwrap();
+    ledger.state_bounds("cohort", "digest", &stated(&[("y", "0 to 1")])).unwrap();
+    assert_eq!(memory.disk.borrow().records.len(), records, "nothing new, nothing written");
+    ledger.state_bounds("cohort", "other", &stated(&[("bmi", "10 to 80")])).unwrap();
+    assert!(ledger.account("cohort").unwrap().bounds_changed.is_empty(), "another column is no change");
+    ledger.state_bounds("cohort", "third", &stated(&[("age", "18 to 97"), ("y", "0 to 1")])).unwrap();
+    ledger.state_bounds("cohort", "digest", &first).unwrap();
+    let account = Ledger::open(memory).unwrap().account("cohort").unwrap();
+    let change = |from: &str, to: &str| BoundsChange { column: "age".into(), from: from.into(), to: to.into() };
+    assert_eq!(account.bounds_changed, [change("0 to 120", "18 to 97"), change("18 to 97", "0 to 120")]);
+    let sentence = account.bounds_changed[0].sentence();
+    assert!(sentence.starts_with("bounds of `age` were changed from 0 to 120 to 18 to 97"), "{sentence}");
+    assert!(matches!(ledger.state_bounds("unknown", "d", &first), Err(LedgerError::Unknown { .. })));
+}
+
+#[test]
+fn a_chain_whose_making_was_interrupted_can_be_made_again() {
+    let memory = Memory::new();
+    memory.disk.borrow_mut().anchor = Some(Anchor::default());
+    let refused = Ledger::open(memory.clone()).map(drop).unwrap_err();
+    assert!(refused.is_missing(), "{refused}");
+    Ledger::create(memory.clone()).unwrap().register(&registration("cohort", 0..10, 1.0)).unwrap();
+    assert_eq!(Ledger::open(memory).unwrap().verify().unwrap().0, 2);
 }
 
 #[test]

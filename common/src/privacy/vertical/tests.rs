@@ -1,8 +1,9 @@
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
+use crate::privacy::bounds::ColumnBounds;
 use crate::privacy::mechanism::{Permit, release};
 use crate::privacy::sampler::NoisePool;
-use crate::privacy::simulate::{COEFFICIENTS, TwoParties};
+use crate::privacy::simulate::TwoParties;
 
 fn data(rows: usize, correlation: f64, seed: u64) -> TwoParties {
     TwoParties::draw(rows, correlation, seed).unwrap()
@@ -38,35 +39,107 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn declared(correlation: f64) -> Design {
-    let mut design = Design::equicorrelated(5, 5, correlation);
-    design.coefficients = DVector::from_column_slice(&COEFFICIENTS);
-    design
-}
-
 fn comparison(repetitions: u64) {
     for (epsilon, largest) in [(1.0, 0.65), (3.0, 0.17), (10.0, 0.09)] {
         let plan = Plan::new(setup(10_000, epsilon, 1)).unwrap();
-        let errors = (0..repetitions)
-            .map(|seed| {
-                let data = data(10_000, 0.3, seed);
-                relative_error(&run(&plan, &data, 900 + seed, |_, _| {}), &data)
-            })
-            .collect();
+        let study = TwoParties::study(0.3, epsilon, 1).unwrap();
+        let (mut errors, mut through, mut alone) = (vec![], vec![], vec![]);
+        for seed in 0..repetitions {
+            let data = data(10_000, 0.3, seed);
+            errors.push(relative_error(&run(&plan, &data, 900 + seed, |_, _| {}), &data));
+            through.push(data.error(&data.exchange_under_with(&study, &mut NoisePool::seeded(300 + seed)).unwrap()));
+            alone.push(data.error(&data.alone().unwrap()));
+        }
         let measured = median(errors);
-        let predicted = plan.predict(&declared(0.3));
-        println!(
-            "epsilon {epsilon}: relative error {measured:.3}, predicted {:.3}, nothing exchanged {:.3}",
-            predicted.relative_error, predicted.alone_error
-        );
         assert!(measured <= largest, "epsilon {epsilon}: {measured}");
-        let ratio = predicted.relative_error / measured;
-        assert!((1.0 / 1.5..1.5).contains(&ratio), "epsilon {epsilon}: predicted {}", predicted.relative_error);
-        assert_eq!(predicted.better_alone(), epsilon < 3.0);
+        let (measured, alone) = (median(through), median(alone));
+        let outlook = study.outlook(&study.private_plan(10_000).unwrap()).unwrap();
+        println!(
+            "epsilon {epsilon}: relative error {measured:.3}, predicted {:.3}; nothing exchanged {alone:.3}, predicted {:.3}",
+            outlook.relative_error, outlook.relative_error_alone
+        );
+        let ratio = outlook.relative_error / measured;
+        assert!((1.0 / 1.5..1.5).contains(&ratio), "epsilon {epsilon}: predicted {}", outlook.relative_error);
+        assert!((outlook.relative_error_alone / alone - 1.0).abs() < 0.1, "{}", outlook.relative_error_alone);
+        assert_eq!(outlook.better_alone, epsilon < 3.0);
         assert!(
-            predicted.biased() || epsilon < 10.0,
+            outlook.biased || epsilon < 10.0,
             "at epsilon 10 the rounds' own error is above a quarter of the noise"
         );
+    }
+}
+
+/// Bounds of five columns a party, as in the simulation.
+fn bounds() -> RowBounds {
+    let columns = (0..5).map(|at| (format!("x{at}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 }));
+    RowBounds::new(columns.collect(), Some(1.0), None).unwrap()
+}
+
+#[test]
+fn a_prediction_for_random_signs_is_the_mean_over_all_of_them() {
+    let (rows, plan) = (bounds(), Plan::new(setup(10_000, 3.0, 1)).unwrap());
+    let predict =
+        |coefficients: &Coefficients| plan.predict(&Design::new([&rows, &rows], 0.3, 4.0 / 9.0, coefficients));
+    let random = predict(&Coefficients::Size(0.45));
+    let (mut squares, mut alone, mut bias) = (0.0, 0.0, DVector::zeros(10));
+    for signs in 0..1024u32 {
+        let each = (0..10).map(|at| if signs >> at & 1 == 0 { 0.45 } else { -0.45 }).collect();
+        let one = predict(&Coefficients::Each(each));
+        squares += one.relative_error.powi(2) / 1024.0;
+        alone += one.alone_error.powi(2) / 1024.0;
+        bias += one.bias.map(|bias| bias * bias / 1024.0);
+    }
+    // The comparison is exact but for the share of a message that the cut keeps, which depends on the signs.
+    assert!((random.alone_error / alone.sqrt() - 1.0).abs() < 1e-9, "{} {}", random.alone_error, alone.sqrt());
+    assert!(
+        (random.relative_error / squares.sqrt() - 1.0).abs() < 0.05,
+        "{} {}",
+        random.relative_error,
+        squares.sqrt()
+    );
+    assert!(random.bias.iter().zip(&bias).all(|(ours, mean)| (ours / mean.sqrt() - 1.0).abs() < 0.15));
+    assert_eq!(predict(&Coefficients::Signal(0.3)).relative_error, predict(&Coefficients::Size(0.45)).relative_error);
+}
+
+#[test]
+fn a_prediction_does_not_depend_on_the_unit_of_a_column_or_on_an_intercept_that_nobody_asks_for() {
+    let plan = |alice_width| Plan::new(Setup { alice_width, ..setup(10_000, 3.0, 1) }).unwrap();
+    let columns = |scale: f64| -> Vec<(String, ColumnBounds)> {
+        (0..5).map(|at| (format!("x{at}"), ColumnBounds::Centred { centre: 7.0, scale })).collect()
+    };
+    let rows = |scale: f64, radius: f64, intercept: Option<f64>| {
+        RowBounds::new(columns(scale), Some(radius), intercept).unwrap()
+    };
+    let predict = |alice: &RowBounds, size: f64| {
+        plan(alice.width()).predict(&Design::new(
+            [alice, &rows(1.0, alice.radius(), None)],
+            0.3,
+            4.0 / 9.0,
+            &Coefficients::Size(size),
+        ))
+    };
+    let plain = predict(&rows(1.0, 1.0, None), 0.45);
+    assert_eq!(plain, predict(&rows(1000.0, 1.0, None), 0.45));
+    // Rows twice as long of half the coefficients are the same unit rows.
+    let longer = predict(&rows(1.0, 2.0, None), 0.225);
+    assert!((longer.relative_error / plain.relative_error - 1.0).abs() < 1e-12);
+    let centred = predict(&rows(1.0, 1.0, Some(0.1)), 0.45);
+    assert_eq!((centred.bias[0], centred.noise[0]), (0.0, 0.0));
+    assert!((centred.relative_error / plain.relative_error - 1.0).abs() < 0.1, "{}", centred.relative_error);
+}
+
+#[test]
+fn few_rows_are_predicted_too() {
+    for (rows, epsilon) in [(450, 3.0), (1_500, 1.0), (1_500, 10.0)] {
+        let study = TwoParties::study(0.3, epsilon, 1).unwrap();
+        let errors = (0..21).map(|seed| {
+            let data = data(rows, 0.3, seed);
+            data.error(&data.exchange_under_with(&study, &mut NoisePool::seeded(600 + seed)).unwrap())
+        });
+        let measured = median(errors.collect());
+        let predicted = study.outlook(&study.private_plan(rows as u64).unwrap()).unwrap().relative_error;
+        println!("{rows} rows, epsilon {epsilon}: {measured:.3}, predicted {predicted:.3}");
+        assert!((0.6..1.7).contains(&(predicted / measured)), "{rows} {epsilon}: {measured} {predicted}");
     }
 }
 
@@ -219,8 +292,74 @@ fn plans_without_meaning_are_refused() {
     ));
 }
 
+fn outlook(rows: usize, epsilon: f64, correlation: Option<f64>) -> Outlook {
+    let bounds = bounds();
+    let plan = Plan::new(setup(rows, epsilon, 1)).unwrap();
+    Outlook::new(&plan, [&bounds, &bounds], correlation, None, None)
+}
+
 #[test]
-fn declared_independence_says_that_nothing_need_be_exchanged() {
-    let prediction = Plan::new(setup(10_000, 10.0, 1)).unwrap().predict(&Design::isotropic(5, 5));
-    assert!(prediction.alone_error < 1e-12 && prediction.better_alone());
+fn independent_columns_are_correlated_in_a_sample_and_cost_who_exchanges_nothing() {
+    let errors = (0..11).map(|seed| {
+        let data = data(400, 0.0, seed);
+        data.error(&data.alone().unwrap())
+    });
+    let (measured, predicted) = (median(errors.collect()), outlook(400, 1.0, Some(0.0)).relative_error_alone);
+    println!("nothing exchanged, 400 rows: {measured:.3}, predicted {predicted:.3}");
+    assert!((0.7..1.4).contains(&(predicted / measured)), "{measured} {predicted}");
+}
+
+#[test]
+fn without_a_declared_correlation_several_are_shown_and_bias_is_not_ruled_out() {
+    let large = outlook(10_000, 10.0, None);
+    assert_eq!(large.cases.iter().map(|case| case.correlation).collect::<Vec<_>>(), [0.0, 0.3, 0.6]);
+    assert!(!large.better_alone, "independent columns alone are no reason to exchange nothing");
+    assert!(large.comparison().contains("from a correlation of about 0.05 on"), "{}", large.comparison());
+    println!("biased from a correlation of {:?}, {:?}", large.biased_from_correlation, large.cases);
+    assert!(large.biased && large.bias().unwrap().contains("cannot be ruled out"));
+    let small = outlook(400, 1.0, None);
+    assert!(small.better_alone && small.comparison().contains("even if any two columns have correlation 0.6"));
+    assert!(small.cases.iter().all(|case| case.relative_error_alone > 0.05));
+    // Below epsilon 10 as well.
+    assert!(outlook(100_000, 3.0, None).biased);
+}
+
+#[test]
+fn a_declared_design_decides_alone_whether_bias_is_expected() {
+    let independent = outlook(10_000, 10.0, Some(0.0));
+    assert!(!independent.biased && independent.bias().unwrap().starts_with("the declared design rules out"));
+    let correlated = outlook(10_000, 10.0, Some(0.3));
+    assert!(correlated.biased && correlated.bias().unwrap().starts_with("warning: for the declared design"));
+    assert!(!correlated.better_alone && correlated.cases.len() == 1);
+    assert!(independent.better_alone && independent.comparison().starts_with("warning: for the declared design"));
+    assert!(correlated.assumed.words[0].contains("0.3 (declared)"));
+}
+
+#[test]
+fn the_ridge_is_added_in_full_and_raised_only_where_the_noise_needs_more() {
+    let data = data(2_000, 0.3, 2);
+    let solver = |ridge: f64| {
+        let plan = Plan::new(Setup { ridge, ..setup(2_000, 3.0, 1) }).unwrap();
+        let mut noised = None;
+        run(&plan, &data, 6, |side, release| {
+            if side == Side::Alice && release.receipt().label == "X'X" {
+                noised = Some(release.lattice().clone());
+            }
+        });
+        let lattice = noised.unwrap();
+        let table = lattice.symmetric(5);
+        let solver = Solver::new(&lattice, plan.side(Side::Alice), ridge).unwrap();
+        let shift = solver.shifted[(0, 0)] - table[(0, 0)];
+        let least = SymmetricEigen::new(table).eigenvalues.min();
+        (shift, least, plan.side(Side::Alice).floor())
+    };
+    let (shift, least, floor) = solver(0.0);
+    assert!(least > floor && shift == 0.0, "{shift} {least} {floor}");
+    assert!((solver(25.0).0 - 25.0).abs() < 1e-9);
+    // Thirty rows: the noised table has eigenvalues below zero.
+    let plan = Plan::new(setup(30, 1.0, 1)).unwrap();
+    let own = plan.side(Side::Alice);
+    let lattice = LatticeVector::decode(&[1.0f64.to_le_bytes().to_vec(), vec![0; 15 * 8]].concat()).unwrap();
+    assert!((Solver::new(&lattice, own, 0.0).unwrap().shifted[(0, 0)] - own.floor()).abs() < 1e-9);
+    assert!((Solver::new(&lattice, own, 2.0 * own.floor()).unwrap().shifted[(0, 0)] - 2.0 * own.floor()).abs() < 1e-9);
 }

@@ -12,7 +12,7 @@ use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query, release};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::statement::{Protects, Statement};
-use crate::privacy::vertical::{Exchange, Fitted, Need, Plan, Side};
+use crate::privacy::vertical::{Exchange, Fitted, Need, Outlook, Plan, Side};
 use crate::report::INTERCEPT;
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::study::{CoefficientTerms, Study};
@@ -199,6 +199,7 @@ impl<S: Storage> PrivateSession<S> {
             let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
             let releases = &self.plan.side(Side::of(self.role)).releases;
             let study = self.study.digest().to_string();
+            ledger.state_bounds(data_set, &study, &self.study.stated_bounds(self.role))?;
             ledger.reserve(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases)?;
             self.reserved = true;
         }
@@ -330,6 +331,12 @@ impl<S: Storage> PrivateSession<S> {
                     return Err(self.fault(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }));
                 }
                 self.check_width(terms.columns)?;
+                // A person's joint epsilon is computed from the peer's cap; it would be too small if the peer understated it.
+                let partner = Side::of(self.role.partner());
+                if terms.cap < self.plan.side(partner).releases.charge() {
+                    let expected = "a cap that this run does not pass";
+                    return Err(self.fault(PeerFault::Value { what: "a budget", expected, round: 0 }));
+                }
                 self.terms = Some(terms);
             }
             (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(round, &noised)?,
@@ -410,14 +417,14 @@ impl<S: Storage> PrivateSession<S> {
         let receipts = self.setting.ledger.receipts(&self.run);
         let statement =
             Statement::new(&account, receipts, side.releases.charge(), Protects::Block { peer_cap: terms.cap });
-        let prediction = self.plan.predict(&self.study.declared_design(&self.plan));
+        let outlook = self.study.outlook(&self.plan).map_err(|error| Abort::Bug(error.to_string()))?;
         Ok(PrivateFit {
             coefficients,
             nobs: self.table.rows() as u64,
             rounds: self.exchange.rounds(),
-            notes: notes(&self.study, &prediction),
+            notes: notes(&self.study, &outlook),
             statement,
-            prediction,
+            outlook,
         })
     }
 
@@ -518,34 +525,32 @@ fn estimates(fitted: &Fitted) -> Estimates {
     Estimates { shift: fitted.shift(), slopes: Some(fitted.slopes().iter().map(row).collect()) }
 }
 
-fn notes(study: &Study, prediction: &crate::privacy::vertical::Prediction) -> Vec<String> {
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    let mut notes = vec![format!(
-        "expected before the run, for a declared design with correlation {} between any two columns (an assumption, nothing \
-         computed from the data): the coefficients miss the pooled ones by {}, and by {} if nothing were exchanged",
-        study.privacy.as_ref().map_or(0.0, |terms| terms.design.correlation),
-        percent(prediction.relative_error),
-        percent(prediction.alone_error)
-    )];
-    if prediction.better_alone() {
-        notes.push(
-            "for that design it is better to exchange nothing: each party alone is expected to do as well".to_string(),
-        );
-    }
+fn notes(study: &Study, outlook: &Outlook) -> Vec<String> {
+    let cases = outlook.cases.iter().map(|case| {
+        format!(
+            "at correlation {} by {:.0} %, and by {:.0} % if nothing is exchanged",
+            case.correlation,
+            100.0 * case.relative_error,
+            100.0 * case.relative_error_alone
+        )
+    });
+    let cases: Vec<String> = cases.collect();
+    let mut notes = vec![
+        format!(
+            "expected before the run, from public facts and assumptions, nothing computed from the data: the slopes miss the pooled \
+             ones, as a share of their length, {}",
+            cases.join("; ")
+        ),
+        format!("assumed: {}", outlook.assumed.words.join("; ")),
+        outlook.comparison(),
+    ];
     if study.inference.allowed {
         notes.push(
             "standard errors and intervals show the noise alone, about the coefficient that the same rounds and cuts give \
              without noise; they do not show what a sample tells about a population"
                 .to_string(),
         );
-        let large = study.privacy.as_ref().is_some_and(|terms| terms.epsilon >= 10.0);
-        if prediction.biased() || large {
-            notes.push(
-                "unfinished rounds and the cut can move a coefficient from the pooled one by more than a quarter of the noise: \
-                 intervals then miss the pooled coefficient more often than 5 %"
-                    .to_string(),
-            );
-        }
+        notes.extend(outlook.bias());
         notes.push(
             "no standard error for the intercept: both blocks add to it, and how their noise moves together does not follow \
              from noised values"

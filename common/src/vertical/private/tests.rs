@@ -99,7 +99,7 @@ impl Party {
         let accountant = study.privacy.as_ref().unwrap().accountant;
         let budget = Budget::new(lifetime, 1e-5, accountant, ROWS as u64, true).unwrap();
         let data_set = "cohort".to_string();
-        ledger.register(&Registration { data_set, persons, budget, policy: String::new() }).unwrap();
+        ledger.register(&Registration { data_set, persons, budget, bounds: study.stated_bounds(role) }).unwrap();
         Party { role, disk, study: Arc::clone(study) }
     }
 
@@ -320,6 +320,14 @@ fn a_repeat_with_other_content_gets_no_new_answer() {
 
 /// Alice against a peer that is ours but for one message, which `twist` changes.
 fn against(twist: impl Fn(&mut Noised)) -> Result<PrivateFit, Abort> {
+    against_body(|body| {
+        if let Body::Noised(noised) = body {
+            twist(noised);
+        }
+    })
+}
+
+fn against_body(twist: impl Fn(&mut Body)) -> Result<PrivateFit, Abort> {
     let study = study("epsilon = 3.0\n");
     let parties = parties(&study, 3.0);
     let [mut alice, mut bob] = parties.each_ref().map(|party| party.session(1, 3).unwrap());
@@ -330,9 +338,7 @@ fn against(twist: impl Fn(&mut Noised)) -> Result<PrivateFit, Abort> {
             Turn::Send(message) | Turn::FinishAndSend { last: message, .. } => message.into(),
             _ => panic!("bob has nothing to say"),
         };
-        if let Body::Noised(noised) = &mut message.body {
-            twist(noised);
-        }
+        twist(&mut message.body);
         let answer: Message = match alice.receive(message)? {
             Turn::Send(message) => message.into(),
             Turn::FinishAndSend { output, .. } | Turn::Finish(output) => return Ok(output),
@@ -369,6 +375,24 @@ fn values_beyond_the_bound_are_cut_and_shapes_beyond_the_plan_are_refused() {
     let ahead = refused(|noised| noised.index = 7);
     assert!(matches!(ahead, Abort::Peer { fault: PeerFault::Round { came: 7, expected: 2 }, .. }), "{ahead}");
     assert_eq!(ahead.exit(), Exit::Peer);
+}
+
+#[test]
+fn a_peer_that_states_a_cap_below_the_cost_of_the_run_is_refused() {
+    let with_cap = |share: f64| {
+        against_body(|body| {
+            if let Body::Terms(terms) = body {
+                terms.cap *= share;
+            }
+        })
+    };
+    let honest = with_cap(1.0).unwrap().statement;
+    // What both have for their lifetime is what one run costs, less what roundings leave.
+    let refused = with_cap(0.99).unwrap_err();
+    assert!(refused.to_string().contains("a cap that this run does not pass"), "{refused}");
+    assert_eq!(refused.exit(), Exit::Peer);
+    let larger = with_cap(2.0).unwrap().statement;
+    assert!(larger.epsilon_joint > honest.epsilon_joint);
 }
 
 #[test]

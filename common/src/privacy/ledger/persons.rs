@@ -1,0 +1,156 @@
+//! Persons as a ledger knows them: by keyed digests.
+
+use std::fmt;
+
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+use super::{LedgerError, hexadecimal};
+
+/// Stands in place of digests where it is not known whose rows they are; no list of digests has this length.
+const ANYONE: &[u8] = b"anyone";
+
+/// Keyed digests of the persons of a data set, sorted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PersonDigests {
+    digests: Vec<[u8; 16]>,
+    rows: u64,
+    rows_per_person: u32,
+    anyone: bool,
+}
+
+/// A digest (HMAC-SHA-256) of parts, one after the other, that only who has the key can make.
+pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut code = start(key);
+    parts.iter().for_each(|part| code.update(part));
+    code.finalize().into_bytes().into()
+}
+
+fn start(key: &[u8; 32]) -> Hmac<Sha256> {
+    // Unwrap safety: HMAC takes keys of any length.
+    #[allow(clippy::expect_used)]
+    Hmac::<Sha256>::new_from_slice(key).expect("any key length")
+}
+
+/// Digests identifiers one after the other, in 16 bytes of memory each.
+pub struct PersonDigester {
+    code: Hmac<Sha256>,
+    digests: Vec<[u8; 16]>,
+}
+
+impl PersonDigester {
+    /// With a ledger's key.
+    pub fn new(key: &[u8; 32]) -> PersonDigester {
+        PersonDigester { code: start(key), digests: Vec::new() }
+    }
+
+    /// The identifier of the next row.
+    pub fn push(&mut self, identifier: &[u8]) {
+        let full = self.code.clone().chain_update(identifier).finalize().into_bytes();
+        let mut short = [0; 16];
+        short.copy_from_slice(&full[..16]);
+        self.digests.push(short);
+    }
+
+    /// The persons of all rows; each may have at most `rows_per_person` of them.
+    ///
+    /// # Errors
+    ///
+    /// More rows of one person than declared.
+    pub fn finish(self, rows_per_person: u32) -> Result<PersonDigests, LedgerError> {
+        let mut digests = self.digests;
+        let rows = digests.len() as u64;
+        digests.sort_unstable();
+        let most = digests.chunk_by(|left, right| left == right).map(|run| run.len() as u64).max().unwrap_or(0);
+        if most > u64::from(rows_per_person) {
+            return Err(LedgerError::RowsPerPerson { declared: rows_per_person, found: most });
+        }
+        digests.dedup();
+        Ok(PersonDigests { digests, rows, rows_per_person, anyone: false })
+    }
+}
+
+// Not even digests in a log.
+impl fmt::Debug for PersonDigester {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "PersonDigester({} rows)", self.digests.len())
+    }
+}
+
+impl PersonDigests {
+    /// Digests the identifiers of all rows; a person may have at most `rows_per_person` of them.
+    ///
+    /// # Errors
+    ///
+    /// More rows of one person than declared.
+    pub fn new<I: AsRef<[u8]>>(
+        key: &[u8; 32],
+        identifiers: impl IntoIterator<Item = I>,
+        rows_per_person: u32,
+    ) -> Result<PersonDigests, LedgerError> {
+        let mut digester = PersonDigester::new(key);
+        identifiers.into_iter().for_each(|identifier| digester.push(identifier.as_ref()));
+        digester.finish(rows_per_person)
+    }
+
+    /// Persons who are not known, as those of a stream before it comes: they may be anybody, so they are shared with every data set.
+    pub fn anyone() -> PersonDigests {
+        PersonDigests { digests: Vec::new(), rows: 1, rows_per_person: 1, anyone: true }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.digests.len() as u64
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(super) fn rows_per_person(&self) -> u32 {
+        self.rows_per_person
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        if self.anyone { ANYONE.to_vec() } else { self.digests.concat() }
+    }
+
+    /// The name of these persons, all together.
+    pub(super) fn digest(&self) -> String {
+        digest(&self.bytes())
+    }
+
+    pub(super) fn are_anyone(&self) -> bool {
+        self.anyone
+    }
+
+    pub(super) fn shares_any(&self, other: &[u8]) -> bool {
+        if self.anyone || other == ANYONE {
+            return true;
+        }
+        let (others, _) = other.as_chunks::<16>();
+        let mut others = others.iter().peekable();
+        self.digests.iter().any(|digest| {
+            while others.next_if(|other| *other < digest).is_some() {}
+            others.peek() == Some(&digest)
+        })
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Whether a digest of persons is that of persons who are not known.
+pub(super) fn is_anyone(persons_digest: &str) -> bool {
+    persons_digest == digest(ANYONE)
+}
+
+// Not even digests in a log.
+impl fmt::Debug for PersonDigests {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.anyone {
+            true => write!(formatter, "PersonDigests(anyone)"),
+            false => write!(formatter, "PersonDigests({} persons, {} rows)", self.digests.len(), self.rows),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Whether a run is worth it, in words and numbers: the same in the plan, in the report's notes and in its JSON.
+//!
+//! Nothing here is computed from data. Where the study declares no correlation nobody knows it, so the answer is given for several.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::design::MEAN_SQUARE;
+use super::{Coefficients, Design, Plan, Prediction};
+use crate::privacy::bounds::RowBounds;
+
+/// The correlations that are shown where none is declared: independent columns, and what is common between measurements of one
+/// person.
+const SHOWN: [f64; 3] = [0.0, 0.3, 0.6];
+
+/// The correlations that are searched for the first at which something holds.
+const SEARCHED: [f64; 20] =
+    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
+
+/// All that a prediction assumes; none of it is taken from data.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Assumed {
+    /// Declared correlation between any two columns; none where the study declares none.
+    pub correlation: Option<f64>,
+    /// Mean square of a row without its intercept, as a share of the square of its norm bound.
+    pub mean_square: f64,
+    /// Whether the study declares that.
+    pub mean_square_declared: bool,
+    /// Coefficients, or their sizes, by term: half ranges of the outcome per public scale of the column.
+    pub coefficients: BTreeMap<String, f64>,
+    /// Whether signs are random, and only sizes are assumed.
+    pub random_signs: bool,
+    /// Whether the study declares the coefficients or their size.
+    pub coefficients_declared: bool,
+    /// The same in words.
+    pub words: Vec<String>,
+}
+
+/// What to expect at one correlation between any two columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Case {
+    /// The correlation.
+    pub correlation: f64,
+    /// Expected distance of the slopes from the pooled ones after the run, relative to their length.
+    pub relative_error: f64,
+    /// The same where nothing is exchanged.
+    pub relative_error_alone: f64,
+    /// The largest bias of a coefficient, in standard deviations of its noise.
+    pub bias_to_noise: f64,
+}
+
+/// What to expect of a run before it is made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outlook {
+    /// At the declared correlation, or else for independent columns.
+    pub relative_error: f64,
+    /// The same where nothing is exchanged.
+    pub relative_error_alone: f64,
+    /// Whether exchanging nothing is expected to do as well or better: for the declared design, or else at every correlation of
+    /// `cases`.
+    pub better_alone: bool,
+    /// Whether intervals may miss the pooled coefficient more often than they say, because a coefficient is biased by more than a
+    /// quarter of its noise: expected for the declared design or, where none is declared, not ruled out.
+    pub biased: bool,
+    /// Smallest correlation, in steps of .05, from which on the run is expected to do better than exchanging nothing.
+    pub better_from_correlation: Option<f64>,
+    /// Smallest correlation, in steps of .05, from which on some coefficient is biased by more than a quarter of its noise.
+    pub biased_from_correlation: Option<f64>,
+    /// One case where a correlation is declared, else several.
+    pub cases: Vec<Case>,
+    /// What all this rests on.
+    pub assumed: Assumed,
+}
+
+impl Outlook {
+    /// Looks ahead for rows with these bounds, Alice's first. What is not declared is `None`.
+    pub fn new(
+        plan: &Plan,
+        bounds: [&RowBounds; 2],
+        correlation: Option<f64>,
+        mean_square: Option<f64>,
+        declared: Option<&Coefficients>,
+    ) -> Outlook {
+        let neutral = Coefficients::default();
+        let coefficients = declared.unwrap_or(&neutral);
+        let square = mean_square.unwrap_or(MEAN_SQUARE);
+        let at = |correlation: f64| plan.predict(&Design::new(bounds, correlation, square, coefficients));
+        let case = |correlation: f64| {
+            let prediction = at(correlation);
+            Case {
+                correlation,
+                relative_error: prediction.relative_error,
+                relative_error_alone: prediction.alone_error,
+                bias_to_noise: prediction.bias_to_noise(),
+            }
+        };
+        let cases: Vec<Case> = match correlation {
+            Some(correlation) => vec![case(correlation)],
+            None => SHOWN.map(case).to_vec(),
+        };
+        let searched = SEARCHED.map(|correlation| (correlation, at(correlation)));
+        let first = |holds: &dyn Fn(&Prediction) -> bool| {
+            searched.iter().find(|(_, prediction)| holds(prediction)).map(|(correlation, _)| *correlation)
+        };
+        let biased_from_correlation = first(&Prediction::biased);
+        Outlook {
+            relative_error: cases[0].relative_error,
+            relative_error_alone: cases[0].relative_error_alone,
+            better_alone: cases.iter().all(|case| case.relative_error_alone <= case.relative_error),
+            biased: match correlation {
+                Some(correlation) => at(correlation).biased(),
+                None => biased_from_correlation.is_some(),
+            },
+            better_from_correlation: first(&|prediction| !prediction.better_alone()),
+            biased_from_correlation,
+            cases,
+            assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some())),
+        }
+    }
+
+    /// What follows for the comparison with exchanging nothing, in a sentence.
+    pub fn comparison(&self) -> String {
+        let declared = self.assumed.correlation.is_some();
+        match (declared, self.better_alone, self.better_from_correlation) {
+            (true, true, _) => {
+                "warning: for the declared design exchanging nothing is expected to do as well or better".to_owned()
+            }
+            (true, false, _) => {
+                "for the declared design this run is expected to do better than exchanging nothing".to_owned()
+            }
+            (false, true, _) => format!(
+                "warning: exchanging nothing is expected to do as well or better, even if any two columns have correlation {}",
+                SHOWN[SHOWN.len() - 1]
+            ),
+            (false, false, from) => format!(
+                "exchanging nothing does well only if the parties' columns are nearly uncorrelated, which no party can see alone; from a \
+                 correlation of about {} on this run is expected to do better",
+                from.unwrap_or(SHOWN[SHOWN.len() - 1])
+            ),
+        }
+    }
+
+    /// What follows for intervals, in a sentence; none where no correlation up to .95 makes a difference.
+    pub fn bias(&self) -> Option<String> {
+        const WHAT: &str = "unfinished rounds, the cut and the ridge move a coefficient from the pooled one by more than a quarter \
+                            of its noise";
+        const MISS: &str = "intervals then miss the pooled coefficient more often than 5 %";
+        let from = self.biased_from_correlation;
+        match (self.assumed.correlation.and(self.cases.first()), self.biased) {
+            (Some(case), true) => Some(format!(
+                "warning: for the declared design {WHAT}, up to {:.2} of it: {MISS}",
+                case.bias_to_noise
+            )),
+            (Some(_), false) => from.map(|from| {
+                format!("the declared design rules out that {WHAT}; from a correlation of about {from} on they do, and {MISS}")
+            }),
+            (None, _) => from.map(|from| {
+                let most = self.cases.iter().map(|case| case.bias_to_noise).fold(0.0, f64::max);
+                format!(
+                    "warning: no correlation is declared, so it cannot be ruled out that {WHAT}: they do from a correlation of about \
+                     {from} on, up to {most:.2} of it at {}; {MISS}",
+                    SHOWN[SHOWN.len() - 1]
+                )
+            }),
+        }
+    }
+}
+
+impl Assumed {
+    fn new(
+        bounds: [&RowBounds; 2],
+        correlation: Option<f64>,
+        mean_square: Option<f64>,
+        (coefficients, coefficients_declared): (&Coefficients, bool),
+    ) -> Assumed {
+        let said = |declared: bool| if declared { "declared" } else { "not declared" };
+        let square = mean_square.unwrap_or(MEAN_SQUARE);
+        let mut sizes = BTreeMap::new();
+        let mut listed = Vec::new();
+        let mut values = match coefficients {
+            Coefficients::Each(values) => values.iter(),
+            _ => [].iter(),
+        };
+        for rows in bounds {
+            for name in rows.names() {
+                let size = match coefficients {
+                    Coefficients::Signal(signal) => signal / (square.sqrt() * rows.radius()),
+                    Coefficients::Size(size) => *size,
+                    Coefficients::Each(_) => values.next().copied().unwrap_or(0.0),
+                };
+                listed.push(format!("{name} {size}"));
+                sizes.insert(name.clone(), size);
+            }
+        }
+        let unit = "half ranges of the outcome per scale of a column (half its range)";
+        let words = vec![
+            match correlation {
+                Some(correlation) => format!("any two columns have correlation {correlation} (declared)"),
+                None => "any two columns have the same correlation, which the study does not declare".to_owned(),
+            },
+            format!(
+                "rows have mean square {square:.3} of the square of their norm bound ({}), alike in all columns of a party",
+                said(mean_square.is_some())
+            ),
+            match coefficients {
+                Coefficients::Signal(signal) => format!(
+                    "coefficients have equal size and random sign, and give each party's columns a signal of {signal} half ranges of \
+                     the outcome, were all uncorrelated ({})",
+                    said(coefficients_declared)
+                ),
+                Coefficients::Size(size) => {
+                    format!("coefficients have size {size} and random sign (declared), in {unit}")
+                }
+                Coefficients::Each(_) => format!("coefficients are {} (declared), in {unit}", listed.join(", ")),
+            },
+            "columns and outcome are centred where their bounds say".to_owned(),
+        ];
+        Assumed {
+            correlation,
+            mean_square: square,
+            mean_square_declared: mean_square.is_some(),
+            coefficients: sizes,
+            random_signs: !matches!(coefficients, Coefficients::Each(_)),
+            coefficients_declared,
+            words,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs without privacy, remembered so that later private reports speak of them.
+//!
+//! Where a ledger exists the persons of a plain run are recorded in it, by their digests. Who never uses privacy gets no ledger and no
+//! anchor: then a line in a file beside the ledger's place says that there was a run, and a ledger that is begun there later counts it
+//! for everybody, as nobody can tell any more whom it showed.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fedreg_common::privacy::ledger::{Ledger, PersonDigests, PlainRun};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{self, LedgerFile};
+use crate::output::OutputError;
+use crate::service::Failure;
+
+/// A run as it stands beside a ledger that is not there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlainLine {
+    /// Its name.
+    pub(crate) run: String,
+    /// Name of the data.
+    pub(crate) data_set: String,
+    /// The data.
+    pub(crate) data: String,
+    /// To whom it showed them.
+    pub(crate) peers: Vec<String>,
+    /// Digest of the study.
+    pub(crate) study: String,
+    /// Seconds since 1970.
+    #[serde(default)]
+    pub(crate) time: u64,
+}
+
+fn place(ledger: &Path) -> PathBuf {
+    ledger::beside(ledger, "plain-runs")
+}
+
+/// Records a run: in the ledger, with the persons that `persons` finds under its key, or beside its place.
+///
+/// # Errors
+/// A ledger that is there and refuses, and files that cannot be written.
+pub(crate) fn record(
+    [ledger, anchor]: [&Path; 2],
+    line: PlainLine,
+    persons: impl FnOnce(&[u8; 32]) -> Result<PersonDigests, Failure>,
+) -> Result<(), Failure> {
+    let open = || match ledger.exists() || anchor.exists() {
+        false => Ok(None),
+        true => match ledger::open(ledger, anchor) {
+            Err(error) if error.is_missing() => Ok(None),
+            opened => opened.map(Some),
+        },
+    };
+    let mut opened = open()?;
+    if opened.is_none() {
+        note(ledger, &line)?;
+        // A ledger that was begun meanwhile may not have seen the line.
+        opened = open()?;
+    }
+    match &mut opened {
+        None => Ok(()),
+        Some(opened) => {
+            let persons = persons(&opened.key()?)?;
+            Ok(opened.record_plain(&[as_run(line, persons)])?)
+        }
+    }
+}
+
+/// Takes the runs that stand beside a ledger into it; their persons were not recorded, so they may have been anyone.
+///
+/// # Errors
+/// A ledger that refuses, and a file that cannot be read.
+pub(crate) fn take_in(ledger: &Path, opened: &mut Ledger<LedgerFile>) -> Result<(), Failure> {
+    let path = place(ledger);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(OutputError { path, source }.into()),
+    };
+    let text = String::from_utf8_lossy(&text);
+    let runs = text.lines().enumerate().map(|(at, line)| {
+        let line = serde_json::from_str(line).unwrap_or_else(|_| PlainLine {
+            run: format!("line {} of {}", at + 1, path.display()),
+            data_set: String::new(),
+            data: String::new(),
+            peers: Vec::new(),
+            study: String::new(),
+            time: 0,
+        });
+        as_run(line, PersonDigests::anyone())
+    });
+    let runs: Vec<PlainRun> = runs.collect();
+    match runs.is_empty() {
+        true => Ok(()),
+        false => Ok(opened.record_plain(&runs)?),
+    }
+}
+
+fn as_run(line: PlainLine, persons: PersonDigests) -> PlainRun {
+    let PlainLine { run, data_set, peers, study, .. } = line;
+    PlainRun { run, data_set, persons, peers, study }
+}
+
+fn note(ledger: &Path, line: &PlainLine) -> Result<(), Failure> {
+    let path = place(ledger);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut text = serde_json::to_string(&PlainLine { time, ..line.clone() }).unwrap_or_default();
+    text.push('\n');
+    let write = || -> std::io::Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(|source| OutputError { path: path.clone(), source }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::ledger::{Account, Registration};
+
+    use super::*;
+
+    struct Home(tempfile::TempDir);
+
+    impl Home {
+        fn ledger(&self) -> PathBuf {
+            self.0.path().join("state/privacy.sqlite")
+        }
+
+        fn anchor(&self) -> PathBuf {
+            self.0.path().join("away/x.anchor")
+        }
+
+        fn run(&self, run: &str, persons: std::ops::Range<u32>) {
+            let line = PlainLine {
+                run: run.to_string(),
+                data_set: "hand".to_string(),
+                data: "hand.csv".to_string(),
+                peers: vec!["bob".to_string()],
+                study: "digest".to_string(),
+                time: 0,
+            };
+            let digests = |key: &[u8; 32]| Ok(PersonDigests::new(key, persons.map(|id| id.to_string()), 1)?);
+            record([&self.ledger(), &self.anchor()], line, digests).unwrap();
+        }
+
+        fn register(&self, data_set: &str, persons: std::ops::Range<u32>) -> Account {
+            let mut ledger = ledger::open_or_create(&self.ledger(), &self.anchor()).unwrap();
+            take_in(&self.ledger(), &mut ledger).unwrap();
+            let persons = PersonDigests::new(&ledger.key().unwrap(), persons.map(|id| id.to_string()), 1).unwrap();
+            let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 100, false).unwrap();
+            let (data_set, bounds) = (data_set.to_string(), BTreeMap::new());
+            ledger.register(&Registration { data_set, persons, budget, bounds }).unwrap()
+        }
+    }
+
+    #[test]
+    fn plain_runs_before_the_ledger_count_for_everybody_and_make_neither_ledger_nor_anchor() {
+        let home = Home(tempfile::tempdir().unwrap());
+        home.run("first", 0..10);
+        home.run("second", 0..10);
+        assert!(!home.ledger().exists() && !home.anchor().exists());
+        // A line that a crash has cut is a run as well.
+        let path = place(&home.ledger());
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 2);
+        text.push_str("{\"run\":\"thi");
+        std::fs::write(&path, text).unwrap();
+        let account = home.register("cohort", 0..10);
+        assert!(account.unbounded && account.unbounded_by_unknown);
+        assert!(home.register("later", 50..60).unbounded);
+        assert_eq!(
+            ledger::open(&home.ledger(), &home.anchor()).unwrap().verify().unwrap().0,
+            6,
+            "each is taken in once"
+        );
+    }
+
+    #[test]
+    fn plain_runs_beside_a_ledger_are_recorded_by_their_persons_whatever_the_data_are_called() {
+        let home = Home(tempfile::tempdir().unwrap());
+        assert!(!home.register("cohort", 0..10).unbounded);
+        home.run("run", 9..20);
+        let known = ledger::open(&home.ledger(), &home.anchor()).unwrap().account("cohort").unwrap();
+        assert!(known.unbounded && !known.unbounded_by_unknown);
+        assert!(home.register("later", 19..30).unbounded);
+        assert!(!home.register("others", 30..40).unbounded);
+        assert!(!place(&home.ledger()).exists());
+    }
+
+    #[test]
+    fn a_plain_run_beside_a_ledger_that_is_gone_is_refused() {
+        let home = Home(tempfile::tempdir().unwrap());
+        home.register("cohort", 0..10);
+        std::fs::remove_file(home.ledger()).unwrap();
+        let line = PlainLine {
+            run: "run".to_string(),
+            data_set: String::new(),
+            data: String::new(),
+            peers: Vec::new(),
+            study: String::new(),
+            time: 0,
+        };
+        let refused = record([&home.ledger(), &home.anchor()], line, |_| Ok(PersonDigests::anyone()));
+        assert!(matches!(refused, Err(Failure::Ledger(_))));
+    }
+}

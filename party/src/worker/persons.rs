@@ -1,0 +1,357 @@
+//! The persons of a stream: how many records each has had, and the message that is on its way.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use fedreg_common::privacy::ledger::keyed;
+use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use fedreg_common::privacy::sampler::fresh_key;
+use fedreg_common::session::Abort;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::ledger::beside;
+use crate::output::OutputError;
+use crate::service::Failure;
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS messages (run TEXT PRIMARY KEY, number INTEGER NOT NULL, nonce BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
+";
+
+/// How many messages of a run were kept, and a word that only their last one has.
+type Count = (u64, [u8; 32]);
+
+/// How far a run has come, in a file beside the ledger's anchor: an older copy of the store, put back by hand, is behind it.
+///
+/// It is written after the store, and synced only when it is made: what a power cut may lose makes it older, never newer.
+struct Mark {
+    file: File,
+}
+
+impl Mark {
+    /// Of a run, under the ledger's anchor.
+    fn path(anchor: &Path, run: &str) -> PathBuf {
+        beside(anchor, &format!("{run}.stream"))
+    }
+
+    fn read(path: &Path) -> Result<Option<Count>, Failure> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(OutputError { path: path.to_path_buf(), source }.into()),
+        };
+        let parts = bytes.split_first_chunk::<8>().and_then(|(number, nonce)| Some((number, nonce.try_into().ok()?)));
+        match parts {
+            Some((number, nonce)) => Ok(Some((u64::from_le_bytes(*number), nonce))),
+            None => {
+                Err(Abort::Refused(format!("{} does not say how far the stream has come: restore it", path.display()))
+                    .into())
+            }
+        }
+    }
+
+    fn make(path: &Path, count: Count) -> Result<Mark, Failure> {
+        let made = || -> io::Result<Mark> {
+            let mut mark = Mark { file: OpenOptions::new().create(true).truncate(false).write(true).open(path)? };
+            mark.move_to(count)?;
+            mark.file.sync_all()?;
+            Ok(mark)
+        };
+        made().map_err(|source| OutputError { path: path.to_path_buf(), source }.into())
+    }
+
+    fn move_to(&mut self, (number, nonce): Count) -> io::Result<()> {
+        let mut bytes = [0; 40];
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        bytes[8..].copy_from_slice(&nonce);
+        self.file.rewind()?;
+        self.file.write_all(&bytes)
+    }
+}
+
+/// The run is over: nobody goes on with it.
+pub(super) fn forget(anchor: &Path, run: &str) {
+    let _ = fs::remove_file(Mark::path(anchor, run));
+}
+
+/// The persons of a stream, and the message that is on its way: on disk before anything leaves, in memory that does not grow.
+pub(crate) struct Persons {
+    path: PathBuf,
+    connection: Connection,
+    key: [u8; 32],
+    most: u32,
+    mark: Option<Mark>,
+}
+
+impl Persons {
+    pub(crate) fn open(state: &Path, key: [u8; 32], most: u32) -> Result<Persons, Failure> {
+        let path = state.join("stream.sqlite");
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open(&path)?;
+            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
+            connection.execute_batch(SCHEMA)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|source| failed(&path, source))?;
+        Ok(Persons { path, connection, key, most, mark: None })
+    }
+
+    /// Notes that the records of a run are counted here, before the first of them is noised.
+    pub(super) fn begin(&mut self, run: &str, anchor: &Path) -> Result<(), Failure> {
+        let noted = self.connection.execute("INSERT OR IGNORE INTO runs (run) VALUES (?1)", [run]);
+        noted.map_err(|source| failed(&self.path, source))?;
+        self.follow(run, anchor)
+    }
+
+    /// Refuses to go on with a run whose records were counted elsewhere, or are counted here no longer.
+    pub(super) fn must_know(&mut self, run: &str, anchor: &Path) -> Result<(), Failure> {
+        let known: Option<i64> = self
+            .connection
+            .query_row("SELECT 1 FROM runs WHERE run = ?1", [run], |row| row.get(0))
+            .optional()
+            .map_err(|source| failed(&self.path, source))?;
+        let place = self.path.display();
+        if known.is_none() {
+            return Err(Abort::Refused(format!(
+                "{place} counts the records of each person, and does not know run {run}, which has begun: it was deleted or replaced; \
+                 what the run reserved is spent, start a new one"
+            ))
+            .into());
+        }
+        let path = Mark::path(anchor, run);
+        match (self.count(run)?, Mark::read(&path)?) {
+            // Counted by an earlier version, which kept no mark.
+            (None, None) => {}
+            (Some(_), None) => {
+                return Err(Abort::Refused(format!(
+                    "{} is missing, so an older copy of {place} could not be told from the latest: restore it",
+                    path.display()
+                ))
+                .into());
+            }
+            (counted, Some((marked, word))) => {
+                let (found, own) = counted.unwrap_or_default();
+                if found < marked || (found == marked && own != word) {
+                    return Err(Abort::Refused(format!(
+                        "{place}, which counts the records of each person, was rolled back or replaced: it knows {found} messages of run \
+                         {run}, the mark beside the ledger's anchor knows {marked}; restore the latest, or start a new run: what this one \
+                         reserved is spent"
+                    ))
+                    .into());
+                }
+            }
+        }
+        self.follow(run, anchor)
+    }
+
+    /// Keeps the mark of a run level with the store from here on.
+    fn follow(&mut self, run: &str, anchor: &Path) -> Result<(), Failure> {
+        let count = match self.count(run)? {
+            Some(count) => count,
+            None => {
+                let start = (0, fresh()?);
+                let noted = self.connection.execute(
+                    "INSERT INTO messages (run, number, nonce) VALUES (?1, 0, ?2)",
+                    params![run, start.1.as_slice()],
+                );
+                noted.map_err(|source| failed(&self.path, source))?;
+                start
+            }
+        };
+        self.mark = Some(Mark::make(&Mark::path(anchor, run), count)?);
+        Ok(())
+    }
+
+    fn count(&self, run: &str) -> Result<Option<Count>, Failure> {
+        self.connection
+            .query_row("SELECT number, nonce FROM messages WHERE run = ?1", [run], |row| {
+                Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?))
+            })
+            .optional()
+            .map_err(|source| failed(&self.path, source))
+    }
+
+    /// Every run is charged by itself, so that a person's records are counted in each.
+    fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
+        let full = keyed(&self.key, &[run.as_bytes(), &[0], id]);
+        let mut short = [0; 16];
+        short.copy_from_slice(&full[..16]);
+        short
+    }
+
+    /// Counts records of these persons and keeps the message that they make. `make` is told which of them may be used.
+    pub(crate) fn spend(
+        &mut self,
+        ids: &[Vec<u8>],
+        (run, number): (&str, u64),
+        make: impl FnOnce(&[bool]) -> Result<NoisedRecords, Failure>,
+    ) -> Result<(NoisedRecords, u64), Failure> {
+        let digests: Vec<[u8; 16]> = ids.iter().map(|id| self.digest(run, id)).collect();
+        let path = self.path.clone();
+        let wrong = |source| failed(&path, source);
+        let transaction = self.connection.transaction().map_err(wrong)?;
+        let mut usable = Vec::with_capacity(digests.len());
+        let count = |digest: &[u8; 16]| -> rusqlite::Result<bool> {
+            let mut query = transaction.prepare_cached("SELECT records FROM persons WHERE digest = ?1")?;
+            let before: u32 = query.query_row([digest.as_slice()], |row| row.get(0)).optional()?.unwrap_or(0);
+            if before >= self.most {
+                return Ok(false);
+            }
+            let mut add =
+                transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
+            add.execute(params![digest.as_slice(), before + 1])?;
+            Ok(true)
+        };
+        for (id, digest) in ids.iter().zip(&digests) {
+            // Without a name a record belongs to nobody who could be charged.
+            usable.push(!id.is_empty() && count(digest).map_err(wrong)?);
+        }
+        let refused = usable.iter().filter(|usable| !**usable).count() as u64;
+        let records = make(&usable)?;
+        transaction
+            .execute(
+                "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)",
+                params![run, i64::try_from(number).unwrap_or(i64::MAX), records.encode()],
+            )
+            .map_err(wrong)?;
+        let count: Option<Count> = match &self.mark {
+            None => None,
+            Some(_) => {
+                let nonce = fresh()?;
+                let mut add = transaction
+                    .prepare_cached(
+                        "UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number",
+                    )
+                    .map_err(wrong)?;
+                let number: i64 = add.query_row(params![run, nonce.as_slice()], |row| row.get(0)).map_err(wrong)?;
+                Some((number.unsigned_abs(), nonce))
+            }
+        };
+        transaction.commit().map_err(wrong)?;
+        // After the store, so that a crash in between leaves the mark behind it, and before anything is sent.
+        if let (Some(mark), Some(count)) = (&mut self.mark, count) {
+            mark.move_to(count).map_err(|source| OutputError { path: path.clone(), source })?;
+        }
+        Ok((records, refused))
+    }
+
+    /// The message of this number, if it was kept.
+    pub(crate) fn kept(&self, (run, number): (&str, u64), right: &PerRecord) -> Result<Option<NoisedRecords>, Failure> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        let bytes: Option<Vec<u8>> = self
+            .connection
+            .query_row("SELECT bytes FROM sent WHERE run = ?1 AND number = ?2", params![run, number], |row| row.get(0))
+            .optional()
+            .map_err(|source| failed(&self.path, source))?;
+        Ok(bytes.and_then(|bytes| NoisedRecords::decode(&bytes, right)))
+    }
+}
+
+fn fresh() -> Result<[u8; 32], Failure> {
+    Ok(fresh_key().map_err(|error| Abort::Bug(error.to_string()))?)
+}
+
+fn failed(path: &Path, source: rusqlite::Error) -> Failure {
+    OutputError { path: path.to_path_buf(), source: std::io::Error::other(source) }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_with_more_records_than_declared_is_refused_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let ids = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+        let seen = |persons: &mut Persons, names: &[&str]| {
+            let mut seen = Vec::new();
+            let make = |usable: &[bool]| {
+                seen = usable.to_vec();
+                Ok(NoisedRecords::default())
+            };
+            persons.spend(&ids(names), ("run", 0), make).unwrap();
+            seen
+        };
+        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
+        assert_eq!(seen(&mut persons, &["ann", "bea", "ann", "ann", ""]), [true, true, true, false, false]);
+        drop(persons);
+        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
+        assert_eq!(seen(&mut persons, &["bea", "ann", "bea", "cid"]), [true, false, false, true]);
+        let text = std::fs::read(folder.path().join("stream.sqlite")).unwrap();
+        assert!(!text.windows(3).any(|part| part == b"ann"), "a name is on disk");
+    }
+
+    #[test]
+    fn a_run_that_has_begun_goes_on_only_where_its_persons_were_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let anchor = folder.path().join("x.anchor");
+        let open = || Persons::open(folder.path(), [7; 32], 1).unwrap();
+        open().begin("run", &anchor).unwrap();
+        assert!(open().must_know("run", &anchor).is_ok());
+        fs::remove_file(folder.path().join("stream.sqlite")).unwrap();
+        let error = open().must_know("run", &anchor).unwrap_err();
+        assert_eq!(error.exit(), fedreg_common::exit::Exit::Refused);
+        assert!(crate::service::chain(&error).contains("deleted or replaced"));
+    }
+
+    #[test]
+    fn an_older_copy_of_the_counts_is_refused_and_a_crash_between_counts_and_mark_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (anchor, store) = (folder.path().join("x.anchor"), folder.path().join("stream.sqlite"));
+        let open = || Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let spend = |persons: &mut Persons, name: &str| {
+            let ids = [name.as_bytes().to_vec()];
+            persons.spend(&ids, ("run", 0), |_| Ok(NoisedRecords::default())).unwrap().1
+        };
+        let mark = Mark::path(&anchor, "run");
+        let mut persons = open();
+        persons.begin("run", &anchor).unwrap();
+        assert_eq!(spend(&mut persons, "ann"), 0);
+        drop(persons);
+        let (old_store, old_mark) = (fs::read(&store).unwrap(), fs::read(&mark).unwrap());
+        let mut persons = open();
+        persons.must_know("run", &anchor).unwrap();
+        assert_eq!(spend(&mut persons, "bea"), 0);
+        drop(persons);
+        let (new_store, new_mark) = (fs::read(&store).unwrap(), fs::read(&mark).unwrap());
+        let refusal = || crate::service::chain(&open().must_know("run", &anchor).unwrap_err());
+        // The old store would let bea have a second record.
+        fs::write(&store, &old_store).unwrap();
+        assert!(refusal().contains("rolled back or replaced: it knows 1 messages of run run"), "{}", refusal());
+        // As many messages, and others.
+        let mut fork = open();
+        fork.follow("run", &folder.path().join("another.anchor")).unwrap();
+        spend(&mut fork, "cid");
+        drop(fork);
+        assert!(refusal().contains("rolled back or replaced: it knows 2"), "{}", refusal());
+        fs::write(&store, &new_store).unwrap();
+        fs::remove_file(&mark).unwrap();
+        assert!(refusal().contains("is missing"), "{}", refusal());
+        fs::write(&mark, b"short").unwrap();
+        assert!(refusal().contains("does not say how far"), "{}", refusal());
+        for sound in [old_mark, new_mark] {
+            fs::write(&mark, sound).unwrap();
+            let mut persons = open();
+            persons.must_know("run", &anchor).unwrap();
+            assert_eq!(spend(&mut persons, "bea"), 1, "bea has had her record");
+            drop(persons);
+            fs::write(&store, &new_store).unwrap();
+        }
+        forget(&anchor, "run");
+        assert!(!mark.exists());
+    }
+
+    #[test]
+    fn a_message_that_could_not_be_made_leaves_no_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let ids = vec![b"ann".to_vec()];
+        let bug = || Failure::from(Abort::Bug("no noise".to_string()));
+        assert!(persons.spend(&ids, ("run", 0), |_| Err(bug())).is_err());
+        let (_, refused) = persons.spend(&ids, ("run", 0), |_| Ok(NoisedRecords::default())).unwrap();
+        assert_eq!(refused, 0);
+    }
+}
