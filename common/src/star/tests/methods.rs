@@ -251,7 +251,7 @@ fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_
         let (share, kind) = if site < 3 { (0.9, Corruption::Collusion) } else { (0.1, Corruption::Uniform) };
         let batch = Batch::draw_around(&truth, rows, share, kind, 40 + site).unwrap();
         let plan = Plan::new(batch_setup(rows, 3, gaussian_mu(1.0, 1e-5).powi(2))).unwrap();
-        let estimate = batch.fit_with(&plan, &mut NoisePool::new()).unwrap();
+        let estimate = batch.fit_with(&plan, &mut NoisePool::seeded(site)).unwrap();
         unit = batch.truth.clone();
         method.take(&format!("w{site}"), 0, &private_body(&estimate)).unwrap();
     }
