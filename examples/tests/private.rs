@@ -288,7 +288,9 @@ fn ledgers_that_are_gone_rolled_back_edited_or_of_other_data_end_the_run_for_bot
     again(&world);
     let ended = world.run(&[], &[]);
     assert_codes(&ended, 77);
-    assert!(ended[1].log.contains("has other persons than the data at hand"), "{}", ended[1].log);
+    // Both ledgers refuse; who is second may hear of the first before it has looked.
+    let refused = |party: &world::Ended| party.log.contains("has other persons than the data at hand");
+    assert!(ended[1..].iter().any(refused), "{} {}", ended[1].log, ended[2].log);
 }
 
 #[test]
