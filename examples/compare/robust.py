@@ -19,7 +19,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -27,8 +26,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from programs import binary
+
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-ROOT = Path(__file__).resolve().parents[2]
 WORKERS, COLUMNS = 4, 20
 FIT_TARGET, ROWS_TARGET, MEMORY_TARGET = 2.0, 1.5, 300e6
 CHUNK = 100_000
@@ -40,14 +40,6 @@ def judge(name, value, holds, target):
     print(f"    {name}: {value}   target {target}   {'reached' if holds else 'MISSED'}")
     if not holds:
         missed.append(name)
-
-
-def binary(name):
-    folder = os.environ.get("FEDREG_BIN", str(ROOT / "target" / "release"))
-    found = shutil.which(name, path=folder)
-    if found is None:
-        sys.exit(f"{name} is not in {folder}: build with cargo build --release --bins")
-    return found
 
 
 # --- one fit

@@ -16,23 +16,15 @@ import math
 import os
 import platform
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from programs import binary
+
 WORKERS = ["north", "south"]
-
-
-def binary(name):
-    folder = os.environ.get("FEDREG_BIN", str(ROOT / "target" / "release"))
-    found = shutil.which(name, path=folder)
-    if found is None:
-        sys.exit(f"{name} is not in {folder}: build with cargo build --release --bins")
-    return found
 
 
 def generate(path, records, seed):

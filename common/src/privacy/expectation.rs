@@ -7,6 +7,7 @@
 
 use crate::privacy::accountant::normal_tail;
 use crate::privacy::robust::{Influence, Plan};
+use crate::privacy::vertical::MEAN_SQUARE;
 
 /// A design that the study declares so that errors can be predicted. It is an assumption, nothing in it comes from data.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,9 +21,6 @@ pub struct RobustDesign {
     /// Share of the rows that are corrupted, and rejected.
     pub corrupted: f64,
 }
-
-/// Mean square of a row's entries beside the intercept, as in vertical studies.
-const MEAN_SQUARE: f64 = 4.0 / 9.0;
 
 impl RobustDesign {
     /// Eigenvalues for `width` coefficients, the first of which has the constant `intercept` in unit rows, any two of the
@@ -199,7 +197,10 @@ mod tests {
             let plan = plan(100_000, 6, 3.0);
             // Rows of norm one, as the plan reckons with.
             let design = RobustDesign { moments: vec![1.0 / 6.0; 6], ..design(6, corrupted) };
-            let ratio = plan.predict(&design, 1, 100_000).batch_noise / plan.last_noise(design.residual, corrupted);
+            let mut scores = plan.releases().releases().iter().filter(|release| release.label.starts_with("X'psi"));
+            let last = 2.0 * 2.5 * design.residual / scores.next_back().unwrap().mu * 6f64.powf(1.5)
+                / (1e5 * (1.0 - corrupted));
+            let ratio = plan.predict(&design, 1, 100_000).batch_noise / last;
             assert!((0.98..1.06).contains(&ratio), "{ratio}");
         }
     }

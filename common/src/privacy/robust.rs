@@ -146,8 +146,6 @@ pub struct Plan {
     rounds: u32,
     growth: f64,
     first_noise: f64,
-    /// Of the last round's score.
-    last_score: f64,
     releases: ReleasePlan,
 }
 
@@ -206,7 +204,6 @@ impl Plan {
             let score = (unit * shares.score * weight / total).sqrt();
             releases.push(PlannedRelease { label: format!("X'psi(r), round {round}"), mu: score });
         }
-        let last_score = releases.last().map_or(f64::MIN_POSITIVE, |release| release.mu);
         releases.push(PlannedRelease {
             label: "lengths of the rows within the cut".to_owned(),
             mu: (unit * shares.lengths).sqrt(),
@@ -217,7 +214,7 @@ impl Plan {
             if free { ReleasePlan::with_free_table(releases, 0, &scores, rounded) } else { ReleasePlan::new(releases) };
         // Isotropic unit rows have a table of n/p, so a score with noise s moves coefficients by s p sqrt(p) / n.
         let first_noise = 2.0 * setup.first_cut / first * width_f * width_f.sqrt() / setup.rows as f64;
-        Plan { setup, rounds, growth, first_noise, last_score, releases }
+        Plan { setup, rounds, growth, first_noise, releases }
     }
 
     /// What was declared.
@@ -238,19 +235,6 @@ impl Plan {
     /// The releases with their charge.
     pub fn releases(&self) -> &ReleasePlan {
         &self.releases
-    }
-
-    /// Norm of the first round's noise in the coefficients of unit rows, by the declared bounds.
-    pub fn first_noise(&self) -> f64 {
-        self.first_noise
-    }
-
-    /// Norm of the last round's noise in the coefficients of unit rows when `scale` is the standard deviation of the clean
-    /// residuals and `corrupted` the share of rows that will be rejected; from declared facts alone.
-    pub fn last_noise(&self, scale: f64, corrupted: f64) -> f64 {
-        let width = self.setup.width as f64;
-        2.0 * 2.5 * scale / self.last_score * width * width.sqrt()
-            / (self.setup.rows as f64 * (1.0 - corrupted).max(0.5))
     }
 }
 

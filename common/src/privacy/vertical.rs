@@ -36,6 +36,7 @@ use crate::privacy::mechanism::{
 mod design;
 mod outlook;
 
+pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
 pub use self::outlook::{Assumed, Case, Outlook};
 

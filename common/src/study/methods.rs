@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::horizontal::value;
+use super::privacy::public_number;
 use super::{Protocol, SiteTerms, Study, StudyError, one};
 use crate::em::{self, EmError, averaged_rounds, clip_bound};
 use crate::features::{FeatureError, FeatureMap, LARGEST_STATISTICS, Range};
@@ -226,31 +227,12 @@ fn default_rounds() -> u32 {
     22
 }
 
-/// A number; a word such as `"data"` is refused with the reason.
-fn outside<'de, D: Deserializer<'de>>(key: &str, deserializer: D) -> Result<Option<f64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Stated {
-        Number(f64),
-        Word(String),
-    }
-    use serde::de::Error;
-    match Option::<Stated>::deserialize(deserializer) {
-        Ok(None) => Ok(None),
-        Ok(Some(Stated::Number(number))) => Ok(Some(number)),
-        Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
-            "{key} = {word:?}: a number taken from the data is a release of the data; give one from outside"
-        ))),
-        Err(_) => Err(D::Error::custom(format!("{key} must be a number"))),
-    }
-}
-
 fn sigma<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    outside("sigma", deserializer)
+    public_number(deserializer, "sigma")
 }
 
 fn tau<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    outside("tau", deserializer)
+    public_number(deserializer, "tau")
 }
 
 /// Whether the study's own solution of a site's rows needs a ridge when none is given.

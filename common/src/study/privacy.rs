@@ -356,7 +356,8 @@ pub(super) fn scale<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     public_number(deserializer, "scale")
 }
 
-fn public_number<'de, D: Deserializer<'de>>(deserializer: D, key: &str) -> Result<Option<f64>, D::Error> {
+/// A number; a word such as `"data"` is refused with the reason.
+pub(super) fn public_number<'de, D: Deserializer<'de>>(deserializer: D, key: &str) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Stated {
@@ -368,7 +369,7 @@ fn public_number<'de, D: Deserializer<'de>>(deserializer: D, key: &str) -> Resul
         Ok(None) => Ok(None),
         Ok(Some(Stated::Number(number))) => Ok(Some(number)),
         Ok(Some(Stated::Word(word))) => Err(D::Error::custom(format!(
-            "{key} = {word:?}: a {key} taken from the data is a release of the data; give a number from outside"
+            "{key} = {word:?}: a number taken from the data is a release of the data; give one from outside"
         ))),
         Err(_) => Err(D::Error::custom(format!("{key} must be a number"))),
     }

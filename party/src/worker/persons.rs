@@ -123,9 +123,7 @@ impl Persons {
         }
         let path = Mark::path(anchor, run);
         match (self.count(run)?, Mark::read(&path)?) {
-            // Counted by an earlier version, which kept no mark.
-            (None, None) => {}
-            (Some(_), None) => {
+            (_, None) => {
                 return Err(Abort::Refused(format!(
                     "{} is missing, so an older copy of {place} could not be told from the latest: restore it",
                     path.display()

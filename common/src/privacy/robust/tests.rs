@@ -140,6 +140,23 @@ fn intervals_cover_the_coefficients_of_the_clean_rows() {
     coverage(10, &[3.0], &[Corruption::Uniform, Corruption::Leverage], 0.06);
 }
 
+/// Without corruption, against the spread of 60 fits of ten coefficients: 600 draws, so 3 % of Monte Carlo error. Without the
+/// lengths of the rows the standard errors would be 9 % too wide.
+#[test]
+fn standard_errors_are_the_spread_of_the_estimates() {
+    let plan = Plan::new(setup(10_000, 10, 10.0)).unwrap();
+    let (mut squares, mut variances) = (0.0, 0.0);
+    for seed in 0..60 {
+        let batch = batch(10_000, 10, 0.0, Corruption::None, 0.0, 3_000 + seed);
+        let estimate = run(&plan, &batch, seed);
+        squares += (&estimate.coefficients - &batch.truth).norm_squared();
+        variances += estimate.covariance.trace();
+    }
+    let ratio = (variances / squares).sqrt();
+    println!("standard error over spread: {ratio:.3}");
+    assert!((0.93..1.03).contains(&ratio), "{ratio}");
+}
+
 /// As a study declares it: ranges and levels, of which some columns use a part, an intercept, 2 000 rows. A hundred runs; the
 /// bounds are more than three standard errors wider than the promise.
 #[test]
@@ -336,5 +353,5 @@ fn what_the_rounds_leave_unfinished_is_in_the_intervals() {
     }
     let shares = hits.map(|hits| f64::from(hits) / runs as f64);
     println!("coverage of 95 % intervals: {shares:?}");
-    assert!(shares.iter().all(|share| *share >= 0.6), "{shares:?}");
+    assert!(shares.iter().all(|share| *share >= 0.8), "{shares:?}");
 }
