@@ -461,6 +461,59 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
+fn rows_of_one_person_are_refused_beyond_the_declared_maximum_and_charged_up_to_it() {
+    let world = |most: u32| {
+        let more = format!("[rows]\nid = \"id\"\n[sites]\nrows_per_person = {most}");
+        let world = World::of(&study(&BATCHES.replace("[sites]", &more), true));
+        for name in WORKERS {
+            let text = fs::read_to_string(world.path(&format!("{name}.csv"))).unwrap();
+            let mut lines = text.lines();
+            let header = format!("{},id", lines.next().unwrap());
+            // Two rows each, the second of them in another batch.
+            let count = lines.clone().count();
+            let rows = lines.enumerate().map(|(row, line)| format!("{line},p{}", row % count.div_ceil(2)));
+            let rows: Vec<String> = std::iter::once(header).chain(rows).collect();
+            world.write(&format!("{name}.csv"), &(rows.join("\n") + "\n"));
+            let text = format!(
+                "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}\"\ndata_set = \"cohort\"\nepsilon = \
+                 8.0\ndelta = 1e-5\n"
+            );
+            world.write(&format!("{name}.toml"), &text);
+        }
+        world
+    };
+    let strict = world(1);
+    let refused = command(&strict, "south", &["privacy", "init"]);
+    assert!(
+        refused.status.code() == Some(65) && said(&refused).contains("rows") && !said(&refused).contains("p1"),
+        "{}",
+        said(&refused)
+    );
+    let world = world(2);
+    for name in WORKERS {
+        let made = command(&world, name, &["privacy", "init"]);
+        assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    }
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    for worker in WORKERS.map(|name| private_worker(&world, name)) {
+        let ended = worker.end();
+        assert!([0, 3].contains(&ended.code), "{} {}", ended.code, ended.log);
+    }
+    assert!([0, 3].contains(&coordinator.end().code));
+    let own = &world.report("south")["privacy"];
+    assert!(own["unit"].as_str().unwrap().contains("at most 2"), "{own}");
+    // One batch's releases, for a person with two rows: four times the sum of one row.
+    let releases = own["releases"].as_array().unwrap();
+    let first = releases.iter().filter(|release| release["label"].as_str().unwrap().starts_with("part 1: "));
+    let sum: f64 = first.map(|release| release["mu"].as_f64().unwrap().powi(2)).sum();
+    let (spent, charge) = (own["spent"].as_f64().unwrap(), own["charge"].as_f64().unwrap());
+    assert!(
+        (4.0 * sum - spent).abs() < 1e-9 * spent && (charge - spent).abs() < 1e-9 * spent,
+        "{sum} {spent} {charge}"
+    );
+}
+
+#[test]
 fn an_interrupted_run_goes_on_with_the_same_rows_in_the_same_places_only() {
     let world = ledgers(&BATCHES.replace("[sites]", "[sites]\n    quorum = 1"), 8.0);
     let south = ledger(&world, "south");

@@ -505,10 +505,7 @@ impl<S: Storage> Transaction<'_, S> {
 
     /// The charge of a plan, if the data set and all that share persons with it have it left.
     fn affordable(&self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
-        let rows_per_person = f64::from(self.state.same_data(data_set, persons)?);
-        // A person with k rows is k neighbours away: mu grows by k, the charge by its square.
-        let multiple = rows_per_person * rows_per_person;
-        let charge = if multiple > 1.0 { (plan.charge() * multiple).next_up() } else { plan.charge() };
+        let charge = plan.charge_of(self.state.same_data(data_set, persons)?);
         let shares = plan.releases().iter().all(|release| release.mu > 0.0 && release.mu.is_finite());
         if !(shares && charge > 0.0 && charge.is_finite()) {
             return Err(LedgerError::Charge { charge });

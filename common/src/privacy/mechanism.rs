@@ -312,6 +312,13 @@ impl ReleasePlan {
         self.charge
     }
 
+    /// What a person costs who may have so many of the rows: `k` rows are `k` neighbours away, wherever they lie, so mu grows by `k`
+    /// and the charge by its square.
+    pub fn charge_of(&self, rows_per_person: u32) -> f64 {
+        let multiple = f64::from(rows_per_person) * f64::from(rows_per_person);
+        if multiple > 1.0 { (self.charge * multiple).next_up() } else { self.charge }
+    }
+
     /// How the charge was computed, for reports.
     pub fn formula(&self) -> &str {
         &self.formula

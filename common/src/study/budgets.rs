@@ -38,12 +38,23 @@ impl Study {
         budget.map(Some).map_err(|error| value("privacy", format!("cannot be used: {error}")))
     }
 
-    /// The root of what one run costs a site, as a sum of (sensitivity / sigma)^2; infinite without noise.
+    /// The root of what one run costs a row at a site, as a sum of (sensitivity / sigma)^2; infinite without noise. A person with
+    /// `sites.rows_per_person` rows costs that many times as much, which is the budget of the run.
     pub fn site_mu(&self) -> f64 {
         match self.site_budget() {
-            Ok(Some(budget)) => budget.cap().sqrt() * ROOM,
+            Ok(Some(budget)) => budget.cap().sqrt() / f64::from(self.rows_per_person().max(1)) * ROOM,
             _ => f64::INFINITY,
         }
+    }
+
+    /// Most rows of one person at a site.
+    pub fn rows_per_person(&self) -> u32 {
+        self.sites.as_ref().map_or(1, |sites| sites.rows_per_person)
+    }
+
+    /// What a run costs a person at a site, as a sum of (sensitivity / sigma)^2; none without noise.
+    pub fn site_charge(&self) -> Option<f64> {
+        Some(self.site_plan()?.charge_of(self.rows_per_person()))
     }
 
     /// The budget of one record of a stream; infinite without noise.
@@ -109,26 +120,22 @@ impl Study {
         let protects = self.site_protects();
         let (epsilon, delta) = (budget.epsilon(), budget.delta());
         let plan = self.site_plan()?;
-        // A site's ledger lets a person have one row.
-        let mut promise = protects.lines(1);
+        let charge = self.site_charge()?;
+        let mut promise = protects.lines(self.rows_per_person());
         promise.push(format!(
             "guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own persons; what a site has spent in \
              all stands in its own report"
         ));
         let sites = self.workers.len();
         if sites > 1 {
-            let everywhere = (0..sites).fold(0.0, |sum, _| add_charge(sum, plan.charge()));
+            let everywhere = (0..sites).fold(0.0, |sum, _| add_charge(sum, charge));
             promise.push(format!(
                 "a person with rows at several of the {sites} sites: the sums of the sites add up, at all of them to epsilon {:.2} at delta \
                  {delta:e} for this run",
                 budget.accountant().epsilon(everywhere, delta)
             ));
         }
-        let (charge, zcdp, exact) = (
-            plan.charge(),
-            Accountant::Zcdp.epsilon(plan.charge(), delta),
-            Accountant::Exact.epsilon(plan.charge(), delta),
-        );
+        let (zcdp, exact) = (Accountant::Zcdp.epsilon(charge, delta), Accountant::Exact.epsilon(charge, delta));
         let sizes = plan.releases().iter().map(|release| release.mu);
         let (smallest, largest) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
         let of = if self.protocol == Protocol::Robust { " of every batch" } else { "" };
@@ -142,7 +149,7 @@ impl Study {
         ];
         Some(serde_json::json!({
             "mechanism": MECHANISM,
-            "unit": protects.unit(1),
+            "unit": protects.unit(self.rows_per_person()),
             "adversary": protects.adversary(),
             "not_protected": protects.not_protected(),
             "kind": protects.kind(),
@@ -256,6 +263,20 @@ mod tests {
     }
 
     #[test]
+    fn a_person_with_several_rows_costs_the_budget_and_each_row_its_share() {
+        let of = |sites: &str| Study::parse(&PRIVATE.replace("[em]", &format!("{sites}\n[em]"))).unwrap();
+        let (one, three) = (of(""), of("[rows]\nid = \"id\"\n[sites]\nrows_per_person = 3"));
+        assert!((one.site_mu() / three.site_mu() - 3.0).abs() < 1e-12);
+        let cap = three.site_budget().unwrap().unwrap().cap();
+        let charge = three.site_charge().unwrap();
+        assert!(charge <= cap && charge > 0.999 * cap && three.site_plan().unwrap().charge() < cap / 8.9);
+        let promise = three.site_promise().unwrap();
+        assert!(promise["unit"].as_str().unwrap().contains("at most 3"), "{promise}");
+        assert_eq!(promise["charge"].as_f64(), Some(charge));
+        assert_ne!(one.digest(), three.digest());
+    }
+
+    #[test]
     fn private_studies_between_sites_that_promise_nothing_are_refused() {
         for (find, put, says) in [
             ("delta = 1e-5", "", "`privacy.delta` is missing"),
@@ -264,6 +285,8 @@ mod tests {
             ("delta = 1e-5", "delta = 1e-5\nrounds = 3", "`privacy.rounds` has no place"),
             ("delta = 1e-5", "delta = 1e-5\nclip = 0.1", "`privacy.clip` has no place"),
             ("mode = \"private\"", "", "set mode"),
+            ("[em]", "[sites]\nrows_per_person = 2\n[em]", "needs `rows.id`"),
+            ("[em]", "[sites]\nrows_per_person = 0\n[em]", "`sites.rows_per_person` must lie between 1 and 1000"),
             ("rounds = 10", "rounds = 10\nestimator = \"none\"", "`em.estimator` is `none`"),
             ("[em]", "[rows]\nmissing = \"complete-cases\"\n[em]", "`rows.missing`"),
         ] {

@@ -23,6 +23,9 @@ const MOST_WORKERS: usize = 10_000;
 /// Most rows of a batch.
 const LARGEST_BATCH: u64 = 10_000_000;
 
+/// Most rows of one person: noise grows with their number.
+const MOST_ROWS_PER_PERSON: u32 = 1000;
+
 /// One site of a horizontal study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,11 +45,18 @@ pub struct SiteTerms {
     pub quorum: Option<u32>,
     /// Seconds after which the run ends with what has come.
     pub deadline: u64,
+    /// Most rows of one person at a site of a private study: all of them together are what is protected.
+    #[serde(skip_serializing_if = "is_one")]
+    pub rows_per_person: u32,
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 impl Default for SiteTerms {
     fn default() -> Self {
-        SiteTerms { batch_rows: 1000, quorum: None, deadline: 86_400 }
+        SiteTerms { batch_rows: 1000, quorum: None, deadline: 86_400, rows_per_person: 1 }
     }
 }
 
@@ -295,6 +305,18 @@ impl Study {
             );
         }
         let sites = self.site_terms();
+        if !(1..=MOST_ROWS_PER_PERSON).contains(&sites.rows_per_person) {
+            return wrong("sites.rows_per_person", &format!("must lie between 1 and {MOST_ROWS_PER_PERSON}"));
+        }
+        if sites.rows_per_person > 1 && self.mode == Mode::Plain {
+            return wrong("sites.rows_per_person", "has no place in a plain study: set mode = \"private\"");
+        }
+        if sites.rows_per_person > 1 && self.protocol == Protocol::Stream {
+            return wrong("sites.rows_per_person", "has no place in a stream: `stream.records_per_person` says it");
+        }
+        if sites.rows_per_person > 1 && self.rows.id.is_none() {
+            return wrong("sites.rows_per_person", "needs `rows.id`, the column that says whose a row is");
+        }
         if !(1..=LARGEST_BATCH).contains(&sites.batch_rows) {
             return wrong("sites.batch_rows", &format!("must lie between 1 and {LARGEST_BATCH}"));
         }

@@ -158,6 +158,7 @@ fn not_private() -> Failure {
 pub(crate) fn cost(config: &Config, study: &Study) -> Result<Cost, Failure> {
     allowed(config, study)?;
     let plan = study.site_plan().ok_or_else(not_private)?;
+    let charge = plan.charge_of(study.rows_per_person());
     let budget = study.site_budget().map_err(|error| Abort::Refused(error.to_string()))?.ok_or_else(not_private)?;
     let account: Option<Account> = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
     Ok(Cost {
@@ -165,14 +166,14 @@ pub(crate) fn cost(config: &Config, study: &Study) -> Result<Cost, Failure> {
         protocol: study.protocol.name(),
         epsilon: budget.epsilon(),
         delta: budget.delta(),
-        charge: plan.charge(),
+        charge,
         releases: plan.releases().iter().map(|release| release.label.clone()).collect(),
         mu: plan
             .releases()
             .iter()
             .fold([f64::INFINITY, 0.0], |[low, high], release| [low.min(release.mu), high.max(release.mu)]),
         left: account.as_ref().map(Account::left),
-        runs_left: account.as_ref().map(|account| runs_left(account, plan.charge())),
+        runs_left: account.as_ref().map(|account| runs_left(account, charge)),
     })
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct Purse {
     plan: ReleasePlan,
     budget: Budget,
     large: bool,
+    rows_per_person: u32,
     pub(crate) pool: NoisePool,
 }
 
@@ -124,6 +125,7 @@ impl Purse {
             plan: study.site_plan().ok_or_else(missing)?,
             budget: study.site_budget().map_err(refused)?.ok_or_else(missing)?,
             large: study.privacy.as_ref().is_some_and(|terms| terms.large_epsilon.is_some()),
+            rows_per_person: study.rows_per_person(),
             pool: NoisePool::new(),
         })
     }
@@ -142,7 +144,7 @@ impl Purse {
         rows: u64,
         content: &[u8],
     ) -> Result<Claim, Failure> {
-        let persons = PersonDigests::new(&self.ledger.key()?, ids, 1)?;
+        let persons = PersonDigests::new(&self.ledger.key()?, ids, self.rows_per_person)?;
         self.claim_for(persons, rows, content)
     }
 
@@ -241,7 +243,7 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
             let known = records(config, &study).ok().flatten();
             (PersonDigests::anyone(), known.unwrap_or(1).max(1))
         }
-        _ => read_persons(config, &study, &ledger.key()?, 1)?,
+        _ => read_persons(config, &study, &ledger.key()?, study.rows_per_person())?,
     };
     let terms = &config.privacy;
     let budget = Budget::new(
@@ -281,7 +283,7 @@ pub(crate) fn rehearse(config: &Config, study: &Study) -> Result<(), Failure> {
     }
     // A ledger that refuses says nothing about the rows, and the others may hear of it later.
     let Ok(mut ledger) = open(config) else { return Ok(()) };
-    read_persons(config, study, &ledger.key()?, 1).map(drop)
+    read_persons(config, study, &ledger.key()?, study.rows_per_person()).map(drop)
 }
 
 /// Records a run without privacy: later private reports on its persons say so.
@@ -320,7 +322,7 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
     let mut ledger = open(config)?;
     let run = run.to_string();
     let account = ledger.account(&config.data_set())?;
-    let charge = study.site_plan().map_or(0.0, |plan| plan.charge());
+    let charge = study.site_charge().unwrap_or(0.0);
     let statement = Statement::new(&account, ledger.receipts(&run), charge, study.site_protects());
     let mut block = serde_json::to_value(&statement).unwrap_or_default();
     if let Some(fields) = block.as_object_mut() {
