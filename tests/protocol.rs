@@ -6,9 +6,10 @@ use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::privacy::release::Declaration;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
-use fedreg_common::study::Study;
+use fedreg_common::study::{HeldBy, Study};
 use fedreg_common::vertical::message::{Body, Message, Purpose};
 use fedreg_common::vertical::outcome::VerticalFit;
 use fedreg_common::vertical::predict::{NewRows, PredictSession, needed_columns};
@@ -423,6 +424,54 @@ fn the_policy_stops_the_run_before_the_message_that_would_show_too_much() {
     let policy = Policy { max_rounds: Some(3), ..Policy::default() };
     let ended = run_with(&study(&case, ""), &case.file(), Faults::NONE, policy, |_, _| {});
     assert!(ended.results.iter().flatten().any(|result| matches!(result, Err(Abort::Policy { .. }))));
+}
+
+#[test]
+fn an_outcome_that_alice_holds_alone_is_counted_before_any_of_it_leaves() {
+    let case = diabetes();
+    let start = |study: &Study, policy: Policy| {
+        let study = Arc::new(study.clone());
+        let frame = frame(&study, Role::Alice, &case.file());
+        session(&study, Role::Alice, policy, frame).err().map(|abort| (abort.exit(), abort.to_string()))
+    };
+    let held = |more: &str| {
+        let mut study = study(&case, more);
+        study.outcome.held_by = HeldBy::Alice;
+        study
+    };
+    let path = held("[penalty]\nlambda = \"path\"\n");
+    let within = held("");
+    let limited = Policy { max_disclosure: Some(0.5), ..Policy::default() };
+    let forbidden = Policy { allow_outcome: false, ..Policy::default() };
+    // A path begins with every value of the outcome less its mean; families other than gaussian with every value.
+    let mut counts = path.clone();
+    counts.model.family = fedreg_common::glm::Family::Poisson;
+    counts.penalty = None;
+    for (study, policy) in [(&path, &limited), (&path, &forbidden), (&counts, &limited), (&within, &forbidden)] {
+        let (exit, sentence) = start(study, policy.clone()).expect("refused before the session begins");
+        assert_eq!(exit, Exit::Refused);
+        assert!(sentence.contains("`progression`"), "{sentence}");
+    }
+    assert_eq!(start(&within, limited), None);
+    assert_eq!(start(&study(&case, ""), forbidden), None, "what both hold does not leave");
+    assert!(path.disclosures(Role::Alice).allows(Declaration::Outcome));
+
+    // The first partial prediction shows the outcome up to the residual of Alice's own fit.
+    let mut shown = 0;
+    let tight = Policy { max_disclosure: Some(0.3), ..Policy::default() };
+    let ended = run_with(&within, &case.file(), Faults::NONE, tight, |from, message| {
+        shown +=
+            usize::from(from == 0 && matches!(&message.body, Body::Partial(partial) if !partial.values.is_empty()));
+    });
+    assert!(ended.results.iter().flatten().any(|result| matches!(result, Err(Abort::Policy { who: Role::Alice, .. }))));
+    assert_eq!(shown, 0);
+    let [alice, bob] = fitted(run(&within, &case.file(), Faults::NONE));
+    let share = |fit: &VerticalFit, term: &str| {
+        fit.disclosure.columns.iter().find(|column| column.term == term).map(|column| column.share)
+    };
+    assert!(share(&alice, "progression").unwrap() > 1.0 - 1e-9, "{:?}", alice.disclosure);
+    assert_eq!(share(&bob, "progression"), None);
+    assert!(!alice.disclosure.declared.iter().any(|kind| kind.contains("new rows")), "{:?}", alice.disclosure);
 }
 
 #[test]

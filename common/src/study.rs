@@ -649,11 +649,10 @@ impl Study {
         if self.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }
-        if role == Role::Alice && self.outcome.held_by == HeldBy::Alice && self.model.family != Family::Gaussian {
+        if role == Role::Alice && self.sends_outcome() {
             declared.push(Declaration::Outcome);
         }
-        let weights_leave = self.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice);
-        if role == Role::Alice && weights_leave {
+        if role == Role::Alice && self.sends_weights() {
             declared.push(Declaration::Weights);
         }
         if self.uses_basis() {
@@ -670,6 +669,17 @@ impl Study {
             declared.push(Declaration::Prediction);
         }
         Disclosures::new(declared)
+    }
+
+    /// Whether Alice, who holds the outcome alone, sends every value of it: for other families than gaussian as it is, for a
+    /// gaussian path less its mean. In a gaussian fit without a path each of her partial predictions contains it instead.
+    pub fn sends_outcome(&self) -> bool {
+        self.outcome.held_by == HeldBy::Alice && (self.model.family != Family::Gaussian || self.needs_path())
+    }
+
+    /// Whether Alice, who holds the case weights alone, sends them.
+    pub fn sends_weights(&self) -> bool {
+        self.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice)
     }
 
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian

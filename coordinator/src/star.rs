@@ -11,7 +11,7 @@ use fedreg_common::report::{PerParty, Report, Seconds};
 use fedreg_common::star::hub::{Act, Hub, Line, Record, State as SiteState};
 use fedreg_common::star::message::{ToHub, ToSite};
 use fedreg_common::star::method::method;
-use fedreg_proto::output::{Folder, peak_rss_bytes};
+use fedreg_proto::output::{Folder, date, peak_rss_bytes};
 use fedreg_proto::register::{PeerState, Progress, StatusReply};
 use fedreg_proto::star::{self as edge, BodyLimits, Caller, Heard};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -41,7 +41,7 @@ pub struct Ended {
 /// It cannot serve.
 pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Ended, Failure> {
     let Job { config, study, .. } = job;
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let state = State::open(&config.state, study.digest(), fresh()?)?;
     let certificates = study.workers.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, certificates).await?;
@@ -76,7 +76,7 @@ struct Desk<'a> {
     hub: Hub,
     state: State,
     limits: BodyLimits,
-    folder: Option<Folder>,
+    folder: Folder,
     lines: BTreeMap<Line, mpsc::Sender<ToSite>>,
     /// Since when a site's line is lost, a round waits for its answer, or the opening waits for it.
     awaited: BTreeMap<String, Instant>,
@@ -91,7 +91,7 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn new(job: &'a Job, state: State, limits: BodyLimits, folder: Option<Folder>) -> Result<Desk<'a>, Failure> {
+    fn new(job: &'a Job, state: State, limits: BodyLimits, folder: Folder) -> Result<Desk<'a>, Failure> {
         let hub = Desk::hub(job, &state, limits)?;
         Ok(Desk {
             job,
@@ -317,7 +317,7 @@ impl<'a> Desk<'a> {
 
     /// A stream's report is drawn again and again while it goes on.
     fn draw(&mut self) -> Result<(), Failure> {
-        if self.folder.is_none() || self.hub.exit().is_some() || !self.hub.follows() {
+        if self.hub.exit().is_some() || !self.hub.follows() {
             return Ok(());
         }
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
@@ -330,13 +330,13 @@ impl<'a> Desk<'a> {
 
     /// When the picture of what has come since the last one is due.
     fn redraw(&self) -> Option<Instant> {
-        let follows = self.stale && self.folder.is_some() && self.hub.exit().is_none() && self.hub.follows();
+        let follows = self.stale && self.hub.exit().is_none() && self.hub.follows();
         self.drawn.filter(|_| follows).map(|drawn| drawn + REDRAW)
     }
 
     fn write_report(&self) -> Result<(), Failure> {
-        if let (Some(folder), Ok(report)) = (&self.folder, self.hub.report()) {
-            folder.report(&self.completed(report))?;
+        if let Ok(report) = self.hub.report() {
+            self.folder.report(&self.completed(report))?;
         }
         Ok(())
     }
@@ -344,6 +344,7 @@ impl<'a> Desk<'a> {
     fn completed(&self, report: Report) -> Report {
         let total = self.begun.elapsed().as_secs_f64();
         Report {
+            date: Some(date()),
             call: self.job.call.clone(),
             peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
             seconds: PerParty::Own(Seconds { total, exchange: total, ..Seconds::default() }),

@@ -8,6 +8,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge;
+use fedreg_common::report::table::reconstructible;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
     Protocol, RowTerms, Study,
@@ -261,12 +262,7 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             ));
             continue;
         }
-        let most = disclosure
-            .columns
-            .iter()
-            .max_by(|a, b| a.share.total_cmp(&b.share))
-            .map(|column| format!("; of `{}` {role} could reconstruct {:.1} %", column.term, 100.0 * column.share))
-            .unwrap_or_default();
+        let most: String = reconstructible(peer).into_iter().map(|sentence| format!("; {sentence}")).collect();
         text.push_str(&format!(
             "{role} saw from {}: {} vectors with a value a row, of rank {}, in {}{most}\n  kinds: {}\n",
             role.partner(),

@@ -79,6 +79,8 @@ struct FitArguments {
     #[command(flatten)]
     overrides: Overrides,
     /// Folder for report.json, .txt, .html, .csv and model.json
+    ///
+    /// Without it they are kept in a folder of their own below results/ in the state folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What is printed on standard output

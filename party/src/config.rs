@@ -132,16 +132,30 @@ pub struct PolicyTerms {
     /// Whether the projection exchange is allowed; it discloses the sender's column space.
     #[serde(default = "yes")]
     pub allow_basis: bool,
+    /// Whether an outcome that this party holds alone may leave: every value of it, or within partial predictions.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub allow_outcome: bool,
 }
 
 impl Default for PolicyTerms {
     fn default() -> Self {
-        PolicyTerms { max_disclosure: None, max_rounds: None, min_rows: None, max_epsilon: None, allow_basis: true }
+        PolicyTerms {
+            max_disclosure: None,
+            max_rounds: None,
+            min_rows: None,
+            max_epsilon: None,
+            allow_basis: true,
+            allow_outcome: true,
+        }
     }
 }
 
 fn yes() -> bool {
     true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 fn default_wait() -> u64 {
@@ -204,6 +218,9 @@ pub struct Overrides {
     /// Forbid the projection exchange, and with it standard errors
     #[arg(long)]
     pub no_basis: bool,
+    /// Forbid that an outcome that this party holds alone leaves, whole or within partial predictions
+    #[arg(long)]
+    pub no_outcome: bool,
     /// Show the configuration that results, and stop
     #[arg(long)]
     pub print_config: bool,
@@ -247,6 +264,7 @@ impl Config {
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
         layers.set_number("policy.min_rows", flags.min_rows);
         layers.set("policy.allow_basis", flags.no_basis.then_some(false));
+        layers.set("policy.allow_outcome", flags.no_outcome.then_some(false));
         let config: Config = layers.finish(&REQUIRED)?;
         config.check()?;
         Ok(config)
@@ -299,6 +317,7 @@ impl Config {
             max_rounds: self.policy.max_rounds,
             min_rows: self.policy.min_rows,
             allow_basis: self.policy.allow_basis,
+            allow_outcome: self.policy.allow_outcome,
         }
     }
 

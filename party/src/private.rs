@@ -26,7 +26,7 @@ const FEW_DRAWS: usize = 1 << 12;
 
 /// A private fit as a kind of joint run.
 pub(crate) struct PrivateFit {
-    pub(crate) folder: Option<Folder>,
+    pub(crate) folder: Folder,
 }
 
 /// What is there before the run.
@@ -79,9 +79,8 @@ impl Work for PrivateFit {
 
     fn finish(&self, job: &Job, mut met: Met<Self::Session>) -> Result<(Report, Exit), Failure> {
         let report = report(job, &met);
-        if let Some(folder) = &self.folder {
-            folder.report(&report)?;
-        }
+        self.folder.report(&report)?;
+        tracing::info!("the report is in {}", self.folder.path().display());
         met.driven.session.close()?;
         Ok((report, Exit::Done))
     }

@@ -10,7 +10,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::LedgerError;
-use fedreg_common::report::{Disclosure, PerParty, Report};
+use fedreg_common::report::{Disclosure, PerParty, Report, VERSION};
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
@@ -214,7 +214,7 @@ pub async fn fit(
     stop: mpsc::Sender<Abort>,
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
     match job.study.mode {
         Mode::Plain => meet(&Fit { folder }, job, stop, stopped).await,
         Mode::Private => meet(&PrivateFit { folder }, job, stop, stopped).await,
@@ -222,7 +222,7 @@ pub async fn fit(
 }
 
 struct Fit {
-    folder: Option<Folder>,
+    folder: Folder,
 }
 
 impl Work for Fit {
@@ -253,11 +253,10 @@ impl Work for Fit {
     fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
         let report = report(job, &met);
         let exit = exit_of(report.termination);
-        if let Some(folder) = &self.folder {
-            folder.report(&report)?;
-            let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
-            folder.write(MODEL, format!("{model}\n").as_bytes())?;
-        }
+        let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
+        self.folder.report(&report)?;
+        self.folder.write(MODEL, format!("{model}\n").as_bytes())?;
+        tracing::info!("report and model are in {}", self.folder.path().display());
         Ok((report, exit))
     }
 }
@@ -275,6 +274,7 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         trace: fit.trace.clone(),
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
         missing: fit.missing,
+        lambda: fit.shown_lambda,
         path: fit.path.clone(),
         cv: fit.cv.clone(),
         lambda_min: fit.lambda.map(|(best, _)| best),
@@ -302,6 +302,8 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         study: study.id.clone(),
         study_digest: study.digest().to_string(),
         run: met.run.to_string(),
+        date: Some(output::date()),
+        version: VERSION.to_string(),
         role: Some(*role),
         call: job.call.clone(),
         family: study.model.family,
@@ -316,6 +318,7 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         trace: Vec::new(),
         notes,
         missing: 0,
+        lambda: None,
         path: None,
         cv: None,
         lambda_min: None,

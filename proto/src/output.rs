@@ -73,6 +73,22 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf() })
     }
 
+    /// The folder that was asked for; without one a folder of this run's own below `state`, made when something is written:
+    /// no result may be nowhere, least of all one that a privacy budget was spent for.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn of_results(asked: Option<&Path>, state: &Path) -> Result<Folder, OutputError> {
+        match asked {
+            Some(asked) => Folder::prepare(asked),
+            None => {
+                let results = Folder::prepare(&state.join("results"))?;
+                let stamp = format!("{}-{}", date().replace(':', ""), std::process::id());
+                Ok(Folder { path: results.path.join(stamp) })
+            }
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -83,6 +99,8 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), OutputError> {
+        let failed = |source| OutputError { path: self.path.clone(), source };
+        fs::create_dir_all(&self.path).map_err(failed)?;
         write_whole(&self.path.join(name), contents)
     }
 
@@ -137,6 +155,13 @@ pub fn print(text: &str) -> Result<(), OutputError> {
     }
 }
 
+/// The time now, RFC 3339 in UTC, to the second.
+pub fn date() -> String {
+    let now = time::OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).unwrap_or(now);
+    now.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
+}
+
 /// Largest resident memory of this process so far, where the system tells.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -187,6 +212,18 @@ mod tests {
         out.write("x.txt", b"two").unwrap();
         assert_eq!(fs::read(out.path().join("x.txt")).unwrap(), b"two");
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_without_a_folder_are_kept_below_the_state_folder() {
+        let state = tempfile::tempdir().unwrap();
+        let results = Folder::of_results(None, state.path()).unwrap();
+        results.write("model.json", b"{}").unwrap();
+        let kept: Vec<_> = fs::read_dir(state.path().join("results")).unwrap().map(Result::unwrap).collect();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(fs::read(kept[0].path().join("model.json")).unwrap(), b"{}");
+        let asked = state.path().join("asked");
+        assert_eq!(Folder::of_results(Some(&asked), state.path()).unwrap().path(), asked);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
-use super::table::{Cells, ending, interval_cells, largest_certificate, measure, several_parties, why_no_errors};
+use super::table::{
+    Cells, ending, interval_cells, largest_certificate, measure, reconstructible, several_parties, shown_lambda,
+    why_no_errors,
+};
 use super::{Report, account, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
 use crate::glm::Family;
@@ -134,6 +137,7 @@ pub(super) fn coefficients(report: &Report) -> Markup {
                     }
                 }
             }
+            @if let Some(lambda) = shown_lambda(report) { p.remark { "The coefficients are those at " (lambda) "." } }
             @if let Some(why) = why_no_errors(report) {
                 p.remark { "Standard errors are not available: " (why) "." }
             }
@@ -334,6 +338,7 @@ fn disclosure(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Who saw what" }
+            @for sentence in reconstructible(report) { p { strong { "No privacy: " } (sentence) "." } }
             div.scroll {
                 table {
                     thead {
@@ -412,7 +417,7 @@ pub(super) fn about(report: &Report) -> Markup {
                 div.wide { dt { "Study digest" } dd { code { (visible(&report.study_digest)) } } }
                 div.wide { dt { "Run" } dd { code { (visible(&report.run)) } } }
             }
-            p.remark { "Made by fedreg " (env!("CARGO_PKG_VERSION")) ". Nothing on this page belongs to a single record." }
+            p.remark { "Made " @if let Some(date) = &report.date { "on " (visible(date)) " " } "by fedreg " (visible(&report.version)) ". Nothing on this page belongs to a single record." }
         }
     }
 }

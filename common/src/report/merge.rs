@@ -67,6 +67,8 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         study: alice.study.clone(),
         study_digest: alice.study_digest.clone(),
         run: alice.run.clone(),
+        date: alice.date.clone(),
+        version: alice.version.clone(),
         role: None,
         call: alice.call.clone(),
         family: alice.family,
@@ -84,6 +86,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         trace: longer(&alice.trace, &bob.trace).to_vec(),
         notes,
         missing: alice.missing.max(bob.missing),
+        lambda: alice.lambda.or(bob.lambda),
         path: match (&alice.path, &bob.path) {
             (Some(a), Some(b)) => Some(path(a, b)?),
             (a, b) => a.clone().or_else(|| b.clone()),

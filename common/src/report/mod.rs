@@ -26,6 +26,9 @@ use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
 
+/// The version of this program, as reports state it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The term of the intercept.
 pub const INTERCEPT: &str = "(Intercept)";
 
@@ -44,6 +47,12 @@ pub struct Report {
     pub study_digest: String,
     /// The run's id.
     pub run: String,
+    /// When the run ended, RFC 3339 in UTC; `None` where no clock was looked at.
+    #[serde(default)]
+    pub date: Option<String>,
+    /// The version of the program that made the report.
+    #[serde(default)]
+    pub version: String,
     /// Whose report this is; `None` for the merged one.
     pub role: Option<Role>,
     /// The command that was called, as R prints it.
@@ -74,6 +83,9 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Rows left out because a value was missing in them.
     pub missing: u64,
+    /// The penalty weight to which the coefficient table belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lambda: Option<f64>,
     /// A lambda path, if one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Vec<PathPoint>>,

@@ -40,6 +40,8 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         study: "diabetes".into(),
         study_digest: "7f3a91c2d4e5f60718293a4b5c6d7e8f7f3a91c2d4e5f60718293a4b5c6d7e8f".into(),
         run: "00112233445566778899aabbccddeeff".into(),
+        date: Some("2026-03-01T12:00:00Z".into()),
+        version: "1.2.3".into(),
         role: Some(Role::Alice),
         call: "alice fit study.toml".into(),
         family,
@@ -66,6 +68,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
             .collect(),
         notes: vec![],
         missing: 0,
+        lambda: None,
         path: None,
         cv: None,
         lambda_min: None,
@@ -224,14 +227,15 @@ Number of rounds: 7
 
 Study:     diabetes (digest 7f3a91c2), run 00112233445566778899aabbccddeeff, vertical plain, merged
            report
+Made:      2026-03-01T12:00:00Z by fedreg 1.2.3
 Rows:      442 used, 0 left out for missing values
 Ended:     converged (7 rounds, certificate 9.4e-12, last change 3.2e-10, tol 1e-08)
+Privacy:   none: bob can reconstruct sex (100 %), age (42.1 %)
+           none: alice can reconstruct s2 (>99.9 %)
 Left:      alice: 9 vectors of 442 values, 35,412 bytes in all; declared: partial predictions,
-                  summaries; rank disclosed: 2; share that the peer could reconstruct: sex 100 %,
-                  age 42.1 %
+                  summaries; rank disclosed: 2
            bob: 8 vectors of 442 values, 28,340 bytes in all; declared: partial predictions; rank
-                disclosed: 5; share that the peer could reconstruct: s2 >99.9 %
-Privacy:   none spent: values left without noise
+                disclosed: 5
 Time:      alice: 52 ms in all: reading 4 ms, computing 11 ms, exchange 35 ms
            bob: 54 ms in all: reading 3 ms, computing 20 ms, exchange 30 ms
 Notes:

@@ -25,11 +25,45 @@ pub struct Policy {
     pub min_rows: Option<u64>,
     /// Whether the projection exchange, which shows the sender's column space, is allowed.
     pub allow_basis: bool,
+    /// Whether an outcome that this party holds alone may leave, whole or within partial predictions.
+    pub allow_outcome: bool,
+}
+
+impl Policy {
+    /// Whether the policy lets this party send what the study makes it send whole, before anything is sent.
+    ///
+    /// # Errors
+    /// It does not; the sentence names the column.
+    pub fn allows(&self, study: &Study, role: Role) -> Result<(), Abort> {
+        let refuse = |what: String| Err(Abort::Policy { who: role, what });
+        if role != Role::Alice {
+            return Ok(());
+        }
+        let outcome = &study.outcome;
+        if !self.allow_outcome && outcome.held_by == HeldBy::Alice {
+            return refuse(match study.sends_outcome() {
+                true => format!("the study lets every value of the outcome `{}` leave", outcome.column),
+                false => {
+                    format!("partial predictions contain the outcome `{}`, which alice holds alone", outcome.column)
+                }
+            });
+        }
+        let weights = study.weights.iter().filter(|_| study.sends_weights());
+        let whole = std::iter::once(outcome).filter(|_| study.sends_outcome()).chain(weights).next();
+        match (whole, self.max_disclosure.filter(|most| *most < 1.0)) {
+            (Some(column), Some(most)) => refuse(format!(
+                "the study lets every value of `{}` leave, and at most {:.1} % of a column may be reconstructed",
+                column.column,
+                100.0 * most
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true }
+        Policy { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true, allow_outcome: true }
     }
 }
 
@@ -149,6 +183,7 @@ impl Prepared {
     /// # Errors
     /// The data are refused, by the study or by the policy.
     pub fn new(study: Arc<Study>, role: Role, policy: Policy, mut frame: Frame) -> Result<Prepared, Abort> {
+        policy.allows(&study, role)?;
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let names: Vec<String> = frame.names().map(str::to_string).collect();
         let header: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -572,6 +572,9 @@ impl VerticalSession {
             HeldKind::Scale => outcome::fold_totals(encoded, intercept),
             HeldKind::NullResidual => encoded.block.null_outgoing(),
         };
+        if what == HeldKind::NullResidual {
+            self.work_mut()?.fits.meter_null_residual();
+        }
         Ok(Body::Held(Held { what, values, total }))
     }
 

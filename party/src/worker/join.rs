@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::release::Released;
-use fedreg_common::report::{PerParty, Report, Seconds, json};
+use fedreg_common::report::{PerParty, Report, Seconds, VERSION, json};
 use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
@@ -28,7 +28,7 @@ use super::methods::{self, Secret, Start, Word};
 use super::pipeline::{self, Content, Fitting, InOrder, Yield};
 use super::private::{self, Purse};
 use crate::drive::Patience;
-use crate::output::{Folder, peak_rss_bytes};
+use crate::output::{Folder, date, peak_rss_bytes};
 use crate::service::{self, Failure};
 use crate::store::{Entry, Store};
 
@@ -98,7 +98,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
             "`policy.min_rows` has no meaning in a stream, whose rows are not known beforehand".to_string(),
         ));
     }
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let (identity, name) = identity(config, study)?;
     private::allowed(config, study)?;
     if !job.arrival.follow {
@@ -123,7 +123,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         begun: Instant::now(),
     };
     let result = match rehearsed(job, &mut stop).await {
-        Ok(()) => worker.take_part(&identity, &mut stop, folder.as_ref()).await,
+        Ok(()) => worker.take_part(&identity, &mut stop, &folder).await,
         Err(failure) => Err(failure),
     };
     let (exit, reason) = match &result {
@@ -193,7 +193,7 @@ impl Worker<'_> {
         &mut self,
         identity: &Identity,
         stop: &mut mpsc::Receiver<Abort>,
-        folder: Option<&Folder>,
+        folder: &Folder,
     ) -> Result<(Report, Exit), Failure> {
         let limits = self.limits()?;
         let patience = self.job.patience;
@@ -252,7 +252,7 @@ impl Worker<'_> {
         &mut self,
         line: SiteLine,
         stop: &mut mpsc::Receiver<Abort>,
-        folder: Option<&Folder>,
+        folder: &Folder,
     ) -> Result<Option<(Report, Exit)>, Failure> {
         let SiteLine { say, mut hear } = line;
         let mut acts = self.site.open();
@@ -270,9 +270,8 @@ impl Worker<'_> {
                 match done {
                     Ok(Next::GoOn) => {}
                     Ok(Next::Finish(report, exit)) => {
-                        if let Some(folder) = folder {
-                            folder.report(&report)?;
-                        }
+                        folder.report(&report)?;
+                        tracing::info!("the report is in {}", folder.path().display());
                         let _ = say.send(self.site.done()).await;
                         part(say, hear).await;
                         return Ok(Some((*report, exit)));
@@ -449,6 +448,8 @@ impl Worker<'_> {
         let mut notes = report.notes;
         notes.extend(private::too_long(study, self.tally.rows));
         Ok(Report {
+            date: Some(date()),
+            version: VERSION.to_string(),
             role: Some(Role::Worker),
             call: self.job.call.clone(),
             privacy,

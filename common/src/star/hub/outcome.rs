@@ -3,7 +3,7 @@
 use super::{Hub, NAMED};
 use crate::exit::Exit;
 use crate::id::Role;
-use crate::report::{Disclosure, PerParty, Report, Seconds, WorkerRow};
+use crate::report::{Disclosure, PerParty, Report, Seconds, VERSION, WorkerRow};
 use crate::star::message::ToSite;
 use crate::star::method::Outcome;
 
@@ -71,6 +71,8 @@ impl Hub {
             study: self.study.id.clone(),
             study_digest: self.digest.to_string(),
             run: self.run.to_string(),
+            date: None,
+            version: VERSION.to_string(),
             role: Some(Role::Coordinator),
             call: String::new(),
             family: self.study.model.family,
@@ -86,6 +88,7 @@ impl Hub {
             trace: Vec::new(),
             notes,
             missing: 0,
+            lambda: None,
             path: None,
             cv: None,
             lambda_min: None,
