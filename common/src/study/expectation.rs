@@ -7,7 +7,7 @@ use super::{DesignTerms, Protocol, Release, Study, StudyError};
 use crate::em::{self, EmError};
 use crate::features::expectation::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
 use crate::features::{FeatureError, output_sensitivity};
-use crate::privacy::accountant::CoarseLattice;
+use crate::privacy::accountant::ScaleError;
 use crate::privacy::expectation::RobustDesign;
 use crate::privacy::mechanism::noise_scale;
 use crate::stream;
@@ -112,7 +112,7 @@ pub enum NoExpectation {
     Features(#[from] FeatureError),
     /// Noise.
     #[error(transparent)]
-    Noise(#[from] CoarseLattice),
+    Noise(#[from] ScaleError),
 }
 
 /// Numbers of a method before they get their units and names.

@@ -215,7 +215,8 @@ impl State {
                     epsilon,
                     delta,
                     accountant,
-                    cap,
+                    // What an earlier version wrote may promise a little more than is proved.
+                    cap: cap.min(accountant.cap(epsilon, delta)),
                     sum,
                     bounds,
                     bounds_changed: Vec::new(),
