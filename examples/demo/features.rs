@@ -11,7 +11,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::Failure;
 use crate::arguments::{Features, ModeName, ReleaseFlag};
-use crate::sites::{self, Asked, FROM_DATA, Rows, Shipped};
+use crate::sites::{self, Asked, FROM_DATA, Rows, Shipped, shown_raw};
 use crate::stage::{absolute, cannot_write, folder};
 
 /// Rows that a worker reads at a time.
@@ -80,7 +80,15 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
     let failed = |failure: fedreg_party::service::Failure| {
         Failure::new(failure.exit(), anyhow::anyhow!("{}", fedreg_party::service::chain(&failure)))
     };
-    if let (Some(function), false) = (&merged.function, held.is_empty()) {
+    let raw = shown_raw(common, arguments.data.as_deref());
+    if !held.is_empty() && !raw {
+        merged.notes.push(format!(
+            "{} rows were held out, but an error on held-out rows would be a number without noise of your file: plain mode and the shipped \
+             data have it",
+            held.len()
+        ));
+    }
+    if let (Some(function), false, true) = (&merged.function, held.is_empty(), raw) {
         place.write("holdout.csv", &rows.file(held.iter().copied())?).map_err(cannot_write)?;
         let found = predictions(function, &place.path().join("holdout.csv")).map_err(failed)?;
         let outcome = rows.numbers(&rows.outcome).unwrap_or_default();

@@ -505,3 +505,12 @@ pub(crate) fn show(
 
 /// What is said where ranges were taken from the data.
 pub(crate) const FROM_DATA: &str = "ranges and levels were taken from the data, which only a rehearsal in plain mode may do; give --bounds for your own";
+
+/// Why a number that has no noise is not shown in private mode.
+pub(crate) const RAW: &str = "it would be a number without noise of your file; plain mode and the shipped data have it";
+
+/// Whether numbers that are computed of all rows in one place, without noise, may be shown beside the result: of the shipped data, and of
+/// one's own where no guarantee stands beside them.
+pub(crate) fn shown_raw(common: &Common, data: Option<&Path>) -> bool {
+    common.mode != ModeName::Private || data.is_none()
+}
