@@ -4,7 +4,7 @@
 
 use crate::convert::{coordinator_event, party_event, status_reply};
 use crate::health::HealthService;
-use crate::limits::EVENT_BYTES;
+use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES};
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
 use crate::status::{not_answered, not_connected};
@@ -22,6 +22,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Events that wait for a slow reader before the sender waits too.
 const QUEUE: usize = 64;
+/// Events of a party that wait to be taken; each may be as large as a whole study's keys.
+const HEARD: usize = 2;
 /// How long the server stays for lines that do not end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -119,6 +121,8 @@ pub async fn serve(
     let mut stop = closed.clone();
     let desk = Desk { callers, status, closed };
     let server = tls::server()
+        .initial_stream_window_size(EVENT_WINDOW_BYTES)
+        .initial_connection_window_size(EVENT_WINDOW_BYTES)
         .add_service(CoordinatorServer::new(desk).max_decoding_message_size(EVENT_BYTES))
         .add_service(HealthService::server())
         .serve_with_incoming_shutdown(listener.incoming(), async move {
@@ -158,7 +162,7 @@ impl Coordinator for Desk {
         let name = tls::peer(&request)?.name.clone();
         let who = name.clone();
         let (say, said) = mpsc::channel(QUEUE);
-        let (heard, hear) = mpsc::channel(QUEUE);
+        let (heard, hear) = mpsc::channel(HEARD);
         let caller = Caller { name, hear, say };
         if self.callers.send(caller).await.is_err() {
             return Err(Status::unavailable("the coordinator is about to end"));

@@ -18,12 +18,12 @@ pub use crate::convert::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use crate::convert::star::{SiteDecoder, site_frames, to_hub};
 use crate::coordinator::{ServeError, answer, until};
 use crate::health::HealthService;
-use crate::limits::{EVENT_BYTES, FRAME_BYTES};
+use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, FRAME_BYTES};
 use crate::link::OpenError;
 use crate::register::StatusReply;
 use crate::status::not_connected;
 use crate::talk::{pass_on, tell};
-use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, WINDOW_BYTES};
 use crate::wire;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
 use crate::wire::star_client::StarClient;
@@ -118,8 +118,12 @@ pub async fn serve(
     let (closing, closed) = watch::channel(false);
     let mut stop = closed.clone();
     let frame = EVENT_BYTES.max(limits.frame_bytes());
+    // One frame may be on its way while another is decoded.
+    let window = u32::try_from(frame).unwrap_or(u32::MAX).clamp(EVENT_WINDOW_BYTES, WINDOW_BYTES);
     let desk = Arc::new(Desk { callers, status, closed, limits });
     let server = tls::server()
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
         .add_service(StarServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(frame))
         .add_service(CoordinatorServer::from_arc(desk).max_decoding_message_size(EVENT_BYTES))
         .add_service(HealthService::server())

@@ -5,7 +5,9 @@
 // Tables of a setter and a name read better in place than behind an alias.
 #![allow(clippy::type_complexity)]
 
+mod attack;
 mod coordinator;
+mod crowd;
 mod frames;
 mod identity;
 mod line;
