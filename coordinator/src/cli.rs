@@ -237,8 +237,10 @@ fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
     };
     let asked = runtime()?.block_on(edge::status(&address, &identity, &study.coordinator.certificate));
     let reply = asked.map_err(|error| match error {
-        OpenError::Unreachable(sentence) => Failure::Unreachable(sentence),
-        OpenError::Refused(sentence) => Failure::Refused(sentence),
+        OpenError::Unreachable(sentence) | OpenError::Unproven { sentence, refused: false } => {
+            Failure::Unreachable(sentence)
+        }
+        OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => Failure::Refused(sentence),
     })?;
     output::print(&match arguments.format {
         StatusFormat::Text => text(&reply),

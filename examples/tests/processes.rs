@@ -8,6 +8,7 @@ mod world;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use world::{DEMO, STUDY, World, assert_codes, demo, eventually};
@@ -277,6 +278,84 @@ fn a_foreign_certificate_is_refused() {
     assert!(bob.log.contains("refused our certificate"), "{}", bob.log);
     assert_eq!(alice.end().code, 69);
     drop(coordinator);
+}
+
+/// Stands before `address` and spoils the first connections, one by a forged alert and one by a changed byte.
+fn spoiler(address: String) -> String {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let pass = |mut from: TcpStream, mut to: TcpStream, mut change: bool| {
+        let mut bytes = [0; 16 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            // In the listener's first record.
+            bytes[40] ^= u8::from(std::mem::take(&mut change));
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    };
+    std::thread::spawn(move || {
+        for (number, caller) in listener.incoming().flatten().enumerate() {
+            let mut caller = caller;
+            if number == 0 {
+                let _ = caller.read(&mut [0; 4096]);
+                // Fatal: unknown authority.
+                let _ = caller.write_all(&[0x15, 3, 3, 0, 2, 2, 48]);
+                let _ = caller.read(&mut [0; 4096]);
+                continue;
+            }
+            let Ok(target) = TcpStream::connect(&address) else { continue };
+            let (back, forth) = (target.try_clone().unwrap(), caller.try_clone().unwrap());
+            std::thread::spawn(move || pass(back, forth, number == 1));
+            std::thread::spawn(move || pass(caller, target, false));
+        }
+    });
+    place
+}
+
+#[test]
+fn spoiled_handshakes_are_told_at_once_and_tried_again() {
+    let world = World::new();
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &[]);
+    let (spoiled, line) = (spoiler(address), spoiler(world.address("alice.address")));
+    let bob = world.start("bob", &["fit", "--coordinator", &spoiled, "--connect", &line, "--data", "bob.csv"]);
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    assert_codes(&ended, 0);
+    for (name, place) in [("coordinator", spoiled), ("alice", line)] {
+        for says in ["refused our certificate: it does not know the authority that issued it", "broke the handshake"] {
+            let told = ended[2]
+                .log
+                .lines()
+                .any(|line| line.contains(&format!("{name} at {place} {says}")) && line.ends_with("; trying again"));
+            assert!(told, "{name} {says}: {}", ended[2].log);
+        }
+    }
+}
+
+#[test]
+fn an_authority_that_was_mixed_up_is_told_at_once_and_is_the_reason_at_the_end_of_the_wait() {
+    // Another world has another authority; its certificates carry the same names.
+    let (world, elsewhere) = (World::new(), World::new());
+    let (_coordinator, address) = world.coordinator();
+    let begun = Instant::now();
+    let mut bob = elsewhere
+        .start("bob", &["fit", "--coordinator", &address, "--connect", &address, "--data", "bob.csv", "--wait", "2"]);
+    let sentence =
+        format!("coordinator at {address} shows a certificate in the name of 'authority', but our authority of");
+    let log = bob.log.clone();
+    eventually(|| fs::read_to_string(&log).ok().filter(|log| log.contains(&sentence)));
+    assert!(
+        begun.elapsed() < Duration::from_secs(2) || bob.child.try_wait().unwrap().is_none(),
+        "told at the end only"
+    );
+    let bob = bob.end();
+    assert_eq!(bob.code, 77, "{}", bob.log);
+    let waited = format!("bob waited 2 s for the coordinator at {address}; {sentence}");
+    assert!(bob.log.contains(&waited), "{}", bob.log);
 }
 
 #[test]

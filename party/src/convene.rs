@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::Abort;
 use fedreg_proto::coordinator::Joined;
-use fedreg_proto::link::OpenError;
+use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -97,6 +97,7 @@ impl Keeper {
         let mut contact: Option<Instant> = None;
         let begun = Instant::now();
         let mut pause = Duration::ZERO;
+        let mut complaints = Complaints::default();
         loop {
             if self.leaving && !self.has_last_words() {
                 return;
@@ -114,21 +115,20 @@ impl Keeper {
                     );
                     pause = self.joining.patience.backoff;
                 }
-                Err(OpenError::Refused(sentence)) => {
+                // Once there was contact, whoever is on the way may have led us to somebody else.
+                Err(OpenError::Refused(sentence)) if contact.is_none() => {
                     self.end(Abort::Refused(sentence)).await;
                     return;
                 }
-                Err(OpenError::Unreachable(sentence)) => {
-                    tracing::debug!("the coordinator cannot be reached: {sentence}");
+                Err(error) => {
+                    complaints.note(&error);
                     let patience = self.joining.patience;
                     let waited = contact.unwrap_or(begun).elapsed();
                     if self.run.is_none() && waited >= patience.wait {
                         let Joining { role, address, .. } = &self.joining;
                         let seconds = patience.wait.as_secs_f64().round();
-                        self.end(Abort::Unreachable(format!(
-                            "{role} waited {seconds} s for the coordinator at {address}; {sentence}"
-                        )))
-                        .await;
+                        let waited = format!("{role} waited {seconds} s for the coordinator at {address}");
+                        self.end(error.in_vain(&waited)).await;
                         return;
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
@@ -346,6 +346,41 @@ mod tests {
                 abort.to_string(),
                 "alice waited 0 s for the coordinator at coordinator.example:7100; nobody listens"
             );
+        });
+    }
+
+    #[test]
+    fn a_handshake_that_fails_unproven_is_tried_again_and_ends_a_wait_in_vain_as_it_is() {
+        run(async {
+            let spoiled = |refused| {
+                let sentence =
+                    "coordinator at coordinator.example:7100 shows a certificate from 'elsewhere'".to_string();
+                Err(OpenError::Unproven { sentence, refused })
+            };
+            let (line, mut desk) = line();
+            let (_convener, _stopped) = start(vec![spoiled(true), spoiled(false), Ok(line)], 10_000);
+            assert!(matches!(desk.hear.recv().await, Some(PartyEvent::Join { .. })));
+
+            for (refused, exit) in [(true, Exit::Refused), (false, Exit::Unreachable)] {
+                let (_convener, mut stopped) = start((0..1000).map(|_| spoiled(refused)).collect(), 20);
+                let abort = stopped.recv().await.unwrap();
+                assert_eq!(abort.exit(), exit);
+                assert!(abort.to_string().ends_with("shows a certificate from 'elsewhere'"), "{abort}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_refusal_is_final_before_the_first_contact_only() {
+        run(async {
+            let refused = || Err(OpenError::Refused("its study expects another name".to_string()));
+            let (_convener, mut stopped) = start(vec![refused()], 60_000);
+            assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Refused);
+
+            let ((first, desk), (second, mut again)) = (line(), line());
+            let (_convener, _stopped) = start(vec![Ok(first), refused(), Ok(second)], 60_000);
+            drop(desk);
+            assert!(matches!(again.hear.recv().await, Some(PartyEvent::Join { .. })));
         });
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::id::Role;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
-use fedreg_proto::link::{Event, Notice, OpenError};
+use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -153,6 +153,7 @@ where
         since: now,
         retry: None,
         backoff: patience.backoff,
+        complaints: Complaints::default(),
         solve: Duration::ZERO,
     };
     let ended = driver.run(session, &mut watch).await;
@@ -194,6 +195,7 @@ struct Driver<'a, L> {
     since: Instant,
     retry: Option<Instant>,
     backoff: Duration,
+    complaints: Complaints,
     solve: Duration,
 }
 
@@ -466,10 +468,12 @@ impl<L: Link> Driver<'_, L> {
                     );
                     return Ok(Heard::Opened);
                 }
-                Ok(Err(OpenError::Refused(sentence))) => return Err(Abort::Refused(sentence)),
-                Ok(Err(OpenError::Unreachable(sentence))) => {
-                    tracing::debug!("{} cannot be reached: {sentence}", self.ends.peer);
-                    reason = Some(sentence);
+                // In the middle of a run even this is worth a wait: whoever is on the way can lead us to somebody else, and a
+                // run that ends has spent its budget for nothing.
+                Ok(Err(OpenError::Refused(sentence))) if self.opened == 0 => return Err(Abort::Refused(sentence)),
+                Ok(Err(error)) => {
+                    self.complaints.note(&error);
+                    reason = Some(error);
                     self.pause();
                 }
                 Err(_) => return Err(self.never_came(reason)),
@@ -484,12 +488,15 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
-    fn never_came(&self, reason: Option<String>) -> Abort {
+    fn never_came(&self, reason: Option<OpenError>) -> Abort {
         let Ends { own, peer, .. } = self.ends;
         let seconds = self.patience.wait.as_secs_f64().round();
         let place = self.ends.place();
-        let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
-        Abort::Unreachable(format!("{own} waited {seconds} s for {peer} {place}{why}"))
+        let waited = format!("{own} waited {seconds} s for {peer} {place}");
+        match reason {
+            Some(reason) => reason.in_vain(&waited),
+            None => Abort::Unreachable(waited),
+        }
     }
 
     /// Ends the run towards the peer, unless it was the peer who ended it.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -119,6 +119,8 @@ struct Network {
     faults: Mutex<BTreeMap<(usize, u64), Fault>>,
     sent: [AtomicU64; 2],
     refuse_first: AtomicU64,
+    /// How the next attempts to dial fail, where they do.
+    failures: Mutex<VecDeque<Option<OpenError>>>,
 }
 
 type Pipe = (mpsc::UnboundedSender<Frame>, mpsc::UnboundedReceiver<Frame>);
@@ -171,6 +173,9 @@ impl Link for SimLink {
                 if self.network.refuse_first.load(Ordering::SeqCst) > 0 {
                     self.network.refuse_first.fetch_sub(1, Ordering::SeqCst);
                     return Err(OpenError::Unreachable("connection refused".to_string()));
+                }
+                if let Some(Some(error)) = self.network.failures.lock().unwrap().pop_front() {
+                    return Err(error);
                 }
                 let (ours_out, theirs_in) = mpsc::unbounded_channel();
                 let (theirs_out, ours_in) = mpsc::unbounded_channel();
@@ -388,6 +393,66 @@ fn a_peer_that_never_comes_is_named_with_place_and_time() {
             .unwrap();
         assert_eq!(abort.to_string(), "alice waited 0 s for bob at bob.example:7102; connection refused");
         drop(listener);
+    });
+}
+
+fn spoiled(refused: bool) -> OpenError {
+    let sentence = "bob at bob.example:7102 shows a certificate from 'elsewhere'".to_string();
+    OpenError::Unproven { sentence, refused }
+}
+
+#[test]
+fn a_handshake_that_fails_unproven_is_tried_again_and_so_is_any_in_the_middle_of_a_run() {
+    let refused = || OpenError::Refused("bob at bob.example:7102 shows a certificate for 'carol'".to_string());
+    let clean = both(&[], Toy::new(true, 8), Toy::new(false, 8));
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (mut dialler, mut listener, network) = network(&[(0, 1, Fault::LoseAndBreak)]);
+        let failures = [Some(spoiled(true)), Some(spoiled(false)), None, Some(refused()), Some(spoiled(true)), None];
+        *network.failures.lock().unwrap() = VecDeque::from(failures);
+        let (_a, mut never_a) = mpsc::channel(1);
+        let (_b, mut never_b) = mpsc::channel(1);
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let run = tokio::join!(
+            drive(Toy::new(true, 8), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
+            drive(Toy::new(false, 8), &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
+        );
+        assert_eq!((words(run.0).0, words(run.1).0), (words(clean.0).0, words(clean.1).0));
+        assert!(network.failures.lock().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_wait_in_vain_ends_as_its_last_failure_and_a_proven_refusal_at_once() {
+    let refused = OpenError::Refused("bob at bob.example:7102 shows a certificate for 'carol'".to_string());
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (_stop, mut never) = mpsc::channel(1);
+        for (failure, wait, exit, says) in [
+            (
+                spoiled(true),
+                30,
+                Exit::Refused,
+                "alice waited 0 s for bob at bob.example:7102; bob at bob.example:7102 shows",
+            ),
+            (
+                spoiled(false),
+                30,
+                Exit::Unreachable,
+                "alice waited 0 s for bob at bob.example:7102; bob at bob.example:7102",
+            ),
+            (refused, 60_000, Exit::Refused, "bob at bob.example:7102 shows a certificate for 'carol'"),
+        ] {
+            let (mut dialler, _listener, network) = network(&[]);
+            *network.failures.lock().unwrap() = (0..1000).map(|_| Some(failure.clone())).collect();
+            let patience = Patience { wait: Duration::from_millis(wait), ..hasty() };
+            let abort = drive(Toy::new(true, 3), &mut dialler, &ends(Role::Alice), &patience, &mut never, |_, _| {})
+                .await
+                .err()
+                .unwrap();
+            assert_eq!(abort.exit(), exit);
+            assert!(abort.to_string().starts_with(says), "{abort}");
+        }
     });
 }
 

@@ -14,7 +14,7 @@ use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
 use fedreg_common::star::site::{Act, Site};
 use fedreg_common::study::{Protocol, Study};
-use fedreg_proto::link::OpenError;
+use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
 use rand::TryRngCore;
@@ -199,6 +199,8 @@ impl Worker<'_> {
         let patience = self.job.patience;
         let mut contact = Instant::now();
         let mut pause = Duration::ZERO;
+        let mut complaints = Complaints::default();
+        let mut met = false;
         loop {
             let dialled = tokio::select! {
                 biased;
@@ -207,21 +209,23 @@ impl Worker<'_> {
             };
             let line = match dialled {
                 Ok(line) => line,
-                Err(OpenError::Refused(sentence)) => return Err(Abort::Refused(sentence).into()),
-                Err(OpenError::Unreachable(sentence)) => {
+                // Once there was contact, whoever is on the way may have led us to somebody else.
+                Err(OpenError::Refused(sentence)) if !met => return Err(Abort::Refused(sentence).into()),
+                Err(error) => {
+                    complaints.note(&error);
                     let waited = contact.elapsed();
                     if waited >= patience.wait {
                         let (name, address) = (&self.name, &self.job.config.coordinator);
                         let seconds = patience.wait.as_secs_f64().round();
-                        let sentence =
-                            format!("{name} waited {seconds} s for the coordinator at {address}; {sentence}");
-                        return Err(Abort::Unreachable(sentence).into());
+                        let waited = format!("{name} waited {seconds} s for the coordinator at {address}");
+                        return Err(error.in_vain(&waited).into());
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
                     pause = pause.min(patience.wait.saturating_sub(waited));
                     continue;
                 }
             };
+            met = true;
             pause = patience.backoff;
             match self.converse(line, stop, folder).await? {
                 Some(ended) => return Ok(ended),

@@ -88,7 +88,7 @@ impl Listener {
         expected: &[String],
         patience: Duration,
     ) -> Result<Listener, LinkError> {
-        let fail = |cause| LinkError { who: format!("address {}", printable(address)), cause };
+        let fail = |cause| LinkError { who: format!("address {}", printable(address)), cause, proven: false };
         for name in expected {
             check_name(name).map_err(|error| fail(error.into()))?;
         }
@@ -159,7 +159,7 @@ impl Door {
             // Somebody looked whether the port is open.
             Err(None) => tracing::debug!(address = %address, "a caller left without a word"),
             Err(Some(cause)) => {
-                let error = LinkError { who: format!("the peer at {address}"), cause };
+                let error = LinkError { who: format!("the peer at {address}"), cause, proven: false };
                 self.warn(format_args!("refused a connection: {error}"));
                 self.refusals.send_modify(|refusals| {
                     refusals.count = refusals.count.saturating_add(1);

@@ -14,4 +14,5 @@ mod line;
 mod mutual_tls;
 mod office;
 mod say;
+mod spoiled;
 mod star;
