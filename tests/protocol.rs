@@ -313,6 +313,14 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
         }
     }));
     assert!(matches!(basis, PeerFault::Value { what: "a basis", .. }), "{basis}");
+    for name in ["age", "=cmd|' /C calc'!A0"] {
+        let term = fault(tampered("", |message| {
+            if let Body::Results(results) = &mut message.body {
+                results.coefficients.as_mut().unwrap()[0].term = name.to_string();
+            }
+        }));
+        assert_eq!(term, PeerFault::Term { came: name.to_string() });
+    }
 }
 
 #[test]

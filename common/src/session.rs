@@ -187,6 +187,12 @@ pub enum PeerFault {
         /// What was expected.
         expected: u32,
     },
+    /// A coefficient that the study does not give the peer.
+    #[error("sent a coefficient of `{came}`, which the study does not give it")]
+    Term {
+        /// The name that came.
+        came: String,
+    },
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),

@@ -10,7 +10,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::LedgerError;
-use fedreg_common::report::{Disclosure, PerParty, Report, VERSION};
+use fedreg_common::report::{Disclosure, PerParty, Report, VERSION, csv};
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
@@ -435,7 +435,7 @@ impl Work for Predict {
             return Ok((None, Exit::Done));
         };
         let id = job.study.rows.id.as_deref().unwrap_or("row");
-        let text = scores_csv(id, &scores, self.scale).map_err(|problem| Abort::Bug(problem.to_string()))?;
+        let text = scores_csv(id, &scores, self.scale);
         if let Some(folder) = &self.folder {
             folder.write(SCORES, text.as_bytes())?;
         }
@@ -443,22 +443,19 @@ impl Work for Predict {
     }
 }
 
-fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> Result<String, csv::Error> {
+fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> String {
     let (name, values) = match scale {
         Scale::Response => ("response", &scores.response),
         Scale::Link => ("link", &scores.link),
     };
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record([id, name])?;
+    let mut text = format!("{},{name}\n", csv::field(id));
     for (row, value) in values.iter().enumerate() {
-        let number = (row + 1).to_string();
         let id = match &scores.ids {
-            Some(ids) => ids.get(row).map_or(&[][..], Vec::as_slice),
-            None => number.as_bytes(),
+            Some(ids) => String::from_utf8_lossy(ids.get(row).map_or(&[][..], Vec::as_slice)).into_owned(),
+            None => (row + 1).to_string(),
         };
         // The shortest digits that read back as the same bits.
-        writer.write_record([id, format!("{value:?}").as_bytes()])?;
+        text.push_str(&format!("{},{value:?}\n", csv::field(&id)));
     }
-    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    text
 }

@@ -524,6 +524,32 @@ fn csv_quotes_what_needs_it_and_keeps_every_digit() {
 }
 
 #[test]
+fn csv_gives_no_spreadsheet_a_formula_and_leaves_numbers_alone() {
+    use super::csv::field;
+    for (text, expected) in [
+        ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+        ("+a", "\"'+a\""),
+        ("-a", "\"'-a\""),
+        ("@SUM(A1)", "\"'@SUM(A1)\""),
+        ("=\"x\"", "\"'=\"\"x\"\"\""),
+        (" =a", "\"' =a\""),
+        ("\t=a", "\"'\t=a\""),
+        ("-", "\"'-\""),
+        ("-0.5", "-0.5"),
+        ("+1e3", "+1e3"),
+        ("age", "age"),
+        ("a=b", "a=b"),
+    ] {
+        assert_eq!(field(text), expected);
+    }
+    let mut report = diabetes();
+    report.coefficients.truncate(2);
+    report.coefficients[1].term = "=cmd|' /C calc'!A0".into();
+    report.coefficients[1].estimate = Some(-0.5);
+    assert!(csv(&report).contains("\n\"'=cmd|' /C calc'!A0\",alice,-0.5,"));
+}
+
+#[test]
 fn a_merged_report_takes_each_row_from_its_owner() {
     let (mut alice, mut bob) = pair();
     alice.coefficients[10].estimate = Some(-1.0);

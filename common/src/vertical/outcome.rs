@@ -14,6 +14,7 @@ use crate::study::{CoefficientTerms, HeldBy, Study};
 
 use super::fits::Fitted;
 use super::message::{FitEnd, Results};
+use super::names;
 use super::prepare::Encoded;
 use super::session::Work;
 
@@ -129,6 +130,7 @@ pub(super) fn check_results(
     if results.coefficients.is_some() != shared || !owned {
         return Err(PeerFault::Kind { came: "coefficients", expected: "those that the study shares" });
     }
+    names::given(study, peer, results.coefficients.as_deref().unwrap_or_default())?;
     if results.statistics.is_some() != (peer == Role::Alice) {
         return Err(PeerFault::Kind { came: "fit statistics", expected: "those of alice" });
     }

@@ -18,6 +18,7 @@ use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::study::{CoefficientTerms, Study};
 use crate::vertical::agree;
 use crate::vertical::message::{Body, Estimates, Message, Noised, Purpose, Rows, Shared, Terms};
+use crate::vertical::names;
 use crate::vertical::session::{Opening, Progress};
 use crate::vertical::turns::{Came, Turns};
 
@@ -347,6 +348,8 @@ impl<S: Storage> PrivateSession<S> {
                 if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
                     return Err(self.fault(PeerFault::Kind { came, expected: "those that the study shares" }));
                 }
+                names::given(&self.study, peer, theirs.slopes.as_deref().unwrap_or_default())
+                    .map_err(|fault| self.fault(fault))?;
                 self.estimates = Some(theirs);
             }
             (place, _) => {
