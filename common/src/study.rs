@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::data::formula::Formula;
 use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
@@ -551,6 +552,9 @@ impl Study {
             if terms.columns.is_empty() == terms.formula.is_none() {
                 return wrong(&format!("parties.{role}"), "needs either `columns` or `formula`");
             }
+            if let Some(text) = &terms.formula {
+                self.check_party_formula(*role, text)?;
+            }
             if let Some(norm) = terms.row_norm {
                 privacy::check_row_norm(&format!("parties.{role}.row_norm"), self.mode, norm)?;
             }
@@ -602,6 +606,28 @@ impl Study {
             }
         }
         privacy::check(self)
+    }
+
+    /// Refuses what a party's formula cannot say, because it is a matter of both parties.
+    fn check_party_formula(&self, role: Role, text: &str) -> Result<(), StudyError> {
+        let wrong = |problem: String| Err(StudyError::Value { key: format!("parties.{role}.formula"), problem });
+        let formula = match Formula::parse(text) {
+            Ok(formula) => formula,
+            Err(error) => return wrong(format!("cannot be read: {error}")),
+        };
+        if self.model.intercept && !formula.intercept {
+            return wrong("leaves the intercept out, which is said by `model.intercept = false`".to_string());
+        }
+        if let Some(offset) = formula.offsets.first() {
+            return wrong(format!("has an offset, which is said by `[offset]` with `column = \"{offset}\"`"));
+        }
+        match formula.outcome {
+            Some(outcome) if outcome != self.outcome.column => wrong(format!(
+                "explains another column than `outcome.column`, which is `{}`",
+                self.outcome.column.escape_debug()
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The digest of each leaf of the study, by dotted name: defaults included, comments and order not.
@@ -775,6 +801,21 @@ mod tests {
         let other = Study::parse(&MINIMAL.replace("\"sex\"", "\"sax\"")).unwrap();
         assert_ne!(study.digest(), other.digest());
         assert_eq!(Study::differing_keys(&study.key_digests(), &other.key_digests()), ["parties.alice.columns"]);
+    }
+
+    #[test]
+    fn what_a_partys_formula_cannot_say_is_refused_with_the_key_that_says_it() {
+        let with = |formula: &str| MINIMAL.replace("columns = [\"age\", \"sex\"]", &format!("formula = \"{formula}\""));
+        let complaint = |formula: &str| Study::parse(&with(formula)).unwrap_err().to_string();
+        assert!(Study::parse(&with("progression ~ age * sex")).is_ok() && Study::parse(&with("~ .")).is_ok());
+        assert!(complaint("~ age - 1").contains("`parties.alice.formula` leaves the intercept out, which is said by"));
+        assert!(complaint("~ age + offset(w)").contains("`[offset]` with `column = \"w\"`"));
+        assert!(
+            complaint("cost ~ age").contains("explains another column than `outcome.column`, which is `progression`")
+        );
+        assert!(complaint("~ log(age)").contains("cannot be read: formula, character 3: the function `log`"));
+        let without = format!("{}\n[model]\nintercept = false", with("~ age - 1"));
+        assert!(Study::parse(&without).is_ok());
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let own = arguments.features.as_deref();
     let asked = Asked {
         data: arguments.data.as_deref(),
+        table: &common.table,
         outcome: arguments.outcome.as_deref(),
         features: own.or(shipped.then_some(few.as_str())).map(|names| (names, "--features")),
         person: arguments.id.as_deref(),

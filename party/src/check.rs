@@ -380,9 +380,10 @@ impl<'a> Forecast<'a> {
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }
-            Declaration::Prediction => {
-                (format!("only when predicting: one value a new row, to {name}"), "this party's part of each score")
-            }
+            Declaration::Prediction => (
+                format!("only when predicting: one value a new row, to {name}"),
+                "this party's part of each score, and which rows have none because a value is missing here",
+            ),
             Declaration::BatchEstimate => (String::new(), "estimates of batches"),
             Declaration::BatchGram => (String::new(), "cross-products of batches"),
             // Those of studies between many sites, which `worker check` shows.

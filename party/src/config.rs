@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use fedreg_common::data::{Marks, MarksError};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::accountant::Accountant;
 use fedreg_common::vertical::prepare::Policy;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
+use crate::estimate::cells;
 use crate::ledger;
+use crate::read::Written;
 
 /// A party's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +100,10 @@ impl LedgerTerms {
 
     /// The data set's name in the ledger, of a table in this file.
     pub(crate) fn name(&self, data: &Path) -> String {
+        // Compressing a file gives its data no other name.
+        let packed =
+            data.extension().is_some_and(|ending| ["gz", "zst"].iter().any(|of| ending.eq_ignore_ascii_case(of)));
+        let data = if packed { data.with_extension("") } else { data.to_path_buf() };
         let stem = || data.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
         self.data_set.clone().unwrap_or_else(stem)
     }
@@ -106,11 +113,93 @@ impl LedgerTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataTerms {
-    /// A CSV or Parquet file.
+    /// A CSV or Parquet file; CSV may be compressed by gzip or Zstandard.
     pub file: PathBuf,
-    /// The separator of a CSV file; found in the header if absent.
+    /// The separator of this CSV file; found in the header if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
+    /// What marks a missing value beside an empty cell and `NA`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub na_values: Vec<String>,
+    /// The decimal sign of a CSV file; a point if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decimal: Option<String>,
+}
+
+impl DataTerms {
+    /// How the table is written.
+    ///
+    /// # Errors
+    /// A separator of several characters, a decimal sign that is none, words that no cell can be.
+    pub fn written(&self) -> Result<Written, FileError> {
+        let separator = match self.separator.as_deref().map(separator_byte) {
+            Some(None) => {
+                let problem = "must be a single character of one byte".to_string();
+                return Err(FileError::Value { key: "data.separator", problem });
+            }
+            Some(separator) => separator,
+            None => None,
+        };
+        let marks = Marks::new(&self.na_values, self.decimal.as_deref()).map_err(|error| {
+            let key = if matches!(error, MarksError::Decimal(_)) { "data.decimal" } else { "data.na_values" };
+            FileError::Value { key, problem: error.to_string() }
+        })?;
+        Ok(Written { separator, marks })
+    }
+}
+
+/// How a table is written, for programs without a private file.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TableFlags {
+    /// Separator of a CSV table; found in its header otherwise
+    #[arg(long, value_name = "CHARACTER")]
+    pub separator: Option<String>,
+    /// What marks a missing value beside an empty cell and NA, comma-separated, quoted as in CSV
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub na_values: Option<String>,
+    /// Decimal sign of a CSV table, a point or a comma
+    #[arg(long, value_name = "CHARACTER")]
+    pub decimal: Option<String>,
+}
+
+impl TableFlags {
+    /// What the keys of a private file would be for a table in this file.
+    ///
+    /// # Errors
+    /// As [`DataTerms::written`]; a list of words that is none.
+    pub fn terms(&self, file: PathBuf) -> Result<DataTerms, FileError> {
+        let na_values = self.words()?.unwrap_or_default();
+        let terms = DataTerms { file, separator: self.separator.clone(), na_values, decimal: self.decimal.clone() };
+        terms.written().map(|_| terms)
+    }
+
+    /// Lays the flags over the keys of a private file.
+    ///
+    /// # Errors
+    /// A list of words that is none.
+    pub(crate) fn lay(&self, layers: &mut Layers, data: Option<&Path>) -> Result<(), FileError> {
+        // The separator of one file says nothing of another.
+        if layers.names_another("data.file", data) {
+            layers.remove("data.separator");
+        }
+        layers.set("data.separator", self.separator.as_deref());
+        layers.set("data.decimal", self.decimal.as_deref());
+        layers.set("data.na_values", self.words()?);
+        Ok(())
+    }
+
+    fn words(&self) -> Result<Option<Vec<String>>, FileError> {
+        let words = self.na_values.as_deref().map(cells).transpose();
+        words.map_err(|problem| FileError::Value { key: "--na-values", problem })
+    }
+
+    /// How the table is written.
+    ///
+    /// # Errors
+    /// As [`TableFlags::terms`].
+    pub fn written(&self) -> Result<Written, FileError> {
+        self.terms(PathBuf::new())?.written()
+    }
 }
 
 /// What this party allows; it may only be stricter than the study.
@@ -176,9 +265,8 @@ pub struct Overrides {
     /// Table, CSV or Parquet
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Separator of a CSV table; found in its header otherwise
-    #[arg(long, value_name = "CHARACTER")]
-    pub separator: Option<String>,
+    #[command(flatten)]
+    pub table: TableFlags,
     /// Address of the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     pub coordinator: Option<String>,
@@ -242,6 +330,7 @@ impl Config {
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
     pub fn load(role: Role, flags: &Overrides) -> Result<Config, FileError> {
         let mut layers = Layers::read(flags.config.as_deref(), &format!("{role}.toml"))?;
+        flags.table.lay(&mut layers, flags.data.as_deref())?;
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         layers.set_path("data.file", flags.data.as_deref(), None)?;
@@ -258,7 +347,6 @@ impl Config {
         layers.set("listen", flags.listen.as_deref());
         layers.set("connect", flags.connect.as_deref());
         layers.set_number("wait", flags.wait);
-        layers.set("data.separator", flags.separator.as_deref());
         layers.set("policy.max_disclosure", flags.max_disclosure);
         layers.set("policy.max_epsilon", flags.max_epsilon);
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
@@ -290,9 +378,7 @@ impl Config {
                 check_address(key, address)?;
             }
         }
-        if self.data.separator.is_some() && self.separator().is_none() {
-            return wrong("data.separator", "must be a single character of one byte".to_string());
-        }
+        self.data.written()?;
         if self.policy.max_disclosure.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return wrong("policy.max_disclosure", "must lie between 0 and 1".to_string());
         }
@@ -305,9 +391,9 @@ impl Config {
         Ok(())
     }
 
-    /// The separator as a byte.
-    pub fn separator(&self) -> Option<u8> {
-        separator_byte(self.data.separator.as_deref()?)
+    /// How the table is written, which was checked when the configuration was loaded.
+    pub fn written(&self) -> Written {
+        self.data.written().unwrap_or_default()
     }
 
     /// The policy, as sessions take it.
@@ -422,6 +508,59 @@ mod tests {
         assert_eq!(config.data.file, Path::new("/data/other.parquet"));
         assert_eq!((config.wait, config.policy.min_rows), (5, Some(100)));
         assert!(!config.policy.allow_basis);
+    }
+
+    #[test]
+    fn the_separator_of_the_configured_file_does_not_apply_to_another() {
+        let text = SAMPLE.replace("file = \"alice.csv\"", "file = \"alice.csv\"\nseparator = \"^\"\ndecimal = \",\"");
+        assert_eq!(load(&text, Overrides::default()).unwrap().written().separator, Some(b'^'));
+        let other = Overrides { data: Some("/data/other.csv".into()), ..Overrides::default() };
+        let config = load(&text, other.clone()).unwrap();
+        assert_eq!((config.written().separator, config.data.decimal.as_deref()), (None, Some(",")));
+        let table = TableFlags { separator: Some("tab".to_string()), ..TableFlags::default() };
+        let stated = Overrides { table, ..other };
+        assert_eq!(load(&text, stated).unwrap().written().separator, Some(b'\t'));
+        // The same file by another path.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.csv");
+        std::fs::write(&file, "").unwrap();
+        let text = text.replace("alice.csv", &file.display().to_string());
+        let same = Overrides { data: Some(folder.path().join("./x.csv")), ..Overrides::default() };
+        assert_eq!(load(&text, same).unwrap().written().separator, Some(b'^'));
+    }
+
+    #[test]
+    fn words_for_missing_values_and_the_decimal_sign_are_keys_and_flags() {
+        let text = SAMPLE
+            .replace("file = \"alice.csv\"", "file = \"alice.csv\"\nna_values = [\"NULL\", \".\"]\ndecimal = \",\"");
+        let config = load(&text, Overrides::default()).unwrap();
+        assert_eq!(config.data.na_values, ["NULL", "."]);
+        assert_eq!(toml::from_str::<Config>(&config.print()).unwrap(), config);
+        let table = TableFlags {
+            na_values: Some("-9,\"N,A\",x".to_string()),
+            decimal: Some(".".to_string()),
+            ..TableFlags::default()
+        };
+        let flags = Overrides { table, ..Overrides::default() };
+        let config = load(&text, flags).unwrap();
+        assert_eq!(config.data.na_values, ["-9", "N,A", "x"]);
+        assert_eq!(config.data.decimal.as_deref(), Some("."));
+        for (odd, part) in
+            [("decimal = \";\"", "`data.decimal` is `;`, expected"), ("separator = \"::\"", "single character")]
+        {
+            let complaint = load(
+                &SAMPLE.replace("file = \"alice.csv\"", &format!("file = \"alice.csv\"\n{odd}")),
+                Overrides::default(),
+            );
+            assert!(complaint.as_ref().unwrap_err().contains(part), "{complaint:?}");
+        }
+    }
+
+    #[test]
+    fn compressing_a_file_gives_its_data_no_other_name() {
+        let name = |file: &str| LedgerTerms::default().name(Path::new(file));
+        assert_eq!(["a/hand.csv", "hand.csv.gz", "hand.csv.ZST", "hand"].map(name), ["hand"; 4]);
+        assert_eq!(name("hand.gz"), "hand");
     }
 
     #[test]

@@ -137,7 +137,25 @@ impl Failure {
 /// The file or its contents are refused.
 pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Prepared, Failure> {
     let frame = read_frame(config, study, declared_levels(study), false, |header| needed_columns(study, role, header))?;
-    Ok(Prepared::new(Arc::clone(study), role, config.policy(), frame)?)
+    let table = Prepared::new(Arc::clone(study), role, config.policy(), frame)?;
+    table.advice().iter().for_each(|advice| tracing::warn!("{}: {advice}", config.data.file.display()));
+    Ok(table)
+}
+
+/// Reads rows to be predicted: with the levels of the model, others as missing.
+fn read_new_rows(role: Role, config: &Config, study: &Arc<Study>, model: &Model) -> Result<Frame, Failure> {
+    let (file, written) = (&config.data.file, config.written());
+    let header = read::header(file, written.separator)?;
+    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    let request = Request {
+        columns: Some(predict::needed_columns(study, role, &names)?),
+        id: study.rows.id.clone(),
+        levels: predict::levels(study, model, &names)?,
+        unseen: true,
+        ..Request::default()
+    }
+    .of_files(written);
+    Ok(read::read(file, &request)?)
 }
 
 /// The levels that the study declares.
@@ -155,16 +173,12 @@ pub(crate) fn read_frame(
     needed: impl FnOnce(&[&str]) -> Result<Vec<String>, Abort>,
 ) -> Result<Frame, Failure> {
     let file = &config.data.file;
-    let header = read::header(file, config.separator())?;
+    let written = config.written();
+    let header = read::header(file, written.separator)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let request = Request {
-        columns: Some(needed(&names)?),
-        id: study.rows.id.clone(),
-        levels,
-        separator: config.separator(),
-        lenient,
-        torn: false,
-    };
+    let request =
+        Request { columns: Some(needed(&names)?), id: study.rows.id.clone(), levels, lenient, ..Request::default() }
+            .of_files(written);
     Ok(read::read(file, &request)?)
 }
 
@@ -407,11 +421,13 @@ impl Work for Predict {
         let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
         let model = self.model.clone();
         move || {
-            let frame = read_frame(&config, &study, model.levels.clone(), false, |header| {
-                predict::needed_columns(&study, role, header)
-            })?;
+            let frame = read_new_rows(role, &config, &study, &model)?;
             let rows = frame.rows() as u64;
             let table = NewRows::new(study, role, model, frame)?;
+            for (column, rows) in table.unusable() {
+                let what = "a missing value, or a level that the fit did not have: no score";
+                tracing::warn!("{}: column `{column}` has in {rows} rows {what}", config.data.file.display());
+            }
             Ok(Counted { rows, table })
         }
     }
@@ -434,6 +450,13 @@ impl Work for Predict {
             tracing::info!("the scores are at {}", job.study.prediction.result_to);
             return Ok((None, Exit::Done));
         };
+        if scores.without() > 0 {
+            tracing::warn!(
+                "{} of {} rows have no score (NA), as a value cannot be used at either party",
+                scores.without(),
+                scores.link.len()
+            );
+        }
         let id = job.study.rows.id.as_deref().unwrap_or("row");
         let text = scores_csv(id, &scores, self.scale);
         if let Some(folder) = &self.folder {
@@ -441,6 +464,11 @@ impl Work for Predict {
         }
         Ok((Some(text), Exit::Done))
     }
+}
+
+/// The shortest digits that read back as the same bits, and `NA` where there is no number.
+pub(crate) fn shown(value: f64) -> String {
+    if value.is_nan() { "NA".to_string() } else { format!("{value:?}") }
 }
 
 fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> String {
@@ -454,8 +482,7 @@ fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> String {
             Some(ids) => String::from_utf8_lossy(ids.get(row).map_or(&[][..], Vec::as_slice)).into_owned(),
             None => (row + 1).to_string(),
         };
-        // The shortest digits that read back as the same bits.
-        text.push_str(&format!("{},{value:?}\n", csv::field(&id)));
+        text.push_str(&format!("{},{}\n", csv::field(&id), shown(*value)));
     }
     text
 }

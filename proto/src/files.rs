@@ -169,9 +169,23 @@ impl Layers {
         self.set_path("tls.key", key, None)
     }
 
-    /// Takes a key of the first level away.
+    /// Takes a key away, dotted where it stands in a section.
     pub fn remove(&mut self, key: &str) {
-        self.table.remove(key);
+        match key.split_once('.') {
+            None => self.table.remove(key),
+            Some((section, key)) => {
+                self.table.get_mut(section).and_then(Value::as_table_mut).and_then(|section| section.remove(key))
+            }
+        };
+    }
+
+    /// Whether a flag names another file than the one that stands in the file.
+    pub fn names_another(&self, key: &str, flag: Option<&Path>) -> bool {
+        let real = |path: &Path| path.canonicalize().or_else(|_| absolute(path)).unwrap_or_default();
+        match (flag, self.get(key)) {
+            (Some(flag), Some(Value::String(text))) => real(flag) != real(&self.folder.join(text)),
+            _ => false,
+        }
     }
 
     fn get(&self, key: &str) -> Option<&Value> {

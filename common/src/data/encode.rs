@@ -84,6 +84,24 @@ pub fn term_names(
     Ok(Layout::new(frame, terms, intercept, &rows)?.columns.into_iter().map(|column| column.name).collect())
 }
 
+/// Refuses more coefficients than rows before anything is built of them; `beside` are those that are no terms, such as the
+/// intercept.
+///
+/// # Errors
+///
+/// As [`encode`]; more coefficients than rows, with the categorical column that makes most of them.
+pub fn refuse_too_many(frame: &Frame, terms: &[Term], beside: usize, dropped: Option<&Mask>) -> Result<(), DataError> {
+    let rows = Rows::new(frame, dropped)?;
+    let Layout { columns, levels } = Layout::new(frame, terms, true, &rows)?;
+    let (rows, columns) = (rows.len(), columns.len() + beside);
+    if columns <= rows {
+        return Ok(());
+    }
+    let widest =
+        levels.into_iter().map(|(column, levels)| (column, levels.len() - 1)).max_by_key(|(_, levels)| *levels);
+    Err(DataError::TooManyCoefficients { rows, columns, widest })
+}
+
 /// Builds the design matrix, in the order of `terms`, and takes every column out of the frame after its last use.
 ///
 /// `intercept` says whether the model has an intercept, at whichever party; without one the first categorical term is

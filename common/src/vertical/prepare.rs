@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::data::advice::{self, Advice};
 use crate::data::align::{self, CompleteCases, Mask};
 use crate::data::encode;
 use crate::data::formula::{Formula, Term};
@@ -75,6 +76,7 @@ pub struct Prepared {
     pub(super) frame: Frame,
     pub(super) terms: Vec<Term>,
     pub(super) incomplete: Option<Mask>,
+    advice: Vec<Advice>,
     /// The block, where no row can be dropped any more.
     pub(super) encoded: Option<Encoded>,
 }
@@ -135,9 +137,14 @@ pub(super) fn predictor_columns(study: &Study, role: Role, header: &[&str]) -> R
 }
 
 /// The offset of new rows that this party adds: Alice's, so that one held by both counts once.
-pub(super) fn own_offset(study: &Study, role: Role, frame: &Frame) -> Result<Option<Vec<f64>>, Abort> {
+pub(super) fn own_offset(
+    study: &Study,
+    role: Role,
+    frame: &Frame,
+    dropped: Option<&Mask>,
+) -> Result<Option<Vec<f64>>, Abort> {
     match &study.offset {
-        Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], None).map_err(own),
+        Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own),
         _ => Ok(None),
     }
 }
@@ -194,7 +201,17 @@ impl Prepared {
             Missing::Refuse => None,
             Missing::CompleteCases => Some(frame.missing(used.iter().copied()).map_err(own)?),
         };
-        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, encoded: None };
+        // Before a matrix is built: with an identifier among the columns it would have a column for every row.
+        let factors = || terms.iter().flat_map(|term| &term.factors).map(String::as_str);
+        advice::refuse_identifiers(&frame, factors()).map_err(own)?;
+        let mut seen: Vec<&str> = Vec::new();
+        factors().for_each(|name| {
+            if !seen.contains(&name) {
+                seen.push(name)
+            }
+        });
+        let advice = advice::advice(&frame, seen);
+        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, advice, encoded: None };
         if prepared.incomplete.is_none() {
             prepared.encode(None)?;
         }
@@ -204,6 +221,11 @@ impl Prepared {
     /// The study.
     pub fn study(&self) -> &Arc<Study> {
         &self.study
+    }
+
+    /// What the owner of the table should hear of before a run.
+    pub fn advice(&self) -> &[Advice] {
+        &self.advice
     }
 
     /// Whose table it is.
@@ -277,6 +299,10 @@ impl Prepared {
             }
             _ => None,
         };
+        if study.penalty.is_none() {
+            let intercept = usize::from(study.model.intercept && role == Role::Alice);
+            encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
+        }
         let design = encode::encode(frame, &self.terms, true, dropped).map_err(own)?;
         let rows = design.matrix.nrows();
         if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {

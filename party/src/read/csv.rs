@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(
             message("a\n1\nNaN\n"),
             "cannot use a.csv: column `a`, line 3: `NaN` is not a value; leave the cell empty or write NA \
-             where a value is missing"
+             where a value is missing, or declare it: na_values = [\"NaN\"] in the private file, --na-values as a flag"
         );
         assert_eq!(message("a,b\n1,2\n1,2,3\n"), "a.csv, line 3: expected 2 cells as in the header, found 3");
         assert_eq!(message("a,b\n1,2\n1\n"), "a.csv, line 3: expected 2 cells as in the header, found 1");

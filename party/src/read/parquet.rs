@@ -1,7 +1,7 @@
 //! Parquet, through the column reader of the `parquet` crate.
 //!
-//! Truth values, whole and floating-point numbers and text are understood, with nulls as missing values. Text is always
-//! text: `1` in a text column is a level and not a number.
+//! Truth values, whole and floating-point numbers, decimals and text are understood, with nulls as missing values. Text is
+//! always text: `1` in a text column is a level and not a number. Dates and timestamps can be ids, written as ISO 8601 has them.
 
 use std::fmt;
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fedreg_common::data::column::is_missing;
 use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
-use parquet::basic::{ConvertedType, LogicalType, Type};
+use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::schema::types::ColumnDescriptor;
 
+use super::typed::{self, Meaning};
 use super::{ReadError, Request, select};
 
 /// Rows decoded at a time.
@@ -84,8 +84,7 @@ struct Pick {
     leaf: usize,
     /// Index into `Table::columns`; `None` is the id.
     column: Option<usize>,
-    /// Whole numbers without sign are stored in the bits of signed ones.
-    unsigned: bool,
+    meaning: Meaning,
     nullable: bool,
 }
 
@@ -208,7 +207,7 @@ impl Table {
 
     /// Moves the next `rows` values of one column into its builder.
     fn pull(&mut self, index: usize, reader: &mut ColumnReader, rows: usize) -> Result<(), ReadError> {
-        let Pick { column, unsigned, nullable, .. } = self.picks[index];
+        let Pick { column, meaning, nullable, .. } = self.picks[index];
         let source = Chunks { file: &self.file, nullable, rows, first: self.row };
         let Some(column) = column else {
             let (name, ids) = (&self.id_name, &mut self.ids);
@@ -219,18 +218,28 @@ impl Table {
                 }
                 _ => Err(DataError::MissingId { column: name.clone(), place }),
             };
-            let mut whole =
-                |number: Option<i128>, place| push(number.map(|n| n.to_string()).as_deref().map(str::as_bytes), place);
+            let written = |number: Option<i128>| number.map(|number| meaning.id(number));
+            let mut whole = |number, place| push(written(number).as_deref().map(str::as_bytes), place);
             return match reader {
                 ColumnReader::Int32ColumnReader(reader) => {
-                    source.each(reader, |value, place| whole(value.map(|&value| wide32(value, unsigned)), place))
+                    source.each(reader, |value, place| whole(value.map(|&value| meaning.of_32(value)), place))
                 }
                 ColumnReader::Int64ColumnReader(reader) => {
-                    source.each(reader, |value, place| whole(value.map(|&value| wide64(value, unsigned)), place))
+                    source.each(reader, |value, place| whole(value.map(|&value| meaning.of_64(value)), place))
                 }
-                ColumnReader::ByteArrayColumnReader(reader) => {
-                    source.each(reader, |value, place| push(value.map(|value| value.data()), place))
+                ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                    source.each(reader, |value, place| whole(value.and_then(|value| typed::whole(value.data())), place))
                 }
+                ColumnReader::ByteArrayColumnReader(reader) => source.each(reader, |value, place| match meaning {
+                    Meaning::Decimal { .. } => {
+                        let text = written(value.and_then(|value| typed::whole(value.data())));
+                        push(text.as_deref().map(str::as_bytes), place)
+                    }
+                    _ => push(value.map(|value| value.data()), place),
+                }),
+                ColumnReader::Int96ColumnReader(reader) => source.each(reader, |value, place| {
+                    push(value.map(typed::old_moment).as_deref().map(str::as_bytes), place)
+                }),
                 _ => Err(unreadable(&self.file, "the id column changes its type")),
             };
         };
@@ -241,11 +250,11 @@ impl Table {
                 None => missing(column),
             }),
             ColumnReader::Int32ColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.number(wide32(value, unsigned) as f64, place),
+                Some(&value) => column.number(meaning.number(meaning.of_32(value)), place),
                 None => missing(column),
             }),
             ColumnReader::Int64ColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.number(wide64(value, unsigned) as f64, place),
+                Some(&value) => column.number(meaning.number(meaning.of_64(value)), place),
                 None => missing(column),
             }),
             ColumnReader::FloatColumnReader(reader) => source.each(reader, |value, place| match value {
@@ -257,12 +266,17 @@ impl Table {
                 None => missing(column),
             }),
             ColumnReader::ByteArrayColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(value) => column.level(value.data(), place),
+                Some(value) => match meaning {
+                    Meaning::Decimal { .. } => column.number(from_bytes(meaning, value.data()), place),
+                    _ => column.level(value.data(), place),
+                },
                 None => missing(column),
             }),
-            ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => {
-                Err(unreadable(&self.file, "a column changes its type"))
-            }
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => source.each(reader, |value, place| match value {
+                Some(value) => column.number(from_bytes(meaning, value.data()), place),
+                None => missing(column),
+            }),
+            ColumnReader::Int96ColumnReader(_) => Err(unreadable(&self.file, "a column changes its type")),
         }
     }
 
@@ -324,12 +338,9 @@ fn missing(column: &mut ColumnBuilder) -> Result<(), DataError> {
     Ok(())
 }
 
-fn wide32(value: i32, unsigned: bool) -> i128 {
-    if unsigned { i128::from(value as u32) } else { i128::from(value) }
-}
-
-fn wide64(value: i64, unsigned: bool) -> i128 {
-    if unsigned { i128::from(value as u64) } else { i128::from(value) }
+/// Not-a-number where a decimal has more bytes than its type allows.
+fn from_bytes(meaning: Meaning, bytes: &[u8]) -> f64 {
+    typed::whole(bytes).map_or(f64::NAN, |value| meaning.number(value))
 }
 
 fn names(reader: &SerializedFileReader<File>, file: &str) -> Result<Vec<String>, ReadError> {
@@ -342,7 +353,7 @@ fn names(reader: &SerializedFileReader<File>, file: &str) -> Result<Vec<String>,
 
 /// Finds a column among the leaves of the schema and checks its type.
 fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Option<usize>) -> Result<Pick, ReadError> {
-    const USABLE: &str = "truth values, whole and floating-point numbers and text can be read, so convert it";
+    const USABLE: &str = "truth values, whole and floating-point numbers, decimals and text can be read, so convert it";
     let refuse = |found: &str, expected| {
         Err(ReadError::Type { file: file.to_owned(), column: name.to_owned(), found: found.to_owned(), expected })
     };
@@ -355,53 +366,18 @@ fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Opt
     if descriptor.path().parts().len() > 1 || descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
         return refuse("a list or a structure", USABLE);
     }
-    if let Some(found) = unusable(&descriptor) {
-        return refuse(found, USABLE);
-    }
+    let meaning = match Meaning::of(&descriptor) {
+        Ok(meaning) => meaning,
+        Err(found) => return refuse(found, USABLE),
+    };
     if column.is_none() && matches!(descriptor.physical_type(), Type::BOOLEAN | Type::FLOAT | Type::DOUBLE) {
         let found = if descriptor.physical_type() == Type::BOOLEAN { "truth value" } else { "floating-point number" };
-        return refuse(found, "ids must be text or whole numbers");
+        return refuse(found, "ids must be text, whole numbers, dates or timestamps");
     }
-    let unsigned = match descriptor.logical_type_ref() {
-        Some(LogicalType::Integer(integer)) => !integer.is_signed,
-        _ => matches!(
-            descriptor.converted_type(),
-            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
-        ),
-    };
-    Ok(Pick { leaf, column, unsigned, nullable: descriptor.max_def_level() == 1 })
-}
-
-/// The name of a type that has no place in a regression.
-fn unusable(descriptor: &ColumnDescriptor) -> Option<&'static str> {
-    let logical = match descriptor.logical_type_ref() {
-        Some(LogicalType::Decimal(_)) => Some("decimal"),
-        Some(LogicalType::Date) => Some("date"),
-        Some(LogicalType::Time(_)) => Some("time"),
-        Some(LogicalType::Timestamp(_)) => Some("timestamp"),
-        Some(LogicalType::Bson) => Some("BSON"),
-        Some(LogicalType::Uuid) => Some("UUID"),
-        Some(LogicalType::Float16) => Some("half-precision number"),
-        None | Some(LogicalType::String | LogicalType::Enum | LogicalType::Json | LogicalType::Integer(_)) => None,
-        // A column of nulls only has a type of its own.
-        Some(LogicalType::Unknown) => None,
-        Some(_) => Some("unknown to this reader"),
-    };
-    let converted = match descriptor.converted_type() {
-        ConvertedType::DECIMAL => Some("decimal"),
-        ConvertedType::DATE => Some("date"),
-        ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS => Some("time"),
-        ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS => Some("timestamp"),
-        ConvertedType::INTERVAL => Some("interval"),
-        ConvertedType::BSON => Some("BSON"),
-        _ => None,
-    };
-    let physical = match descriptor.physical_type() {
-        Type::INT96 => Some("INT96 (a timestamp of old writers)"),
-        Type::FIXED_LEN_BYTE_ARRAY => Some("bytes of fixed length"),
-        _ => None,
-    };
-    logical.or(converted).or(physical)
+    if let (Some(found), Some(_)) = (meaning.time(), column) {
+        return refuse(found, typed::DERIVE);
+    }
+    Ok(Pick { leaf, column, meaning, nullable: descriptor.max_def_level() == 1 })
 }
 
 fn damaged(file: &str, error: &ParquetError) -> ReadError {
@@ -585,7 +561,7 @@ mod tests {
     fn columns_of_other_types_are_refused_by_name_and_type_unless_they_are_not_read() {
         let schema = "message m {
             required double x; optional int96 old; optional int64 at (TIMESTAMP(MICROS,true)); optional int32 day (DATE);
-            optional int64 money (DECIMAL(18,2)); optional fixed_len_byte_array(2) raw; optional int64 rate (DECIMAL(9,4));
+            optional int64 money (DECIMAL(18,2)); optional fixed_len_byte_array(2) raw; optional int64 clock (TIME(MICROS,true));
             optional group tags { optional binary element (STRING); }
         }";
         let group = vec![
@@ -601,30 +577,80 @@ mod tests {
         let (folder, path) = write(schema, vec![group]);
         let request = |name: &str| Request { columns: Some(vec![name.to_owned()]), ..Request::default() };
         assert_eq!(numbers(&read_file(&path, &request("x")).unwrap(), "x"), [Some(1.0)]);
-        for (name, found) in [
-            ("old", "INT96 (a timestamp of old writers)"),
-            ("at", "timestamp"),
-            ("day", "date"),
-            ("money", "decimal"),
-            ("rate", "decimal"),
-            ("raw", "bytes of fixed length"),
-            ("tags", "a list or a structure"),
-        ] {
+        for (name, found) in [("clock", "time"), ("raw", "bytes of fixed length"), ("tags", "a list or a structure")] {
             let message = chain(&read_file(&path, &request(name)).unwrap_err());
             let message = message.replace(&format!("{}/", folder.path().display()), "");
             assert_eq!(
                 message,
                 format!(
-                    "a.parquet: column `{name}` is of type {found}; truth values, whole and floating-point numbers \
-                     and text can be read, so convert it"
+                    "a.parquet: column `{name}` is of type {found}; truth values, whole and floating-point numbers, \
+                     decimals and text can be read, so convert it"
                 )
             );
+        }
+        for (name, found) in [("old", "timestamp"), ("at", "timestamp"), ("day", "date")] {
+            let message = chain(&read_file(&path, &request(name)).unwrap_err());
+            let expected = "; it can be an id; as a term, derive a number from it beforehand, such as an age in years or the \
+                            days since a fixed day";
+            assert!(message.ends_with(&format!("column `{name}` is of type {found}{expected}")), "{message}");
         }
         let message = chain(&read_file(&path, &Request { id: Some("x".into()), ..request("x") }).unwrap_err());
         assert!(message.contains("column `x` is the id"), "{message}");
         let by_x = Request { id: Some("x".into()), columns: Some(vec![]), ..Request::default() };
         let message = chain(&read_file(&path, &by_x).unwrap_err());
-        assert!(message.ends_with("is of type floating-point number; ids must be text or whole numbers"), "{message}");
+        assert!(
+            message.ends_with("is of type floating-point number; ids must be text, whole numbers, dates or timestamps"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn decimals_are_numbers_however_they_are_stored_and_dates_and_timestamps_are_ids() {
+        let schema = "message m {
+            optional int32 small (DECIMAL(9,2)); optional int64 large (DECIMAL(18,4));
+            optional fixed_len_byte_array(2) fixed (DECIMAL(4,1)); optional binary bytes (DECIMAL(30,3));
+            optional int32 day (DATE); optional int64 milli (TIMESTAMP(MILLIS,true)); optional int64 micro (TIMESTAMP(MICROS,false));
+            optional int64 nano (TIMESTAMP(NANOS,false)); optional int64 legacy (TIMESTAMP_MICROS); optional int96 old;
+        }";
+        let moment = 1_706_689_800_250_i64;
+        let old = Int96::from(vec![30_600_250_000_000_u64 as u32, (30_600_250_000_000_u64 >> 32) as u32, 2_460_341]);
+        let group = vec![
+            Cells::Int32(vec![Some(-1250), None]),
+            Cells::Int64(vec![Some(12_345), Some(-1)]),
+            Cells::Fixed(vec![Some("\u{1}\u{2}"), None]),
+            Cells::Text(vec![Some("\u{1}\u{0}\u{0}"), None]),
+            Cells::Int32(vec![Some(19_753), Some(-1)]),
+            Cells::Int64(vec![Some(moment), Some(0)]),
+            Cells::Int64(vec![Some(1000 * moment), Some(0)]),
+            Cells::Int64(vec![Some(1_000_000 * moment), Some(1)]),
+            Cells::Int64(vec![Some(1000 * moment), Some(0)]),
+            Cells::Int96(vec![Some(old.clone()), Some(old)]),
+        ];
+        let (_folder, path) = write(schema, vec![group]);
+        let columns = ["small", "large", "fixed", "bytes"];
+        let request =
+            Request { columns: Some(columns.map(String::from).to_vec()), id: Some("day".into()), ..Request::default() };
+        let frame = read_file(&path, &request).unwrap();
+        let expected = [[Some(-12.5), None], [Some(1.2345), Some(-0.0001)], [Some(25.8), None], [Some(65.536), None]];
+        for (name, expected) in columns.iter().zip(expected) {
+            assert_eq!(numbers(&frame, name), expected, "{name}");
+        }
+        for (id, expected) in [
+            ("day", ["2024-01-31", "1969-12-31"]),
+            ("milli", ["2024-01-31T08:30:00.25Z", "1970-01-01T00:00:00Z"]),
+            ("micro", ["2024-01-31T08:30:00.25", "1970-01-01T00:00:00"]),
+            ("nano", ["2024-01-31T08:30:00.25", "1970-01-01T00:00:00.000000001"]),
+            ("legacy", ["2024-01-31T08:30:00.25Z", "1970-01-01T00:00:00Z"]),
+            ("old", ["2024-01-31T08:30:00.25"; 2]),
+            ("large", ["1.2345", "-0.0001"]),
+        ] {
+            let request = Request { columns: Some(vec![]), id: Some(id.into()), ..Request::default() };
+            let frame = read_file(&path, &request).unwrap();
+            assert!(frame.ids().unwrap().iter().eq(expected.map(str::as_bytes)), "{id}");
+            let mut batches = Batches::open(&path, &request).unwrap();
+            let frame = batches.next(5).unwrap().unwrap();
+            assert!(frame.ids().unwrap().iter().eq(expected.map(str::as_bytes)), "{id}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use nalgebra::{DMatrix, DVector};
 use sha2::{Digest as _, Sha256};
 
 use crate::read::whole::Lines;
-use crate::read::{Batches, ReadError, Request};
+use crate::read::{Batches, ReadError, Request, Written};
 use crate::service::Failure;
 
 use super::config::Config;
@@ -84,7 +84,7 @@ impl Encoding {
     ///
     /// # Errors
     /// The study has no such model.
-    pub fn new(study: &Study, separator: Option<u8>) -> Result<Encoding, StudyError> {
+    pub fn new(study: &Study, written: Written) -> Result<Encoding, StudyError> {
         let terms = study.model_terms()?;
         let names: Vec<String> = study.input_names()?;
         let least = match study.protocol {
@@ -123,13 +123,8 @@ impl Encoding {
                 .collect(),
             least,
             names,
-            request: Request {
-                columns: Some(columns),
-                id: study.rows.id.clone(),
-                levels,
-                separator,
-                ..Request::default()
-            },
+            request: Request { columns: Some(columns), id: study.rows.id.clone(), levels, ..Request::default() }
+                .of_files(written),
         })
     }
 
@@ -417,7 +412,7 @@ pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8]
             format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
         return Err(Failure::Usage(sentence));
     }
-    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
     let mut batches = Batches::open(&config.data.file, &encoding.lenient().request)?;
     let mut row = 0u64;
     while let Some(frame) = batches.next(ROWS)? {
@@ -469,7 +464,7 @@ mod tests {
     "#;
 
     fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
-        let encoding = Encoding::new(&Study::parse(study).unwrap(), None).unwrap();
+        let encoding = Encoding::new(&Study::parse(study).unwrap(), Written::default()).unwrap();
         let text = std::io::Cursor::new(text.as_bytes().to_vec());
         let batches = Batches::from_reader(text, "rows.csv", &encoding.request).unwrap();
         Source::new(batches, encoding, "rows.csv".to_string(), rows as u64, at_once)

@@ -402,8 +402,7 @@ impl Worker<'_> {
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let mut encoding =
-            Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
                 encoding = encoding.lenient();

@@ -85,7 +85,7 @@ fn records(config: &Config, study: &Study) -> Result<Option<u64>, Failure> {
     if config.reads_stdin() || !config.data.file.is_file() {
         return Ok(None);
     }
-    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Some(Source::open(config, encoding.lenient(), 1, &Arrival::default())?.count()?))
 }
 
