@@ -143,13 +143,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     result.unwrap_or_else(|failure| {
-        let mut text = failure.to_string();
-        let mut source = std::error::Error::source(&failure);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        eprintln!("coordinator: {text}");
+        eprintln!("coordinator: {}", output::chain(&failure));
         failure.exit()
     })
 }

@@ -27,7 +27,7 @@ use crate::arguments::{MissingName, ModeName, Vertical};
 use crate::bounds;
 use crate::columns::{Split, refuse_syntax, split};
 use crate::processes::{self, Process};
-use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
+use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
@@ -132,6 +132,7 @@ impl<'a> Play<'a> {
         let (mut coordinator, convened) = stage.coordinator(&[])?;
         let mut alice = self.party(Role::Alice, &convened, None, &address(Role::Alice))?;
         let listening = alice.address(&address(Role::Alice))?;
+        stage.fix_port("alice.toml", &listening)?;
         let mut bob = self.party(Role::Bob, &convened, Some(listening), &address(Role::Bob))?;
         let ends = processes::wait(&mut [&mut alice, &mut bob])?;
         processes::wait(&mut [&mut coordinator])?;
@@ -157,7 +158,7 @@ impl<'a> Play<'a> {
         connect: Option<String>,
         announce: &Path,
     ) -> Result<Process, Failure> {
-        let listen = connect.is_none().then(|| "127.0.0.1:0".to_string());
+        let listen = connect.is_none().then(|| ANY_PORT.to_string());
         let config = Config {
             study: "study.toml".into(),
             coordinator: coordinator.to_string(),
@@ -332,6 +333,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
     text.push_str(&format!(
         "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
     ));
-    text.push_str(&format!("\nReports and the study's files are in {}\n", out.display()));
+    text.push_str(&format!(
+        "\nReports and the study's files are in {0}; to run it again by hand, in three terminals:\n  \
+         coordinator serve --config {0}/coordinator.toml\n  alice fit --config {0}/alice.toml\n  bob fit --config {0}/bob.toml\n",
+        out.display()
+    ));
     text
 }

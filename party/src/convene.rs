@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::drive::Patience;
+use crate::drive::{Patience, check_port};
 
 /// How long a party that leaves waits for its last words to arrive.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -128,7 +128,9 @@ impl Keeper {
                         let Joining { role, address, .. } = &self.joining;
                         let seconds = patience.wait.as_secs_f64().round();
                         let waited = format!("{role} waited {seconds} s for the coordinator at {address}");
-                        self.end(error.in_vain(&waited)).await;
+                        let check = check_port("`coordinator serve`", address);
+                        let hint = format!("every party dials the coordinator: {check}");
+                        self.end(error.in_vain(&waited, &hint)).await;
                         return;
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
@@ -344,7 +346,9 @@ mod tests {
             assert_eq!(abort.exit(), Exit::Unreachable);
             assert_eq!(
                 abort.to_string(),
-                "alice waited 0 s for the coordinator at coordinator.example:7100; nobody listens"
+                "alice waited 0 s for the coordinator at coordinator.example:7100; nobody listens; every party dials the \
+                 coordinator: check that `coordinator serve` runs and is reached at this address, and that no firewall closes \
+                 port 7100"
             );
         });
     }

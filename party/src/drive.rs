@@ -199,6 +199,16 @@ struct Driver<'a, L> {
     solve: Duration,
 }
 
+/// What to look at when nobody comes: the dialling side's address, the listening program, the firewalls between them.
+pub(crate) fn check_port(listener: &str, address: &str) -> String {
+    let port = port(address);
+    format!("check that {listener} runs and is reached at this address, and that no firewall closes port {port}")
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(_, port)| port)
+}
+
 /// What a driver hears: an event, or that the line is open.
 enum Heard<M> {
     Opened,
@@ -492,10 +502,19 @@ impl<L: Link> Driver<'_, L> {
         let Ends { own, peer, .. } = self.ends;
         let seconds = self.patience.wait.as_secs_f64().round();
         let place = self.ends.place();
+        let hint = match (&self.ends.dials, &self.ends.listens) {
+            (Some(address), _) => format!("{own} dials {peer}: {}", check_port(peer.name(), address)),
+            (None, Some(address)) => format!(
+                "{peer} dials {own}: check that {peer} was started and dials an address that leads here, and that no firewall \
+                 closes port {}",
+                port(address)
+            ),
+            (None, None) => format!("{peer} dials {own}"),
+        };
         let waited = format!("{own} waited {seconds} s for {peer} {place}");
         match reason {
-            Some(reason) => reason.in_vain(&waited),
-            None => Abort::Unreachable(waited),
+            Some(reason) => reason.in_vain(&waited, &hint),
+            None => Abort::Unreachable(format!("{waited}; {hint}")),
         }
     }
 

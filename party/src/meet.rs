@@ -242,7 +242,8 @@ impl Meeting<'_> {
                     let seconds = wait.as_secs_f64().round();
                     let address = &self.job.config.coordinator;
                     return Err(Abort::Unreachable(format!(
-                        "{role} waited {seconds} s for {peer}, who did not join at the coordinator at {address}"
+                        "{role} waited {seconds} s for {peer}, who did not join at the coordinator at {address}; check that {peer} was \
+                         started, follows the same study and dials the same coordinator"
                     ))
                     .into());
                 }

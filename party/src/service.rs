@@ -20,6 +20,7 @@ use fedreg_common::vertical::session::{Opening, Progress, VerticalSession};
 use fedreg_proto::certs::CertsError;
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::Notice;
+pub use fedreg_proto::output::chain;
 use fedreg_proto::tls::{Identity, IdentityError, LinkError};
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -201,20 +202,6 @@ pub(crate) fn certificate(study: &Study, role: Role) -> Result<&str, Failure> {
         Some(terms) => Ok(&terms.certificate),
         None => Err(Failure::Usage(format!("the study has no party {role}"))),
     }
-}
-
-/// An error with its causes, as it is shown.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Fits the study's model with the other party, and writes the results.

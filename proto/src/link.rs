@@ -51,11 +51,12 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// How a wait ends that this was the last failure of; `waited` says who waited how long for whom.
-    pub fn in_vain(self, waited: &str) -> Abort {
+    /// How a wait ends that this was the last failure of; `waited` says who waited how long for whom, `hint` what to look at
+    /// where nobody was reached.
+    pub fn in_vain(self, waited: &str, hint: &str) -> Abort {
         match self {
             OpenError::Unreachable(sentence) | OpenError::Unproven { sentence, refused: false } => {
-                Abort::Unreachable(format!("{waited}; {sentence}"))
+                Abort::Unreachable(format!("{waited}; {sentence}; {hint}"))
             }
             OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => {
                 Abort::Refused(format!("{waited}; {sentence}"))

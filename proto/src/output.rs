@@ -142,6 +142,20 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
     })
 }
 
+/// An error with its causes, as it is shown.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// Prints a result. A reader that has gone, as `head` does, is no error.
 ///
 /// # Errors
@@ -202,6 +216,15 @@ mod tests {
     fn a_call_is_quoted_where_a_shell_would_need_it() {
         let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
         assert_eq!(call, "alice fit --data 'my file.csv'");
+    }
+
+    #[test]
+    fn a_sentence_that_already_ends_with_its_cause_is_not_said_twice() {
+        let source = fedreg_common::study::Study::parse("[fit]\nlambda = 1").unwrap_err();
+        let error = crate::files::FileError::Study { file: "study.toml".into(), source };
+        assert_eq!(chain(&error).matches("unknown key").count(), 1, "{}", chain(&error));
+        let refused = io::Error::other("no space");
+        assert_eq!(chain(&OutputError { path: "out".into(), source: refused }), "cannot write out: no space");
     }
 
     #[test]

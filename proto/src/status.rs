@@ -104,7 +104,7 @@ mod tests {
         assert!(matches!(opened(Cause::NotTls, true), OpenError::Unproven { refused: false, .. }));
         assert!(matches!(opened(Cause::NobodyListens, false), OpenError::Unreachable(_)));
         let exits = [opened(refused(), false), opened(Cause::NotTls, false), opened(Cause::NobodyListens, false)];
-        let ended = exits.map(|error| error.in_vain("alice waited 9 s").exit());
+        let ended = exits.map(|error| error.in_vain("alice waited 9 s", "check the port").exit());
         assert_eq!(ended, [Exit::Refused, Exit::Unreachable, Exit::Unreachable]);
     }
 

@@ -463,10 +463,9 @@ pub(super) mod tests {
             ("v", &["1", "1e100", "1e100", "1"]),
         ]);
         let message = |text: &str| design(&frame, text).unwrap_err().to_string();
-        assert_eq!(
-            message("~ age"),
-            "column `age` has 2 missing values (the first at line 3); fill them in, or choose complete cases"
-        );
+        assert_eq!(message("~ age"), "column `age` has 2 missing values (the first at line 3); fill them in");
+        let droppable = design(&frame, "~ age").unwrap_err().droppable().to_string();
+        assert!(droppable.contains("`--missing complete-cases`"), "{droppable}");
         assert_eq!(
             message("~ big"),
             "column `big`, line 4: -1e308 is too large; sizes up to 1e150 can be used, so rescale the column"

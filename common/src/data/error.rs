@@ -258,8 +258,9 @@ pub enum DataError {
     },
     /// Missing values where none are allowed.
     #[error(
-        "column `{column}` has {} (the first at {place}); fill them in, or choose complete cases",
+        "column `{column}` has {} (the first at {place}); fill them in{}",
         counted(*rows, "missing value"),
+        if *droppable { COMPLETE_CASES } else { "" },
         column = shown(column)
     )]
     Missing {
@@ -269,6 +270,8 @@ pub enum DataError {
         rows: usize,
         /// Where the first stands.
         place: Place,
+        /// Whether the study could leave such rows out.
+        droppable: bool,
     },
     /// A row without an id.
     #[error("column `{column}`, {place}: the row has no id", column = shown(column))]
@@ -352,6 +355,19 @@ pub enum DataError {
         /// The column.
         column: String,
     },
+}
+
+/// The other remedy for missing values, where there is one.
+const COMPLETE_CASES: &str = ", or leave such rows out with `missing = \"complete-cases\"` in [rows] of the study (`--missing complete-cases` of the demo)";
+
+impl DataError {
+    /// The same in a study that could leave rows with missing values out: the sentence then says how.
+    pub fn droppable(mut self) -> DataError {
+        if let DataError::Missing { droppable, .. } = &mut self {
+            *droppable = true;
+        }
+        self
+    }
 }
 
 fn suggestion(column: &str, nearest: Option<&str>) -> String {

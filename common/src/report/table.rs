@@ -522,7 +522,10 @@ fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, nob
 pub fn reconstructible(report: &Report) -> Vec<String> {
     let sentence = |(role, disclosure): (Option<Role>, &Disclosure)| {
         let mut columns: Vec<_> = disclosure.columns.iter().filter(|column| column.share > SMALLEST_SHARE).collect();
-        columns.sort_by(|a, b| b.share.total_cmp(&a.share));
+        // An outcome that leaves is the first that a reader must know.
+        columns.sort_by(|a, b| {
+            (b.term == report.outcome).cmp(&(a.term == report.outcome)).then(b.share.total_cmp(&a.share))
+        });
         let more = columns.len().saturating_sub(NAMED_COLUMNS);
         columns.truncate(NAMED_COLUMNS);
         let groups: Vec<String> = columns

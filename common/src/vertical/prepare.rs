@@ -264,10 +264,14 @@ impl Prepared {
     pub(super) fn encode(&mut self, complete: Option<CompleteCases>) -> Result<(), Abort> {
         let study = Arc::clone(&self.study);
         let role = self.role;
+        let droppable = complete.is_none();
+        let refused = |error: DataError| own(if droppable { error.droppable() } else { error });
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
         let frame = &mut self.frame;
         let weights = match &study.weights {
-            Some(column) if held(column, role) => Some(outcome::weights(frame, &column.column, dropped).map_err(own)?),
+            Some(column) if held(column, role) => {
+                Some(outcome::weights(frame, &column.column, dropped).map_err(refused)?)
+            }
             _ => None,
         };
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
@@ -279,8 +283,8 @@ impl Prepared {
         };
         let mut notes = Vec::new();
         let own_outcome = if held(&study.outcome, role) {
-            let read =
-                outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped).map_err(own)?;
+            let read = outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped)
+                .map_err(refused)?;
             notes.extend(read.notes.iter().map(ToString::to_string));
             Some(read.values)
         } else {
@@ -288,7 +292,7 @@ impl Prepared {
         };
         let offset = match &study.offset {
             Some(column) if held(column, role) => {
-                outcome::offset(frame, &[column.column.as_str()], dropped).map_err(own)?
+                outcome::offset(frame, &[column.column.as_str()], dropped).map_err(refused)?
             }
             _ => None,
         };
@@ -303,7 +307,7 @@ impl Prepared {
             let intercept = usize::from(study.model.intercept && role == Role::Alice);
             encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
         }
-        let design = encode::encode(frame, &self.terms, true, dropped).map_err(own)?;
+        let design = encode::encode(frame, &self.terms, true, dropped).map_err(refused)?;
         let rows = design.matrix.nrows();
         if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {
             return Err(Abort::Policy {

@@ -382,7 +382,8 @@ fn a_peer_that_never_comes_is_named_with_place_and_time() {
             .err()
             .unwrap();
         assert_eq!(abort.exit(), Exit::Unreachable);
-        assert_eq!(abort.to_string(), "bob waited 0 s for alice to dial 0.0.0.0:7102");
+        assert_eq!(abort.to_string(), "bob waited 0 s for alice to dial 0.0.0.0:7102; alice dials bob: check that alice was started and dials \
+             an address that leads here, and that no firewall closes port 7102");
         drop(dialler);
 
         let (mut dialler, listener, network) = network(&[]);
@@ -391,7 +392,8 @@ fn a_peer_that_never_comes_is_named_with_place_and_time() {
             .await
             .err()
             .unwrap();
-        assert_eq!(abort.to_string(), "alice waited 0 s for bob at bob.example:7102; connection refused");
+        assert_eq!(abort.to_string(), "alice waited 0 s for bob at bob.example:7102; connection refused; alice dials bob: check that bob runs and is \
+             reached at this address, and that no firewall closes port 7102");
         drop(listener);
     });
 }

@@ -175,11 +175,13 @@ impl Encoding {
             let (x, y) = (DMatrix::zeros(0, self.names.len()), DVector::zeros(0));
             return Ok(Batch { number, x, y, place, missing, ids });
         }
+        let refused = |error: DataError| if mask.is_none() { error.droppable() } else { error };
         let y = match self.outcome.as_str() {
             "" => vec![0.0; frame.rows() - missing as usize],
-            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref())?,
+            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref()).map_err(refused)?,
         };
-        let Design { terms, matrix, .. } = encode(&mut frame, &self.terms, self.intercept, mask.as_ref())?;
+        let design = encode(&mut frame, &self.terms, self.intercept, mask.as_ref()).map_err(refused)?;
+        let Design { terms, matrix, .. } = design;
         if terms != self.names {
             return Err(DataError::OtherTerms { expected: self.names.join(", "), found: terms.join(", ") });
         }

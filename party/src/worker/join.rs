@@ -27,7 +27,7 @@ use super::config::Config;
 use super::methods::{self, Secret, Start, Word};
 use super::pipeline::{self, Content, Fitting, InOrder, Yield};
 use super::private::{self, Purse};
-use crate::drive::Patience;
+use crate::drive::{Patience, check_port};
 use crate::output::{Folder, date, peak_rss_bytes};
 use crate::service::{self, Failure};
 use crate::store::{Entry, Store};
@@ -218,7 +218,9 @@ impl Worker<'_> {
                         let (name, address) = (&self.name, &self.job.config.coordinator);
                         let seconds = patience.wait.as_secs_f64().round();
                         let waited = format!("{name} waited {seconds} s for the coordinator at {address}");
-                        return Err(error.in_vain(&waited).into());
+                        let check = check_port("`coordinator serve`", address);
+                        let hint = format!("every worker dials the coordinator: {check}");
+                        return Err(error.in_vain(&waited, &hint).into());
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
                     pause = pause.min(patience.wait.saturating_sub(waited));
