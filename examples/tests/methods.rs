@@ -772,6 +772,34 @@ fn a_worker_killed_within_a_release_makes_it_under_the_same_reservation() {
 }
 
 #[test]
+fn a_worker_killed_again_and_again_loses_neither_its_run_nor_its_budget() {
+    let world = ledgers(BATCHES, 8.0);
+    let south = ledger(&world, "south");
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let charges = || records(&south).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    let mut before = Vec::new();
+    // Each time when this release has its noise, and is about to be stored: of the first batch, between the batches, the last one.
+    for index in [0, 3, 8, 15] {
+        hold(&south, &format!("bytes WHEN NEW.name LIKE 'sent/%/{index}'"));
+        let running = private_worker(&world, "south");
+        eventually(|| charges() == 1 && stored(&south, "sent/%").len() == index);
+        running.kill();
+        let_go(&south);
+        let after = stored(&south, "sent/%");
+        assert!(before.iter().all(|bytes| after.contains(bytes)), "what was stored has changed");
+        before = after;
+    }
+    for worker in others.into_iter().chain([private_worker(&world, "south")]) {
+        let ended = worker.end();
+        assert!([0, 3].contains(&ended.code), "{} {}", ended.code, ended.log);
+    }
+    assert!([0, 3].contains(&coordinator.end().code));
+    assert_eq!((charges(), stored(&south, "sent/%").len()), (1, 16));
+    assert_eq!(world.report("coordinator")["batches"].as_array().unwrap().len(), 6);
+}
+
+#[test]
 fn a_workers_report_that_cannot_be_written_is_written_by_the_next_start_and_nothing_is_charged_again() {
     let world = ledgers(ROUNDS, 1.0);
     // The folder can be written, and the report cannot.

@@ -518,6 +518,46 @@ mod tests {
         assert_eq!(after.sequence, before.unwrap().sequence + 1);
     }
 
+    /// After a power cut the ledger is as synced by its last commit; the anchor may be the one before it.
+    #[test]
+    fn a_power_cut_takes_back_no_more_than_the_anchor() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        let older = fs::read(home.anchor()).unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        let bytes = ledger.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap().bytes();
+        drop(ledger);
+        let newer = fs::read(home.anchor()).unwrap();
+        fs::write(home.anchor(), &older).unwrap();
+        let mut restarted = home.open().unwrap();
+        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
+        assert_eq!(again.bytes(), bytes);
+        assert_eq!(fs::read(home.anchor()).unwrap(), newer, "it has caught up");
+        // What lies beside it when the process dies within a transaction is undone when the ledger is opened.
+        drop(restarted);
+        let place = || Place { ledger: home.ledger(), anchor: home.anchor() };
+        let mut file = LedgerFile::connect(place(), false).unwrap();
+        file.connection.pragma_update(None, "cache_size", 1).unwrap();
+        file.begin().unwrap();
+        (0..40).for_each(|at| file.put_blob(&format!("sent/other/{at}"), &[7; 4000]).unwrap());
+        let half = home.folder.path().join("half");
+        fs::create_dir(&half).unwrap();
+        for name in ["privacy.sqlite", "privacy.sqlite-journal"] {
+            fs::copy(home.folder.path().join("state").join(name), half.join(name)).unwrap();
+        }
+        file.abandon();
+        let whole = fs::read(home.ledger()).unwrap();
+        assert_ne!(fs::read(half.join("privacy.sqlite")).unwrap(), whole, "half of it is in the file");
+        for name in ["privacy.sqlite", "privacy.sqlite-journal"] {
+            fs::copy(half.join(name), home.folder.path().join("state").join(name)).unwrap();
+        }
+        let mut restarted = home.open().unwrap();
+        assert_eq!(restarted.verify().unwrap().0, 4);
+        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
+        assert_eq!(again.bytes(), bytes);
+    }
+
     /// Every byte of the file in turn, as long as it is not one that means nothing: whatever still opens and affords a run knows all of
     /// the past.
     #[test]
