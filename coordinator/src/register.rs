@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::message::VERSION;
 use fedreg_proto::link::Notice;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, StatusReply};
@@ -23,6 +23,8 @@ pub struct Register {
     /// The identifier that the run gets when it starts.
     fresh: RunId,
     run: Option<RunId>,
+    /// Whether a party that was started again without the run can be taken into it: in private mode the other one says all again.
+    repeats: bool,
     parties: BTreeMap<Role, Party>,
     ended: Option<(Role, Notice)>,
 }
@@ -31,18 +33,21 @@ pub struct Register {
 struct Party {
     state: PeerState,
     progress: Progress,
+    /// Whether it does not know the run yet.
+    unaware: bool,
 }
 
 impl Register {
     /// An empty register for a study; `fresh` becomes the identifier of its run.
     pub fn new(study: &Study, fresh: RunId) -> Register {
-        let party = Party { state: PeerState::Absent, progress: Progress::default() };
+        let party = Party { state: PeerState::Absent, progress: Progress::default(), unaware: true };
         Register {
             study: study.id.clone(),
             digest: study.digest(),
             keys: study.key_digests(),
             fresh,
             run: None,
+            repeats: study.mode == Mode::Private,
             parties: study.parties.keys().map(|role| (*role, party.clone())).collect(),
             ended: None,
         }
@@ -62,12 +67,10 @@ impl Register {
             PartyEvent::Ready => {
                 self.set(from, PeerState::Ready);
                 let mut say = self.tell_others(from);
-                let all = self.parties.values().all(|party| party.state == PeerState::Ready);
-                if all && self.run.is_none() {
-                    let run = self.fresh;
-                    self.run = Some(run);
-                    say.extend(self.parties.keys().map(|role| (*role, CoordinatorEvent::Start { run })));
+                if self.parties.values().all(|party| party.state == PeerState::Ready) {
+                    self.run.get_or_insert(self.fresh);
                 }
+                say.extend(self.start());
                 say
             }
             PartyEvent::Progress(progress) => {
@@ -150,17 +153,17 @@ impl Register {
             (Some(known), Some(run)) if known != run => {
                 return self.refuse(from, format!("{from} came back with another run"));
             }
-            (Some(_), None) => {
-                let notice = Notice {
-                    exit: Exit::Unreachable,
-                    sentence: format!(
-                        "{from} was started again in the middle of the run, which cannot be resumed in this version"
-                    ),
-                };
-                return self.end(Role::Coordinator, notice);
-            }
+            (Some(_), None) if !self.repeats => return self.cannot_take_up(from),
             // The coordinator was started again in the middle of a run: it takes the parties' word for it.
-            (None, Some(run)) => self.run = Some(run),
+            (None, Some(run)) => {
+                let mut others = self.parties.iter().filter(|(role, _)| **role != from);
+                let other =
+                    others.find(|(_, party)| party.state != PeerState::Absent && party.unaware).map(|(role, _)| *role);
+                if let Some(other) = other.filter(|_| !self.repeats) {
+                    return self.cannot_take_up(other);
+                }
+                self.run = Some(run);
+            }
             _ => {}
         }
         let state = match run {
@@ -168,6 +171,9 @@ impl Register {
             None => PeerState::Joined,
         };
         self.set(from, state);
+        if let Some(party) = self.parties.get_mut(&from) {
+            party.unaware = run.is_none();
+        }
         let mut say = vec![(from, CoordinatorEvent::Welcome { differing: Vec::new() })];
         for (role, party) in &self.parties {
             if *role != from && party.state != PeerState::Absent {
@@ -175,7 +181,29 @@ impl Register {
             }
         }
         say.extend(self.tell_others(from));
+        // The other may have waited for a run, and it is this one.
+        say.extend(self.start());
         say
+    }
+
+    /// Tells whoever is ready and does not know it yet which run this is.
+    fn start(&mut self) -> Vec<Say> {
+        let Some(run) = self.run else { return Vec::new() };
+        let unaware = self.parties.iter_mut().filter(|(_, party)| party.unaware && party.state == PeerState::Ready);
+        unaware
+            .map(|(role, party)| {
+                party.unaware = false;
+                (*role, CoordinatorEvent::Start { run })
+            })
+            .collect()
+    }
+
+    /// Without privacy what was said is not kept, so that nobody can say it again to a party that was started again.
+    fn cannot_take_up(&mut self, who: Role) -> Vec<Say> {
+        let sentence = format!(
+            "{who} was started again in the middle of a run without privacy, which cannot be taken up: start both again"
+        );
+        self.end(Role::Coordinator, Notice { exit: Exit::Unreachable, sentence })
     }
 
     fn refuse(&mut self, from: Role, sentence: String) -> Vec<Say> {
@@ -366,6 +394,60 @@ mod tests {
         let say = register.take(Bob, join(Bob));
         assert_eq!(say.len(), 2, "{say:?}");
         assert_eq!(register.verdict(), Some(Exit::Unreachable));
+    }
+
+    #[test]
+    fn in_private_mode_a_party_that_comes_back_without_the_run_is_told_it_whoever_comes_first() {
+        let terms = "mode = \"private\"\n[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.y]\nrange = [0, 1]\n\
+                     [privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
+        let (mode, rest) = terms.split_once('\n').unwrap();
+        let plain = "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n[parties.bob]\n\
+                     certificate = \"b\"\ncolumns = [\"v\"]\n";
+        let study = Study::parse(&format!("{mode}\n{plain}{rest}")).unwrap();
+        let start = |role| (role, CoordinatorEvent::Start { run: RUN });
+        // In the middle of a run, as its process was killed.
+        let mut register = Register::new(&study, RUN);
+        for role in [Alice, Bob] {
+            register.take(role, join_with(role, &study, None));
+            register.take(role, PartyEvent::Ready);
+        }
+        register.lost(Bob);
+        assert!(!register.take(Bob, join_with(Bob, &study, None)).contains(&start(Bob)), "it has not read yet");
+        assert!(register.take(Bob, PartyEvent::Ready).contains(&start(Bob)));
+        assert!(!register.take(Bob, PartyEvent::Ready).contains(&start(Bob)), "it knows");
+        // Under a coordinator that was started again, in both orders.
+        for run_first in [true, false] {
+            let mut register = Register::new(&study, RunId([1; 16]));
+            let mut said = Vec::new();
+            let alice = |register: &mut Register| register.take(Alice, join_with(Alice, &study, Some(RUN)));
+            if run_first {
+                said.extend(alice(&mut register));
+            }
+            said.extend(register.take(Bob, join_with(Bob, &study, None)));
+            said.extend(register.take(Bob, PartyEvent::Ready));
+            if !run_first {
+                said.extend(alice(&mut register));
+            }
+            assert_eq!(said.iter().filter(|say| **say == start(Bob)).count(), 1, "{run_first}");
+            assert_eq!((register.run(), register.verdict()), (Some(RUN), None));
+        }
+    }
+
+    #[test]
+    fn without_privacy_a_run_goes_on_only_with_parties_that_know_it() {
+        for run_first in [true, false] {
+            let mut register = Register::new(&study("1e-8"), RunId([1; 16]));
+            let alice = |register: &mut Register| register.take(Alice, join_with(Alice, &study("1e-8"), Some(RUN)));
+            if run_first {
+                alice(&mut register);
+            }
+            register.take(Bob, join(Bob));
+            register.take(Bob, PartyEvent::Ready);
+            if !run_first {
+                alice(&mut register);
+            }
+            assert_eq!(register.verdict(), Some(Exit::Unreachable), "{run_first}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::star::hub::{Record, Snapshot};
+use fedreg_proto::output::make_own;
 use fedreg_proto::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use thiserror::Error;
@@ -107,6 +108,8 @@ impl State {
         std::fs::create_dir_all(folder).map_err(|source| StateError::Folder { path: folder.to_path_buf(), source })?;
         let path = folder.join(FILE);
         let failed = |source| StateError::Sqlite { path: path.clone(), source };
+        // For its owner alone; SQLite gives its other files the same rights.
+        make_own(&path).map_err(|source| StateError::Folder { path: path.clone(), source })?;
         let connection = Connection::open(&path).map_err(failed)?;
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
         // Exclusive: a second coordinator must not write between our lines.

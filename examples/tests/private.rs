@@ -191,21 +191,78 @@ fn kill_bob(world: &World, event: &str, seen: &str) -> [world::Ended; 3] {
 }
 
 #[test]
-fn a_party_killed_before_its_noise_is_stored_has_spent_and_sent_nothing() {
+fn a_party_killed_before_its_noise_is_stored_goes_on_and_is_charged_once() {
     let world = private(1.0);
-    let ended = kill_bob(&world, "bytes WHEN NEW.name LIKE 'sent/%/0'", "\"kind\":\"started\"");
-    assert_codes(&ended, 77);
-    assert!(ended[2].log.contains("was started and never stored, because the process was killed"), "{}", ended[2].log);
-    assert!(spent(&world, "bob") > 0.0);
-    assert!(stored(&ledger(&world, "bob"), "sent/%").is_empty());
-    assert!(!world.path("out/bob/report.json").exists());
+    let ended = kill_bob(&world, "bytes WHEN NEW.name LIKE 'sent/%/0'", "\"kind\":\"received\"");
+    assert_codes(&ended, 0);
+    let charges = records(&ledger(&world, "bob")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    assert_eq!(charges, 1);
+    assert!(world.path("out/bob/report.json").exists());
+    assert_eq!(told(&privacy(&world, "bob", &["verify"])).0, 0);
+}
+
+#[test]
+fn a_party_killed_before_it_reserved_takes_part_in_the_run_that_the_other_has_reserved() {
+    let world = private(1.0);
+    let bobs = ledger(&world, "bob");
+    hold(&bobs, "records WHEN json_extract(NEW.body, '$.kind') = 'reserved'");
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let alice = world.alice(&address, &["--out", "out/alice"]);
+    let mut bob = world.bob(&address, &["--out", "out/bob"]);
+    let reserved = |role: &str| {
+        let bodies = records(&ledger(&world, role));
+        bodies.iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count()
+    };
+    eventually(|| (reserved("alice") == 1).then_some(()));
+    bob.child.kill().unwrap();
+    bob.child.wait().unwrap();
+    let_go(&bobs);
+    assert_eq!(reserved("bob"), 0);
+    let bob = world.bob(&address, &["--out", "out/bob"]).end();
+    assert_codes(&[coordinator.end(), alice.end(), bob], 0);
+    assert_eq!([reserved("alice"), reserved("bob")], [1, 1]);
+}
+
+#[test]
+fn results_that_cannot_be_written_are_made_again_from_what_is_stored_and_nobody_is_contacted() {
+    for role in ["alice", "bob"] {
+        let world = private(1.0);
+        // The folder can be written, and the report cannot.
+        let report = world.path(&format!("out/{role}/report.json"));
+        fs::create_dir_all(report.join("in the way")).unwrap();
+        let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+        let [failed, other] = if role == "alice" { [&ended[1], &ended[2]] } else { [&ended[2], &ended[1]] };
+        assert_eq!((failed.code, other.code), (73, 0), "{} {}", failed.log, other.log);
+        let sum = spent(&world, role);
+        fs::remove_dir_all(&report).unwrap();
+        let again = match role {
+            "alice" => world.alice("127.0.0.1:9", &["--out", "out/alice"]),
+            _ => world.bob("127.0.0.1:9", &["--out", "out/bob"]),
+        };
+        let again = again.end();
+        assert_eq!(again.code, 0, "{}", again.log);
+        assert!(again.log.contains("nobody is contacted"), "{}", again.log);
+        let coefficients = |role: &str| -> Value {
+            let text = fs::read(world.path(&format!("out/{role}/report.json"))).unwrap();
+            serde_json::from_slice::<Value>(&text).unwrap()["coefficients"].clone()
+        };
+        assert_eq!(coefficients("alice"), coefficients("bob"));
+        assert_eq!(spent(&world, role), sum, "charged again");
+        // It is over: the next run is a new one.
+        fs::remove_file(world.path("alice.address")).unwrap();
+        let _ = fs::remove_file(world.path("coordinator.address"));
+        assert_codes(&world.run(&[], &[]), 77);
+    }
 }
 
 #[test]
 fn a_party_killed_after_storing_goes_on_with_the_same_bytes_and_no_second_charge() {
     // After two releases are stored and before the next begins; and after its message was sent.
     for (event, last) in [
-        ("records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2", 1),
+        (
+            "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 2",
+            1,
+        ),
         ("bytes WHEN NEW.name LIKE 'received/%/11'", 2),
     ] {
         let world = private(1.0);

@@ -10,6 +10,7 @@ use clap::Args;
 use fedreg_common::data::{Marks, MarksError};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::accountant::Accountant;
+use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_common::vertical::prepare::Policy;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
@@ -88,13 +89,17 @@ impl LedgerTerms {
     }
 
     /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
-    pub(crate) fn anchor_of(&self, state: &Path) -> PathBuf {
-        let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    ///
+    /// # Errors
+    /// It is not stated and there is no folder of the user: beside the ledger it would go with the ledger.
+    pub(crate) fn anchor_of(&self, state: &Path) -> Result<PathBuf, LedgerError> {
+        // A relative path would depend on where the process was started.
+        let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
         let home = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
         match (&self.anchor, home) {
-            (Some(anchor), _) => anchor.clone(),
-            (None, Some(home)) => ledger::default_anchor(&self.file(state), &home),
-            (None, None) => self.file(state).with_extension("anchor"),
+            (Some(anchor), _) => Ok(anchor.clone()),
+            (None, Some(home)) => Ok(ledger::default_anchor(&self.file(state), &home)),
+            (None, None) => Err(LedgerError::NoHome),
         }
     }
 
@@ -413,7 +418,10 @@ impl Config {
     }
 
     /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
-    pub fn anchor(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// It is not stated and the user has no such folder.
+    pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
         self.privacy.anchor_of(&self.state)
     }
 

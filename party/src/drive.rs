@@ -10,6 +10,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
@@ -381,10 +382,16 @@ impl<L: Link> Driver<'_, L> {
                 }
                 Ok(Heard::Nothing) => {}
                 Err(Abort::Unreachable(reason)) => {
-                    tracing::warn!(
-                        "{} did not confirm the last message ({reason}); our own result is complete",
-                        self.ends.peer
-                    );
+                    self.unconfirmed(&reason);
+                    break;
+                }
+                // The other one has ended for a reason of its own: that takes nothing from what we have.
+                Err(Abort::Remote {
+                    exit: Exit::CannotWrite | Exit::Interrupted | Exit::Unreachable,
+                    sentence,
+                    ..
+                }) => {
+                    self.unconfirmed(&sentence);
                     break;
                 }
                 Err(abort) => return Err(abort),
@@ -394,6 +401,10 @@ impl<L: Link> Driver<'_, L> {
             let _ = timeout(self.patience.linger, self.link.close()).await;
         }
         Ok((session, self.goodbye || !pending))
+    }
+
+    fn unconfirmed(&self, reason: &str) {
+        tracing::warn!("{} did not confirm the last message ({reason}); our own result is complete", self.ends.peer);
     }
 
     /// The next thing that happens on the line, which is opened where it is not. Cancel safe.

@@ -55,13 +55,30 @@ pub(crate) trait Work: Send {
     fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
 
     /// What is to be done when a run ends without a result, in good order.
-    fn given_up(&self, _job: &Job, _run: RunId) {}
+    fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure) {}
+
+    /// What of a run that was interrupted is kept here if nothing is missing for the result, and whether the other party has all of it
+    /// for certain.
+    ///
+    /// # Errors
+    /// What is kept cannot be read.
+    fn kept(&self, _session: Self::Session) -> Result<Option<Kept<Self::Session>>, Failure> {
+        Ok(None)
+    }
 
     /// How far the session is, where that is worth a line.
     fn progress(session: &Self::Session) -> Option<Progress>;
 
     /// What is to be kept of a session that came to its end, written where it belongs, and the code for the shell.
     fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Self::Yield, Exit), Failure>;
+}
+
+/// A session that came to its end without the other party.
+pub(crate) struct Kept<S: Session> {
+    pub(crate) session: S,
+    pub(crate) output: S::Output,
+    /// Whether the other party needs nothing more of us.
+    pub(crate) settled: bool,
 }
 
 /// A run that came to its end.
@@ -106,11 +123,23 @@ pub(crate) async fn meet<W: Work>(
             read => Some(read),
         },
     };
-    let mut link = Line::open(job, &identity).await?;
     let run = work.interrupted(job);
     if let Some(run) = run {
+        let kept = match alone(work, job, run, &mut stopped).await {
+            Err(failure) if failure.exit() == Exit::Interrupted => return Err(failure),
+            Err(failure) => {
+                tracing::debug!("what is kept of run {run} is no result: {}", service::chain(&failure));
+                None
+            }
+            Ok(kept) => kept.filter(|kept| kept.settled),
+        };
+        if let Some(kept) = kept {
+            tracing::info!("all of run {run} is kept here, and only its results were not written: nobody is contacted");
+            return end_alone(work, job, run, kept, &keep);
+        }
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
+    let mut link = Line::open(job, &identity).await?;
     let address = config.coordinator.clone();
     let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run };
     let dial = {
@@ -129,7 +158,7 @@ pub(crate) async fn meet<W: Work>(
         }
         Err(failure) => {
             if let Some(run) = meeting.run {
-                work.given_up(job, run);
+                work.given_up(job, run, failure);
             }
             meeting.convener.say(match failure.notice(*role) {
                 Some(notice) => PartyEvent::Abort(notice),
@@ -140,7 +169,48 @@ pub(crate) async fn meet<W: Work>(
     };
     meeting.convener.leave().await;
     keep(Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) });
+    // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
+    if let (Some(run), Err(failure)) = (run, &result)
+        && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
+        && let Ok(Some(kept)) = alone(work, job, run, &mut stopped).await
+    {
+        let kept = Kept { settled: kept.settled || !failure.passes(), ..kept };
+        tracing::warn!(
+            "{}; all of run {run} is kept here, so this is its result all the same",
+            service::chain(failure)
+        );
+        return end_alone(work, job, run, kept, &keep);
+    }
     result
+}
+
+/// An interrupted run, as far as it can be told without the other party.
+async fn alone<W: Work>(
+    work: &W,
+    job: &Job,
+    run: RunId,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<Option<Kept<W::Session>>, Failure> {
+    let (table, _) = read_table(work, job, stopped).await?;
+    let opening = Opening { first: job.config.connect.is_some(), run, seed: seed(job.seed, job.role)? };
+    work.kept(work.session(job, table, opening)?)
+}
+
+fn end_alone<W: Work>(
+    work: &W,
+    job: &Job,
+    run: RunId,
+    Kept { session, output, settled }: Kept<W::Session>,
+    keep: &impl Fn(Entry),
+) -> Result<(W::Yield, Exit), Failure> {
+    let (solve, exchange) = (Duration::ZERO, Duration::ZERO);
+    let driven = Driven { session, output, solve, exchange, reopened: 0, confirmed: settled };
+    let met = Met { driven, run, seconds: Seconds::default(), bytes_sent: 0 };
+    let ended = work.finish(job, met);
+    let exit = ended.as_ref().map_or_else(Failure::exit, |(_, exit)| *exit);
+    let reason = ended.as_ref().err().map(|failure| service::chain(failure));
+    keep(Entry { reason, ..Entry::now(W::COMMAND, job.role, &job.study, exit).of(Some(run)) });
+    ended
 }
 
 /// Reads the table, and says how long that took.

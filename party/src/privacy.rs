@@ -223,7 +223,7 @@ pub(crate) fn show<T: Serialize>(format: crate::check::CheckFormat, value: &T, t
 /// # Errors
 /// It is missing, gone, damaged, changed or rolled back.
 pub fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
-    ledger::open(&config.ledger(), &config.anchor())
+    ledger::open(&config.ledger(), &config.anchor()?)
 }
 
 /// Registers this party's data set with its budget, and makes the ledger if there is none.
@@ -244,15 +244,13 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
         terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
-    let (path, anchor) = (config.ledger(), config.anchor());
-    ledger::refuse_elsewhere(&path, &anchor, role, &config.data.file)?;
+    let (path, anchor) = (config.ledger(), config.anchor()?);
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
-    let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
-    ledger::note_data(&path, &anchor, role, &config.data.file)?;
-    Ok(account)
+    let file = private::data_file(role, config, &study);
+    Ok(ledger::register([&path, &anchor], &mut ledger, &file, &Registration { data_set, persons, budget, bounds })?)
 }
 
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
@@ -280,9 +278,7 @@ pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> 
         study: job.study.digest().to_string(),
         time: 0,
     };
-    plain::record([&config.ledger(), &config.anchor()], line, |key| {
-        Ok(PersonDigests::new(key, identifiers(), u32::MAX)?)
-    })
+    plain::record(&config.ledger(), config.anchor(), line, |key| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?))
 }
 
 /// The privacy block of a report.

@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::drive::{self, Patience};
+use crate::ledger;
 use crate::meet::{Met, Work, meet};
 use crate::output::{self, Folder, OutputError};
 use crate::privacy;
@@ -94,6 +95,15 @@ pub enum Failure {
     Usage(String),
 }
 
+impl From<ledger::FileError> for Failure {
+    fn from(error: ledger::FileError) -> Failure {
+        match error {
+            ledger::FileError::Ledger(error) => Failure::Ledger(error),
+            ledger::FileError::Read(error) => Failure::Read(error),
+        }
+    }
+}
+
 impl Failure {
     /// The exit code.
     pub fn exit(&self) -> Exit {
@@ -114,8 +124,19 @@ impl Failure {
     pub(crate) fn is_of_data(&self) -> bool {
         matches!(
             self,
-            Failure::Read(_) | Failure::Abort(Abort::OwnData(_)) | Failure::Ledger(LedgerError::RowsPerPerson { .. })
+            Failure::Read(_)
+                | Failure::Abort(Abort::OwnData(_))
+                | Failure::Ledger(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. })
         )
+    }
+
+    /// Whether a private run that ended so may still come to its end, with the same bytes and without a second charge: what stopped it
+    /// lies outside of the two sessions. Anything else would only happen again.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Failure::Ledger(LedgerError::Storage(_)) | Failure::Abort(Abort::Ledger(LedgerError::Storage(_))) => true,
+            _ => matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data),
+        }
     }
 
     /// What the others are told; nothing when it was they who ended the run. Never quotes data, paths or addresses.

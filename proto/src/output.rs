@@ -1,7 +1,7 @@
 //! Results on their way to people: standard output, and files that are whole or not there.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if need be, and tries to write there: before a run, not after it.
+    /// Makes the folder if need be, and tries to write there as much as results need: before a run, not after it.
     ///
     /// # Errors
     /// It cannot be written.
@@ -68,8 +68,10 @@ impl Folder {
         };
         fs::create_dir_all(path).map_err(failed(path))?;
         let trial = path.join(format!(".trial-{}", std::process::id()));
-        File::create(&trial).map_err(failed(path))?;
-        fs::remove_file(&trial).map_err(failed(&trial))?;
+        let room = try_room(&trial).map_err(failed(path));
+        let removed = fs::remove_file(&trial).map_err(failed(&trial));
+        room?;
+        removed?;
         Ok(Folder { path: path.to_path_buf() })
     }
 
@@ -121,16 +123,42 @@ impl Folder {
     }
 }
 
-/// Writes a file in one step.
+/// Room that results need, with a margin.
+const ROOM: usize = 1 << 20;
+
+fn try_room(trial: &Path) -> io::Result<()> {
+    let mut file = own_file().write(true).truncate(true).open(trial)?;
+    // Zeros take no room in some file systems.
+    file.write_all(&vec![0x5a; ROOM])?;
+    file.sync_all()
+}
+
+/// How files are made that are for their owner alone, as everything that is written here: reports, models, logs, ledgers.
+pub fn own_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a file of the owner alone, unless it is there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_own(path: &Path) -> io::Result<()> {
+    own_file().append(true).open(path).map(drop)
+}
+
+/// Writes a file in one step, for its owner alone.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = OpenOptions::new()
+    let written = own_file()
         .write(true)
-        .create(true)
         .truncate(true)
         .open(&draft)
         .and_then(|mut file| file.write_all(contents).and_then(|()| file.sync_all()))
@@ -216,6 +244,20 @@ mod tests {
     fn a_call_is_quoted_where_a_shell_would_need_it() {
         let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
         assert_eq!(call, "alice fit --data 'my file.csv'");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_written_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let out = Folder::prepare(folder.path()).unwrap();
+        out.write("x.txt", b"one").unwrap();
+        make_own(&out.path().join("y")).unwrap();
+        for name in ["x.txt", "y"] {
+            let mode = fs::metadata(out.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
     }
 
     #[test]

@@ -152,6 +152,23 @@ impl<R: Read> Table<R> {
         frame.map(Some).map_err(|source| self.data(source))
     }
 
+    /// The next row's cells as they are written; `false` at the end.
+    pub(super) fn cells(&mut self, cells: &mut Vec<Vec<u8>>) -> Result<bool, ReadError> {
+        if self.record()?.is_none() {
+            return Ok(false);
+        }
+        let last = self.header.len() - 1;
+        cells.clear();
+        let written = self.record.iter().enumerate();
+        cells.extend(written.map(|(at, cell)| if at == last { without_return(cell).to_vec() } else { cell.to_vec() }));
+        Ok(true)
+    }
+
+    /// The names of the columns.
+    pub(super) fn names(&self) -> &[String] {
+        &self.header
+    }
+
     /// Reads one row into the columns; `false` at the end.
     fn row(&mut self) -> Result<bool, ReadError> {
         let Some(line) = self.record()? else { return Ok(false) };

@@ -4,6 +4,7 @@
 //! may quote cells: they are for the local terminal and must not be sent to a peer.
 
 pub mod arrow;
+pub mod content;
 pub mod csv;
 mod packed;
 pub mod parquet;

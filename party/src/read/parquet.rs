@@ -15,6 +15,7 @@ use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use super::content::{number_cell, text_cell};
 use super::typed::{self, Meaning};
 use super::{ReadError, Request, select};
 
@@ -55,6 +56,90 @@ pub fn header(source: File, file: &str) -> Result<Vec<String>, ReadError> {
         let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
         names(&reader, file)
     })
+}
+
+/// Gives the cells of every row by their values, of all columns that can be read, and then the names of these.
+///
+/// # Errors
+///
+/// A file that is damaged.
+pub(super) fn cells(source: File, file: &str, give: &mut dyn FnMut(&[Vec<u8>])) -> Result<Vec<String>, ReadError> {
+    guarded(file, || {
+        let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
+        let mut names = names(&reader, file)?;
+        let mut picks = Vec::new();
+        names.retain(|name| {
+            let as_term = pick(&reader, file, name, Some(0));
+            as_term.or_else(|_| pick(&reader, file, name, None)).map(|pick| picks.push(pick)).is_ok()
+        });
+        for index in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(index).map_err(|error| damaged(file, &error))?;
+            let open = picks.iter().map(|pick| group.get_column_reader(pick.leaf)).collect::<Result<Vec<_>, _>>();
+            let mut open = open.map_err(|error| damaged(file, &error))?;
+            let mut left = usize::try_from(group.metadata().num_rows())
+                .map_err(|_| unreadable(file, "a negative number of rows"))?;
+            while left > 0 {
+                let rows = left.min(CHUNK);
+                let mut block = vec![Vec::with_capacity(picks.len()); rows];
+                for (pick, reader) in picks.iter().zip(&mut open) {
+                    let source = Chunks { file, nullable: pick.nullable, rows, first: 0 };
+                    pull_cells(&source, reader, pick.meaning, &mut block)?;
+                }
+                block.iter().for_each(|row: &Vec<Vec<u8>>| give(row));
+                left -= rows;
+            }
+        }
+        Ok(names)
+    })
+}
+
+/// Adds a column's cells to those of the rows of a block.
+fn pull_cells(
+    source: &Chunks<'_>,
+    reader: &mut ColumnReader,
+    meaning: Meaning,
+    block: &mut [Vec<Vec<u8>>],
+) -> Result<(), ReadError> {
+    let mut rows = block.iter_mut();
+    let mut put = |cell: Option<Vec<u8>>| {
+        if let Some(row) = rows.next() {
+            row.push(cell.unwrap_or_default());
+        }
+        Ok(())
+    };
+    let whole = |value: i128| match meaning.time() {
+        Some(_) => text_cell(meaning.id(value).as_bytes()),
+        None => number_cell(meaning.number(value)),
+    };
+    match reader {
+        ColumnReader::BoolColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|value| text_cell(value.to_string().as_bytes()))))
+        }
+        ColumnReader::Int32ColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|&value| whole(meaning.of_32(value)))))
+        }
+        ColumnReader::Int64ColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|&value| whole(meaning.of_64(value)))))
+        }
+        ColumnReader::FloatColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|&value| number_cell(f64::from(value)))))
+        }
+        ColumnReader::DoubleColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|&value| number_cell(value))))
+        }
+        ColumnReader::ByteArrayColumnReader(reader) => source.each(reader, |value, _| {
+            put(value.map(|value| match meaning {
+                Meaning::Decimal { .. } => number_cell(from_bytes(meaning, value.data())),
+                _ => text_cell(value.data()),
+            }))
+        }),
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|value| number_cell(from_bytes(meaning, value.data())))))
+        }
+        ColumnReader::Int96ColumnReader(reader) => {
+            source.each(reader, |value, _| put(value.map(|value| text_cell(typed::old_moment(value).as_bytes()))))
+        }
+    }
 }
 
 /// A table that is being read in batches.
@@ -602,6 +687,31 @@ mod tests {
             message.ends_with("is of type floating-point number; ids must be text, whole numbers, dates or timestamps"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_parquet_file_has_the_digest_of_the_csv_file_with_the_same_rows() {
+        let schema = "message m {
+            required int64 number; optional double x; required binary text (STRING); required boolean flag; required int32 day (DATE);
+        }";
+        let rows = 0..20_i64;
+        let group = vec![
+            Cells::Int64(rows.clone().map(Some).collect()),
+            Cells::Double(rows.clone().map(|at| (at != 3).then_some(at as f64 / 4.0)).collect()),
+            Cells::Text(rows.clone().map(|at| Some(["007", "north"][at as usize % 2])).collect()),
+            Cells::Truth(rows.clone().map(|at| Some(at % 3 == 0)).collect()),
+            Cells::Int32(rows.clone().map(|at| Some(at as i32 % 5)).collect()),
+        ];
+        let (folder, path) = write(schema, vec![group]);
+        let row = |at: i64| {
+            let x = if at == 3 { "NA".to_owned() } else { format!("{:.2}", at as f64 / 4.0) };
+            let text = ["7", "North"][at as usize % 2];
+            format!("{},1970-01-0{},{x},{text},0{at}\n", ["FALSE", "true"][usize::from(at % 3 == 0)], at % 5 + 1)
+        };
+        let csv = folder.path().join("b.csv");
+        std::fs::write(&csv, format!("f,d,x,t,n\n{}", rows.rev().map(row).collect::<String>())).unwrap();
+        let digests = |path: &PathBuf| crate::read::content::digests(path, None, None).unwrap();
+        assert_eq!(digests(&path)[0], digests(&csv)[0]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +146,10 @@ impl Config {
     }
 
     /// Where its anchor is.
-    pub fn anchor(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// It is not stated and the user has no folder for it.
+    pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
         self.privacy.anchor_of(&self.state)
     }
 

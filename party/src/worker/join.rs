@@ -122,6 +122,20 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         tally: Tally::default(),
         begun: Instant::now(),
     };
+    if let Some((run, exit, report)) = study.noised().then(|| private::kept_outcome(config, study)).flatten() {
+        tracing::info!(
+            "run {run} came to its end, and only its result was not written: nobody is contacted; the next start joins again"
+        );
+        worker.run = Some(run);
+        let written = worker.keep(report, &folder);
+        let exit = written.as_ref().map_or_else(Failure::exit, |_| exit);
+        let reason = written.as_ref().err().map(|failure| service::chain(failure));
+        let entry = Entry { reason, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
+        if let Err(error) = store.record(&entry) {
+            tracing::warn!("{}", service::chain(&error));
+        }
+        return Ok((written?, exit));
+    }
     let result = match rehearsed(job, &mut stop).await {
         Ok(()) => worker.take_part(&identity, &mut stop, &folder).await,
         Err(failure) => Err(failure),
@@ -185,7 +199,7 @@ struct Worker<'a> {
 /// What follows from something that happened.
 enum Next {
     GoOn,
-    Finish(Box<Report>, Exit),
+    Finish(String, Exit),
 }
 
 impl Worker<'_> {
@@ -276,11 +290,11 @@ impl Worker<'_> {
                 match done {
                     Ok(Next::GoOn) => {}
                     Ok(Next::Finish(report, exit)) => {
-                        folder.report(&report)?;
-                        tracing::info!("the report is in {}", folder.path().display());
+                        // The coordinator need not wait for a disk here: what came is kept.
+                        let report = self.keep(report, folder);
                         let _ = say.send(self.site.done()).await;
                         part(say, hear).await;
-                        return Ok(Some((*report, exit)));
+                        return Ok(Some((report?, exit)));
                     }
                     Err(failure) => {
                         self.leave(&failure, say, hear).await;
@@ -381,11 +395,13 @@ impl Worker<'_> {
                 self.tell(Word::Heard(number, body));
             }
             Act::Outcome { exit, report } => {
-                let report = json::parse(&report).map_err(|error| {
-                    let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
-                    Abort::Peer { peer: Role::Coordinator, fault }
-                })?;
-                return Ok(Next::Finish(Box::new(self.own(report)?), exit));
+                parsed(&report)?;
+                if let Some(run) = self.run.filter(|_| self.job.study.noised())
+                    && let Err(error) = private::keep_outcome(&self.job.config, run, exit, &report)
+                {
+                    tracing::warn!("the end of the run is not in the privacy ledger: {error}");
+                }
+                return Ok(Next::Finish(report, exit));
             }
             Act::Refused { exit, sentence } => {
                 return Err(Abort::Remote { from: Role::Coordinator, exit, sentence }.into());
@@ -440,6 +456,17 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// The coordinator's report as this worker's, written where it belongs; then the run is over.
+    fn keep(&self, report: String, folder: &Folder) -> Result<Report, Failure> {
+        let report = self.own(parsed(&report)?)?;
+        folder.report(&report)?;
+        tracing::info!("the report is in {}", folder.path().display());
+        if let Some(run) = self.run.filter(|_| self.job.study.noised()) {
+            private::close(&self.job.config, run)?;
+        }
+        Ok(report)
+    }
+
     /// The hub's report with what only this process knows.
     fn own(&self, report: Report) -> Result<Report, Failure> {
         let total = self.begun.elapsed().as_secs_f64();
@@ -447,7 +474,7 @@ impl Worker<'_> {
         let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
         let Job { config, study, .. } = self.job;
         let privacy = match self.run.filter(|_| study.noised()) {
-            Some(run) => PerParty::Own(Some(private::close(config, study, run)?)),
+            Some(run) => PerParty::Own(Some(private::block(config, study, run)?)),
             None => report.privacy.clone(),
         };
         let mut notes = report.notes;
@@ -480,6 +507,13 @@ impl Worker<'_> {
             part(say, hear).await;
         }
     }
+}
+
+fn parsed(report: &str) -> Result<Report, Abort> {
+    json::parse(report).map_err(|error| {
+        let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
+        Abort::Peer { peer: Role::Coordinator, fault }
+    })
 }
 
 /// Half-closes a line and hears it to the end: what was said has then arrived.
