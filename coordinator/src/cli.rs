@@ -49,6 +49,9 @@ enum Log {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Bring the parties of a study together, and watch over their run
+    ///
+    /// Ctrl-C and SIGTERM end it in good order: everybody is told, and the exit code is 130. A run between workers goes on where it was when it
+    /// is started again.
     Serve(ServeArguments),
     /// Ask a running coordinator how far the run is
     ///
