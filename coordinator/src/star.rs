@@ -268,14 +268,13 @@ impl<'a> Desk<'a> {
     fn close(&mut self, closing: Closing) -> Vec<Act> {
         let Closing { name, study, answer } = closing;
         let own = &self.job.study.coordinator.certificate;
-        let closed = match () {
-            () if name != *own => Err(format!("only the certificate of {own} may close a run, and this is {name}")),
-            () if study != self.job.study.digest() => Err(format!(
-                "the study file has digest {}, and this run is of {}",
-                study.short(),
-                self.job.study.digest().short()
-            )),
-            () => self.hub.close(),
+        let ours = self.job.study.digest();
+        let closed = if name != *own {
+            Err(format!("only the certificate of {own} may close a run, and this is {name}"))
+        } else if study != ours {
+            Err(format!("the study file has digest {}, and this run is of {}", study.short(), ours.short()))
+        } else {
+            self.hub.close()
         };
         let (reply, acts) = match closed {
             Ok(acts) => {

@@ -32,7 +32,10 @@ fn a_coordinator_killed_behind_the_record_of_the_end_gives_the_result_to_everybo
     let coordinator = world.coordinator(&["--wait", "60"]);
     let [north, south] = ["north", "south"].map(|name| private_worker(&world, name));
     // Both have given all that they have; the third never came.
-    ["north", "south"].iter().for_each(|name| coordinator.wait_for(&format!("{name} has 2 contributions in all")));
+    for name in ["north", "south"] {
+        coordinator.wait_for(&format!("{name} has 2 contributions in all"));
+        world.wait_for_contributions(name, 2);
+    }
     south.kill();
     coordinator.kill();
     // As if it had been killed between keeping that and saying it.
@@ -67,6 +70,7 @@ fn a_result_that_somebody_did_not_fetch_outlives_the_patience_of_the_coordinator
     let coordinator = world.coordinator(&["--wait", "60"]);
     let north = world.worker("north", &[]);
     coordinator.wait_for("north has 2 contributions in all");
+    world.wait_for_contributions("north", 2);
     // It has given all that it has, and is killed before there is a result.
     north.kill();
     let others = ["south", "west"].map(|name| world.worker(name, &[]));
