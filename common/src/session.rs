@@ -55,6 +55,10 @@ pub trait Session {
     /// The last message sent, for a line that may have lost it: the same bytes, never recomputed. A session that has
     /// finished still answers.
     fn resend(&self) -> Option<Self::Outbound>;
+
+    /// How many messages of the conversation there were: rises with everything new, and with no repeat. Whoever drives the session
+    /// tells progress by it from signs of life.
+    fn position(&self) -> u64;
 }
 
 /// The head of every message between parties.

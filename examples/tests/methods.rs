@@ -3,6 +3,7 @@
 // Test code may unwrap: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod ends;
 mod ledgers;
 mod sites;
 

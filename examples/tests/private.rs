@@ -602,3 +602,32 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     let study = fs::read_to_string(out.join("study.toml")).unwrap();
     assert!(study.contains("row_norm = 1.75") && study.contains("centre = 60.0"), "{study}");
 }
+
+#[test]
+fn parties_that_are_not_in_one_run_any_more_are_told_so_whoever_comes_first_and_the_next_run_is_one() {
+    let world = private(3.0);
+    let ledger = ledger(&world, "bob");
+    hold(&ledger, "bytes WHEN NEW.name LIKE 'sent/%/1'");
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let mut alice = world.alice(&address, &[]);
+    let mut bob = world.bob(&address, &[]);
+    eventually(|| (!stored(&ledger, "sent/%").is_empty()).then_some(()));
+    bob.child.kill().unwrap();
+    bob.child.wait().unwrap();
+    let_go(&ledger);
+    // Her run is closed in her ledger; his is not.
+    drop(alice.leash.take());
+    assert_eq!((alice.end().code, coordinator.end().code), (130, 130));
+    again(&world);
+    let (coordinator, address) = world.coordinator_with(&["--wait", "5"]);
+    let alice = world.alice(&address, &["--wait", "5"]);
+    eventually(|| {
+        fs::read_to_string(world.path("coordinator.log")).ok()?.contains("alice: has read its data").then_some(())
+    });
+    let bob = world.bob(&address, &["--wait", "5"]).end();
+    let ended = [coordinator.end(), alice.end(), bob];
+    assert_codes(&ended, 69);
+    assert!(ended[2].log.contains("which alice is not in any more: start both again"), "{}", ended[2].log);
+    again(&world);
+    assert_codes(&world.run(&[], &[]), 0);
+}

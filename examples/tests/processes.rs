@@ -422,3 +422,47 @@ fn status_says_who_is_awaited() {
     drop(coordinator);
     assert_eq!(ask().status.code(), Some(69));
 }
+
+#[test]
+fn an_interrupted_run_leaves_a_coordinator_that_serves_on_as_if_it_had_not_been() {
+    let world = World::new();
+    let (coordinator, address) = world.coordinator_with(&["--wait", "5", "--keep"]);
+    let mut alice = world.alice(&address, &[]);
+    eventually(|| {
+        fs::read_to_string(world.path("coordinator.log")).ok()?.contains("alice: has read its data").then_some(())
+    });
+    drop(alice.leash.take());
+    assert_eq!(alice.end().code, 130);
+    fs::remove_file(world.path("alice.address")).unwrap();
+    let alice = world.alice(&address, &[]);
+    let bob = world.bob(&address, &[]).end();
+    let alice = alice.end();
+    assert_eq!((alice.code, bob.code), (0, 0), "{}\n{}", alice.log, bob.log);
+    // And a run that went well does not stand in the way of another at once.
+    fs::remove_file(world.path("alice.address")).unwrap();
+    let alice = world.alice(&address, &[]);
+    let bob = world.bob(&address, &[]).end();
+    let alice = alice.end();
+    assert_eq!((alice.code, bob.code), (0, 0), "{}\n{}", alice.log, bob.log);
+    drop(coordinator);
+}
+
+#[test]
+fn whoever_waits_says_once_for_whom_where_and_how_long_still() {
+    let world = World::new();
+    let (coordinator, address) = world.coordinator();
+    let mut alice = world.alice(&address, &["--wait", "60"]);
+    let log = || fs::read_to_string(world.path("alice.log")).unwrap_or_default();
+    eventually(|| log().contains("Ctrl-C is safe").then_some(()));
+    let line = log().lines().find(|line| line.contains("Ctrl-C is safe")).unwrap().to_string();
+    assert!(line.contains(&format!("waiting for bob to join (coordinator at {address}); 5")), "{line}");
+    assert!(line.contains(" s left"), "{line}");
+    eventually(|| {
+        let log = fs::read_to_string(world.path("coordinator.log")).unwrap_or_default();
+        log.contains("waiting for bob to join at").then_some(())
+    });
+    drop(alice.leash.take());
+    let alice = alice.end();
+    assert_eq!((alice.code, alice.log.matches("waiting for bob").count()), (130, 1), "{}", alice.log);
+    drop(coordinator);
+}

@@ -62,6 +62,8 @@ impl Log {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Fit the study's model together with the other party
+    ///
+    /// Ctrl-C and SIGTERM end the run in good order: the others are told, and the exit code is 130.
     Fit(FitArguments),
     /// Score new rows together with the other party
     Predict(PredictArguments),

@@ -35,7 +35,7 @@ pub struct Config {
     pub connect: Option<String>,
     /// Folder for the log of runs; it must be writable.
     pub state: PathBuf,
-    /// Seconds to wait for a peer without any sign of life.
+    /// Seconds to wait for a peer without anything new from it, whatever signs of life it gives.
     #[serde(default = "default_wait")]
     pub wait: u64,
     /// The table.
@@ -293,7 +293,9 @@ pub struct Overrides {
     /// Folder for the log of runs
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Seconds to wait for a peer without any sign of life
+    /// Seconds to wait for a peer without anything new from it
+    ///
+    /// Signs of life do not prolong it: raise it where the other side needs longer to read its table, or for a single step.
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
     /// Largest share of an own column that the peer may be able to reconstruct

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::drive::{Patience, check_port};
+use crate::pace::{Notice, left};
 
 /// How long a party that leaves waits for its last words to arrive.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -34,6 +35,8 @@ pub struct Joining {
     pub patience: Patience,
     /// A run that was interrupted here and is taken up again.
     pub run: Option<RunId>,
+    /// Drawn for this process.
+    pub instance: [u8; 16],
 }
 
 /// A party's end of the line to the coordinator.
@@ -98,6 +101,7 @@ impl Keeper {
         let begun = Instant::now();
         let mut pause = Duration::ZERO;
         let mut complaints = Complaints::default();
+        let mut notice = Notice::default();
         loop {
             if self.leaving && !self.has_last_words() {
                 return;
@@ -105,6 +109,7 @@ impl Keeper {
             match self.dial(&dial, pause).await {
                 Ok(joined) => {
                     contact = Some(Instant::now());
+                    notice = Notice::default();
                     let orderly = self.converse(joined).await;
                     if orderly {
                         return;
@@ -124,6 +129,18 @@ impl Keeper {
                     complaints.note(&error);
                     let patience = self.joining.patience;
                     let waited = contact.unwrap_or(begun).elapsed();
+                    if notice.is_due(waited, patience.wait) {
+                        let Joining { address, .. } = &self.joining;
+                        match self.run {
+                            None => tracing::info!(
+                                "waiting for the coordinator at {address} ({error}); {} s left; Ctrl-C is safe: nothing was sent yet",
+                                left(waited, patience.wait)
+                            ),
+                            Some(_) => {
+                                tracing::info!("the coordinator at {address} is away; the run goes on without it")
+                            }
+                        }
+                    }
                     if self.run.is_none() && waited >= patience.wait {
                         let Joining { role, address, .. } = &self.joining;
                         let seconds = patience.wait.as_secs_f64().round();
@@ -192,6 +209,7 @@ impl Keeper {
             version: fedreg_common::vertical::message::VERSION,
             keys: self.joining.keys.clone(),
             run: self.run,
+            instance: Some(self.joining.instance),
         };
         let mut opening = vec![join];
         opening.extend(self.ready.then_some(PartyEvent::Ready));
@@ -267,7 +285,7 @@ mod tests {
     use super::*;
 
     use fedreg_common::exit::Exit;
-    use fedreg_proto::link::Notice;
+    use fedreg_proto::link;
     use fedreg_proto::register::Progress;
 
     /// The coordinator's end of a line.
@@ -294,6 +312,7 @@ mod tests {
                 ..Patience::default()
             },
             run: None,
+            instance: [1; 16],
         }
     }
 
@@ -400,7 +419,8 @@ mod tests {
 
             let (first, desk) = line();
             let (_convener, mut stopped) = start(vec![Ok(first)], 1000);
-            let notice = Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_string() };
+            let notice =
+                link::Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_string() };
             let from = Role::Bob;
             desk.say.send(CoordinatorEvent::Abort { from, notice }).await.unwrap();
             assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Interrupted);

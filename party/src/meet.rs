@@ -20,9 +20,12 @@ use tokio::sync::mpsc;
 use crate::convene::{Convener, Joining};
 use crate::drive::{self, Driven, Ends, Link};
 use crate::line::Line;
-use crate::pace::Pace;
+use crate::pace::{Notice, Pace, due, left};
 use crate::service::{self, Failure, Job};
 use crate::store::{Entry, Store};
+
+/// How long the keeper of the line to the coordinator has to give its own reason first.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A kind of joint run.
 pub(crate) trait Work: Send {
@@ -141,7 +144,8 @@ pub(crate) async fn meet<W: Work>(
     }
     let mut link = Line::open(job, &identity).await?;
     let address = config.coordinator.clone();
-    let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run };
+    let instance = drawn()?;
+    let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run, instance };
     let dial = {
         let (address, name) = (config.coordinator.clone(), study.coordinator.certificate.clone());
         move || {
@@ -289,41 +293,78 @@ impl Meeting<'_> {
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {
+        // The keeper of the line ends it where nobody can be reached, and says why; this is for one that answers and says nothing.
+        let wait = self.job.patience.wait;
+        let until = tokio::time::sleep(wait + GRACE);
+        tokio::pin!(until);
         loop {
-            match self.convener.hear().await {
+            let heard = tokio::select! {
+                heard = self.convener.hear() => heard,
+                () = &mut until => {
+                    let (role, address) = (self.job.role, &self.job.config.coordinator);
+                    let seconds = wait.as_secs_f64().round();
+                    let sentence = format!("{role} waited {seconds} s for a word of the coordinator at {address}");
+                    return Err(Abort::Unreachable(sentence).into());
+                }
+            };
+            match heard {
                 Some(CoordinatorEvent::Welcome { .. }) => return Ok(()),
-                Some(other) => self.notice_peer(&other),
+                Some(other) => {
+                    self.notice_peer(&other);
+                }
                 // The keeper left a reason in `stop`, which wins this race.
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// Waits for the run to start; without end while the other party is there, as it may have much to read.
+    /// Waits for the run to start: for the other party to come, and as long again for each step that it takes.
     async fn start(&mut self) -> Result<RunId, Failure> {
         let wait = self.job.patience.wait;
-        let mut absent = Instant::now();
+        let (role, peer) = (self.job.role, self.job.role.partner());
+        let mut since = Instant::now();
+        let mut notice = Notice::default();
         loop {
-            let there = matches!(self.peer, PeerState::Joined | PeerState::Ready);
+            let address = &self.job.config.coordinator;
+            let late = match self.peer {
+                PeerState::Joined => {
+                    format!("who has joined at the coordinator at {address} and not read its data yet")
+                }
+                PeerState::Ready => format!("but the coordinator at {address} did not start the run"),
+                _ => format!("who did not join at the coordinator at {address}"),
+            };
             let heard = tokio::select! {
                 heard = self.convener.hear() => heard,
-                () = tokio::time::sleep(wait.saturating_sub(absent.elapsed())), if !there => {
-                    let (role, peer) = (self.job.role, self.job.role.partner());
+                () = tokio::time::sleep(wait.saturating_sub(since.elapsed())) => {
                     let seconds = wait.as_secs_f64().round();
-                    let address = &self.job.config.coordinator;
                     return Err(Abort::Unreachable(format!(
-                        "{role} waited {seconds} s for {peer}, who did not join at the coordinator at {address}; check that {peer} was \
-                         started, follows the same study and dials the same coordinator"
+                        "{role} waited {seconds} s for {peer}, {late}; check that {peer} was started, follows the same study and dials \
+                         the same coordinator"
                     ))
                     .into());
+                }
+                () = due(notice.due_in(since.elapsed())) => {
+                    let waited = since.elapsed();
+                    if notice.is_due(waited, wait) {
+                        let what = match self.peer {
+                            PeerState::Joined => "to read its data",
+                            PeerState::Ready => "and the start of the run",
+                            _ => "to join",
+                        };
+                        tracing::info!(
+                            "waiting for {peer} {what} (coordinator at {address}); {} s left; Ctrl-C is safe: nothing was sent yet",
+                            left(waited, wait)
+                        );
+                    }
+                    continue;
                 }
             };
             match heard {
                 Some(CoordinatorEvent::Start { run }) => return Ok(run),
                 Some(other) => {
-                    self.notice_peer(&other);
-                    if there {
-                        absent = Instant::now();
+                    if self.notice_peer(&other) {
+                        since = Instant::now();
+                        notice = Notice::default();
                     }
                 }
                 None => std::future::pending().await,
@@ -331,11 +372,11 @@ impl Meeting<'_> {
         }
     }
 
-    fn notice_peer(&mut self, event: &CoordinatorEvent) {
-        if let CoordinatorEvent::Peer { role, state } = event {
-            self.peer = *state;
-            tracing::info!("{role} is {}", state.name());
-        }
+    /// Whether there is news of the other party.
+    fn notice_peer(&mut self, event: &CoordinatorEvent) -> bool {
+        let CoordinatorEvent::Peer { role, state } = event else { return false };
+        tracing::info!("{role} is {}", state.name());
+        std::mem::replace(&mut self.peer, *state) != *state
     }
 }
 
@@ -358,12 +399,16 @@ async fn unless<T>(
 }
 
 fn seed(seed: Option<u64>, role: Role) -> Result<[u8; 32], Abort> {
-    let mut secret = [0; 32];
     match seed {
-        Some(seed) => secret = Digest::of(format!("fedreg seed {seed} {role}").as_bytes()).0,
-        None => OsRng
-            .try_fill_bytes(&mut secret)
-            .map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?,
+        Some(seed) => Ok(Digest::of(format!("fedreg seed {seed} {role}").as_bytes()).0),
+        None => drawn(),
     }
-    Ok(secret)
+}
+
+/// Bytes that nobody else has.
+pub(crate) fn drawn<const N: usize>() -> Result<[u8; N], Abort> {
+    let mut bytes = [0; N];
+    let drawn = OsRng.try_fill_bytes(&mut bytes);
+    drawn.map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?;
+    Ok(bytes)
 }

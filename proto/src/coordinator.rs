@@ -2,17 +2,19 @@
 //!
 //! A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
 
+use crate::convert::owned;
 use crate::convert::{coordinator_event, party_event, status_reply};
 use crate::health::HealthService;
-use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES};
+use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, SENTENCE_CHARACTERS};
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
 use crate::status::{not_answered, not_connected};
 use crate::talk::{pass_on, tell};
-use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain, printable_within};
 use crate::wire;
 use crate::wire::coordinator_client::CoordinatorClient;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
+use fedreg_common::id::Digest;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -80,6 +82,22 @@ pub async fn status(address: &str, identity: &Identity, coordinator: &str) -> Re
     let mut client = client(address, identity, coordinator).await?;
     let reply = answer(address, coordinator, client.status(wire::StatusRequest {})).await?;
     status_reply(reply).map_err(|fault| OpenError::Refused(format!("{coordinator} at {address} {fault}")))
+}
+
+/// Asks the coordinator to end a run between workers with what has come: whether it did, and what became of it.
+///
+/// # Errors
+/// As [`join`].
+pub async fn finish(
+    address: &str,
+    identity: &Identity,
+    coordinator: &str,
+    study: Digest,
+) -> Result<(bool, String), OpenError> {
+    let mut client = client(address, identity, coordinator).await?;
+    let request = wire::FinishRequest { study: owned(&study.0) };
+    let reply = answer(address, coordinator, client.finish(request)).await?;
+    Ok((reply.closed, printable_within(&reply.sentence, SENTENCE_CHARACTERS)))
 }
 
 async fn client(
@@ -178,5 +196,11 @@ impl Coordinator for Desk {
     async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {
         let reply = wire::StatusReply::from(&*self.status.borrow());
         Ok(Response::new(reply))
+    }
+
+    async fn finish(&self, _request: Request<wire::FinishRequest>) -> Result<Response<wire::FinishReply>, Status> {
+        Err(Status::failed_precondition(
+            "a run of alice and bob has no quorum that it could be closed with; Ctrl-C ends it",
+        ))
     }
 }

@@ -18,8 +18,10 @@ pub struct Notice {
 pub enum Event<M> {
     /// A message, complete and checked.
     Message(M),
-    /// A heartbeat, or parts of a message that is still coming.
+    /// A heartbeat.
     Alive,
+    /// Parts of a message that is still coming.
+    Part,
     /// The peer ends the run.
     Abort(Notice),
     /// The peer has all that it needs and will send nothing more.

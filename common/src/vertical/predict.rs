@@ -328,4 +328,8 @@ impl Session for PredictSession {
     fn resend(&self) -> Option<Released<Message>> {
         self.turns.resend()
     }
+
+    fn position(&self) -> u64 {
+        self.turns.sequence()
+    }
 }

@@ -763,4 +763,8 @@ impl Session for VerticalSession {
     fn resend(&self) -> Option<Released<Message>> {
         self.turns.resend()
     }
+
+    fn position(&self) -> u64 {
+        self.turns.sequence()
+    }
 }

@@ -91,6 +91,10 @@ impl Session for Toy {
     fn resend(&self) -> Option<Word> {
         self.sent.clone()
     }
+
+    fn position(&self) -> u64 {
+        self.expected + u64::from(self.sent.is_some())
+    }
 }
 
 #[derive(Debug)]
@@ -509,4 +513,113 @@ fn a_finished_party_answers_repeats_of_a_peer_that_lost_the_last_message() {
     assert_eq!(alice.output.len(), 2);
     assert!(bob.confirmed && alice.confirmed);
     assert_eq!(alice.output[1], Word { sequence: 3, stamp: 1 });
+}
+
+/// A peer that says its first words and then gives signs of life only.
+struct Beating {
+    /// What comes, in turn; then a sign of life every few milliseconds, for ever.
+    words: std::collections::VecDeque<Event<Word>>,
+    beats: bool,
+    /// Messages that may come before we answer: one at a time, as in any conversation.
+    allowed: u32,
+}
+
+impl Link for Beating {
+    type Outbound = Word;
+    type Inbound = Word;
+
+    async fn open(&mut self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
+    fn send(&mut self, _word: Word) {
+        self.allowed += 1;
+    }
+
+    async fn recv(&mut self) -> Event<Word> {
+        let message = matches!(self.words.front(), Some(Event::Message(_)));
+        if (!message || self.allowed > 0)
+            && let Some(event) = self.words.pop_front()
+        {
+            self.allowed -= u32::from(message);
+            return event;
+        }
+        if !self.beats {
+            return std::future::pending().await;
+        }
+        sleep(Duration::from_millis(5)).await;
+        Event::Alive
+    }
+
+    fn abort(&mut self, _notice: Notice) {}
+
+    fn bye(&mut self) {}
+
+    async fn close(&mut self) {}
+
+    fn bytes_sent(&self) -> u64 {
+        0
+    }
+}
+
+fn word(sequence: u64) -> Event<Word> {
+    Event::Message(Word { sequence, stamp: 0 })
+}
+
+/// How bob's run ends with such a peer, and after how long.
+fn alone(words: Vec<Event<Word>>, beats: bool, patience: Patience) -> (Result<Driven<Toy>, Abort>, Duration) {
+    runtime().block_on(async {
+        let mut link = Beating { words: words.into(), beats, allowed: 1 };
+        let (_stop, mut never) = mpsc::channel(1);
+        let begun = Instant::now();
+        let toy = Toy::new(false, 2);
+        let driven =
+            timeout(Duration::from_secs(20), drive(toy, &mut link, &ends(Role::Bob), &patience, &mut never, |_, _| {}));
+        (driven.await.expect("waited without end"), begun.elapsed())
+    })
+}
+
+#[test]
+fn signs_of_life_without_a_message_are_waited_for_no_longer_than_the_patience() {
+    let wait = Duration::from_millis(200);
+    let patience = Patience { wait, silence: Duration::from_millis(60), ..hasty() };
+    let parts = || std::iter::repeat_with(|| Event::Part).take(3);
+    for (what, words) in [
+        ("heartbeats alone", vec![]),
+        ("one message", vec![word(0)]),
+        ("one message, again and again", std::iter::repeat_with(|| word(0)).take(50).collect()),
+        ("a message of which parts are missing", parts().collect()),
+    ] {
+        let (ended, time) = alone(words, true, patience);
+        let abort = ended.err().unwrap();
+        assert_eq!(abort.exit(), Exit::Unreachable, "{what}: {abort}");
+        assert!(abort.to_string().starts_with("bob waited 0 s for the next message of alice"), "{what}: {abort}");
+        assert!(time >= wait && time < 50 * wait, "{what}: {time:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_waited_for_as_long_as_stated_and_not_until_its_line_counts_as_lost() {
+    let patience = Patience { wait: Duration::from_millis(150), silence: Duration::from_secs(15), ..hasty() };
+    let (ended, time) = alone(vec![word(0)], false, patience);
+    assert_eq!(ended.err().unwrap().exit(), Exit::Unreachable);
+    assert!(time < Duration::from_secs(5), "{time:?}");
+}
+
+#[test]
+fn a_peer_that_never_says_goodbye_and_only_beats_does_not_hold_a_result_for_ever() {
+    let patience = Patience { wait: Duration::from_millis(200), linger: Duration::from_millis(50), ..hasty() };
+    let (ended, time) = alone(vec![word(0), word(2)], true, patience);
+    let driven = ended.unwrap();
+    assert!(!driven.confirmed && driven.output.len() == 2);
+    assert!(time < Duration::from_secs(5), "{time:?}");
+}
+
+#[test]
+fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
+    let mut words: Vec<Event<Word>> = vec![word(0)];
+    words.extend((0..20).map(|_| Event::Part));
+    words.extend([word(2), Event::Bye]);
+    let (ended, _) = alone(words, true, hasty());
+    assert_eq!(ended.unwrap().output.len(), 2);
 }

@@ -17,25 +17,25 @@ use fedreg_common::study::{Protocol, Study};
 use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
-use rand::TryRngCore;
-use rand::rngs::OsRng;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
-use super::methods::{self, Secret, Start, Word};
+use super::methods::{self, Ear, Secret, Start, Word};
 use super::pipeline::{self, Content, Fitting, InOrder, Yield};
 use super::private::{self, Purse};
 use crate::drive::{Patience, check_port};
+use crate::meet::drawn;
 use crate::output::{Folder, date, peak_rss_bytes};
+use crate::pace::{Notice, due, left};
 use crate::service::{self, Failure};
 use crate::store::{Entry, Store};
 
 /// Contributions on their way; the hub answers each.
 const WINDOW: usize = 32;
 /// How long last words may take to arrive.
-const FAREWELL: Duration = Duration::from_secs(3);
+const FAREWELL: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 3000 });
 
 /// One worker's part in a run.
 #[derive(Debug, Clone)]
@@ -105,10 +105,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         private::countable(config, study)?;
     }
     let store = Store::open(&config.state)?;
-    let mut instance = [0; 16];
-    OsRng
-        .try_fill_bytes(&mut instance)
-        .map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?;
+    let instance = drawn()?;
     let mut worker = Worker {
         job,
         name,
@@ -118,6 +115,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         pieces: None,
         ear: None,
         order: InOrder::new(0),
+        joined: None,
         ended: false,
         tally: Tally::default(),
         begun: Instant::now(),
@@ -189,11 +187,46 @@ struct Worker<'a> {
     run: Option<RunId>,
     pieces: Option<mpsc::Receiver<Yield>>,
     /// Of whoever makes contributions and must hear the hub.
-    ear: Option<std::sync::mpsc::Sender<Word>>,
+    ear: Option<Ear>,
     order: InOrder,
+    /// When the coordinator welcomed us first.
+    joined: Option<Instant>,
     ended: bool,
     tally: Tally,
     begun: Instant,
+}
+
+/// Since when the coordinator owes an answer: a welcome, or the acknowledgement of a contribution. A line that lives is none.
+struct Owed {
+    known: (bool, u64),
+    since: Option<Instant>,
+}
+
+impl Owed {
+    fn new(site: &Site) -> Owed {
+        Owed { known: (site.has_joined(), site.acknowledged()), since: Some(Instant::now()) }
+    }
+
+    /// Looks again; whether an answer has come.
+    fn is_new(&mut self, site: &Site) -> bool {
+        let now = (site.has_joined(), site.acknowledged());
+        let new = std::mem::replace(&mut self.known, now) != now;
+        if site.has_joined() && site.waiting() == 0 {
+            self.since = None;
+        } else if new || self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
+        new
+    }
+
+    fn until(&self, wait: Duration) -> Option<Instant> {
+        self.since.and_then(|since| since.checked_add(wait))
+    }
+}
+
+/// Waits until then; for ever, where there is no such time.
+async fn until(time: Option<Instant>) {
+    due(time.map(|time| time.saturating_duration_since(Instant::now()))).await;
 }
 
 /// What follows from something that happened.
@@ -215,6 +248,7 @@ impl Worker<'_> {
         let mut pause = Duration::ZERO;
         let mut complaints = Complaints::default();
         let mut met = false;
+        let mut notice = Notice::default();
         loop {
             let dialled = tokio::select! {
                 biased;
@@ -229,12 +263,19 @@ impl Worker<'_> {
                     complaints.note(&error);
                     let waited = contact.elapsed();
                     if waited >= patience.wait {
-                        let (name, address) = (&self.name, &self.job.config.coordinator);
-                        let seconds = patience.wait.as_secs_f64().round();
-                        let waited = format!("{name} waited {seconds} s for the coordinator at {address}");
-                        let check = check_port("`coordinator serve`", address);
+                        let check = check_port("`coordinator serve`", &self.job.config.coordinator);
                         let hint = format!("every worker dials the coordinator: {check}");
-                        return Err(error.in_vain(&waited, &hint).into());
+                        return Err(error.in_vain(&self.waited(), &hint).into());
+                    }
+                    if notice.is_due(waited, patience.wait) {
+                        let (address, left) = (&self.job.config.coordinator, left(waited, patience.wait));
+                        let safe = match self.site.has_begun() {
+                            false => "nothing was sent yet",
+                            true => "started again, this worker goes on from there",
+                        };
+                        tracing::info!(
+                            "waiting for the coordinator at {address} ({error}); {left} s left; Ctrl-C is safe: {safe}"
+                        );
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
                     pause = pause.min(patience.wait.saturating_sub(waited));
@@ -247,9 +288,25 @@ impl Worker<'_> {
                 Some(ended) => return Ok(ended),
                 None => tracing::warn!("the line to {} is lost; dialling again", self.job.config.coordinator),
             }
+            if self.site.has_joined() {
+                contact = Instant::now();
+                notice = Notice::default();
+            } else if contact.elapsed() >= patience.wait {
+                // One that takes every line and never says anything.
+                return Err(self.in_vain(", which does not answer"));
+            }
             self.site.lost();
-            contact = Instant::now();
         }
+    }
+
+    fn in_vain(&self, why: &str) -> Failure {
+        Abort::Unreachable(format!("{}{why}", self.waited())).into()
+    }
+
+    fn waited(&self) -> String {
+        let (name, address) = (&self.name, &self.job.config.coordinator);
+        let seconds = self.job.patience.wait.as_secs_f64().round();
+        format!("{name} waited {seconds} s for the coordinator at {address}")
     }
 
     fn limits(&self) -> Result<BodyLimits, Failure> {
@@ -276,14 +333,26 @@ impl Worker<'_> {
     ) -> Result<Option<(Report, Exit)>, Failure> {
         let SiteLine { say, mut hear } = line;
         let mut acts = self.site.open();
+        let wait = self.job.patience.wait;
+        let mut owed = Owed::new(&self.site);
         loop {
             for act in std::mem::take(&mut acts) {
                 let done = match act {
                     Act::Say(message) => {
-                        if say.send(message).await.is_err() {
-                            return Ok(None);
+                        // A hub that reads nothing must not hold us, nor our user.
+                        let sent = tokio::select! {
+                            biased;
+                            Some(abort) = stop.recv() => Err(abort.into()),
+                            sent = timeout(wait, say.send(message)) => match sent {
+                                Ok(Ok(())) => Ok(()),
+                                Ok(Err(_)) => return Ok(None),
+                                Err(_) => Err(self.in_vain(", which takes nothing any more")),
+                            },
+                        };
+                        match sent {
+                            Ok(()) => continue,
+                            Err(failure) => Err(failure),
                         }
-                        continue;
                     }
                     act => self.act(act),
                 };
@@ -303,10 +372,16 @@ impl Worker<'_> {
                 }
             }
             let room = self.site.waiting() < WINDOW;
+            if owed.is_new(&self.site) && self.site.has_joined() {
+                self.joined.get_or_insert_with(Instant::now);
+            }
+            let (answer, end) = (owed.until(wait), self.end());
             let pieces = &mut self.pieces;
             let happened = tokio::select! {
                 biased;
                 Some(abort) = stop.recv() => Err(abort.into()),
+                () = until(answer) => Err(self.in_vain(", which does not answer")),
+                () = until(end) => Err(self.in_vain(" after the study's deadline, and there is no outcome")),
                 heard = hear.recv() => match heard {
                     Some(Heard::Message(message)) => {
                         acts = self.site.hear(message);
@@ -324,6 +399,12 @@ impl Worker<'_> {
         }
     }
 
+    /// When the study's deadline must have struck, also of a run that was opened only when we came.
+    fn end(&self) -> Option<Instant> {
+        let deadline = Duration::from_secs(self.job.study.site_terms().deadline);
+        self.joined?.checked_add(deadline)?.checked_add(self.job.patience.wait)
+    }
+
     /// Takes what the pipeline yields, and contributes what is next in order.
     fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
         match yielded {
@@ -334,8 +415,12 @@ impl Worker<'_> {
             Some(Yield::Failed(failure)) => return Err(failure),
             Some(Yield::Ready) => {
                 if !self.site.is_open() {
-                    let quorum = self.job.study.quorum();
-                    tracing::info!("ready; nothing is spent or sent before the quorum of {quorum} workers is there");
+                    let (quorum, address) = (self.job.study.quorum(), &self.job.config.coordinator);
+                    let seconds = self.job.study.site_terms().deadline;
+                    tracing::info!(
+                        "ready; nothing is spent or sent before the quorum of {quorum} workers is there (coordinator at {address}, for at \
+                         most {seconds} s after it opened the run; Ctrl-C is safe)"
+                    );
                 }
                 acts.extend(self.site.ready());
                 return Ok(());
@@ -363,7 +448,13 @@ impl Worker<'_> {
                 let reason = self.tally.reason.clone().unwrap_or_default();
                 return Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into());
             }
-            tracing::info!("{} contributions of {} rows", self.tally.batches, self.tally.rows);
+            tracing::info!(
+                "{} contributions of {} rows; waiting for the other workers and the result (coordinator at {}; Ctrl-C is safe: started \
+                 again, this worker fetches the result)",
+                self.tally.batches,
+                self.tally.rows,
+                self.job.config.coordinator
+            );
             acts.extend(self.site.complete());
         }
         Ok(())
@@ -413,7 +504,7 @@ impl Worker<'_> {
     /// Whoever has no ear for it goes on without.
     fn tell(&self, word: Word) {
         if let Some(ear) = &self.ear {
-            let _ = ear.send(word);
+            ear.send(word);
         }
     }
 
@@ -503,7 +594,10 @@ impl Worker<'_> {
     ) {
         self.job.arrival.stop.store(true, Ordering::Relaxed);
         if let Some(notice) = failure.notice(Role::Worker) {
-            let _ = say.send(ToHub::Leave { exit: notice.exit, sentence: notice.sentence }).await;
+            let leave = ToHub::Leave { exit: notice.exit, sentence: notice.sentence };
+            if !matches!(timeout(FAREWELL, say.send(leave)).await, Ok(Ok(()))) {
+                return;
+            }
             part(say, hear).await;
         }
     }
@@ -526,5 +620,112 @@ async fn next_of(pieces: &mut Option<mpsc::Receiver<Yield>>) -> Option<Yield> {
     match pieces {
         Some(pieces) => pieces.recv().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::star::message::ToSite;
+
+    use super::*;
+
+    const STUDY: &str = "id = \"s\"\nprotocol = \"robust\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+                         [outcome]\ncolumn = \"y\"\n[sites]\ndeadline = 1\n";
+    const CONFIG: &str = "study = \"s\"\ncoordinator = \"127.0.0.1:9\"\nstate = \"state\"\n[data]\nfile = \"w.csv\"\n[tls]\n\
+                          authority = \"a\"\ncertificate = \"c\"\nkey = \"k\"\n";
+
+    fn job(wait: Duration) -> Job {
+        Job {
+            config: toml::from_str(CONFIG).unwrap(),
+            study: Arc::new(Study::parse(STUDY).unwrap()),
+            out: None,
+            call: String::new(),
+            arrival: Arrival::default(),
+            patience: Patience { wait, ..Patience::default() },
+            threads: 1,
+        }
+    }
+
+    fn worker(job: &Job) -> Worker<'_> {
+        Worker {
+            job,
+            name: "w".to_string(),
+            site: Site::new(Arc::clone(&job.study), [1; 16]),
+            sent: Arc::default(),
+            run: None,
+            pieces: None,
+            ear: None,
+            order: InOrder::new(0),
+            joined: None,
+            ended: false,
+            tally: Tally::default(),
+            begun: Instant::now(),
+        }
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { timeout(Duration::from_secs(20), future).await.expect("waited without end") })
+    }
+
+    #[test]
+    fn a_coordinator_whose_line_lives_and_that_says_nothing_is_waited_for_no_longer_than_stated() {
+        let job = job(Duration::from_millis(50));
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(place.path()).unwrap();
+        let mut worker = worker(&job);
+        let failure = run(async {
+            let (say, mut said) = mpsc::channel(64);
+            let (_heard, hear) = mpsc::channel(64);
+            let (_stop, mut stop) = mpsc::channel(1);
+            let failure = worker.converse(SiteLine { say, hear }, &mut stop, &folder).await.unwrap_err();
+            assert!(matches!(said.recv().await, Some(ToHub::Join(_))));
+            failure
+        });
+        assert_eq!(failure.exit(), Exit::Unreachable);
+        assert!(failure.to_string().contains("coordinator at 127.0.0.1:9, which does not answer"), "{failure}");
+    }
+
+    #[test]
+    fn a_coordinator_that_takes_nothing_holds_neither_a_worker_nor_its_user() {
+        let job = job(Duration::from_millis(50));
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(place.path()).unwrap();
+        let mut worker = worker(&job);
+        let (failure, interrupted) = run(async {
+            // Nobody takes the only message that there is room for.
+            let (say, _said) = mpsc::channel(1);
+            let full = worker.site.done();
+            say.send(full).await.unwrap();
+            let (_heard, hear) = mpsc::channel(64);
+            let (stop, mut stopped) = mpsc::channel(1);
+            let line = SiteLine { say: say.clone(), hear };
+            let failure = worker.converse(line, &mut stopped, &folder).await.unwrap_err();
+            stop.send(Abort::Interrupted(Role::Worker)).await.unwrap();
+            let (_heard, hear) = mpsc::channel(64);
+            let patient = self::job(Duration::from_secs(60));
+            let mut worker = self::worker(&patient);
+            // The last words of whoever goes are not taken either: it goes all the same.
+            let interrupted = worker.converse(SiteLine { say, hear }, &mut stopped, &folder).await.unwrap_err();
+            (failure, interrupted)
+        });
+        assert!(failure.to_string().contains("takes nothing any more"), "{failure}");
+        assert_eq!(interrupted.exit(), Exit::Interrupted);
+    }
+
+    #[test]
+    fn an_answer_is_owed_for_as_long_as_it_is_missing_and_no_longer() {
+        let mut site = Site::new(Arc::clone(&job(Duration::ZERO).study), [1; 16]);
+        site.open();
+        let mut owed = Owed::new(&site);
+        let since = owed.since;
+        assert!(!owed.is_new(&site) && owed.since == since, "signs of life are no answer");
+        site.hear(ToSite::Welcome { differing: Vec::new(), run: RunId([1; 16]), next: 0, held: false });
+        assert!(owed.is_new(&site) && owed.since.is_none());
+        let body = Body { kind: fedreg_common::star::message::Kind::Unfit, counts: vec![3], values: Vec::new() };
+        site.contribute(body).unwrap();
+        assert!(!owed.is_new(&site) && owed.since.is_some());
+        site.hear(ToSite::Acknowledged { next: 1 });
+        assert!(owed.is_new(&site) && owed.since.is_none());
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Each runs in a thread of its own. It reads, hears what the hub says, and yields contributions in order.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -41,10 +42,75 @@ pub(crate) enum Word {
     Open,
 }
 
+/// Words on their way to whoever makes contributions. What the hub publishes replaces what it had published before, as only the latest
+/// counts: however long a source is silent, and however much a hub says, no more than a few wait.
+#[derive(Debug)]
+struct Way {
+    waiting: Mutex<(VecDeque<Word>, bool)>,
+    came: Condvar,
+}
+
+/// Where words go in; dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct Ear(Arc<Way>);
+
+/// Where they come out.
+#[derive(Debug)]
+pub(crate) struct Words(Arc<Way>);
+
+fn channel() -> (Ear, Words) {
+    let way = Arc::new(Way { waiting: Mutex::default(), came: Condvar::new() });
+    (Ear(Arc::clone(&way)), Words(way))
+}
+
+impl Way {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, (VecDeque<Word>, bool)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ear {
+    pub(crate) fn send(&self, word: Word) {
+        let mut waiting = self.0.waiting();
+        let alike = |old: &Word| std::mem::discriminant(old) == std::mem::discriminant(&word);
+        waiting.0.retain(|old| !alike(old));
+        waiting.0.push_back(word);
+        self.0.came.notify_one();
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.0.waiting().1 = true;
+        self.0.came.notify_one();
+    }
+}
+
+impl Words {
+    /// The next word; none when no more will come.
+    fn recv(&self) -> Option<Word> {
+        let mut waiting = self.0.waiting();
+        loop {
+            if let Some(word) = waiting.0.pop_front() {
+                return Some(word);
+            }
+            if waiting.1 {
+                return None;
+            }
+            waiting = self.0.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next word, if there is one already.
+    fn try_recv(&self) -> Option<Word> {
+        self.0.waiting().0.pop_front()
+    }
+}
+
 /// Contributions that are under way, and the ear of whoever makes them.
 pub(crate) struct Under {
     pub(crate) pieces: mpsc::Receiver<Yield>,
-    pub(crate) ear: Sender<Word>,
+    pub(crate) ear: Ear,
 }
 
 /// What a private run has beside its rows.
@@ -127,8 +193,17 @@ fn piece(number: u64, content: Content, rows: u64, missing: u64, begun: Instant)
 }
 
 /// Says that everything is there, and waits until the quorum is, too; false when the run is over before.
-fn quorum(words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> bool {
-    give.blocking_send(Yield::Ready).is_ok() && words.iter().any(|word| matches!(word, Word::Open))
+fn quorum(words: &Words, give: &mpsc::Sender<Yield>) -> bool {
+    if give.blocking_send(Yield::Ready).is_err() {
+        return false;
+    }
+    loop {
+        match words.recv() {
+            Some(Word::Open) => return true,
+            Some(_) => {}
+            None => return false,
+        }
+    }
 }
 
 fn bug(error: impl std::fmt::Display) -> Failure {
@@ -168,7 +243,7 @@ fn rounds(
     settings: &em::Settings,
     mut source: Source,
     start: Start,
-    words: &Receiver<Word>,
+    words: &Words,
     give: &mpsc::Sender<Yield>,
     mut secret: Option<Secret>,
 ) -> Result<(), Failure> {
@@ -184,7 +259,7 @@ fn rounds(
         purse.reserve(claim)?;
     }
     let (mut rows, mut next) = (count, start.first);
-    while let Ok(word) = words.recv() {
+    while let Some(word) = words.recv() {
         match word {
             // The round goes on: another answer of ours would be another release of it.
             Word::Rejected | Word::Open => {}
@@ -218,7 +293,7 @@ fn once(
     mut gathered: Gathered,
     mut source: Source,
     start: Start,
-    words: &Receiver<Word>,
+    words: &Words,
     give: &mpsc::Sender<Yield>,
     secret: Option<Secret>,
 ) -> Result<(), Failure> {
@@ -269,7 +344,7 @@ impl PrivateBatches {
     }
 
     /// Reads the whole table, as the budget of all batches is reserved before the first release, and fits one batch after the other.
-    fn fit(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+    fn fit(mut self, start: Start, words: &Words, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let (mut batches, mut plans, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(batch) = self.source.batch()? {
             let rows = batch.y.len() as u64;
@@ -362,7 +437,7 @@ impl Stream {
         secret: Option<Secret>,
         per_person: u32,
         start: Start,
-        words: &Receiver<Word>,
+        words: &Words,
         give: &mpsc::Sender<Yield>,
     ) -> Result<(), Failure> {
         if let Some(secret) = secret {
@@ -374,13 +449,13 @@ impl Stream {
         self.follow(start, words, give)
     }
 
-    fn follow(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+    fn follow(mut self, start: Start, words: &Words, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let Start { first, rewound, .. } = start;
         let width = self.maker.settings().basis().len();
         let (mut number, mut used) = (first, before(first, self.most));
         if let Some((content, records)) = self.kept(number)? {
             // It was noised, and may have been sent: the same bytes leave again, and its rows are used up.
-            used += records;
+            used = used.saturating_add(records);
             if give.blocking_send(piece(number, content, records, 0, Instant::now())).is_err() {
                 return Ok(());
             }
@@ -398,19 +473,19 @@ impl Stream {
                 latest.as_ref().and_then(|body| weights_of(body, width)).is_some_and(|(taken, _)| taken >= least);
             if !ready {
                 match words.recv() {
-                    Ok(Word::Heard(_, body)) => {
+                    Some(Word::Heard(_, body)) => {
                         weights_of(&body, width).ok_or_else(|| fault("weights"))?;
                         latest = Some(body);
                     }
-                    Ok(Word::Rejected) => least = 0,
-                    Ok(Word::Open) => {}
-                    Err(_) => return Ok(()),
+                    Some(Word::Rejected) => least = 0,
+                    Some(Word::Open) => {}
+                    None => return Ok(()),
                 }
                 continue;
             }
             let Some(batch) = self.source.take(group(number, self.most))? else { break };
             // Rows may have been long in coming.
-            while let Ok(word) = words.try_recv() {
+            while let Some(word) = words.try_recv() {
                 if let Word::Heard(_, body) = word {
                     weights_of(&body, width).ok_or_else(|| fault("weights"))?;
                     latest = Some(body);
@@ -478,5 +553,28 @@ impl Stream {
         let (noised, left_out) = persons.spend(&batch.ids, (run.as_str(), number), make)?;
         *refused += left_out;
         Ok(Content::Released(released_records(&noised)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::star::message::Kind;
+
+    use super::*;
+
+    #[test]
+    fn however_much_is_published_only_the_latest_waits_and_the_opening_is_not_lost() {
+        let (ear, words) = channel();
+        let body = || Body { kind: Kind::Weights, counts: vec![1], values: vec![0.0] };
+        ear.send(Word::Open);
+        (0..10_000).for_each(|number| ear.send(Word::Heard(number, body())));
+        ear.send(Word::Rejected);
+        assert_eq!(words.0.waiting().0.len(), 3);
+        assert!(matches!(words.recv(), Some(Word::Open)));
+        assert!(matches!(words.try_recv(), Some(Word::Heard(9999, _))));
+        assert!(matches!(words.recv(), Some(Word::Rejected)));
+        assert!(words.try_recv().is_none());
+        drop(ear);
+        assert!(words.recv().is_none());
     }
 }

@@ -122,8 +122,15 @@ async fn the_target() {
             while !matches!(link.recv().await, Event::Lost(_) | Event::Fault(_)) {}
         }
     });
-    let status =
-        StatusReply { study: "x".to_owned(), digest: Digest::of(b"x"), run: None, parties: vec![], exit: None };
+    let status = StatusReply {
+        study: "x".to_owned(),
+        digest: Digest::of(b"x"),
+        run: None,
+        parties: vec![],
+        exit: None,
+        quorum: None,
+        ends: None,
+    };
     let (_status, shown) = watch::channel(status);
     let (callers, mut calls) = mpsc::channel(16);
     tokio::spawn(coordinator::serve(desk, callers, shown.clone(), std::future::pending()));
@@ -134,7 +141,8 @@ async fn the_target() {
     });
     let (callers, mut calls) = mpsc::channel(16);
     let limits = star::BodyLimits { counts: 10, values: 10_000 };
-    tokio::spawn(star::serve(hub, callers, shown, limits, std::future::pending()));
+    let (wishes, _closings) = mpsc::channel(1);
+    tokio::spawn(star::serve(hub, callers, wishes, shown, limits, std::future::pending()));
     tokio::spawn(async move {
         while let Some(mut caller) = calls.recv().await {
             tokio::spawn(async move { while caller.hear.recv().await.is_some() {} });
@@ -248,6 +256,7 @@ async fn calls_of_a_party_take_little_memory() {
                     version: 1,
                     keys: vec![KeyDigest { name: String::new(), digest: vec![].into() }; 250_000],
                     run: None,
+                    instance: None,
                 })),
             };
             let events = tokio_stream::iter((0..1000).map(move |_| join()));
@@ -259,7 +268,7 @@ async fn calls_of_a_party_take_little_memory() {
             let name = "x".repeat(1000);
             let digest = vec![7; 32];
             let keys = vec![KeyDigest { name, digest: digest.into() }; 480];
-            let join = wire::Join { role: 2, version: 1, keys, run: None };
+            let join = wire::Join { role: 2, version: 1, keys, run: None, instance: None };
             let events = tokio_stream::iter(
                 (0..1000).map(move |_| wire::PartyEvent { event: Some(wire::party_event::Event::Join(join.clone())) }),
             );

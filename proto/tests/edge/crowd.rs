@@ -132,8 +132,15 @@ async fn a_connection_carries_few_calls_at_once() {
     let bob = office.party("bob");
     let listener = Listener::bind("127.0.0.1:0", &office.party("alice"), &["bob".to_owned()]).await.unwrap();
     let address = listener.address();
-    let status =
-        StatusReply { study: "x".to_owned(), digest: Digest::of(b"x"), run: None, parties: vec![], exit: None };
+    let status = StatusReply {
+        study: "x".to_owned(),
+        digest: Digest::of(b"x"),
+        run: None,
+        parties: vec![],
+        exit: None,
+        quorum: None,
+        ends: None,
+    };
     let (_status, shown) = watch::channel(status);
     let (callers, mut calls) = mpsc::channel(64);
     tokio::spawn(coordinator::serve(listener, callers, shown, std::future::pending()));

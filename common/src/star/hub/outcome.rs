@@ -14,9 +14,9 @@ impl Hub {
             .sites
             .iter()
             .filter(|(_, site)| site.position.left.is_some() || !site.finished())
-            .filter(|(_, site)| !(self.held() && site.counts()))
+            .filter(|(_, site)| self.asked || !site.counts())
             .take(NAMED)
-            .map(|(name, site)| match self.held() && site.line.is_some() && site.position.left.is_none() {
+            .map(|(name, site)| match !self.asked && site.line.is_some() && site.position.left.is_none() {
                 true => format!("; {name} was connected, but not ready"),
                 false => format!("; {name} {}", site.state(true)),
             })

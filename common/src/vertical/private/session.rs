@@ -562,6 +562,10 @@ impl<S: Storage> Session for PrivateSession<S> {
     fn resend(&self) -> Option<Released<Message>> {
         self.turns.resend()
     }
+
+    fn position(&self) -> u64 {
+        self.turns.sequence()
+    }
 }
 
 fn estimates(fitted: &Fitted) -> Estimates {
