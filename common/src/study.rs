@@ -20,10 +20,12 @@ mod methods;
 mod privacy;
 mod private_robust;
 mod stated;
+mod suggestion;
 
 pub use self::expectation::{Expectation, NoExpectation, Size};
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use self::private_robust::PrivateFitTerms;
+pub use self::suggestion::{ErrorRow, ErrorTable, Suggestion};
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{
     DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms,

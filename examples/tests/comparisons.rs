@@ -81,3 +81,39 @@ fn a_private_rehearsal_on_ones_own_file_shows_nothing_of_it_without_noise() {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("an error on held-out rows would be a number without noise"), "{text}");
 }
+
+#[test]
+fn a_private_result_whose_plan_foretells_noise_says_so_first_and_infers_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, arguments, banner) in [
+        ("robust", &["robust", "--mode", "private", "--epsilon", "3"][..], None),
+        ("vertical", &["vertical", "--mode", "private", "--epsilon", "1"], Some("this result is mostly noise")),
+        ("em", &["em", "--model", "mrm", "--mode", "private", "--epsilon", "0.05", "--rounds", "4"], None),
+    ] {
+        let found = outputs(&folder.path().join(name), arguments);
+        let of = |file: &str| &found.iter().find(|(name, _)| name == file).unwrap().1;
+        let text = of("stdout");
+        assert!(text.starts_with("****"), "{name}: {text}");
+        let report: Value = of("report.json").parse().unwrap();
+        let caution = &report["caution"];
+        assert_eq!(caution["inference_withheld"], true, "{name}: {caution}");
+        assert!(!caution["reasons"].as_array().unwrap().is_empty());
+        if let Some(banner) = banner {
+            assert_eq!(caution["banner"], banner, "{name}: {caution}");
+        }
+        for row in report["coefficients"].as_array().unwrap() {
+            assert!(
+                row["p_value"].is_null() && row["conf_low"].is_null() && row["statistic"].is_null(),
+                "{name}: {row}"
+            );
+        }
+        let page = of("report.html");
+        assert!(page.contains("badge bad") && !page.contains("badge good"), "{name}: the badge is not green");
+        assert!(page.find("class=\"caution\"").unwrap() < page.find("<h1>").unwrap(), "{name}");
+    }
+    // Workers and parties say the same.
+    for place in ["robust/worker-1", "robust/coordinator", "vertical/alice", "vertical/bob"] {
+        let text = fs::read_to_string(folder.path().join(place).join("report.txt")).unwrap();
+        assert!(text.starts_with("****"), "{place}: {text}");
+    }
+}

@@ -10,6 +10,7 @@ use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
+use fedreg_common::study::{ErrorTable, Suggestion};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 use serde_json::json;
@@ -379,6 +380,9 @@ pub struct Planned {
     charge: f64,
     releases: Vec<PlannedLine>,
     expected: Outlook,
+    by_rows_and_epsilon: ErrorTable,
+    /// Settings that are expected to do better.
+    suggested: Option<Suggestion>,
     /// What is left for the data set; none where it is not registered.
     left: Option<f64>,
     /// How many such runs still fit.
@@ -428,6 +432,8 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
             .map(|(label, sigma, sent)| PlannedLine { label: label.to_string(), sigma, sent })
             .collect(),
         expected: study.outlook(&plan).map_err(refused)?,
+        by_rows_and_epsilon: study.error_table(rows),
+        suggested: study.suggestion(rows),
         left,
         plan: side.releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
@@ -497,6 +503,10 @@ impl Planned {
             text.push_str(&format!("  {:width$}  {:12.6}  {place}\n", line.label, line.sigma));
         }
         text.push_str(&outlook_lines(&self.expected));
+        text.push_str(&self.by_rows_and_epsilon.text());
+        if let Some(suggested) = &self.suggested {
+            text.push_str(&suggested.text());
+        }
         text.push_str("Nothing was spent.\n");
         text
     }

@@ -7,7 +7,7 @@ use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::sampler::NoisePool;
-use fedreg_common::report::{PerParty, Report};
+use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Study;
 use fedreg_common::vertical::prepare::needed_columns;
@@ -175,4 +175,5 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.outlook))),
         ..common
     }
+    .cautioned(Caution::joined(fit.outlook.caution(), Caution::of_released(&fit.coefficients)))
 }

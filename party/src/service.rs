@@ -353,6 +353,7 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         privacy: PerParty::Own(None),
         consolidation: None,
         workers: None,
+        caution: None,
         course: None,
         comparison: None,
         function: None,

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
 use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
-use super::{Comparison, Report, WorkerRow, account, function, html as page, plot, robust};
+use super::{Comparison, Report, WorkerRow, account, caution, function, html as page, plot, robust};
 use crate::fit::Termination;
 
 /// Sites that text and page list.
@@ -155,6 +155,7 @@ pub(super) fn html(report: &Report) -> String {
     page::page(
         &title,
         html! {
+            (caution::banner(report))
             (head(report, &title))
             (page::notes(report))
             @match &report.function {
@@ -183,7 +184,7 @@ fn title(report: &Report) -> String {
 }
 
 fn head(report: &Report, title: &str) -> Markup {
-    let good = report.termination.exit() == crate::exit::Exit::Done;
+    let good = report.termination.exit() == crate::exit::Exit::Done && report.caution.is_none();
     let view = report.role.map_or("merged report".to_string(), |role| format!("report of {role}"));
     let workers = report.workers.as_deref().unwrap_or_default();
     let batches = report.consolidation.as_ref().map_or(0, |consolidation| consolidation.batches.len() as u64);

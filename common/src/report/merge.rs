@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{PathPoint, PerParty, Report, Seconds};
+use super::{Caution, PathPoint, PerParty, Report, Seconds};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::id::Role;
 use crate::study::Mode;
@@ -112,6 +112,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         course: None,
         comparison: None,
         function: None,
+        caution: Caution::joined(alice.caution.clone(), bob.caution.clone()),
     })
 }
 

@@ -3,6 +3,7 @@
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
 mod account;
+pub mod caution;
 pub mod chart;
 pub mod csv;
 pub mod document;
@@ -16,6 +17,7 @@ mod plot;
 pub mod robust;
 pub mod table;
 
+pub use caution::Caution;
 pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
 
 use std::collections::BTreeMap;
@@ -55,6 +57,9 @@ pub struct Report {
     pub version: String,
     /// Whose report this is; `None` for the merged one.
     pub role: Option<Role>,
+    /// What the reader must know before the numbers; stands first in text and page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caution: Option<Caution>,
     /// The command that was called, as R prints it.
     pub call: String,
     /// Family of the model.

@@ -338,7 +338,7 @@ impl Consolidated {
                 section {
                     h2 { "Coefficients" }
                     @if let Some(picture) = plot::coefficients(&self.coefficients, false) { figure { (picture) } }
-                    (page::coefficient_table(&self.coefficients, Family::Gaussian, false, None))
+                    (page::coefficient_table(&self.coefficients, 't', false, None))
                 }
                 (section(c))
                 footer { pre { (visible(&self.call)) } }

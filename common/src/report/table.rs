@@ -6,7 +6,7 @@ use super::number::{
     UNDEFINED, bytes, column, duration, exponential, percent, round, shape, significant, single, small, thousands,
     visible,
 };
-use super::{CvPoint, Disclosure, PathPoint, Report, horizontal};
+use super::{CvPoint, Disclosure, PathPoint, Report, caution, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
@@ -42,6 +42,9 @@ pub fn text(report: &Report) -> String {
 }
 
 fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    if let Some(caution) = &report.caution {
+        caution::write(out, caution)?;
+    }
     if report.workers.is_some() {
         return horizontal::write(out, report);
     }
@@ -175,9 +178,11 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
     text
 }
 
-/// The name of the statistic: `t` where the dispersion is estimated, `z` where it is known or noise is all there is.
+/// The name of the statistic, by the law that the p-values have: `t` where the dispersion is estimated or estimates of sites are
+/// consolidated, with the degrees of freedom of their rows; `z` where it is known or, between two parties, noise is all there is.
 pub(super) fn statistic_name(report: &Report) -> char {
-    if report.family.estimates_dispersion() && report.mode != Mode::Private.name() { 't' } else { 'z' }
+    let normal = report.mode == Mode::Private.name() && report.workers.is_none();
+    if report.family.estimates_dispersion() && !normal { 't' } else { 'z' }
 }
 
 /// Whether the rows belong to more than one party, so that each must say to whom.

@@ -91,8 +91,48 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         workers: None,
         course: None,
         comparison: None,
+        caution: None,
         function: None,
     }
+}
+
+#[test]
+fn a_caution_stands_first_in_text_and_page_and_nothing_is_inferred_after_it() {
+    let caution = Caution::new(caution::MOSTLY_NOISE, "its plan foretold it".to_string(), true);
+    let report = Report { mode: "private".to_string(), ..diabetes() }.cautioned(Some(caution));
+    let text = table::text(&report);
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("****"), "{text}");
+    assert_eq!(lines.next(), Some("THIS RESULT IS MOSTLY NOISE"));
+    let first = text.lines().find(|line| line.starts_with("age")).unwrap();
+    assert!(first.ends_with("NA   NA") || first.matches("NA").count() == 2, "no statistic and no p-value: {first}");
+    let page = html::html(&report);
+    assert!(page.find("this result is mostly noise").unwrap() < page.find("<h1>").unwrap());
+    assert!(page.contains("badge bad") && !page.contains("badge good"), "the badge is not green");
+    let json: serde_json::Value = serde_json::from_str(&json::json(&report)).unwrap();
+    assert_eq!(json["caution"]["inference_withheld"], true);
+    for row in json["coefficients"].as_array().unwrap() {
+        for key in ["statistic", "p_value", "conf_low", "conf_high"] {
+            assert!(row[key].is_null(), "{key}: {row}");
+        }
+        assert!(!row["std_error"].is_null(), "how large the noise is is said all the same");
+    }
+    assert_eq!(json::parse(&json::json(&report)).unwrap(), report);
+    let without = serde_json::to_value(diabetes()).unwrap();
+    assert!(without.get("caution").is_none(), "reports without one are what they were");
+}
+
+#[test]
+fn the_header_names_the_law_that_the_p_values_have() {
+    let of = |mode: &str, workers: Option<Vec<WorkerRow>>| {
+        let report = Report { mode: mode.to_string(), workers, ..diabetes() };
+        (table::text(&report).contains("t value"), html::html(&report).contains("t value"))
+    };
+    // Consolidated estimates have Student's t, noised or not; between two parties noise is all there is, and normal.
+    assert_eq!(of("private", Some(Vec::new())), (true, true));
+    assert_eq!(of("plain", Some(Vec::new())), (true, true));
+    assert_eq!(of("private", None), (false, false));
+    assert_eq!(of("plain", None), (true, true));
 }
 
 fn diabetes() -> Report {

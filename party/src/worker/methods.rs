@@ -366,6 +366,8 @@ impl PrivateBatches {
             return Ok(());
         }
         purse.reserve(&claim)?;
+        // Every site is taken to have as many batches as this one.
+        let together = (batches.len() as u64).saturating_mul(u64::from(self.study.number_of_sites()));
         let mut offset = 0;
         for (number, (plan, x, y)) in (0..).zip(batches) {
             let begun = Instant::now();
@@ -377,7 +379,7 @@ impl PrivateBatches {
                 while let robust::Need::Release { index, query } = fit.need().map_err(bug)? {
                     fit.supply(&purse.make(offset + index, &query)?, index).map_err(bug)?;
                 }
-                let estimate = fit.estimate().ok_or_else(|| bug("a fit without an estimate"))?;
+                let estimate = fit.estimate(together).ok_or_else(|| bug("a fit without an estimate"))?;
                 let estimate = estimate.on_original_scale(&self.bounds, &self.outcome);
                 let content = Content::Released(Released::estimated(&estimate, private_body));
                 if give.blocking_send(piece(number, content, rows, 0, begun)).is_err() {

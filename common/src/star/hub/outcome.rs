@@ -65,7 +65,7 @@ impl Hub {
                 bytes: site.position.bytes,
             })
             .collect();
-        Report {
+        let report = Report {
             protocol: self.study.protocol.name().to_string(),
             mode: self.study.mode.name().to_string(),
             study: self.study.id.clone(),
@@ -113,7 +113,10 @@ impl Hub {
             course: outcome.course,
             comparison: None,
             function: outcome.function,
-        }
+            caution: None,
+        };
+        let caution = self.study.site_caution(&report, goes_on);
+        report.cautioned(caution)
     }
 }
 
