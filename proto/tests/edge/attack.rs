@@ -176,7 +176,7 @@ fn hello() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a minute of connections"]
+#[ignore = "a minute and a half of connections"]
 async fn callers_without_certificates_delay_nobody() {
     let target = Target::start();
     let hello = hello();
@@ -227,11 +227,12 @@ where
     }
     tokio::time::sleep(Duration::from_secs(6)).await;
     calls.shutdown().await;
-    target.peak() - before
+    // The system counts it with a little slack.
+    target.peak().saturating_sub(before)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "half a minute of calls"]
+#[ignore = "three minutes of calls"]
 async fn calls_of_a_party_take_little_memory() {
     let target = Target::start();
     let mut taken = Vec::new();
