@@ -11,7 +11,7 @@ use fedreg_common::report::{PerParty, Report};
 use fedreg_common::session::Abort;
 use fedreg_common::study::Study;
 use fedreg_common::vertical::prepare::needed_columns;
-use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table};
+use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
 use fedreg_common::vertical::session::{Opening, Progress};
 
 use crate::config::Config;
@@ -91,6 +91,12 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<R
     allowed(role, config, study)?;
     let mut ledger = privacy::open(config)?;
     let table = read_table(role, config, study, true)?;
+    let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
+    if let Some(run) = unfinished
+        && has_changed(&table, &run, &mut ledger)?
+    {
+        return Err(Abort::Changed { run }.into());
+    }
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let rounds = study.privacy.as_ref().map_or(0, |terms| terms.rounds) as usize;
     let mut pool = NoisePool::new();
