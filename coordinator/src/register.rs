@@ -273,9 +273,9 @@ impl Register {
             }),
             // The run was started by processes that are gone.
             (None, None) if self.run.is_some() && !self.repeats => Some(cannot_take_up(from)),
-            (Some(run), None) if self.run.is_some_and(|known| known != run) => {
-                Some(format!("{from} goes on with run {run}, which is not the one that began here: start both again for another"))
-            }
+            (Some(run), None) if self.run.is_some_and(|known| known != run) => Some(format!(
+                "{from} goes on with run {run}, which is not the one that began here: start both again for another"
+            )),
             (_, None) => None,
         }
     }
@@ -381,7 +381,9 @@ fn abort(from: Role, notice: Notice) -> CoordinatorEvent {
 
 /// Without privacy what was said is not kept, so that nobody can say it again to a party that was started again.
 fn cannot_take_up(who: Role) -> String {
-    format!("{who} was started again in the middle of a run without privacy, which cannot be taken up: start both again")
+    format!(
+        "{who} was started again in the middle of a run without privacy, which cannot be taken up: start both again"
+    )
 }
 
 #[cfg(test)]

@@ -456,6 +456,11 @@ fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
         assert!(listener.accept().is_err(), "{said_of_it}: somebody was contacted");
     }
     assert_eq!(spent(&world, "alice"), 0.0);
+    // The log of runs outlives the terminal, and quotes neither a cell nor an identifier.
+    let kept = fs::read_to_string(world.path("alice-state/runs.jsonl")).unwrap();
+    assert_eq!(kept.lines().count(), 5);
+    assert!(kept.contains("expected 3 cells as in the header, found 4") && kept.contains("has no id"), "{kept}");
+    assert!(kept.contains("shown on the terminal only") && !kept.contains("r05"), "{kept}");
     // And a sound one does dial.
     world.write("alice.csv", &text);
     std::thread::scope(|scope| {
@@ -464,6 +469,37 @@ fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
         // Whoever dials is hung up on, and need not wait for a handshake.
         drop(listener);
     });
+}
+
+#[test]
+fn a_party_whose_rows_changed_since_its_run_was_interrupted_contacts_nobody() {
+    let world = private(1.0);
+    let ledger = ledger(&world, "bob");
+    hold(
+        &ledger,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2",
+    );
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let alice = world.alice(&address, &[]);
+    let bob = world.bob(&address, &[]);
+    eventually(|| records(&ledger).last().is_some_and(|body| body.contains("\"index\":1,")).then_some(()));
+    drop((bob, alice, coordinator));
+    let_go(&ledger);
+    let text = fs::read_to_string(world.path("bob.csv")).unwrap();
+    let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let (id, _) = last.split_once(',').unwrap();
+    let cells = text.lines().next().unwrap().matches(',').count();
+    world.write("bob.csv", &format!("{head}\n{id}{}\n", ",0".repeat(cells)));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (code, _, said) = told(&command_to(&address, &world, "bob", &["fit"]));
+    assert!(code == 77 && said.contains("the data have changed since run"), "{code} {said}");
+    assert!(listener.accept().is_err(), "somebody was contacted");
+    drop(listener);
+    // That run is over for him; what it reserved is spent, and the next one is another.
+    let (code, _, said) = told(&command_to(&address, &world, "bob", &["fit", "--wait", "0"]));
+    assert!(code != 77 && !said.contains("the data have changed"), "{code} {said}");
 }
 
 #[test]

@@ -118,8 +118,12 @@ pub(crate) async fn meet<W: Work>(
     let early = match W::READS_FIRST {
         false => None,
         true => match read_table(work, job, &mut stopped).await {
-            Err(failure) if failure.is_of_data() => {
-                let reason = Some(service::chain(&failure));
+            // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
+            Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
+                if let (Failure::Abort(Abort::Changed { .. }), Some(run)) = (&failure, work.interrupted(job)) {
+                    work.given_up(job, run);
+                }
+                let reason = Some(failure.kept());
                 keep(Entry { reason, ..Entry::now(W::COMMAND, *role, study, failure.exit()) });
                 return Err(failure);
             }
@@ -164,11 +168,13 @@ pub(crate) async fn meet<W: Work>(
             if let Some(run) = meeting.run {
                 work.given_up(job, run, failure);
             }
-            meeting.convener.say(match failure.notice(*role) {
-                Some(notice) => PartyEvent::Abort(notice),
-                None => PartyEvent::Done(failure.exit()),
-            });
-            (failure.exit(), Some(service::chain(failure)))
+            match failure.notice(*role) {
+                // Where a word would be about the data, we look like a party that was killed.
+                Some(_) if W::READS_FIRST && failure.is_of_data() => {}
+                Some(notice) => meeting.convener.say(PartyEvent::Abort(notice)),
+                None => meeting.convener.say(PartyEvent::Done(failure.exit())),
+            }
+            (failure.exit(), Some(failure.kept()))
         }
     };
     meeting.convener.leave().await;

@@ -11,7 +11,7 @@ use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Study;
 use fedreg_common::vertical::prepare::needed_columns;
-use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table};
+use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
 use fedreg_common::vertical::session::{Opening, Progress};
 
 use crate::config::Config;
@@ -128,6 +128,12 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<R
     if ledger.account(&config.data_set()).is_ok() {
         let places = [config.ledger(), config.anchor()?];
         use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(role, config, study))?;
+    }
+    let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
+    if let Some(run) = unfinished
+        && has_changed(&table, &run, &mut ledger)?
+    {
+        return Err(Abort::Changed { run }.into());
     }
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let rounds = study.privacy.as_ref().map_or(0, |terms| terms.rounds) as usize;

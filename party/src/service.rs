@@ -125,7 +125,7 @@ impl Failure {
         matches!(
             self,
             Failure::Read(_)
-                | Failure::Abort(Abort::OwnData(_))
+                | Failure::Abort(Abort::OwnData(_) | Abort::Changed { .. })
                 | Failure::Ledger(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. })
         )
     }
@@ -136,6 +136,18 @@ impl Failure {
         match self {
             Failure::Ledger(LedgerError::Storage(_)) | Failure::Abort(Abort::Ledger(LedgerError::Storage(_))) => true,
             _ => matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data),
+        }
+    }
+
+    /// Why, as it may be kept in a file that outlives the terminal: without a cell, an identifier or what a panic said.
+    pub(crate) fn kept(&self) -> String {
+        const REST: &str = "the reason was shown on the terminal only";
+        match self {
+            Failure::Read(ReadError::Data { file, source }) if source.quotes() => format!("cannot use {file}; {REST}"),
+            Failure::Read(ReadError::Format { file, .. }) => format!("{file} is not a table that can be read; {REST}"),
+            Failure::Abort(Abort::OwnData(_)) => format!("the data were refused; {REST}"),
+            Failure::Abort(Abort::Bug(_)) => format!("internal error; {REST}"),
+            other => chain(other),
         }
     }
 
@@ -494,4 +506,45 @@ fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> String {
         text.push_str(&format!("{},{}\n", csv::field(&id), shown(*value)));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::data::{DataError, Place};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_failure_quotes_neither_cells_nor_identifiers_nor_panics() {
+        let data = |source| Failure::Read(ReadError::Data { file: "a.csv".to_string(), source });
+        let cell = || "jane doe".to_string();
+        let quoting = [
+            data(DataError::NotFinite { column: "age".to_string(), place: Place::Line(3), text: cell() }),
+            data(DataError::Mixed {
+                column: "age".to_string(),
+                number: Place::Line(2),
+                place: Place::Line(3),
+                text: cell(),
+            }),
+            data(DataError::UndeclaredLevel {
+                column: "region".to_string(),
+                place: Place::Line(3),
+                level: cell(),
+                declared: String::new(),
+            }),
+            Failure::Read(ReadError::Format { file: "a.csv".to_string(), problem: cell() }),
+            Failure::Abort(Abort::OwnData(cell())),
+            Failure::Abort(Abort::Bug(cell())),
+        ];
+        for failure in quoting {
+            let kept = failure.kept();
+            assert!(chain(&failure).contains("jane") && !kept.contains("jane"), "{kept}");
+            assert!(kept.ends_with("the reason was shown on the terminal only"), "{kept}");
+        }
+        // What a person needs to find the place is no cell.
+        let kept = data(DataError::MissingId { column: "id".to_string(), place: Place::Line(3) }).kept();
+        assert_eq!(kept, "cannot use a.csv: column `id`, line 3: the row has no id");
+        let ragged = ReadError::Ragged { file: "a.csv".to_string(), line: 3, found: 2, expected: 4 };
+        assert!(Failure::Read(ragged).kept().contains("line 3: expected 4 cells"));
+    }
 }

@@ -370,6 +370,27 @@ impl DataError {
     }
 }
 
+impl DataError {
+    /// Whether the sentence may quote a cell. Names of columns and places of rows are no cells.
+    pub fn quotes(&self) -> bool {
+        !matches!(
+            self,
+            DataError::NoRows
+                | DataError::TooManyRows { .. }
+                | DataError::Unnamed { .. }
+                | DataError::RepeatedName { .. }
+                | DataError::UnknownColumn { .. }
+                | DataError::RepeatedColumn { .. }
+                | DataError::RoleAmongTerms { .. }
+                | DataError::NotUtf8 { .. }
+                | DataError::Missing { .. }
+                | DataError::MissingId { .. }
+                | DataError::NoCompleteRow { .. }
+                | DataError::TooManyLevels { .. }
+        )
+    }
+}
+
 fn suggestion(column: &str, nearest: Option<&str>) -> String {
     let nearest = nearest.map_or(String::new(), |nearest| format!("; the nearest name is `{}`", shown(nearest)));
     let remedy = syntax::remedy(column).map_or(String::new(), |remedy| format!("; {remedy}"));

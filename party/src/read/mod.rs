@@ -6,6 +6,7 @@
 pub mod arrow;
 pub mod content;
 pub mod csv;
+pub mod lines;
 mod packed;
 pub mod parquet;
 mod typed;
@@ -16,6 +17,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use fedreg_common::data::column::is_missing;
 use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks, unknown};
 
 /// What to read from a file.
@@ -36,8 +38,8 @@ pub struct Request {
     /// Whether a cell that cannot be used counts as missing: every column without levels is one of numbers then. For
     /// private runs, where refusing a table because of one row would tell something about that row.
     pub lenient: bool,
-    /// Whether a line with another number of cells, or without an id, is a row in which everything is missing, with an empty id:
-    /// for streams, which must go on.
+    /// Whether every record counts, whatever it is: a line of CSV that cannot be read is a row in which everything is missing, with an
+    /// empty id, and so is one without an id. For private streams, which must go on, and in which nobody may see what a record was.
     pub torn: bool,
 }
 
@@ -48,6 +50,14 @@ pub struct Written {
     pub separator: Option<u8>,
     /// What marks missing values, and the decimal sign.
     pub marks: Marks,
+}
+
+/// Longest identifier of a record in a stream, bytes. A longer one is none, so that memory is bounded.
+const LONGEST_ID: usize = 4096;
+
+/// The identifier of a record in a stream; empty where it has none.
+fn named(id: &[u8]) -> &[u8] {
+    if id.len() > LONGEST_ID || is_missing(id) { &[] } else { id }
 }
 
 impl Request {
@@ -108,6 +118,7 @@ pub struct Batches(Source);
 #[derive(Debug)]
 enum Source {
     Csv(Box<csv::Table<Box<dyn Read + Send>>>),
+    Lines(Box<lines::Table<Box<dyn Read + Send>>>),
     Arrow(Box<arrow::Table<Box<dyn Read + Send>>>),
     Parquet(Box<parquet::Table>),
 }
@@ -132,7 +143,7 @@ impl Batches {
         }))
     }
 
-    /// Reads CSV from a pipe, a socket or a file that still grows; `name` stands for the file in messages.
+    /// Reads CSV; `name` stands for the file in messages.
     ///
     /// A batch is given out as soon as its last line is complete. A reader that follows a growing file must wait in
     /// `read` for more; returning no bytes ends the table.
@@ -145,8 +156,31 @@ impl Batches {
         name: &str,
         request: &Request,
     ) -> Result<Batches, ReadError> {
-        let source: Box<dyn Read + Send> = Box::new(source);
-        Ok(Batches(Source::Csv(Box::new(csv::Table::new(source, name, request)?))))
+        Batches::from_csv(Box::new(source), name, request, false)
+    }
+
+    /// Reads CSV from a pipe, a socket or a file that still grows, whose writer may stop anywhere: its last line must end with a
+    /// line feed.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`], as far as the header shows it.
+    pub fn from_writer(
+        source: impl Read + Send + 'static,
+        name: &str,
+        request: &Request,
+    ) -> Result<Batches, ReadError> {
+        match request.torn {
+            true => Batches::from_csv(Box::new(source), name, request, true),
+            false => Batches::from_reader(whole::Lines::new(source), name, request),
+        }
+    }
+
+    fn from_csv(source: Box<dyn Read + Send>, name: &str, request: &Request, cut: bool) -> Result<Batches, ReadError> {
+        Ok(Batches(match request.torn {
+            true => Source::Lines(Box::new(lines::Table::new(source, name, request, cut)?)),
+            false => Source::Csv(Box::new(csv::Table::new(source, name, request)?)),
+        }))
     }
 
     /// Reads CSV or an Arrow IPC stream from a pipe, told apart by the first bytes.
@@ -171,17 +205,19 @@ impl Batches {
             let source: Box<dyn Read + Send> = Box::new(source);
             return Ok(Batches(Source::Arrow(Box::new(arrow::Table::new(source, name, request)?))));
         }
-        Batches::from_reader(whole::Lines::new(source), name, request)
+        Batches::from_writer(source, name, request)
     }
 
     /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
     ///
     /// # Errors
     ///
-    /// Everything that makes data unusable, and a table that ends without a row.
+    /// Everything that makes data unusable, and a table that ends without a row. Where every record counts ([`Request::torn`]),
+    /// only what has no records: a source that fails, a stream or a file that is damaged.
     pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
         match &mut self.0 {
             Source::Csv(table) => table.next(rows),
+            Source::Lines(table) => table.next(rows),
             Source::Arrow(table) => table.next(rows),
             Source::Parquet(table) => table.next(rows),
         }

@@ -3,9 +3,11 @@
 //! Truth values, whole and floating-point numbers, decimals and text are understood, with nulls as missing values. Text is
 //! always text: `1` in a text column is a level and not a number. Dates and timestamps can be ids, written as ISO 8601 has them.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 use fedreg_common::data::column::is_missing;
 use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
@@ -17,7 +19,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::content::{number_cell, text_cell};
 use super::typed::{self, Meaning};
-use super::{ReadError, Request, select};
+use super::{ReadError, Request, named, select};
 
 /// Rows decoded at a time.
 const CHUNK: usize = 8192;
@@ -160,6 +162,8 @@ pub struct Table {
     /// Rows read so far.
     row: u64,
     any: bool,
+    /// As in the [`Request`].
+    torn: bool,
     /// Set while the parquet crate works, so that a table in which it panicked is not used again.
     broken: bool,
 }
@@ -212,6 +216,7 @@ impl Table {
             open: Vec::new(),
             row: 0,
             any: false,
+            torn: request.torn,
             broken: false,
         })
     }
@@ -248,7 +253,8 @@ impl Table {
             self.open = open;
             self.advance(count);
         }
-        if self.places.is_empty() && self.any {
+        // In a stream it is no error that there is no record.
+        if self.places.is_empty() && (self.any || self.torn) {
             return Ok(None);
         }
         self.any = true;
@@ -295,8 +301,12 @@ impl Table {
         let Pick { column, meaning, nullable, .. } = self.picks[index];
         let source = Chunks { file: &self.file, nullable, rows, first: self.row };
         let Some(column) = column else {
-            let (name, ids) = (&self.id_name, &mut self.ids);
+            let (name, ids, torn) = (&self.id_name, &mut self.ids, self.torn);
             let mut push = |id: Option<&[u8]>, place| match (id.filter(|id| !is_missing(id)), &mut *ids) {
+                (id, Some(ids)) if torn => {
+                    ids.push(named(id.unwrap_or_default()));
+                    Ok(())
+                }
                 (Some(id), Some(ids)) => {
                     ids.push(id);
                     Ok(())
@@ -474,9 +484,27 @@ fn unreadable(file: &str, reason: &str) -> ReadError {
     ReadError::Format { file: file.to_owned(), problem: format!("the Parquet file is damaged or cut short ({reason})") }
 }
 
-/// Decoders of damaged files may panic inside the parquet crate; here that is an error like others.
+thread_local! {
+    /// Whether a decoder is at work in this thread.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Decoders of damaged files may panic inside the parquet crate; here that is an error like others. What such a panic says may quote
+/// the file, so it is not printed.
 fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(unreadable(file, "its decoder gave up")))
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !DECODING.get() {
+                others(panic);
+            }
+        }));
+    });
+    let outside = DECODING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    DECODING.set(outside);
+    done.unwrap_or_else(|_| Err(unreadable(file, "its decoder gave up")))
 }
 
 #[cfg(test)]
@@ -815,5 +843,30 @@ mod tests {
     fn a_panic_of_the_decoder_becomes_an_error() {
         let error = guarded::<()>("a.parquet", || panic!("as the decoder would")).unwrap_err();
         assert_eq!(error.to_string(), "a.parquet: the Parquet file is damaged or cut short (its decoder gave up)");
+    }
+
+    /// In a process of its own, as the text of a panic goes to the standard error of the whole process.
+    #[test]
+    fn what_a_panic_of_the_decoder_says_is_not_printed() {
+        let told = |test: &str| {
+            let told = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", &format!("read::parquet::tests::{test}"), "--nocapture", "--include-ignored"])
+                .output()
+                .unwrap();
+            assert!(String::from_utf8_lossy(&told.stdout).contains("1 passed"), "{told:?}");
+            String::from_utf8_lossy(&told.stderr).into_owned()
+        };
+        let text = told("a_panic_of_the_decoder_becomes_an_error");
+        assert!(!text.contains("panicked") && !text.contains("as the decoder would"), "{text}");
+        // Panics of others are printed as ever.
+        let text = told("a_panic_beside_the_decoder");
+        assert!(text.contains("beside the decoder") && !text.contains("within the decoder"), "{text}");
+    }
+
+    #[test]
+    #[ignore = "prints a panic; started by the test above"]
+    fn a_panic_beside_the_decoder() {
+        let _ = guarded::<()>("a.parquet", || panic!("within the decoder"));
+        assert!(catch_unwind(|| panic!("beside the decoder")).is_err());
     }
 }

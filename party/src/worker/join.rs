@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
-use super::methods::{self, Ear, Secret, Start, Word};
+use super::methods::{self, Ear, Rows, Secret, Start, Word};
 use super::pipeline::{self, Content, Fitting, InOrder, Yield};
 use super::private::{self, Purse};
 use crate::drive::{Patience, check_port};
@@ -114,6 +114,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         run: None,
         pieces: None,
         ear: None,
+        early: None,
         order: InOrder::new(0),
         joined: None,
         ended: false,
@@ -134,13 +135,17 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         }
         return Ok((written?, exit));
     }
-    let result = match rehearsed(job, &mut stop).await {
-        Ok(()) => worker.take_part(&identity, &mut stop, &folder).await,
-        Err(failure) => Err(failure),
+    let result = match prepared(job, &mut stop).await {
+        // What does not depend on the rows the others may hear. A bug that shows when they are read may well depend on them.
+        Err(failure) if failure.exit() != Exit::Refused || failure.is_of_data() => Err(failure),
+        early => {
+            worker.early = Some(early);
+            worker.take_part(&identity, &mut stop, &folder).await
+        }
     };
     let (exit, reason) = match &result {
         Ok((_, exit)) => (*exit, None),
-        Err(failure) => (failure.exit(), Some(service::chain(failure))),
+        Err(failure) => (failure.exit(), Some(failure.kept())),
     };
     if let (Err(_), Some(run), true) = (&result, worker.run, study.noised())
         && let Some(sentence) = private::cost(config, run)
@@ -156,10 +161,10 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     result
 }
 
-/// Whether the table can be used, found out before anybody is contacted where the answer must not be seen.
-async fn rehearsed(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<(), Failure> {
-    let (config, study) = (job.config.clone(), Arc::clone(&job.study));
-    let task = tokio::task::spawn_blocking(move || private::rehearse(&config, &study));
+/// The rows of a private run, read before anybody is contacted.
+async fn prepared(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<Option<Rows>, Failure> {
+    let Job { config, study, arrival, .. } = job.clone();
+    let task = tokio::task::spawn_blocking(move || private::prepare(&config, &study, &arrival));
     tokio::select! {
         biased;
         Some(abort) = stop.recv() => Err(abort.into()),
@@ -188,6 +193,8 @@ struct Worker<'a> {
     pieces: Option<mpsc::Receiver<Yield>>,
     /// Of whoever makes contributions and must hear the hub.
     ear: Option<Ear>,
+    /// What was read before anybody was contacted, until the run begins.
+    early: Option<Result<Option<Rows>, Failure>>,
     order: InOrder,
     /// When the coordinator welcomed us first.
     joined: Option<Instant>,
@@ -511,32 +518,37 @@ impl Worker<'_> {
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let mut encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
-                encoding = encoding.lenient();
                 let purse = Purse::open(config, study, run)?;
                 Some(Secret { purse, state: config.state.clone(), run: run.to_string() })
             }
             _ => None,
         };
-        tracing::info!("reading {}", config.data.file.display());
-        let mut source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
-        if config.reads_stdin() {
+        let mut rows = match self.early.take().transpose()?.flatten() {
+            Some(rows) => rows,
+            None if study.noised() => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
+            None => {
+                tracing::info!("reading {}", config.data.file.display());
+                let encoding =
+                    Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+                Rows::Unread(Box::new(Source::open(config, encoding, study.site_terms().batch_rows, arrival)?))
+            }
+        };
+        if let (Rows::Unread(source), true) = (&mut rows, config.reads_stdin()) {
             source.number_from(first);
         }
         self.order = InOrder::new(first);
-        if study.protocol != Protocol::Robust || secret.is_some() {
-            let rewound = !config.reads_stdin();
-            let under = methods::start(
-                study,
-                source,
-                Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) },
-                secret,
-            )?;
-            (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
-            return Ok(());
-        }
+        let source = match rows {
+            Rows::Unread(source) if study.protocol == Protocol::Robust && secret.is_none() => *source,
+            rows => {
+                let rewound = !config.reads_stdin();
+                let start = Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) };
+                let under = methods::start(study, rows, start, secret)?;
+                (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
+                return Ok(());
+            }
+        };
         let fitting = Fitting {
             settings: study.fit_settings(),
             with_gram: study.robust_terms().gram,
@@ -593,6 +605,10 @@ impl Worker<'_> {
         hear: mpsc::Receiver<Heard<fedreg_common::star::message::ToSite>>,
     ) {
         self.job.arrival.stop.store(true, Ordering::Relaxed);
+        // Where a word would be about the data, we look like a worker that was killed.
+        if self.job.study.noised() && failure.is_of_data() {
+            return;
+        }
         if let Some(notice) = failure.notice(Role::Worker) {
             let leave = ToHub::Leave { exit: notice.exit, sentence: notice.sentence };
             if !matches!(timeout(FAREWELL, say.send(leave)).await, Ok(Ok(()))) {

@@ -17,8 +17,9 @@ use fedreg_common::session::Abort;
 use fedreg_common::study::{Protocol, Study};
 use serde_json::json;
 
-use super::batches::{Arrival, Encoding, Source, each_id};
+use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};
 use super::config::Config;
+use super::methods::{Held, Rows};
 use super::persons::{Persons, forget};
 use crate::ledger::{self, DataFile, LedgerFile};
 use crate::plain::{self, PlainLine};
@@ -156,11 +157,7 @@ impl Purse {
         let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
         let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
         if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
-            let run = &self.run;
-            return Err(Abort::Refused(format!(
-                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
-            ))
-            .into());
+            return Err(Abort::Changed { run: self.run.clone() }.into());
         }
         let reserved = resumes?;
         if !reserved {
@@ -282,25 +279,39 @@ fn read_persons(config: &Config, study: &Study, key: &[u8; 32], most: u32) -> Re
     Ok((digester.finish(most)?, rows))
 }
 
-/// Reads the whole table of a private run before anybody is contacted: one that is broken in its form, or has a person twice, then
-/// looks from outside like a worker that never came.
+/// Reads the rows of a private run, or opens its stream, before anybody is contacted. They are read once, and the run goes on with
+/// what was read: nothing that depends on what stands in them is found out later, whatever becomes of the file. `None` in a plain study.
 ///
 /// # Errors
-/// Everything that would end the run because of what stands in the table.
-pub(crate) fn rehearse(config: &Config, study: &Study) -> Result<(), Failure> {
+/// Everything that would end the run because of what stands in the table, and what the study or the policy refuse.
+pub(crate) fn prepare(config: &Config, study: &Study, arrival: &Arrival) -> Result<Option<Rows>, Failure> {
     if !study.noised() {
-        return Ok(());
+        return Ok(None);
     }
-    // A ledger that refuses says nothing about the rows, and the others may hear of it later.
-    let Ok(mut ledger) = open(config) else { return Ok(()) };
-    if !config.reads_stdin() && ledger.account(&config.data_set()).is_ok() {
+    let stream = study.protocol == Protocol::Stream;
+    if config.reads_stdin() && !stream {
+        return Err(needs_a_file(study));
+    }
+    // A ledger that refuses otherwise says nothing about the rows, and the others may hear of it later.
+    if let Ok(mut ledger) = open(config)
+        && !config.reads_stdin()
+        && ledger.account(&config.data_set()).is_ok()
+    {
         let places = [config.ledger(), config.anchor()?];
         ledger::use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(config, study))?;
     }
-    if study.protocol == Protocol::Stream {
-        return Ok(());
+    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+    tracing::info!("reading {}", config.data.file.display());
+    let source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, arrival)?;
+    if stream {
+        return Ok(Some(Rows::Unread(Box::new(source))));
     }
-    read_persons(config, study, &ledger.key()?, study.rows_per_person()).map(drop)
+    let held = Held::read(study, source, config.policy.min_rows.unwrap_or(0))?;
+    // A ledger that refuses says nothing about the rows, and the others may hear of it later.
+    if let Ok(mut ledger) = open(config) {
+        PersonDigests::new(&ledger.key()?, held.ids(), study.rows_per_person())?;
+    }
+    Ok(Some(Rows::Read(Box::new(held))))
 }
 
 /// Records a run without privacy: later private reports on its persons say so.

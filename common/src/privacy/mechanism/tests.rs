@@ -11,7 +11,9 @@ use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::sampler::SCALE;
 use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
+use crate::star::stream::Maker;
 use crate::stream;
+use crate::study::Study;
 
 fn bounds(width: usize) -> RowBounds {
     let column = |index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
@@ -463,6 +465,31 @@ fn audit_records(runs: u32, mu: f64, pretended: u32) -> (f64, f64) {
         let places = sent.values().iter().zip(a.iter().zip(&b).cycle());
         places.map(|(v, (a, b))| (b - a) * ((v - a) + (v - b)) / 2.0 / (sigma * sigma)).sum()
     })
+}
+
+#[test]
+fn a_record_of_a_stream_that_cannot_be_used_sends_the_bytes_of_no_record_whatever_weights_are_published() {
+    let text = "id = \"s\"\nprotocol = \"stream\"\nmode = \"private\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+                [outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8\n[privacy]\n\
+                epsilon = 1.0\ndelta = 1e-6";
+    let maker = Maker::new(&Study::parse(text).unwrap()).unwrap();
+    let charged = release(&maker.opening().unwrap(), permit(0.5), &mut NoisePool::seeded(1)).unwrap().stored();
+    // The noise is the same every time, so that equal bytes mean equal messages.
+    let sent = |weights: f64, record: Option<(f64, f64)>| -> Vec<u64> {
+        let (mut right, mut pool) = (PerRecord::new(&charged, 1), NoisePool::seeded(2));
+        let record = record.map(|(x, y)| maker.scaled([x].into_iter(), y));
+        let records = [Some((vec![0.2], 0.3)), record, Some((vec![0.9], -0.4))];
+        let noised = maker.noised(vec![weights; 8], 5, &records, &mut right, &mut pool).unwrap();
+        assert_eq!((noised.records(), noised.values().len()), (3, 24));
+        noised.values().iter().map(|value| value.to_bits()).collect()
+    };
+    for weights in [0.0, 1.5, -1e308, f64::INFINITY, f64::NAN] {
+        let nothing = sent(weights, None);
+        for (x, y) in [(f64::NAN, 0.1), (0.1, f64::NAN), (0.1, f64::INFINITY), (f64::NAN, f64::NEG_INFINITY)] {
+            assert_eq!(sent(weights, Some((x, y))), nothing, "{weights} {x} {y}");
+        }
+    }
+    assert_ne!(sent(0.0, Some((0.5, 0.5))), sent(0.0, None));
 }
 
 #[test]

@@ -94,6 +94,16 @@ pub struct PrivateSession<S> {
     agreed: BTreeMap<u64, (Message, Released<Message>)>,
 }
 
+/// Whether a run that was interrupted here was begun with other rows. To be asked before anybody is contacted: what a session
+/// refuses, the peer may notice.
+///
+/// # Errors
+/// The ledger refuses.
+pub fn has_changed<S: Storage>(table: &Table, run: &str, ledger: &mut Ledger<S>) -> Result<bool, LedgerError> {
+    let fingerprint = table.clipped().0.fingerprint(&ledger.key()?);
+    Ok(ledger.received(run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint))
+}
+
 impl<S: Storage> PrivateSession<S> {
     /// A session over a clipped table. Nothing is spent yet, and whether the ledger can afford the run is checked.
     ///
@@ -115,9 +125,7 @@ impl<S: Storage> PrivateSession<S> {
             setting.ledger.afford(&setting.data_set, &setting.persons, releases)?;
         } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
             // Releases of one run are charged together because they are about the same rows.
-            return Err(Abort::Refused(format!(
-                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
-            )));
+            return Err(Abort::Changed { run });
         }
         // The same whenever this party is started again in the run: the other one may have reserved by then and say the same.
         let key = keyed(&secret, &[b"rows of run ", run.as_bytes()]);
