@@ -270,6 +270,7 @@ pub struct Overrides {
     /// Table, CSV or Parquet
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
+    /// How a CSV file is written
     #[command(flatten)]
     pub table: TableFlags,
     /// Address of the coordinator

@@ -69,6 +69,7 @@ pub struct Arguments {
     /// CSV or Parquet file; by default CSV or an Arrow IPC stream is read from standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
+    /// How a CSV file is written
     #[command(flatten)]
     pub table: TableFlags,
 }

@@ -121,7 +121,7 @@ pub(crate) async fn meet<W: Work>(
             // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
             Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
                 if let (Failure::Abort(Abort::Changed { .. }), Some(run)) = (&failure, work.interrupted(job)) {
-                    work.given_up(job, run);
+                    work.given_up(job, run, &failure);
                 }
                 let reason = Some(failure.kept());
                 keep(Entry { reason, ..Entry::now(W::COMMAND, *role, study, failure.exit()) });

@@ -65,11 +65,20 @@ impl Office {
             let listener = Listener::bind("127.0.0.1:0", &identity, &["north".to_string()]).await.unwrap();
             let address = listener.address().to_string();
             let digest = Digest::of(b"");
-            let status = StatusReply { study: String::new(), digest, run: Some(RUN), parties: Vec::new(), exit: None };
+            let status = StatusReply {
+                study: String::new(),
+                digest,
+                run: Some(RUN),
+                parties: Vec::new(),
+                exit: None,
+                quorum: None,
+                ends: None,
+            };
             let limits = BodyLimits { counts: 1, values: 1 << 16 };
             tokio::spawn(async move {
                 let (_said, shown) = watch::channel(status);
-                serve(listener, found, shown, limits, async { drop(stopped.await) }).await
+                let (wishes, _closings) = mpsc::channel(1);
+                serve(listener, found, wishes, shown, limits, async { drop(stopped.await) }).await
             });
             address
         });

@@ -572,9 +572,8 @@ fn alone(words: Vec<Event<Word>>, beats: bool, patience: Patience) -> (Result<Dr
         let mut link = Beating { words: words.into(), beats, allowed: 1 };
         let (_stop, mut never) = mpsc::channel(1);
         let begun = Instant::now();
-        let toy = Toy::new(false, 2);
-        let driven =
-            timeout(Duration::from_secs(20), drive(toy, &mut link, &ends(Role::Bob), &patience, &mut never, |_, _| {}));
+        let (toy, ends) = (Toy::new(false, 2), ends(Role::Bob));
+        let driven = timeout(Duration::from_secs(20), drive(toy, &mut link, &ends, &patience, &mut never, |_, _| {}));
         (driven.await.expect("waited without end"), begun.elapsed())
     })
 }

@@ -69,6 +69,7 @@ pub struct Overrides {
     /// Table, CSV or Parquet; `-` reads CSV from standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
+    /// How a CSV file is written
     #[command(flatten)]
     pub table: TableFlags,
     /// Address of the coordinator

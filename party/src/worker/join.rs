@@ -671,6 +671,7 @@ mod tests {
             run: None,
             pieces: None,
             ear: None,
+            early: None,
             order: InOrder::new(0),
             joined: None,
             ended: false,
