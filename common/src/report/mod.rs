@@ -14,6 +14,7 @@ pub mod merge;
 mod number;
 mod plot;
 pub mod robust;
+mod standing;
 pub mod table;
 
 pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
