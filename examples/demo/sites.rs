@@ -287,7 +287,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
     let width = common.workers.to_string().len();
     let workers = (1..=common.workers)
         .map(|at| format!("worker-{at:0width$}"))
-        .map(|name| (name.clone(), WorkerTerms { certificate: name }))
+        .map(|name| (name.clone(), WorkerTerms { certificate: name, rows: None }))
         .collect();
     let private = common.mode == ModeName::Private;
     Study {

@@ -15,6 +15,7 @@ pub mod merge;
 mod number;
 mod plot;
 pub mod robust;
+mod standing;
 pub mod table;
 
 pub use caution::Caution;

@@ -125,6 +125,8 @@ fn own_view(report: &Report, name: &str) -> Report {
     let mut own = Report { role: Some(Role::Worker), ..report.clone() };
     if let Some(consolidation) = &mut own.consolidation {
         consolidation.batches.retain(|batch| batch.worker == name);
+        // What other sites say alone is theirs.
+        consolidation.sites.retain(|site| site.worker == name);
         if report.course.is_some() {
             consolidation.trusted = consolidation.batches.iter().filter(|batch| batch.trusted).count() as u64;
         }
