@@ -160,35 +160,35 @@ impl<'a> Desk<'a> {
         self.note_awaited();
         loop {
             let until = self.until(interrupted);
-            if let (Some(exit), Some(until)) = (self.hub.exit(), until) {
-                if self.hub.all_told() || Instant::now() >= until {
-                    let owed: Vec<&str> = self.hub.owed().collect();
-                    // Whoever cuts the waiting short leaves the rest of it to the next process.
-                    if exit != Exit::Interrupted && (owed.is_empty() || !interrupted) {
-                        if !owed.is_empty() {
-                            let (names, place) = (owed.join(", "), self.place());
-                            tracing::warn!("{names} did not come for the result, which is kept in {}", place.display());
-                        }
-                        self.state.end()?;
+            if let (Some(exit), Some(until)) = (self.hub.exit(), until)
+                && (self.hub.all_told() || Instant::now() >= until)
+            {
+                let owed: Vec<&str> = self.hub.owed().collect();
+                // Whoever cuts the waiting short leaves the rest of it to the next process.
+                if exit != Exit::Interrupted && (owed.is_empty() || !interrupted) {
+                    if !owed.is_empty() {
+                        let (names, place) = (owed.join(", "), self.place());
+                        tracing::warn!("{names} did not come for the result, which is kept in {}", place.display());
                     }
-                    let report = self.hub.report();
-                    if !self.job.keep || interrupted {
-                        let (report, reason) = match report {
-                            Ok(report) => (Some(self.completed(report)), None),
-                            Err(reason) => (None, Some(reason)),
-                        };
-                        return Ok(Ended { report, exit, reason });
-                    }
-                    self.state.begin(self.job.study.digest(), fresh()?)?;
-                    self.hub = Desk::hub(self.job, &self.state, self.limits)?;
-                    self.due = due(self.job, &self.state);
-                    self.ended = None;
-                    self.notice = Instant::now().checked_add(SAID_AFTER);
-                    self.lines.clear();
-                    self.awaited.clear();
-                    self.show();
-                    continue;
+                    self.state.end()?;
                 }
+                let report = self.hub.report();
+                if !self.job.keep || interrupted {
+                    let (report, reason) = match report {
+                        Ok(report) => (Some(self.completed(report)), None),
+                        Err(reason) => (None, Some(reason)),
+                    };
+                    return Ok(Ended { report, exit, reason });
+                }
+                self.state.begin(self.job.study.digest(), fresh()?)?;
+                self.hub = Desk::hub(self.job, &self.state, self.limits)?;
+                self.due = due(self.job, &self.state);
+                self.ended = None;
+                self.notice = Instant::now().checked_add(SAID_AFTER);
+                self.lines.clear();
+                self.awaited.clear();
+                self.show();
+                continue;
             }
             let deadline = self.due.filter(|_| until.is_none());
             let awaited = self.awaited.values().map(|since| *since + wait);
