@@ -1,17 +1,19 @@
 //! The conversation: rounds, faults of the line, faults of the peer, policies.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::privacy::release::Declaration;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
-use fedreg_common::study::Study;
+use fedreg_common::study::{HeldBy, Study};
 use fedreg_common::vertical::message::{Body, Message, Purpose};
-use fedreg_common::vertical::outcome::VerticalFit;
-use fedreg_common::vertical::predict::{NewRows, PredictSession, needed_columns};
+use fedreg_common::vertical::outcome::{Model, VerticalFit};
+use fedreg_common::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
 use fedreg_common::vertical::prepare::{Policy, Prepared};
 use fedreg_common::vertical::session::{Opening, VerticalSession};
 use fedreg_party::read;
@@ -312,6 +314,14 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
         }
     }));
     assert!(matches!(basis, PeerFault::Value { what: "a basis", .. }), "{basis}");
+    for name in ["age", "=cmd|' /C calc'!A0"] {
+        let term = fault(tampered("", |message| {
+            if let Body::Results(results) = &mut message.body {
+                results.coefficients.as_mut().unwrap()[0].term = name.to_string();
+            }
+        }));
+        assert_eq!(term, PeerFault::Term { came: name.to_string() });
+    }
 }
 
 #[test]
@@ -426,6 +436,54 @@ fn the_policy_stops_the_run_before_the_message_that_would_show_too_much() {
 }
 
 #[test]
+fn an_outcome_that_alice_holds_alone_is_counted_before_any_of_it_leaves() {
+    let case = diabetes();
+    let start = |study: &Study, policy: Policy| {
+        let study = Arc::new(study.clone());
+        let frame = frame(&study, Role::Alice, &case.file());
+        session(&study, Role::Alice, policy, frame).err().map(|abort| (abort.exit(), abort.to_string()))
+    };
+    let held = |more: &str| {
+        let mut study = study(&case, more);
+        study.outcome.held_by = HeldBy::Alice;
+        study
+    };
+    let path = held("[penalty]\nlambda = \"path\"\n");
+    let within = held("");
+    let limited = Policy { max_disclosure: Some(0.5), ..Policy::default() };
+    let forbidden = Policy { allow_outcome: false, ..Policy::default() };
+    // A path begins with every value of the outcome less its mean; families other than gaussian with every value.
+    let mut counts = path.clone();
+    counts.model.family = fedreg_common::glm::Family::Poisson;
+    counts.penalty = None;
+    for (study, policy) in [(&path, &limited), (&path, &forbidden), (&counts, &limited), (&within, &forbidden)] {
+        let (exit, sentence) = start(study, policy.clone()).expect("refused before the session begins");
+        assert_eq!(exit, Exit::Refused);
+        assert!(sentence.contains("`progression`"), "{sentence}");
+    }
+    assert_eq!(start(&within, limited), None);
+    assert_eq!(start(&study(&case, ""), forbidden), None, "what both hold does not leave");
+    assert!(path.disclosures(Role::Alice).allows(Declaration::Outcome));
+
+    // The first partial prediction shows the outcome up to the residual of Alice's own fit.
+    let mut shown = 0;
+    let tight = Policy { max_disclosure: Some(0.3), ..Policy::default() };
+    let ended = run_with(&within, &case.file(), Faults::NONE, tight, |from, message| {
+        shown +=
+            usize::from(from == 0 && matches!(&message.body, Body::Partial(partial) if !partial.values.is_empty()));
+    });
+    assert!(ended.results.iter().flatten().any(|result| matches!(result, Err(Abort::Policy { who: Role::Alice, .. }))));
+    assert_eq!(shown, 0);
+    let [alice, bob] = fitted(run(&within, &case.file(), Faults::NONE));
+    let share = |fit: &VerticalFit, term: &str| {
+        fit.disclosure.columns.iter().find(|column| column.term == term).map(|column| column.share)
+    };
+    assert!(share(&alice, "progression").unwrap() > 1.0 - 1e-9, "{:?}", alice.disclosure);
+    assert_eq!(share(&bob, "progression"), None);
+    assert!(!alice.disclosure.declared.iter().any(|kind| kind.contains("new rows")), "{:?}", alice.disclosure);
+}
+
+#[test]
 fn a_policy_against_the_basis_leaves_standard_errors_undefined_and_says_why() {
     let case = diabetes();
     let policy = Policy { allow_basis: false, ..Policy::default() };
@@ -480,9 +538,76 @@ fn more_coefficients_than_rows_are_refused_without_a_penalty() {
     assert!(abort.to_string().contains("rows cannot determine"), "{abort}");
 }
 
+/// Two text columns of one party, each with far fewer levels than there are rows.
+#[test]
+fn a_party_alone_with_more_coefficients_than_rows_is_refused_when_it_reads_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("few.csv");
+    let write = |levels: usize| {
+        let rows =
+            (0..40).map(|row| format!("u{},v{},{},{}\n", row % levels, row * 7 % levels, row % 9, (row * row) % 11));
+        std::fs::write(&file, "u,v,x,y\n".to_owned() + &rows.collect::<String>()).unwrap();
+    };
+    let case = Case {
+        name: "few".to_string(),
+        tags: vec![],
+        data: "".into(),
+        outcome: "y".to_string(),
+        family: "gaussian".to_string(),
+        alice: vec!["u".to_string(), "v".to_string()],
+        bob: vec!["x".to_string()],
+        offset: None,
+        weights: None,
+        intercept: true,
+    };
+    let prepared = |more: &str, role| {
+        let study = Arc::new(study(&case, more));
+        let frame = frame(&study, role, &file);
+        Prepared::new(study, role, Policy::default(), frame).map(|prepared| prepared.term_names().len())
+    };
+    write(25);
+    let refused = prepared("", Role::Alice).unwrap_err().to_string();
+    assert!(
+        refused.ends_with(
+            "40 rows cannot determine 49 coefficients, of which column `u` makes 24; leave columns out or use a penalty"
+        ),
+        "{refused}"
+    );
+    assert_eq!(prepared("", Role::Bob).unwrap(), 1);
+    assert_eq!(prepared("[penalty]\nlambda = 0.1\n", Role::Alice).unwrap(), 48);
+    write(20);
+    assert_eq!(prepared("", Role::Alice).unwrap(), 38, "as many as rows can still be determined");
+    write(40);
+    let refused = prepared("[penalty]\nlambda = 0.1\n", Role::Alice).unwrap_err().to_string();
+    assert!(
+        refused.contains("column `u` has another text in each of 40 rows") && refused.contains("`rows.id = \"u\"`"),
+        "{refused}"
+    );
+}
+
+/// What each party gets of new rows in a file, whose models are those of a fit.
+fn scored(study: &Arc<Study>, fits: &[VerticalFit; 2], file: &Path) -> [Option<Scores>; 2] {
+    let open = |role: Role, model: &Model| {
+        let header = read::header(file, None).unwrap();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let request = read::Request {
+            columns: Some(needed_columns(study, role, &header).unwrap()),
+            levels: levels(study, model, &header).unwrap(),
+            unseen: true,
+            ..Default::default()
+        };
+        let frame = read::read(file, &request).unwrap();
+        let rows = NewRows::new(Arc::clone(study), role, model.clone(), frame).unwrap();
+        PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
+    };
+    let mut alice = open(Role::Alice, &fits[0].model);
+    let mut bob = open(Role::Bob, &fits[1].model);
+    pair::run(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}).results.map(|result| result.unwrap().unwrap())
+}
+
 #[test]
 fn new_rows_are_scored_jointly_for_the_named_party_only() {
-    let mut scored = 0;
+    let mut count = 0;
     for glm in vectors::all::<Glm>("glm") {
         let (Some(expected), case) = (&glm.predictions, &glm.case) else {
             continue;
@@ -490,21 +615,7 @@ fn new_rows_are_scored_jointly_for_the_named_party_only() {
         for to in ["alice", "bob"] {
             let study = Arc::new(study(case, &format!("[prediction]\nresult_to = {to:?}\n")));
             let fits = fitted(run(&study, &case.file(), Faults::NONE));
-            let file = vectors::folder().join(&expected.data);
-            let open = |role: Role, model: &fedreg_common::vertical::outcome::Model| {
-                let header = read::header(&file, None).unwrap();
-                let header: Vec<&str> = header.iter().map(String::as_str).collect();
-                let columns = needed_columns(&study, role, &header).unwrap();
-                let request =
-                    read::Request { columns: Some(columns), levels: model.levels.clone(), ..Default::default() };
-                let frame = read::read(&file, &request).unwrap();
-                let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame).unwrap();
-                PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
-            };
-            let mut alice = open(Role::Alice, &fits[0].model);
-            let mut bob = open(Role::Bob, &fits[1].model);
-            let results = pair::run(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}).results;
-            let [alice, bob] = results.map(|result| result.unwrap().unwrap());
+            let [alice, bob] = scored(&study, &fits, &vectors::folder().join(&expected.data));
             let (scores, other) = if to == "alice" { (alice, bob) } else { (bob, alice) };
             assert!(other.is_none());
             let scores = scores.unwrap();
@@ -514,10 +625,70 @@ fn new_rows_are_scored_jointly_for_the_named_party_only() {
                 assert!((got - expected).abs() <= 1e-8 * expected.abs().max(1.0), "{}: {got} {expected}", case.name);
             }
             assert_eq!(scores.link.len(), expected.link.len());
-            scored += 1;
+            count += 1;
         }
     }
-    assert!(scored >= 4);
+    assert!(count >= 4);
+}
+
+/// As `predict(fit, rows, na.action = na.pass)` in R: rows with gaps are NA, and the others have the numbers of the vectors.
+#[test]
+fn new_rows_with_a_gap_at_either_party_have_no_score_and_the_others_keep_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut unseen = 0;
+    for glm in vectors::all::<Glm>("glm") {
+        let (Some(expected), case) = (&glm.predictions, &glm.case) else {
+            continue;
+        };
+        let text = std::fs::read_to_string(vectors::folder().join(&expected.data)).unwrap();
+        let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        let place = |name: &str| lines[0].iter().position(|cell| *cell == name).unwrap();
+        let (alice, bob) = (place(&case.alice[0]), place(&case.bob[0]));
+        let mut gaps = vec![(1, alice, ""), (2, bob, "NA"), (3, alice, "NA"), (3, bob, "")];
+        // A word where the fit had other words: a level that it did not have.
+        let words = case.alice.iter().chain(&case.bob).map(|name| place(name));
+        for at in words.filter(|at| lines[1..].iter().all(|row| row[*at].parse::<f64>().is_err())) {
+            gaps.push((4, at, "nowhere"));
+            unseen += 1;
+        }
+        for (row, column, cell) in &gaps {
+            lines[*row][*column] = *cell;
+        }
+        let file = folder.path().join("new.csv");
+        std::fs::write(&file, lines.iter().map(|cells| cells.join(",") + "\n").collect::<String>()).unwrap();
+        let study = Arc::new(study(case, ""));
+        let fits = fitted(run(&study, &case.file(), Faults::NONE));
+        let [scores, _] = scored(&study, &fits, &file);
+        let scores = scores.unwrap();
+        let gone: std::collections::BTreeSet<usize> = gaps.iter().map(|(row, ..)| row - 1).collect();
+        assert_eq!(scores.without(), gone.len());
+        for row in 0..expected.link.len() {
+            let got = [scores.link[row], scores.response[row]];
+            if gone.contains(&row) {
+                assert!(got.iter().all(|value| value.is_nan()), "{}: {got:?}", case.name);
+                continue;
+            }
+            for (got, expected) in got.iter().zip([expected.link[row], expected.response[row]]) {
+                assert!((got - expected).abs() <= 1e-8 * expected.abs().max(1.0), "{}: {got} {expected}", case.name);
+            }
+        }
+    }
+    assert!(unseen >= 2, "levels and truth values");
+}
+
+#[test]
+fn rows_of_which_none_can_be_used_have_no_scores_at_all() {
+    let glm = vectors::all::<Glm>("glm").into_iter().find(|glm| glm.predictions.is_some()).unwrap();
+    let study = Arc::new(study(&glm.case, ""));
+    let fits = fitted(run(&study, &glm.case.file(), Faults::NONE));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let names: Vec<&str> = glm.case.alice.iter().chain(&glm.case.bob).map(String::as_str).collect();
+    let gaps = vec![""; names.len()].join(",");
+    let offset = study.offset.as_ref().map_or(String::new(), |offset| format!(",{}", offset.column));
+    let zero = if offset.is_empty() { "" } else { ",0" };
+    std::fs::write(file.path(), format!("{}{offset}\n{gaps}{zero}\n{gaps}{zero}\n", names.join(","))).unwrap();
+    let [scores, _] = scored(&study, &fits, file.path());
+    assert_eq!(scores.unwrap().without(), 2);
 }
 
 #[test]

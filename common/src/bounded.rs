@@ -62,15 +62,15 @@ impl Bounded {
         self.formula
     }
 
-    /// The sum with a value of other records: replacing one record changes one of the two. `None` if they are of different sizes, or
-    /// too large to be added.
+    /// The sum with a value of other records: replacing one record changes one of the two. It saturates, which brings no two sums
+    /// farther apart. `None` if they are of different sizes.
     pub(crate) fn joined(&self, other: &Bounded) -> Option<Bounded> {
         if (self.len(), self.exponent) != (other.len(), other.exponent) {
             return None;
         }
-        let sums = self.integers.iter().zip(&other.integers).map(|(left, right)| left.checked_add(*right));
+        let sums = self.integers.iter().zip(&other.integers).map(|(left, right)| left.saturating_add(*right));
         let sensitivity = self.sensitivity.max(other.sensitivity);
-        Some(Bounded { integers: sums.collect::<Option<_>>()?, sensitivity, ..self.clone() })
+        Some(Bounded { integers: sums.collect(), sensitivity, ..self.clone() })
     }
 
     /// The entries before noise: for the party itself, for declared plain exchange and for simulations.

@@ -76,7 +76,8 @@ impl Exit {
             }
             Exit::Data => "data refused: the message names file, line or column",
             Exit::Unreachable => {
-                "no connection, a peer that never came, or a port in use: check addresses and that the peer runs"
+                "no connection, a peer that never came, or a port in use: check that the side that listens runs, the address that \
+                 the other side dials, and that no firewall closes the port"
             }
             Exit::CannotWrite => "cannot write: check the folder's permissions and space",
             Exit::NotReady => "not ready yet (status only): ask again later",

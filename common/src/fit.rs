@@ -63,6 +63,11 @@ impl Coefficient {
         Coefficient::bare(term, party, estimate, std_error).tested(|z| 2.0 * normal.cdf(-z), normal.inverse_cdf(UPPER))
     }
 
+    /// Leaves out test and interval, where they would mislead; estimate and standard error stay.
+    pub fn withhold_inference(&mut self) {
+        (self.statistic, self.p_value, self.conf_low, self.conf_high) = (None, None, None, None);
+    }
+
     fn bare(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {
         Coefficient {
             term,

@@ -55,6 +55,10 @@ pub trait Session {
     /// The last message sent, for a line that may have lost it: the same bytes, never recomputed. A session that has
     /// finished still answers.
     fn resend(&self) -> Option<Self::Outbound>;
+
+    /// How many messages of the conversation there were: rises with everything new, and with no repeat. Whoever drives the session
+    /// tells progress by it from signs of life.
+    fn position(&self) -> u64;
 }
 
 /// The head of every message between parties.
@@ -107,7 +111,13 @@ pub enum Abort {
     /// The privacy ledger refused, here.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A bug of ours.
+    /// The rows are not those with which a private run was begun here. A message about them, so nobody else is told.
+    #[error("the data have changed since run {run} was interrupted: what it reserved is spent; start a new run")]
+    Changed {
+        /// The run that was to be taken up again.
+        run: String,
+    },
+    /// A bug of ours. The sentence is for the local terminal: it may hold what a panic said.
     #[error("internal error: {0}")]
     Bug(String),
     /// The user interrupted.
@@ -187,6 +197,12 @@ pub enum PeerFault {
         /// What was expected.
         expected: u32,
     },
+    /// A coefficient that the study does not give the peer.
+    #[error("sent a coefficient of `{came}`, which the study does not give it")]
+    Term {
+        /// The name that came.
+        came: String,
+    },
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),
@@ -204,7 +220,10 @@ impl Abort {
     /// The sentence that the peer is told: never one that quotes data.
     pub fn sentence_for_peer(&self, own: Role) -> String {
         match self {
-            Abort::OwnData(_) => format!("the data of {own} were refused; the reason is shown there only"),
+            Abort::OwnData(_) | Abort::Changed { .. } => {
+                format!("the data of {own} were refused; the reason is shown there only")
+            }
+            Abort::Bug(_) => format!("internal error at {own}; the reason is shown there only"),
             Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
             other => other.to_string(),
         }
@@ -215,12 +234,31 @@ impl Abort {
         match self {
             Abort::Peer { .. } => Exit::Peer,
             Abort::Data(_) | Abort::OwnData(_) => Exit::Data,
-            Abort::Study { .. } | Abort::Policy { .. } | Abort::Refused(_) => Exit::Refused,
+            Abort::Study { .. } | Abort::Policy { .. } | Abort::Refused(_) | Abort::Changed { .. } => Exit::Refused,
             Abort::Ledger(error) => error.exit(),
             Abort::Bug(_) => Exit::Internal,
             Abort::Interrupted(_) => Exit::Interrupted,
             Abort::Unreachable(_) => Exit::Unreachable,
             Abort::Remote { exit, .. } => *exit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_quote_data_is_not_told_to_a_peer() {
+        let secret = "index is 4711";
+        for abort in [
+            Abort::OwnData(secret.to_string()),
+            Abort::Bug(secret.to_string()),
+            Abort::Changed { run: secret.to_string() },
+        ] {
+            let sentence = abort.sentence_for_peer(Role::Alice);
+            assert!(abort.to_string().contains(secret) && !sentence.contains(secret), "{sentence}");
+            assert!(sentence.ends_with("the reason is shown there only"), "{sentence}");
         }
     }
 }

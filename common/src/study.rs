@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::data::formula::Formula;
 use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::privacy::release::{Declaration, Disclosures};
@@ -19,10 +20,12 @@ mod methods;
 mod privacy;
 mod private_robust;
 mod stated;
+mod suggestion;
 
 pub use self::expectation::{Expectation, NoExpectation, Size};
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use self::private_robust::PrivateFitTerms;
+pub use self::suggestion::{ErrorRow, ErrorTable, Suggestion};
 pub use horizontal::{OnlineTerms, RobustTerms, SiteTerms, WorkerTerms};
 pub use methods::{
     DecayName, EmTerms, EstimatorName, FeaturesTerms, KernelName, LossName, Release, StreamFeatures, StreamTerms,
@@ -551,6 +554,9 @@ impl Study {
             if terms.columns.is_empty() == terms.formula.is_none() {
                 return wrong(&format!("parties.{role}"), "needs either `columns` or `formula`");
             }
+            if let Some(text) = &terms.formula {
+                self.check_party_formula(*role, text)?;
+            }
             if let Some(norm) = terms.row_norm {
                 privacy::check_row_norm(&format!("parties.{role}.row_norm"), self.mode, norm)?;
             }
@@ -604,6 +610,28 @@ impl Study {
         privacy::check(self)
     }
 
+    /// Refuses what a party's formula cannot say, because it is a matter of both parties.
+    fn check_party_formula(&self, role: Role, text: &str) -> Result<(), StudyError> {
+        let wrong = |problem: String| Err(StudyError::Value { key: format!("parties.{role}.formula"), problem });
+        let formula = match Formula::parse(text) {
+            Ok(formula) => formula,
+            Err(error) => return wrong(format!("cannot be read: {error}")),
+        };
+        if self.model.intercept && !formula.intercept {
+            return wrong("leaves the intercept out, which is said by `model.intercept = false`".to_string());
+        }
+        if let Some(offset) = formula.offsets.first() {
+            return wrong(format!("has an offset, which is said by `[offset]` with `column = \"{offset}\"`"));
+        }
+        match formula.outcome {
+            Some(outcome) if outcome != self.outcome.column => wrong(format!(
+                "explains another column than `outcome.column`, which is `{}`",
+                self.outcome.column.escape_debug()
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The digest of each leaf of the study, by dotted name: defaults included, comments and order not.
     pub fn key_digests(&self) -> Vec<(String, Digest)> {
         let mut leaves = BTreeMap::new();
@@ -649,11 +677,10 @@ impl Study {
         if self.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }
-        if role == Role::Alice && self.outcome.held_by == HeldBy::Alice && self.model.family != Family::Gaussian {
+        if role == Role::Alice && self.sends_outcome() {
             declared.push(Declaration::Outcome);
         }
-        let weights_leave = self.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice);
-        if role == Role::Alice && weights_leave {
+        if role == Role::Alice && self.sends_weights() {
             declared.push(Declaration::Weights);
         }
         if self.uses_basis() {
@@ -670,6 +697,17 @@ impl Study {
             declared.push(Declaration::Prediction);
         }
         Disclosures::new(declared)
+    }
+
+    /// Whether Alice, who holds the outcome alone, sends every value of it: for other families than gaussian as it is, for a
+    /// gaussian path less its mean. In a gaussian fit without a path each of her partial predictions contains it instead.
+    pub fn sends_outcome(&self) -> bool {
+        self.outcome.held_by == HeldBy::Alice && (self.model.family != Family::Gaussian || self.needs_path())
+    }
+
+    /// Whether Alice, who holds the case weights alone, sends them.
+    pub fn sends_weights(&self) -> bool {
+        self.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice)
     }
 
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian
@@ -765,6 +803,21 @@ mod tests {
         let other = Study::parse(&MINIMAL.replace("\"sex\"", "\"sax\"")).unwrap();
         assert_ne!(study.digest(), other.digest());
         assert_eq!(Study::differing_keys(&study.key_digests(), &other.key_digests()), ["parties.alice.columns"]);
+    }
+
+    #[test]
+    fn what_a_partys_formula_cannot_say_is_refused_with_the_key_that_says_it() {
+        let with = |formula: &str| MINIMAL.replace("columns = [\"age\", \"sex\"]", &format!("formula = \"{formula}\""));
+        let complaint = |formula: &str| Study::parse(&with(formula)).unwrap_err().to_string();
+        assert!(Study::parse(&with("progression ~ age * sex")).is_ok() && Study::parse(&with("~ .")).is_ok());
+        assert!(complaint("~ age - 1").contains("`parties.alice.formula` leaves the intercept out, which is said by"));
+        assert!(complaint("~ age + offset(w)").contains("`[offset]` with `column = \"w\"`"));
+        assert!(
+            complaint("cost ~ age").contains("explains another column than `outcome.column`, which is `progression`")
+        );
+        assert!(complaint("~ log(age)").contains("cannot be read: formula, character 3: the function `log`"));
+        let without = format!("{}\n[model]\nintercept = false", with("~ age - 1"));
+        assert!(Study::parse(&without).is_ok());
     }
 
     #[test]

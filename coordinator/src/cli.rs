@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::exit::Exit;
@@ -14,7 +14,7 @@ use fedreg_proto::coordinator as edge;
 use fedreg_proto::files::read_study;
 use fedreg_proto::link::OpenError;
 use fedreg_proto::output::{self, Format};
-use fedreg_proto::register::StatusReply;
+use fedreg_proto::register::{Quorum, StatusReply};
 use fedreg_proto::telemetry::{self, LogFormat};
 use fedreg_proto::tls::Identity;
 use tokio::sync::oneshot;
@@ -49,11 +49,20 @@ enum Log {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Bring the parties of a study together, and watch over their run
+    ///
+    /// Ctrl-C and SIGTERM end it in good order: everybody is told, and the exit code is 130. A run between workers goes on where it was when it
+    /// is started again.
     Serve(ServeArguments),
     /// Ask a running coordinator how far the run is
     ///
     /// Exit code 0 when the run is under way or over, 75 while a party is awaited.
     Status(StatusArguments),
+    /// Close a run between workers with the quorum that came
+    ///
+    /// Asks the coordinator that serves the study to wait for nobody else: a run that is held for the others opens with those who are
+    /// ready, one that is open ends with what has come. It takes the coordinator's own certificate. Exit code 75, and the run goes on,
+    /// while there is no quorum.
+    Finish(FinishArguments),
     /// One set of coefficients from estimates that other engines carried
     ///
     /// Exit code 3 where the result lies outside the method's guarantee.
@@ -81,6 +90,18 @@ struct ServeArguments {
     /// End as by an interrupt when standard input ends
     #[arg(long, hide = true)]
     leash: bool,
+}
+
+#[derive(Debug, Args)]
+struct FinishArguments {
+    /// Shared study file, as --study
+    #[arg(value_name = "STUDY", conflicts_with = "study")]
+    of: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Address of the coordinator, when it is not the one it listens at
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -128,6 +149,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let result = match program.command {
         Command::Serve(flags) => serve(flags, output::call("coordinator", &arguments)),
         Command::Status(arguments) => status(&arguments),
+        Command::Finish(arguments) => finish(arguments),
         Command::Consolidate(flags) => {
             let call = output::call("coordinator", &arguments);
             return match consolidate::run(&flags, call, std::io::stdin()) {
@@ -143,13 +165,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     result.unwrap_or_else(|failure| {
-        let mut text = failure.to_string();
-        let mut source = std::error::Error::source(&failure);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        eprintln!("coordinator: {text}");
+        eprintln!("coordinator: {}", output::chain(&failure));
         failure.exit()
     })
 }
@@ -236,10 +252,7 @@ fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
         None => dialled(&config.listen),
     };
     let asked = runtime()?.block_on(edge::status(&address, &identity, &study.coordinator.certificate));
-    let reply = asked.map_err(|error| match error {
-        OpenError::Unreachable(sentence) => Failure::Unreachable(sentence),
-        OpenError::Refused(sentence) => Failure::Refused(sentence),
-    })?;
+    let reply = asked.map_err(not_asked)?;
     output::print(&match arguments.format {
         StatusFormat::Text => text(&reply),
         StatusFormat::Json => format!("{:#}\n", json(&reply)),
@@ -248,6 +261,32 @@ fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
         (None, None) => Exit::NotReady,
         _ => Exit::Done,
     })
+}
+
+fn not_asked(error: OpenError) -> Failure {
+    match error {
+        OpenError::Unreachable(sentence) | OpenError::Unproven { sentence, refused: false } => {
+            Failure::Unreachable(sentence)
+        }
+        OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => Failure::Refused(sentence),
+    }
+}
+
+fn finish(arguments: FinishArguments) -> Result<Exit, Failure> {
+    let FinishArguments { of, mut overrides, address } = arguments;
+    overrides.study = of.or(overrides.study);
+    let config = Config::load(&overrides)?;
+    if overrides.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Done);
+    }
+    let study = read_study(&config.study)?;
+    let identity = Identity::load(&config.tls.files())?;
+    let address = address.unwrap_or_else(|| dialled(&config.listen));
+    let asked = edge::finish(&address, &identity, &study.coordinator.certificate, study.digest());
+    let (closed, sentence) = runtime()?.block_on(asked).map_err(not_asked)?;
+    output::print(&format!("{sentence}\n"))?;
+    Ok(if closed { Exit::Done } else { Exit::NotReady })
 }
 
 /// The address to dial for one that is listened at: every interface is reached through the own machine.
@@ -267,6 +306,15 @@ fn text(reply: &StatusReply) -> String {
         (_, Some(exit)) => format!("the run was ended: {}", exit.advice()),
     };
     let mut text = format!("{} (study {})\n{state}\n", reply.study, reply.digest.short());
+    let left = seconds_left(reply).map(|seconds| format!("{seconds} s left"));
+    let quorum = reply.quorum.map(|Quorum { needed, came }| {
+        let what = if reply.run.is_none() { "ready" } else { "have contributed" };
+        format!("quorum {needed} of {}: {came} {what}", reply.parties.len())
+    });
+    let facts: Vec<String> = quorum.into_iter().chain(left).collect();
+    if !facts.is_empty() {
+        text.push_str(&format!("{}\n", facts.join("; ")));
+    }
     for (name, state, progress) in &reply.parties {
         text.push_str(&format!("  {name:6} {:8}", state.name()));
         match progress.phase.as_str() {
@@ -306,7 +354,13 @@ fn json(reply: &StatusReply) -> serde_json::Value {
         "run": reply.run.map(|run| run.to_string()),
         "parties": parties,
         "exit": reply.exit.map(Exit::code),
+        "quorum": reply.quorum.map(|quorum| serde_json::json!({"needed": quorum.needed, "came": quorum.came})),
+        "seconds_left": seconds_left(reply),
     })
+}
+
+fn seconds_left(reply: &StatusReply) -> Option<u64> {
+    reply.ends.map(|ends| ends.saturating_duration_since(Instant::now()).as_secs())
 }
 
 #[cfg(test)]

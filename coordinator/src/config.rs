@@ -56,7 +56,8 @@ pub struct Overrides {
     pub state: Option<PathBuf>,
     /// Seconds that a party whose line was lost may stay away
     ///
-    /// As long does a study in rounds wait for the others once its quorum is ready.
+    /// As long does a study in rounds wait for the others once its quorum is ready, and a run between workers that is over for workers that
+    /// have lost their line and are still to fetch the result.
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
     /// Show the configuration that results, and stop

@@ -360,6 +360,37 @@ mod tests {
     }
 
     #[test]
+    fn of_three_names_in_the_lines_none_owns_the_result_and_of_one_name_estimates_weigh_equally() {
+        let named = |name: &str, from: u64, count: u64, away: f64| -> Vec<String> {
+            let make = |i: u64| {
+                let shift = 0.001 * ((from + i) as f64).sin();
+                let record = record(name, i, away);
+                Record { coefficients: record.coefficients.iter().map(|b| b + shift).collect(), ..record }
+                    .line()
+                    .unwrap()
+            };
+            (0..count).map(make).collect()
+        };
+        let all = [named("a", 0, 100, 41.0), named("b", 100, 10, 0.0), named("c", 110, 10, 0.0)].concat();
+        let (report, exit) = json("", &all.join("\n"));
+        assert_eq!((exit, report["site_votes"].as_bool()), (Exit::Done, Some(true)));
+        assert!((report["coefficients"][0]["estimate"].as_f64().unwrap() - 1.0).abs() < 0.02, "{report}");
+        let (text, _) = consolidated("", &all.join("\n")).unwrap();
+        assert!(text.starts_with("*** a is set aside: all 100 of its estimates disagree"), "{text}");
+        // The same lines under one name are one site.
+        let one = all.join("\n").replace("\"worker\":\"b\",\"batch\":", "\"worker\":\"a\",\"batch\":900");
+        let one = one.replace("\"worker\":\"c\",\"batch\":", "\"worker\":\"a\",\"batch\":800");
+        let (report, _) = json("--keep-going", &one);
+        assert_eq!(report["site_votes"].as_bool(), Some(false));
+        assert!((report["coefficients"][0]["estimate"].as_f64().unwrap() - 42.0).abs() < 0.02, "{report}");
+        let text = consolidated("--keep-going", &one).unwrap().0.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("all estimates are of one site, so that the guarantee is of estimates and not of sites"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn half_of_the_sites_lying_is_outside_the_guarantee_and_ends_with_3() {
         let (report, exit) = json("", &lines(10).join("\n"));
         assert_eq!((exit, report["termination"].as_str()), (Exit::NotConverged, Some("outside_guarantee")));

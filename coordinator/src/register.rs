@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::message::VERSION;
 use fedreg_proto::link::Notice;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, StatusReply};
 
 /// What is to be said to whom.
 pub type Say = (Role, CoordinatorEvent);
+
+/// Runs that are over and still known, so that whoever comes back with one hears how it ended.
+const REMEMBERED: usize = 16;
 
 /// The register of one run.
 #[derive(Debug, Clone)]
@@ -23,28 +26,83 @@ pub struct Register {
     /// The identifier that the run gets when it starts.
     fresh: RunId,
     run: Option<RunId>,
+    /// Whether a party that was started again without the run can be taken into it: in private mode the other one says all again.
+    repeats: bool,
     parties: BTreeMap<Role, Party>,
     ended: Option<(Role, Notice)>,
+    before: Vec<Past>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Party {
     state: PeerState,
     progress: Progress,
+    /// The process that joined last.
+    instance: Option<[u8; 16]>,
+    /// Whether it has joined on the line that is open.
+    joined: bool,
+    /// The run that its process is in: it came with it, or was told.
+    run: Option<RunId>,
+    /// Whether it knows that on the line that is open.
+    knows: bool,
+}
+
+/// A run that is over.
+#[derive(Debug, Clone)]
+struct Past {
+    run: RunId,
+    ended: (Role, Notice),
+    instances: Vec<[u8; 16]>,
 }
 
 impl Register {
     /// An empty register for a study; `fresh` becomes the identifier of its run.
     pub fn new(study: &Study, fresh: RunId) -> Register {
-        let party = Party { state: PeerState::Absent, progress: Progress::default() };
+        let party = Party {
+            state: PeerState::Absent,
+            progress: Progress::default(),
+            instance: None,
+            joined: false,
+            run: None,
+            knows: false,
+        };
         Register {
             study: study.id.clone(),
             digest: study.digest(),
             keys: study.key_digests(),
             fresh,
             run: None,
+            repeats: study.mode == Mode::Private,
             parties: study.parties.keys().map(|role| (*role, party.clone())).collect(),
             ended: None,
+            before: Vec::new(),
+        }
+    }
+
+    /// An empty register for the run after this one.
+    pub fn after(self, study: &Study, fresh: RunId) -> Register {
+        let mut before = self.before;
+        if let (Some(run), Some(ended)) = (self.run, self.ended) {
+            let instances = self.parties.values().filter_map(|party| party.instance).collect();
+            before.push(Past { run, ended, instances });
+        }
+        before.drain(..before.len().saturating_sub(REMEMBERED));
+        Register { before, ..Register::new(study, fresh) }
+    }
+
+    /// Whether a party that joins without a run, when the run here is over, has come for the next one: it is another process than the one
+    /// that is still to learn of the end.
+    pub fn is_for_the_next(&self, from: Role, instance: Option<[u8; 16]>) -> bool {
+        let Some(party) = self.parties.get(&from).filter(|_| self.verdict().is_some()) else { return false };
+        let gone = matches!(party.state, PeerState::Absent | PeerState::Done);
+        let ender = self.ended.as_ref().is_some_and(|(ender, _)| *ender == from);
+        gone || ender || (instance.is_some() && party.instance != instance)
+    }
+
+    /// A party has opened a line, which counts for nothing until it joins.
+    pub fn open(&mut self, from: Role) {
+        if let Some(party) = self.parties.get_mut(&from) {
+            (party.joined, party.knows) = (false, false);
         }
     }
 
@@ -58,16 +116,17 @@ impl Register {
             };
         }
         match event {
-            PartyEvent::Join { role, version, keys, run } => self.join(from, role, version, &keys, run),
+            PartyEvent::Join { role, version, keys, run, instance } => {
+                self.join(from, role, version, &keys, run, instance)
+            }
+            _ if self.parties.get(&from).is_none_or(|party| !party.joined) => {
+                let sentence = format!("{from} spoke before it joined");
+                self.turn_away(from, Notice { exit: Exit::Peer, sentence })
+            }
             PartyEvent::Ready => {
                 self.set(from, PeerState::Ready);
                 let mut say = self.tell_others(from);
-                let all = self.parties.values().all(|party| party.state == PeerState::Ready);
-                if all && self.run.is_none() {
-                    let run = self.fresh;
-                    self.run = Some(run);
-                    say.extend(self.parties.keys().map(|role| (*role, CoordinatorEvent::Start { run })));
-                }
+                say.extend(self.start(from));
                 say
             }
             PartyEvent::Progress(progress) => {
@@ -94,6 +153,7 @@ impl Register {
             return Vec::new();
         }
         self.set(from, PeerState::Lost);
+        self.open(from);
         self.tell_others(from)
     }
 
@@ -128,7 +188,8 @@ impl Register {
         role: Role,
         version: u32,
         keys: &[(String, Digest)],
-        run: Option<RunId>,
+        claimed: Option<RunId>,
+        instance: Option<[u8; 16]>,
     ) -> Vec<Say> {
         if role != from {
             let sentence = format!("{from} joined as {role}, but its certificate is that of {from}");
@@ -146,24 +207,34 @@ impl Register {
             say.extend(self.end(from, Notice { exit: Exit::Refused, sentence }));
             return say;
         }
-        match (self.run, run) {
-            (Some(known), Some(run)) if known != run => {
-                return self.refuse(from, format!("{from} came back with another run"));
-            }
-            (Some(_), None) => {
-                let notice = Notice {
+        if let Some(past) = self.before.iter().find(|past| Some(past.run) == claimed) {
+            // The run that begins here is none of its business.
+            let (ender, notice) = past.ended.clone();
+            let same = instance.is_some_and(|instance| past.instances.contains(&instance));
+            let notice = match same {
+                true => notice,
+                false => Notice {
                     exit: Exit::Unreachable,
                     sentence: format!(
-                        "{from} was started again in the middle of the run, which cannot be resumed in this version"
+                        "run {}, with which {from} wants to go on, is over: {}",
+                        past.run, notice.sentence
                     ),
-                };
-                return self.end(Role::Coordinator, notice);
-            }
-            // The coordinator was started again in the middle of a run: it takes the parties' word for it.
-            (None, Some(run)) => self.run = Some(run),
-            _ => {}
+                },
+            };
+            return vec![(from, abort(if same { ender } else { Role::Coordinator }, notice))];
         }
-        let state = match run {
+        let Some(party) = self.parties.get_mut(&from) else { return Vec::new() };
+        let same = instance.is_some() && party.instance == instance;
+        // A process that was told of the run, and did not hear it, is in it all the same.
+        let run = claimed.or(party.run.filter(|_| same));
+        (party.run, party.knows, party.instance, party.joined) = (run, claimed.is_some(), instance, true);
+        if let Some(sentence) = self.conflict(from) {
+            // Nobody is in a run alone: whoever would wait for the others in one waits in vain.
+            return self.turn_away(from, Notice { exit: Exit::Unreachable, sentence });
+        }
+        // The coordinator may have been started again in the middle of a run: it takes the parties' word for it.
+        self.run = self.run.or(run);
+        let state = match claimed {
             Some(_) => PeerState::Ready,
             None => PeerState::Joined,
         };
@@ -175,11 +246,65 @@ impl Register {
             }
         }
         say.extend(self.tell_others(from));
+        // The other may have waited for a run, and it is this one.
+        say.extend(self.start(from));
+        say
+    }
+
+    /// Why a party that has just joined cannot be in one run with the others.
+    fn conflict(&self, from: Role) -> Option<String> {
+        let own = self.parties.get(&from)?.run;
+        let other = self.parties.iter().find(|(role, party)| {
+            // Whoever is away and in no run may come back with any.
+            let here = party.run.is_some() || matches!(party.state, PeerState::Joined | PeerState::Ready);
+            // In private mode what was said is kept, and is said again to a party that was started again without the run.
+            let taken_in = self.repeats && (own.is_none() || party.run.is_none());
+            **role != from && here && party.run != own && !taken_in
+        });
+        match (own, other) {
+            (None, Some(_)) => Some(cannot_take_up(from)),
+            (Some(run), Some((other, party))) => Some(match party.run {
+                None => format!(
+                    "{from} goes on with run {run}, which {other} is not in any more: start both again for another"
+                ),
+                Some(theirs) => {
+                    format!("{from} goes on with run {run} and {other} with run {theirs}: start both again for another")
+                }
+            }),
+            // The run was started by processes that are gone.
+            (None, None) if self.run.is_some() && !self.repeats => Some(cannot_take_up(from)),
+            (Some(run), None) if self.run.is_some_and(|known| known != run) => Some(format!(
+                "{from} goes on with run {run}, which is not the one that began here: start both again for another"
+            )),
+            (_, None) => None,
+        }
+    }
+
+    /// Starts the run once everybody is ready, or tells a party again that has not heard of the start.
+    fn start(&mut self, ready: Role) -> Vec<Say> {
+        let mut say = Vec::new();
+        let all = self.parties.values().all(|party| party.joined && party.state == PeerState::Ready);
+        if self.run.is_none() && all {
+            self.run = Some(self.fresh);
+        } else if self.run.is_none() {
+            return say;
+        }
+        let Some(run) = self.run else { return say };
+        for (role, party) in &mut self.parties {
+            if (all || *role == ready) && !std::mem::replace(&mut party.knows, true) {
+                party.run = Some(run);
+                say.push((*role, CoordinatorEvent::Start { run }));
+            }
+        }
         say
     }
 
     fn refuse(&mut self, from: Role, sentence: String) -> Vec<Say> {
-        let notice = Notice { exit: Exit::Refused, sentence };
+        self.turn_away(from, Notice { exit: Exit::Refused, sentence })
+    }
+
+    /// Ends the run from here because of a party, which is told as well.
+    fn turn_away(&mut self, from: Role, notice: Notice) -> Vec<Say> {
         let mut say = vec![(from, abort(Role::Coordinator, notice.clone()))];
         say.extend(self.end(Role::Coordinator, notice).into_iter().filter(|(role, _)| *role != from));
         say
@@ -244,12 +369,21 @@ impl Register {
                 .map(|(role, party)| (role.to_string(), party.state, party.progress.clone()))
                 .collect(),
             exit: self.verdict(),
+            quorum: None,
+            ends: None,
         }
     }
 }
 
 fn abort(from: Role, notice: Notice) -> CoordinatorEvent {
     CoordinatorEvent::Abort { from, notice }
+}
+
+/// Without privacy what was said is not kept, so that nobody can say it again to a party that was started again.
+fn cannot_take_up(who: Role) -> String {
+    format!(
+        "{who} was started again in the middle of a run without privacy, which cannot be taken up: start both again"
+    )
 }
 
 #[cfg(test)]
@@ -272,7 +406,7 @@ mod tests {
     }
 
     fn join_with(role: Role, study: &Study, run: Option<RunId>) -> PartyEvent {
-        PartyEvent::Join { role, version: VERSION, keys: study.key_digests(), run }
+        PartyEvent::Join { role, version: VERSION, keys: study.key_digests(), run, instance: None }
     }
 
     fn register() -> Register {
@@ -369,6 +503,60 @@ mod tests {
     }
 
     #[test]
+    fn in_private_mode_a_party_that_comes_back_without_the_run_is_told_it_whoever_comes_first() {
+        let terms = "mode = \"private\"\n[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.y]\nrange = [0, 1]\n\
+                     [privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
+        let (mode, rest) = terms.split_once('\n').unwrap();
+        let plain = "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n[parties.bob]\n\
+                     certificate = \"b\"\ncolumns = [\"v\"]\n";
+        let study = Study::parse(&format!("{mode}\n{plain}{rest}")).unwrap();
+        let start = |role| (role, CoordinatorEvent::Start { run: RUN });
+        // In the middle of a run, as its process was killed.
+        let mut register = Register::new(&study, RUN);
+        for role in [Alice, Bob] {
+            register.take(role, join_with(role, &study, None));
+            register.take(role, PartyEvent::Ready);
+        }
+        register.lost(Bob);
+        assert!(!register.take(Bob, join_with(Bob, &study, None)).contains(&start(Bob)), "it has not read yet");
+        assert!(register.take(Bob, PartyEvent::Ready).contains(&start(Bob)));
+        assert!(!register.take(Bob, PartyEvent::Ready).contains(&start(Bob)), "it knows");
+        // Under a coordinator that was started again, in both orders.
+        for run_first in [true, false] {
+            let mut register = Register::new(&study, RunId([1; 16]));
+            let mut said = Vec::new();
+            let alice = |register: &mut Register| register.take(Alice, join_with(Alice, &study, Some(RUN)));
+            if run_first {
+                said.extend(alice(&mut register));
+            }
+            said.extend(register.take(Bob, join_with(Bob, &study, None)));
+            said.extend(register.take(Bob, PartyEvent::Ready));
+            if !run_first {
+                said.extend(alice(&mut register));
+            }
+            assert_eq!(said.iter().filter(|say| **say == start(Bob)).count(), 1, "{run_first}");
+            assert_eq!((register.run(), register.verdict()), (Some(RUN), None));
+        }
+    }
+
+    #[test]
+    fn without_privacy_a_run_goes_on_only_with_parties_that_know_it() {
+        for run_first in [true, false] {
+            let mut register = Register::new(&study("1e-8"), RunId([1; 16]));
+            let alice = |register: &mut Register| register.take(Alice, join_with(Alice, &study("1e-8"), Some(RUN)));
+            if run_first {
+                alice(&mut register);
+            }
+            register.take(Bob, join(Bob));
+            register.take(Bob, PartyEvent::Ready);
+            if !run_first {
+                alice(&mut register);
+            }
+            assert_eq!(register.verdict(), Some(Exit::Unreachable), "{run_first}");
+        }
+    }
+
+    #[test]
     fn a_party_that_stays_away_ends_the_run() {
         let mut register = started();
         register.lost(Bob);
@@ -395,5 +583,311 @@ mod tests {
         let say = register.take(Bob, join(Alice));
         assert!(matches!(&say[0], (Bob, CoordinatorEvent::Abort { from: Coordinator, .. })));
         assert_eq!(register.verdict(), Some(Exit::Refused));
+    }
+
+    fn join_as(process: &Process) -> PartyEvent {
+        let run = process.run;
+        match join_with(process.role, &study("1e-8"), run) {
+            PartyEvent::Join { role, version, keys, run, .. } => {
+                PartyEvent::Join { role, version, keys, run, instance: Some(process.instance) }
+            }
+            other => other,
+        }
+    }
+
+    #[test]
+    fn a_party_that_is_ready_before_it_joined_starts_nothing() {
+        let mut register = register();
+        register.take(Alice, join(Alice));
+        register.take(Alice, PartyEvent::Ready);
+        register.open(Bob);
+        let say = register.take(Bob, PartyEvent::Ready);
+        assert!(
+            matches!(&say[0], (Bob, CoordinatorEvent::Abort { notice, .. }) if notice.exit == Exit::Peer),
+            "{say:?}"
+        );
+        assert_eq!((register.run(), register.verdict()), (None, Some(Exit::Peer)));
+        // Nor does a new line inherit what was said on the one before.
+        let mut register = self::register();
+        register.take(Bob, join(Bob));
+        register.take(Bob, PartyEvent::Ready);
+        register.open(Bob);
+        register.take(Alice, join(Alice));
+        register.take(Alice, PartyEvent::Ready);
+        assert_eq!(register.run(), None);
+        register.take(Bob, join(Bob));
+        assert!(register.take(Bob, PartyEvent::Ready).contains(&(Alice, CoordinatorEvent::Start { run: RUN })));
+    }
+
+    #[test]
+    fn a_run_that_only_one_party_is_in_is_nobodys_whoever_comes_first() {
+        let claims = |role, run| join_with(role, &study("1e-8"), run);
+        for (first, second) in [(Alice, Bob), (Bob, Alice)] {
+            for runs in [(None, Some(RunId([1; 16]))), (Some(RunId([1; 16])), None), (Some(RunId([1; 16])), Some(RUN))]
+            {
+                let mut register = register();
+                register.take(first, claims(first, runs.0));
+                let say = register.take(second, claims(second, runs.1));
+                let told: Vec<Role> = say
+                    .iter()
+                    .filter(|(_, said)| matches!(said, CoordinatorEvent::Abort { notice, .. } if notice.exit == Exit::Unreachable))
+                    .map(|(role, _)| *role)
+                    .collect();
+                assert_eq!(told, [second, first], "{runs:?}: {say:?}");
+                assert_eq!(register.verdict(), Some(Exit::Unreachable));
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_did_not_hear_of_the_start_hears_it_on_its_next_line() {
+        let bob = Process::new(Bob, 2, None);
+        let mut register = register();
+        register.take(Bob, join_as(&bob));
+        register.take(Bob, PartyEvent::Ready);
+        register.take(Alice, join(Alice));
+        register.take(Alice, PartyEvent::Ready);
+        register.lost(Bob);
+        register.open(Bob);
+        assert_eq!(register.take(Bob, join_as(&bob)).len(), 3, "welcome, and news for both");
+        assert!(register.take(Bob, PartyEvent::Ready).contains(&(Bob, CoordinatorEvent::Start { run: RUN })));
+        assert_eq!(register.verdict(), None);
+    }
+
+    #[test]
+    fn what_ended_one_run_does_not_end_the_next() {
+        let mut register = started();
+        register.lost(Bob);
+        let notice = Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of alice".to_string() };
+        register.take(Alice, PartyEvent::Abort(notice));
+        let bob = Process::new(Bob, 7, None);
+        assert!(register.is_for_the_next(Bob, Some(bob.instance)));
+        let mut next = register.clone().after(&study("1e-8"), RunId([8; 16]));
+        assert!(matches!(&next.take(Bob, join_as(&bob))[..], [(Bob, CoordinatorEvent::Welcome { .. }), ..]));
+        assert_eq!(next.verdict(), None);
+        // One that wants to go on with the run that is over hears that, and the next run does not.
+        let old = Process::new(Alice, 9, Some(RUN));
+        let say = next.take(Alice, join_as(&old));
+        let [(Alice, CoordinatorEvent::Abort { notice, .. })] = &say[..] else { panic!("{say:?}") };
+        assert!(notice.exit == Exit::Unreachable && notice.sentence.contains("is over: interrupted"), "{notice:?}");
+        assert_eq!(next.verdict(), None);
+        // Of a run that is not over nobody has come for the next.
+        assert!(!started().is_for_the_next(Bob, Some([7; 16])));
+    }
+
+    /// A party's process, as the driver of a run behaves.
+    #[derive(Debug, Clone, PartialEq)]
+    struct Process {
+        role: Role,
+        instance: [u8; 16],
+        run: Option<RunId>,
+        online: bool,
+        ready: bool,
+        /// The code with which it was ended.
+        exit: Option<Exit>,
+    }
+
+    impl Process {
+        fn new(role: Role, instance: u8, run: Option<RunId>) -> Process {
+            Process { role, instance: [instance; 16], run, online: false, ready: false, exit: None }
+        }
+    }
+
+    /// What happens to the three of a private study.
+    #[derive(Debug, Clone, Copy)]
+    enum Op {
+        Start(Role),
+        Kill(Role),
+        Interrupt(Role),
+        Cut(Role),
+        Read(Role),
+        RestartCoordinator,
+    }
+
+    struct Stage {
+        register: Register,
+        processes: BTreeMap<Role, Process>,
+        /// Runs in the ledgers that are not closed.
+        unfinished: BTreeMap<Role, RunId>,
+        private: bool,
+        started: u8,
+    }
+
+    impl Stage {
+        fn new(private: bool) -> Stage {
+            Stage {
+                register: register(),
+                processes: BTreeMap::new(),
+                unfinished: BTreeMap::new(),
+                private,
+                started: 10,
+            }
+        }
+
+        fn say(&mut self, say: Vec<Say>) {
+            for (role, event) in say {
+                let Some(process) = self.processes.get_mut(&role).filter(|process| process.online) else { continue };
+                match event {
+                    CoordinatorEvent::Start { run } => {
+                        process.run = Some(run);
+                        if self.private {
+                            self.unfinished.insert(role, run);
+                        }
+                    }
+                    CoordinatorEvent::Abort { notice, .. } => {
+                        process.exit = Some(notice.exit);
+                        self.unfinished.remove(&role);
+                    }
+                    _ => {}
+                }
+            }
+        }
+
+        fn take(&mut self, role: Role, event: PartyEvent) {
+            let say = self.register.take(role, event);
+            self.say(say);
+        }
+
+        fn connect(&mut self, role: Role) {
+            let Some(process) =
+                self.processes.get_mut(&role).filter(|process| !process.online && process.exit.is_none())
+            else {
+                return;
+            };
+            process.online = true;
+            let (join, ready) = (join_as(process), process.ready);
+            self.register.open(role);
+            self.take(role, join);
+            if ready {
+                self.take(role, PartyEvent::Ready);
+            }
+        }
+
+        fn drop_line(&mut self, role: Role) {
+            if self.processes.get_mut(&role).is_some_and(|process| std::mem::replace(&mut process.online, false)) {
+                let say = self.register.lost(role);
+                self.say(say);
+            }
+        }
+
+        fn play(&mut self, op: Op) {
+            match op {
+                Op::Start(role) => {
+                    if self.processes.get(&role).is_none_or(|process| process.exit.is_some()) {
+                        self.drop_line(role);
+                        self.started += 1;
+                        let run = self.unfinished.get(&role).copied();
+                        self.processes.insert(role, Process::new(role, self.started, run));
+                        self.connect(role);
+                    }
+                }
+                Op::Kill(role) => {
+                    self.drop_line(role);
+                    self.processes.remove(&role);
+                }
+                Op::Interrupt(role) => {
+                    if self.processes.get(&role).is_some_and(|process| process.online && process.exit.is_none()) {
+                        let notice = Notice { exit: Exit::Interrupted, sentence: "interrupted".to_string() };
+                        self.take(role, PartyEvent::Abort(notice));
+                        self.drop_line(role);
+                    }
+                    self.processes.remove(&role);
+                    self.unfinished.remove(&role);
+                }
+                Op::Cut(role) => {
+                    self.drop_line(role);
+                    self.connect(role);
+                }
+                Op::Read(role) => {
+                    if let Some(process) = self.processes.get_mut(&role).filter(|process| process.exit.is_none()) {
+                        process.ready = true;
+                        if process.online {
+                            self.take(role, PartyEvent::Ready);
+                        }
+                    }
+                }
+                Op::RestartCoordinator => {
+                    self.started += 1;
+                    self.register = Register::new(&study("1e-8"), RunId([self.started; 16]));
+                    for role in [Alice, Bob] {
+                        if let Some(process) = self.processes.get_mut(&role) {
+                            process.online = false;
+                        }
+                        self.connect(role);
+                    }
+                }
+            }
+            // A coordinator that does not serve for ever is started again once the run is over and everybody has heard it.
+            if self.register.verdict().is_some() {
+                let alive: Vec<Role> =
+                    self.processes.values().filter(|process| process.exit.is_none()).map(|p| p.role).collect();
+                self.register = Register::new(&study("1e-8"), RunId([self.started; 16]));
+                self.started += 1;
+                for role in alive {
+                    if let Some(process) = self.processes.get_mut(&role) {
+                        process.online = false;
+                    }
+                    self.connect(role);
+                }
+            }
+        }
+    }
+
+    /// Plays a list of what happens, and asserts how it ends.
+    fn comes_to_an_end(ops: &[u8], private: bool, order: [Role; 2]) {
+        let mut stage = Stage::new(private);
+        for op in ops {
+            let role = if op % 2 == 0 { Alice } else { Bob };
+            stage.play(match op {
+                0 | 1 => Op::Start(role),
+                2 | 3 => Op::Kill(role),
+                4 | 5 => Op::Interrupt(role),
+                6 | 7 => Op::Cut(role),
+                8 | 9 => Op::Read(role),
+                _ => Op::RestartCoordinator,
+            });
+        }
+        let both = |stage: &mut Stage| {
+            order.iter().for_each(|role| stage.play(Op::Start(*role)));
+            order.iter().for_each(|role| stage.play(Op::Read(*role)));
+            let both: Vec<Process> = stage.processes.values().cloned().collect();
+            let together = both.iter().all(|process| process.exit.is_none() && process.run.is_some());
+            (together && both.len() == 2 && both[0].run == both[1].run, both)
+        };
+        // Whatever was before: once both are there and have read their data, they are in one run, or both have been told.
+        let (together, processes) = both(&mut stage);
+        let told = processes.iter().all(|process| process.exit == Some(Exit::Unreachable));
+        assert!(together || told, "{ops:?}, private {private}, {order:?}: {processes:?}");
+        // Whoever was told and is started again is in one run with the other.
+        let (together, processes) = both(&mut stage);
+        assert!(together, "{ops:?}, private {private}, {order:?}: {processes:?}");
+    }
+
+    #[test]
+    fn any_order_of_starts_kills_interrupts_and_cuts_ends_in_one_run_of_both_or_tells_both() {
+        let every = |ops: &[u8]| {
+            for private in [false, true] {
+                [[Alice, Bob], [Bob, Alice]].iter().for_each(|order| comes_to_an_end(ops, private, *order));
+            }
+        };
+        // Bob killed in a private run, Alice interrupted, Alice started first.
+        every(&[0, 1, 8, 9, 3, 4]);
+        // All lists of up to four, and long ones drawn from a fixed sequence.
+        for length in 0..=4_u32 {
+            for code in 0..11_usize.pow(length) {
+                let digit = |at: u32| (code / 11_usize.pow(at) % 11) as u8;
+                every(&(0..length).map(digit).collect::<Vec<u8>>());
+            }
+        }
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..3000 {
+            let length = 5 + draw(25);
+            let ops: Vec<u8> = (0..length).map(|_| draw(11) as u8).collect();
+            every(&ops);
+        }
     }
 }

@@ -12,7 +12,7 @@ use fedreg_common::study::{Study, StudyError};
 use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
 use fedreg_proto::files::FileError;
 use fedreg_proto::output::OutputError;
-use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
+use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, StatusReply};
 use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -26,6 +26,9 @@ use crate::store::{Store, StoreError};
 
 /// How long parties are given to come and learn that the run has ended, and to leave.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
+
+/// How long somebody is waited for before that is said.
+pub(crate) const SAID_AFTER: Duration = Duration::from_secs(3);
 
 /// Why the coordinator failed.
 #[derive(Debug, Error)]
@@ -121,6 +124,7 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit
     let mut store = Store::open(&config.state)?;
     let names = study.parties.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, names).await?;
+    let address = listener.address().to_string();
     let register = Register::new(study, fresh()?);
     let (status, watched) = watch::channel(register.status());
     let (callers, calls) = mpsc::channel(16);
@@ -130,6 +134,9 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit
     }));
     let mut desk = Desk {
         job,
+        address,
+        until: None,
+        notice: None,
         register,
         lines: BTreeMap::new(),
         told: BTreeSet::new(),
@@ -181,6 +188,8 @@ pub(crate) fn fresh() -> Result<RunId, Failure> {
 
 struct Desk<'a> {
     job: &'a Job,
+    /// The address that was bound.
+    address: String,
     register: Register,
     /// The line of each party that is there, by its number.
     lines: BTreeMap<Role, (u64, mpsc::Sender<CoordinatorEvent>)>,
@@ -188,8 +197,12 @@ struct Desk<'a> {
     told: BTreeSet<Role>,
     /// Since when a party's line is lost.
     lost: BTreeMap<Role, Instant>,
+    /// Once the run has ended: when nobody is waited for any more.
+    until: Option<Instant>,
+    /// When it is to be said who is waited for, if it was not.
+    notice: Option<Instant>,
     store: &'a mut Store,
-    status: watch::Sender<fedreg_proto::register::StatusReply>,
+    status: watch::Sender<StatusReply>,
     next: u64,
 }
 
@@ -204,12 +217,12 @@ impl Desk<'_> {
     ) -> Result<Exit, Failure> {
         let (heard, mut hear) = mpsc::channel::<Heard>(64);
         let wait = Duration::from_secs(self.job.config.wait);
-        let mut until: Option<Instant> = None;
         let mut interrupted = false;
         tokio::pin!(shutdown);
+        self.notice = Some(Instant::now() + SAID_AFTER);
         loop {
             if let Some(exit) = self.register.verdict() {
-                let over = until.get_or_insert_with(|| {
+                let over = self.until.get_or_insert_with(|| {
                     tracing::info!("the run has ended with code {}", exit.code());
                     Instant::now() + FAREWELL
                 });
@@ -218,20 +231,21 @@ impl Desk<'_> {
                     if !self.job.keep || interrupted {
                         return Ok(exit);
                     }
-                    self.register = Register::new(&self.job.study, fresh()?);
+                    self.begin_another()?;
                     self.lines.clear();
-                    self.lost.clear();
-                    self.told.clear();
-                    until = None;
                     self.publish();
                 }
             }
-            let deadline =
-                self.lost.values().map(|since| *since + wait).chain(until).min().map(tokio::time::Instant::from_std);
+            let deadline = self.lost.values().map(|since| *since + wait).chain(self.until).chain(self.notice).min();
+            let deadline = deadline.map(tokio::time::Instant::from_std);
             tokio::select! {
                 Some(caller) = calls.recv() => self.open(caller, &heard),
-                Some((role, number, event)) = hear.recv() => self.heard(role, number, event),
+                Some((role, number, event)) = hear.recv() => self.heard(role, number, event)?,
                 () = sleep_until(deadline), if deadline.is_some() => {
+                    if self.notice.is_some_and(|notice| notice <= Instant::now()) {
+                        self.notice = None;
+                        self.say_who_is_awaited();
+                    }
                     let late: Vec<Role> = self
                         .lost
                         .iter()
@@ -256,6 +270,31 @@ impl Desk<'_> {
         }
     }
 
+    /// The run is over: the next one gets a register of its own, and nobody of it hears of this one.
+    fn begin_another(&mut self) -> Result<(), Failure> {
+        let next = fresh()?;
+        let before = std::mem::replace(&mut self.register, Register::new(&self.job.study, next));
+        self.register = before.after(&self.job.study, next);
+        self.lost.clear();
+        self.told.clear();
+        self.until = None;
+        self.notice = Some(Instant::now() + SAID_AFTER);
+        Ok(())
+    }
+
+    fn say_who_is_awaited(&self) {
+        let status = self.register.status();
+        let awaited =
+            status.parties.iter().filter(|(_, state, _)| matches!(state, PeerState::Absent | PeerState::Lost));
+        let awaited: Vec<&str> = awaited.map(|(name, ..)| name.as_str()).collect();
+        if status.run.is_none() && status.exit.is_none() && !awaited.is_empty() {
+            let (names, address) = (awaited.join(" and "), &self.address);
+            tracing::info!(
+                "waiting for {names} to join at {address}, without end; Ctrl-C is safe: nothing was asked of anybody"
+            );
+        }
+    }
+
     fn open(&mut self, caller: Caller, heard: &mpsc::Sender<Heard>) {
         let Caller { name, mut hear, say } = caller;
         let role = self.job.study.parties.iter().find(|(_, terms)| terms.certificate == name).map(|(role, _)| *role);
@@ -268,6 +307,7 @@ impl Desk<'_> {
         self.store.line(role, true);
         tracing::info!("{role} opened a line");
         self.lines.insert(role, (number, say));
+        self.register.open(role);
         self.lost.remove(&role);
         let heard = heard.clone();
         tokio::spawn(async move {
@@ -280,10 +320,16 @@ impl Desk<'_> {
         });
     }
 
-    fn heard(&mut self, role: Role, number: u64, event: Option<PartyEvent>) {
+    fn heard(&mut self, role: Role, number: u64, event: Option<PartyEvent>) -> Result<(), Failure> {
         // A line that was replaced by a newer one has nothing to say any more.
         if self.lines.get(&role).is_none_or(|(current, _)| *current != number) {
-            return;
+            return Ok(());
+        }
+        if let (true, Some(PartyEvent::Join { run: None, instance, .. })) = (self.job.keep, &event)
+            && self.register.is_for_the_next(role, *instance)
+        {
+            self.begin_another()?;
+            self.lines.retain(|other, _| *other == role);
         }
         let say = match event {
             Some(event) => {
@@ -315,11 +361,13 @@ impl Desk<'_> {
                 }
                 if self.register.run().is_some() && self.register.verdict().is_none() && !say.is_empty() {
                     self.lost.insert(role, Instant::now());
+                    self.publish();
                 }
                 say
             }
         };
         self.say(say);
+        Ok(())
     }
 
     fn say(&mut self, say: Vec<Say>) {
@@ -345,7 +393,9 @@ impl Desk<'_> {
     }
 
     fn publish(&self) {
-        self.status.send_replace(self.register.status());
+        let wait = Duration::from_secs(self.job.config.wait);
+        let ends = self.lost.values().min().map(|since| *since + wait).filter(|_| self.until.is_none());
+        self.status.send_replace(StatusReply { ends, ..self.register.status() });
     }
 }
 

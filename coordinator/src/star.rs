@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::RunId;
@@ -11,12 +12,12 @@ use fedreg_common::report::{PerParty, Report, Seconds};
 use fedreg_common::star::hub::{Act, Hub, Line, Record, State as SiteState};
 use fedreg_common::star::message::{ToHub, ToSite};
 use fedreg_common::star::method::method;
-use fedreg_proto::output::{Folder, peak_rss_bytes};
-use fedreg_proto::register::{PeerState, Progress, StatusReply};
-use fedreg_proto::star::{self as edge, BodyLimits, Caller, Heard};
+use fedreg_proto::output::{Folder, Format, date, peak_rss_bytes, write_whole};
+use fedreg_proto::register::{PeerState, Progress, Quorum, StatusReply};
+use fedreg_proto::star::{self as edge, BodyLimits, Caller, Closing, Heard};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::service::{FAREWELL, Failure, Job, fresh, listen, sleep_until};
+use crate::service::{FAREWELL, Failure, Job, SAID_AFTER, fresh, listen, sleep_until};
 use crate::state::State;
 
 /// Messages that are taken together before what is to be kept is written: one sync serves them all.
@@ -41,7 +42,7 @@ pub struct Ended {
 /// It cannot serve.
 pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Ended, Failure> {
     let Job { config, study, .. } = job;
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let state = State::open(&config.state, study.digest(), fresh()?)?;
     let certificates = study.workers.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, certificates).await?;
@@ -51,14 +52,16 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Ende
         values: shapes.iter().map(|shape| shape.values).max().unwrap_or(0),
     };
     let mut desk = Desk::new(job, state, limits, folder)?;
+    desk.address = listener.address().to_string();
     let (status, watched) = watch::channel(desk.status());
     desk.publish = Some(status);
     let (callers, calls) = mpsc::channel(16);
+    let (wishes, closings) = mpsc::channel(1);
     let (close, closed) = oneshot::channel::<()>();
-    let server = tokio::spawn(edge::serve(listener, callers, watched, limits, async {
+    let server = tokio::spawn(edge::serve(listener, callers, wishes, watched, limits, async {
         let _ = closed.await;
     }));
-    let ended = desk.run(calls, shutdown).await;
+    let ended = desk.run(calls, closings, shutdown).await;
     drop(desk);
     let _ = close.send(());
     match server.await {
@@ -76,7 +79,7 @@ struct Desk<'a> {
     hub: Hub,
     state: State,
     limits: BodyLimits,
-    folder: Option<Folder>,
+    folder: Folder,
     lines: BTreeMap<Line, mpsc::Sender<ToSite>>,
     /// Since when a site's line is lost, a round waits for its answer, or the opening waits for it.
     awaited: BTreeMap<String, Instant>,
@@ -85,18 +88,30 @@ struct Desk<'a> {
     publish: Option<watch::Sender<StatusReply>>,
     next: Line,
     begun: Instant,
+    /// The address that was bound.
+    address: String,
+    /// When it is to be said who is waited for, if it was not.
+    notice: Option<Instant>,
+    /// When the study's time is up: reckoned once, so that a clock that is set meanwhile ends nothing.
+    due: Option<Instant>,
+    /// When the run was over, and when something was last heard since.
+    ended: Option<(Instant, Instant)>,
     drawn: Option<Instant>,
     /// Whether something has come since.
     stale: bool,
 }
 
 impl<'a> Desk<'a> {
-    fn new(job: &'a Job, state: State, limits: BodyLimits, folder: Option<Folder>) -> Result<Desk<'a>, Failure> {
+    fn new(job: &'a Job, state: State, limits: BodyLimits, folder: Folder) -> Result<Desk<'a>, Failure> {
         let hub = Desk::hub(job, &state, limits)?;
         Ok(Desk {
             job,
             held: hub.held(),
             hub,
+            due: due(job, &state),
+            address: job.config.listen.clone(),
+            notice: Instant::now().checked_add(SAID_AFTER),
+            ended: None,
             state,
             limits,
             folder,
@@ -127,52 +142,67 @@ impl<'a> Desk<'a> {
     async fn run(
         &mut self,
         mut calls: mpsc::Receiver<Caller>,
+        mut closings: mpsc::Receiver<Closing>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<Ended, Failure> {
         let (brought, mut bring) = mpsc::channel::<Brought>(64);
         let wait = Duration::from_secs(self.job.config.wait);
-        let mut until: Option<Instant> = None;
         let mut interrupted = false;
         tokio::pin!(shutdown);
+        match self.hub.exit() {
+            Some(_) => self.write_report()?,
+            None => {
+                let acts = self.hub.go_on();
+                self.act(acts)?;
+            }
+        }
         // Sites that a former process has lost are waited for as if they were lost now.
         self.note_awaited();
-        if self.hub.exit().is_some() {
-            self.write_report()?;
-        }
         loop {
-            if let Some(exit) = self.hub.exit() {
-                let over = *until.get_or_insert_with(|| {
-                    tracing::info!("the run has ended with code {}", exit.code());
-                    Instant::now() + FAREWELL
-                });
-                if self.hub.all_told() || Instant::now() >= over {
-                    if exit != Exit::Interrupted {
-                        self.state.end()?;
+            let until = self.until(interrupted);
+            if let (Some(exit), Some(until)) = (self.hub.exit(), until)
+                && (self.hub.all_told() || Instant::now() >= until)
+            {
+                let owed: Vec<&str> = self.hub.owed().collect();
+                // Whoever cuts the waiting short leaves the rest of it to the next process.
+                if exit != Exit::Interrupted && (owed.is_empty() || !interrupted) {
+                    if !owed.is_empty() {
+                        let (names, place) = (owed.join(", "), self.place());
+                        tracing::warn!("{names} did not come for the result, which is kept in {}", place.display());
                     }
-                    let report = self.hub.report();
-                    if !self.job.keep || interrupted {
-                        let (report, reason) = match report {
-                            Ok(report) => (Some(self.completed(report)), None),
-                            Err(reason) => (None, Some(reason)),
-                        };
-                        return Ok(Ended { report, exit, reason });
-                    }
-                    self.state.begin(self.job.study.digest(), fresh()?)?;
-                    self.hub = Desk::hub(self.job, &self.state, self.limits)?;
-                    self.lines.clear();
-                    self.awaited.clear();
-                    until = None;
-                    self.show();
+                    self.state.end()?;
                 }
+                let report = self.hub.report();
+                if !self.job.keep || interrupted {
+                    let (report, reason) = match report {
+                        Ok(report) => (Some(self.completed(report)), None),
+                        Err(reason) => (None, Some(reason)),
+                    };
+                    return Ok(Ended { report, exit, reason });
+                }
+                self.state.begin(self.job.study.digest(), fresh()?)?;
+                self.hub = Desk::hub(self.job, &self.state, self.limits)?;
+                self.due = due(self.job, &self.state);
+                self.ended = None;
+                self.notice = Instant::now().checked_add(SAID_AFTER);
+                self.lines.clear();
+                self.awaited.clear();
+                self.show();
+                continue;
             }
-            let deadline = self.deadline().filter(|_| until.is_none());
+            let deadline = self.due.filter(|_| until.is_none());
             let awaited = self.awaited.values().map(|since| *since + wait);
-            let next = awaited.chain(until).chain(deadline).chain(self.redraw()).min();
+            let next = awaited.chain(until).chain(deadline).chain(self.notice).chain(self.redraw()).min();
             let mut acts = Vec::new();
             tokio::select! {
-                Some(caller) = calls.recv() => self.open(caller, &brought),
+                Some(caller) = calls.recv() => {
+                    self.open(caller, &brought);
+                    self.heard();
+                }
+                Some(closing) = closings.recv() => acts.extend(self.close(closing)),
                 Some(first) = bring.recv() => {
                     self.stale = true;
+                    self.heard();
                     let mut waiting = vec![first];
                     while waiting.len() < TOGETHER
                         && let Ok(another) = bring.try_recv()
@@ -185,6 +215,10 @@ impl<'a> Desk<'a> {
                     acts.extend(self.hub.publish());
                 }
                 () = sleep_until(next.map(tokio::time::Instant::from_std)), if next.is_some() => {
+                    if self.notice.is_some_and(|notice| notice <= Instant::now()) {
+                        self.notice = None;
+                        self.say_who_is_awaited();
+                    }
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                         acts.extend(self.hub.deadline());
                     }
@@ -206,6 +240,57 @@ impl<'a> Desk<'a> {
             self.show();
             self.draw()?;
         }
+    }
+
+    /// How long whoever is still to learn of the end is waited for: those who are there for a little, those who gave something to the
+    /// result and have lost their line as long as they may stay away.
+    fn until(&mut self, interrupted: bool) -> Option<Instant> {
+        let exit = self.hub.exit()?;
+        let now = Instant::now();
+        let (ended, heard) = *self.ended.get_or_insert_with(|| {
+            tracing::info!("the run has ended with code {}", exit.code());
+            (now, now)
+        });
+        let most = ended + Duration::from_secs(self.job.config.wait).max(FAREWELL);
+        Some(match self.hub.owed().next().is_some() && !interrupted {
+            true => most,
+            false => (heard + FAREWELL).min(most + FAREWELL),
+        })
+    }
+
+    fn heard(&mut self) {
+        if let Some((_, heard)) = &mut self.ended {
+            *heard = Instant::now();
+        }
+    }
+
+    /// Somebody who holds the coordinator's own certificate wants to wait no longer.
+    fn close(&mut self, closing: Closing) -> Vec<Act> {
+        let Closing { name, study, answer } = closing;
+        let own = &self.job.study.coordinator.certificate;
+        let ours = self.job.study.digest();
+        let closed = if name != *own {
+            Err(format!("only the certificate of {own} may close a run, and this is {name}"))
+        } else if study != ours {
+            Err(format!("the study file has digest {}, and this run is of {}", study.short(), ours.short()))
+        } else {
+            self.hub.close()
+        };
+        let (reply, acts) = match closed {
+            Ok(acts) => {
+                tracing::info!("asked to wait for nobody else");
+                let what = if self.hub.exit().is_some() {
+                    "is closed with what has come"
+                } else {
+                    "goes on with those who are there"
+                };
+                ((true, format!("the run {what}")), acts)
+            }
+            Err(sentence) => ((false, sentence), Vec::new()),
+        };
+        // Whoever asked may have gone.
+        let _ = answer.send(reply);
+        acts
     }
 
     fn open(&mut self, caller: Caller, brought: &mpsc::Sender<Brought>) {
@@ -286,6 +371,28 @@ impl<'a> Desk<'a> {
         self.held = self.hub.held();
     }
 
+    fn say_who_is_awaited(&self) {
+        let absent: Vec<String> = self
+            .hub
+            .progress()
+            .into_iter()
+            .filter(|site| matches!(site.state, SiteState::Absent | SiteState::Away))
+            .map(|site| site.name)
+            .take(20)
+            .collect();
+        if absent.is_empty() || self.hub.exit().is_some() {
+            return;
+        }
+        let left = self.due.map_or(0, |due| due.saturating_duration_since(Instant::now()).as_secs());
+        tracing::info!(
+            "waiting for {} at {} (quorum {}, {} came); {left} s left; Ctrl-C is safe: started again, the coordinator goes on",
+            absent.join(", "),
+            self.address,
+            self.hub.quorum(),
+            self.hub.came()
+        );
+    }
+
     fn note_awaited(&mut self) {
         let away: Vec<String> = self.hub.away().map(str::to_string).collect();
         let silent: Vec<String> = self.hub.silent().map(str::to_string).collect();
@@ -308,16 +415,9 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// When the study's time is up.
-    fn deadline(&self) -> Option<Instant> {
-        let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let end = Duration::from_secs(self.state.opened().saturating_add(self.job.study.site_terms().deadline));
-        Instant::now().checked_add(end.saturating_sub(passed))
-    }
-
     /// A stream's report is drawn again and again while it goes on.
     fn draw(&mut self) -> Result<(), Failure> {
-        if self.folder.is_none() || self.hub.exit().is_some() || !self.hub.follows() {
+        if self.hub.exit().is_some() || !self.hub.follows() {
             return Ok(());
         }
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
@@ -330,20 +430,33 @@ impl<'a> Desk<'a> {
 
     /// When the picture of what has come since the last one is due.
     fn redraw(&self) -> Option<Instant> {
-        let follows = self.stale && self.folder.is_some() && self.hub.exit().is_none() && self.hub.follows();
+        let follows = self.stale && self.hub.exit().is_none() && self.hub.follows();
         self.drawn.filter(|_| follows).map(|drawn| drawn + REDRAW)
     }
 
     fn write_report(&self) -> Result<(), Failure> {
-        if let (Some(folder), Ok(report)) = (&self.folder, self.hub.report()) {
-            folder.report(&self.completed(report))?;
+        let Ok(report) = self.hub.report() else { return Ok(()) };
+        let report = self.completed(report);
+        if self.hub.exit().is_some() {
+            // Whatever becomes of the folder of results: what came is forgotten when the next run begins.
+            let place = self.place();
+            let folder = place.parent().unwrap_or(&place);
+            Folder::prepare(folder)?;
+            write_whole(&place, Format::Json.render(&report).as_bytes())?;
         }
+        self.folder.report(&report)?;
         Ok(())
+    }
+
+    /// Where the result of this run is kept.
+    fn place(&self) -> PathBuf {
+        self.state.folder().join("reports").join(format!("{}.json", self.hub.run()))
     }
 
     fn completed(&self, report: Report) -> Report {
         let total = self.begun.elapsed().as_secs_f64();
         Report {
+            date: Some(date()),
             call: self.job.call.clone(),
             peak_rss_bytes: PerParty::Own(peak_rss_bytes()),
             seconds: PerParty::Own(Seconds { total, exchange: total, ..Seconds::default() }),
@@ -383,6 +496,64 @@ impl<'a> Desk<'a> {
                 })
                 .collect(),
             exit: self.hub.exit(),
+            quorum: Some(Quorum {
+                needed: u32::try_from(self.hub.quorum()).unwrap_or(u32::MAX),
+                came: u32::try_from(self.hub.came()).unwrap_or(u32::MAX),
+            }),
+            ends: self.due.filter(|_| self.hub.exit().is_none()),
         }
+    }
+}
+
+/// When the time of a run is up, in a clock that nobody sets.
+fn due(job: &Job, state: &State) -> Option<Instant> {
+    Instant::now().checked_add(state.left_of(Duration::from_secs(job.study.site_terms().deadline)))
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::study::Study;
+    use fedreg_proto::files::TlsTerms;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::state::tests::STEP;
+
+    const STUDY: &str = "id = \"s\"\nprotocol = \"robust\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+                         [outcome]\ncolumn = \"y\"\n[sites]\ndeadline = 3600\n";
+
+    #[test]
+    fn a_clock_that_is_set_while_a_run_goes_on_does_not_move_its_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let tls = TlsTerms { authority: place("a"), certificate: place("c"), key: place("k") };
+        let job = Job {
+            config: Config { study: place("s"), listen: String::new(), state: place("state"), wait: 1, tls },
+            study: Arc::new(Study::parse(STUDY).unwrap()),
+            keep: false,
+            out: None,
+            call: String::new(),
+            announce: None,
+        };
+        let open = || State::open(&job.config.state, job.study.digest(), RunId([1; 16])).unwrap();
+        let seconds =
+            |desk: &Desk<'_>| desk.status().ends.unwrap().saturating_duration_since(Instant::now()).as_secs_f64();
+        let limits = BodyLimits { counts: 3, values: 8 };
+        let results = || Folder::prepare(&place("out")).unwrap();
+        let desk = Desk::new(&job, open(), limits, results()).unwrap();
+        for step in [7200, -7200] {
+            STEP.set(step);
+            assert!((seconds(&desk) - 3600.0).abs() < 60.0, "{}", seconds(&desk));
+        }
+        drop(desk);
+        // Between two processes there is no other clock, but one that was set back makes nobody wait longer than the study says.
+        STEP.set(-7200);
+        let desk = Desk::new(&job, open(), limits, results()).unwrap();
+        assert!(seconds(&desk) <= 3600.0, "{}", seconds(&desk));
+        drop(desk);
+        STEP.set(1800);
+        let desk = Desk::new(&job, open(), limits, results()).unwrap();
+        assert!((seconds(&desk) - 1800.0).abs() < 60.0, "{}", seconds(&desk));
+        STEP.set(0);
     }
 }

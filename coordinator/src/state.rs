@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::star::hub::{Record, Snapshot};
+use fedreg_proto::output::make_own;
 use fedreg_proto::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use thiserror::Error;
@@ -107,6 +108,8 @@ impl State {
         std::fs::create_dir_all(folder).map_err(|source| StateError::Folder { path: folder.to_path_buf(), source })?;
         let path = folder.join(FILE);
         let failed = |source| StateError::Sqlite { path: path.clone(), source };
+        // For its owner alone; SQLite gives its other files the same rights.
+        make_own(&path).map_err(|source| StateError::Folder { path: path.clone(), source })?;
         let connection = Connection::open(&path).map_err(failed)?;
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
         // Exclusive: a second coordinator must not write between our lines.
@@ -173,6 +176,16 @@ impl State {
         self.opened
     }
 
+    /// The folder of the file.
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// What is left of a time that began when the run was opened. Of a clock that was set back since, no more than all of it.
+    pub fn left_of(&self, time: Duration) -> Duration {
+        time.saturating_sub(Duration::from_secs(now().saturating_sub(self.opened)))
+    }
+
     /// Everything that was kept, in order.
     ///
     /// # Errors
@@ -228,6 +241,8 @@ impl State {
                         Record::Left { site, exit, sentence } => {
                             add.execute(params!["left", site, exit.code(), sentence, none])?
                         }
+                        Record::Opened => add.execute(params!["opened", none, none, none, none])?,
+                        Record::Told { site } => add.execute(params!["told", site, none, none, none])?,
                         Record::Round => add.execute(params!["round", none, none, none, none])?,
                         Record::Over { reason } => add.execute(params!["over", none, none, reason, none])?,
                         Record::Snapshot(snapshot) => {
@@ -276,6 +291,8 @@ fn record(row: &Row<'_>, limits: BodyLimits) -> rusqlite::Result<Result<Record, 
             let exit = Exit::from_code(u8::try_from(least).unwrap_or(u8::MAX));
             Ok(Record::Left { site, exit, sentence: text.unwrap_or_default() })
         }
+        "opened" => Ok(Record::Opened),
+        "told" => Ok(Record::Told { site }),
         "round" => Ok(Record::Round),
         "over" => Ok(Record::Over { reason: text }),
         other => Err(format!("a record of the unknown kind `{other}`")),
@@ -283,14 +300,22 @@ fn record(row: &Row<'_>, limits: BodyLimits) -> rusqlite::Result<Result<Record, 
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs()).unwrap_or_default()
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs()).unwrap_or_default();
+    #[cfg(test)]
+    let now = now.saturating_add_signed(tests::STEP.get());
+    now
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use fedreg_common::star::message::{Body, Kind};
 
     use super::*;
+
+    thread_local! {
+        /// Seconds by which somebody has set the clock.
+        pub(crate) static STEP: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
+    }
 
     const LIMITS: BodyLimits = BodyLimits { counts: 3, values: 8 };
 
@@ -303,8 +328,10 @@ mod tests {
             Record::Rejected { site: "south".into(), number: None, reason: "of another run".into() },
             Record::Complete { site: "north".into(), contributions: 1 },
             Record::Left { site: "south".into(), exit: Exit::Data, sentence: "gone".into() },
+            Record::Opened,
             Record::Round,
             Record::Over { reason: Some("deadline".into()) },
+            Record::Told { site: "north".into() },
         ]
     }
 

@@ -1,12 +1,13 @@
 //! The log of events: a line of JSON for everything that a party said and that was said to it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
+use fedreg_proto::output::own_file;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -47,7 +48,7 @@ impl Store {
         };
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let path = folder.join("events.jsonl");
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed(&path))?;
+        let file = own_file().append(true).open(&path).map_err(failed(&path))?;
         Ok(Store { path, file })
     }
 

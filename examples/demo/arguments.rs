@@ -7,6 +7,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::privacy::robust::Influence;
 use fedreg_common::robust::Start;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
+use fedreg_party::config::TableFlags;
 use fedreg_party::output::Format;
 use fedreg_party::privacy::AccountantName;
 
@@ -58,6 +59,8 @@ pub(crate) struct Common {
     /// Public ranges and levels, in TOML; shipped for the shipped data
     #[arg(long, value_name = "FILE")]
     pub(crate) bounds: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) table: TableFlags,
     /// Folder for the study's files and the reports
     #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
     pub(crate) out: PathBuf,
@@ -260,6 +263,8 @@ pub(crate) struct Vertical {
     /// Table with all columns, CSV or Parquet; the shipped diabetes data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) table: TableFlags,
     /// Outcome column
     #[arg(long, value_name = "COL")]
     pub(crate) outcome: Option<String>,
@@ -595,7 +600,7 @@ mod tests {
         let line = "demo vertical --data f.csv --outcome y --alice a,b --bob c --family binomial --id id --outcome-at alice \
                     --missing complete-cases --offset o --weights w --no-inference --lambda path --alpha 0.5 --cv 10 --folds \
                     f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode private --epsilon 3 --delta 1e-6 --bounds b.toml --mechanism residual \
-                    --accountant exact --out d --format json";
+                    --accountant exact --out d --format json --na-values -9,. --decimal , --separator ;";
         let Command::Vertical(arguments) = Program::try_parse_from(line.split_whitespace()).unwrap().command else {
             panic!("not the vertical demo");
         };

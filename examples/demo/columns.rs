@@ -1,6 +1,27 @@
 //! Who gets which columns.
 
+use fedreg_common::data::{syntax, unknown};
+use fedreg_common::exit::Exit;
+
 use crate::Failure;
+
+/// Refuses names that no column has and that are model syntax, such as `log(crp)`. Where a list was cut at the comma of
+/// `poly(x,2)`, its pieces belong together.
+pub(crate) fn refuse_syntax(names: &[String], header: &[String]) -> Result<(), Failure> {
+    for (at, name) in names.iter().enumerate().filter(|(_, name)| !header.contains(name)) {
+        let mut whole = name.clone();
+        for next in &names[at + 1..] {
+            if whole.matches('(').count() <= whole.matches(')').count() {
+                break;
+            }
+            whole = format!("{whole},{next}");
+        }
+        if syntax::remedy(&whole).is_some() {
+            return Err(Failure::new(Exit::Data, unknown(&whole, header.iter().map(String::as_str))));
+        }
+    }
+    Ok(())
+}
 
 /// The columns of both parties.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,6 +39,9 @@ pub(crate) fn split(
 ) -> Result<Split, Failure> {
     let alice = alice.map(|names| list(names, "--alice")).transpose()?;
     let bob = bob.map(|names| list(names, "--bob")).transpose()?;
+    for names in alice.iter().chain(&bob) {
+        refuse_syntax(names, header)?;
+    }
     let named: Vec<&String> = alice.iter().chain(&bob).flatten().collect();
     let free: Vec<String> =
         header.iter().filter(|name| !taken.contains(&name.as_str()) && !named.contains(name)).cloned().collect();
@@ -86,6 +110,25 @@ mod tests {
     fn odd_names_are_quoted_as_in_csv() {
         let names = list("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice").map_err(|failure| failure.error).unwrap();
         assert_eq!(names, ["age", "weight, kg", "say \"x\""]);
+    }
+
+    #[test]
+    fn model_syntax_is_named_as_such_unless_a_column_has_that_name() {
+        let refused = |names: &str| {
+            let failure = split(&header(), &["id", "y"], Some(names), None).unwrap_err();
+            format!("{}", failure.error)
+        };
+        assert!(
+            refused("a,log(b)")
+                .starts_with("there is no column `log(b)`; `log(b)` is formula syntax: the function `log`")
+        );
+        assert!(refused("poly(a,2),b").contains("there is no column `poly(a,2)`"), "{}", refused("poly(a,2),b"));
+        assert!(refused("a:b").contains("interactions are terms of `formula`"));
+        assert!(refused("a,-1").contains("`model.intercept = false`"));
+        let header = ["y", "log(b)", "poly(a,2)", "a:b", "a"].map(String::from);
+        let split =
+            split(&header, &["y"], Some("log(b),\"poly(a,2)\",a:b"), None).map_err(|failure| failure.error).unwrap();
+        assert_eq!(split.alice, ["log(b)", "poly(a,2)", "a:b"]);
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
     let place = folder(&absolute(&common.out)?)?;
     let asked = Asked {
         data: arguments.data.as_deref(),
+        table: &common.table,
         outcome: arguments.outcome.as_deref(),
         features,
         person: None,

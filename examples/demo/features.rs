@@ -4,6 +4,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::features::default_count;
 use fedreg_common::report::Report;
 use fedreg_common::study::{FeaturesTerms, Protocol, Release};
+use fedreg_party::read::Written;
 use fedreg_party::worker::predict::{csv, predictions};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +12,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::Failure;
 use crate::arguments::{Features, ModeName, ReleaseFlag};
-use crate::sites::{self, Asked, FROM_DATA, Rows, Shipped};
+use crate::sites::{self, Asked, FROM_DATA, Rows, Shipped, shown_raw};
 use crate::stage::{absolute, cannot_write, folder};
 
 /// Rows that a worker reads at a time.
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
     let place = folder(&absolute(&common.out)?)?;
     let asked = Asked {
         data: arguments.data.as_deref(),
+        table: &common.table,
         outcome: arguments.outcome.as_deref(),
         features: arguments.features.as_deref().map(|names| (names, "--features")),
         person: None,
@@ -80,29 +82,44 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
     let failed = |failure: fedreg_party::service::Failure| {
         Failure::new(failure.exit(), anyhow::anyhow!("{}", fedreg_party::service::chain(&failure)))
     };
-    if let (Some(function), false) = (&merged.function, held.is_empty()) {
+    let raw = shown_raw(common, arguments.data.as_deref());
+    if !held.is_empty() && !raw {
+        merged.notes.push(format!(
+            "{} rows were held out, but an error on held-out rows would be a number without noise of your file: plain mode and the shipped \
+             data have it",
+            held.len()
+        ));
+    }
+    if let (Some(function), false, true) = (&merged.function, held.is_empty(), raw) {
         place.write("holdout.csv", &rows.file(held.iter().copied())?).map_err(cannot_write)?;
-        let found = predictions(function, &place.path().join("holdout.csv")).map_err(failed)?;
+        let found = predictions(function, &place.path().join("holdout.csv"), Written::default()).map_err(failed)?;
         let outcome = rows.numbers(&rows.outcome).unwrap_or_default();
         let [low, high] = study.columns.get(&rows.outcome).and_then(|terms| terms.range).unwrap_or([0.0, 1.0]);
         let scaled = |value: f64| (value.clamp(low, high) - low) / (high - low);
-        let truth: Vec<f64> = held.iter().map(|row| scaled(outcome[*row])).collect();
+        // A row with a missing value has no prediction, and no part in the error.
+        let pairs = found.iter().zip(&held).map(|(found, row)| (scaled(*found), scaled(outcome[*row])));
+        let pairs: Vec<(f64, f64)> = pairs.filter(|(found, truth)| !found.is_nan() && !truth.is_nan()).collect();
         let known: f64 = shared.iter().map(|row| scaled(outcome[*row])).sum::<f64>() / shared.len() as f64;
         let mean =
-            |errors: &mut dyn Iterator<Item = f64>| errors.map(|error| error * error).sum::<f64>() / truth.len() as f64;
-        let ours = mean(&mut found.iter().zip(&truth).map(|(found, truth)| scaled(*found) - truth));
-        let none = mean(&mut truth.iter().map(|truth| known - truth));
+            |errors: &mut dyn Iterator<Item = f64>| errors.map(|error| error * error).sum::<f64>() / pairs.len() as f64;
+        let ours = mean(&mut pairs.iter().map(|(found, truth)| found - truth));
+        let none = mean(&mut pairs.iter().map(|(_, truth)| known - truth));
         merged.notes.push(format!(
             "on {} rows that no worker had the mean squared error is {ours:.5} in units of the outcome's range; always predicting the mean \
              has {none:.5} (seen by the demo only, where all rows are in one place)",
-            held.len()
+            pairs.len()
         ));
     }
     let mut more = Vec::new();
     if let (Some(function), Some(file)) = (&merged.function, &arguments.predict) {
-        let found = predictions(function, &absolute(file)?).map_err(failed)?;
+        let written = common.table.written().map_err(Failure::usage)?;
+        let found = predictions(function, &absolute(file)?, written).map_err(failed)?;
         place.write("predictions.csv", csv(&found).as_bytes()).map_err(cannot_write)?;
-        more.push(format!("{} rows of {} were predicted into predictions.csv", found.len(), file.display()));
+        let without = match found.iter().filter(|value| value.is_nan()).count() {
+            0 => String::new(),
+            rows => format!("; {rows} have no prediction (NA), as a value is missing or a level unknown"),
+        };
+        more.push(format!("{} rows of {} were predicted into predictions.csv{without}", found.len(), file.display()));
     }
     sites::show(&place, &merged, &study, common.format, &more)
 }

@@ -1,6 +1,6 @@
 //! The roles as processes of their own.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
+use fedreg_proto::output::own_file;
 
 use crate::Failure;
 
@@ -33,7 +34,8 @@ impl Process {
     /// Starts a role; its log goes to a file, and its standard output nowhere, as its report is written anyway.
     pub(crate) fn start(role: Role, name: &str, arguments: &[&str], log: &Path) -> Result<Process, Failure> {
         let start = || -> anyhow::Result<Process> {
-            let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+            let made = own_file().write(true).truncate(true).open(log);
+            let file = made.with_context(|| format!("cannot write {}", log.display()))?;
             let program = std::env::current_exe().context("the demo does not know its own file")?;
             let mut child = Command::new(program)
                 .args([ROLE, role.name()])

@@ -16,7 +16,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::Failure;
 use crate::arguments::{ModeName, Robust};
-use crate::sites::{self, Asked, Rows, Shipped};
+use crate::sites::{self, Asked, RAW, Rows, Shipped, shown_raw};
 use crate::stage::{absolute, folder};
 
 /// The shipped data, so that the demo runs from any folder.
@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let own = arguments.features.as_deref();
     let asked = Asked {
         data: arguments.data.as_deref(),
+        table: &common.table,
         outcome: arguments.outcome.as_deref(),
         features: own.or(shipped.then_some(few.as_str())).map(|names| (names, "--features")),
         person: arguments.id.as_deref(),
@@ -60,21 +61,26 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let study = study(arguments, &table)?;
     let all: Vec<usize> = (0..usize::try_from(table.count).unwrap_or(0)).collect();
     let damaged = Damaged::choose(arguments, &study, &all);
-    let top = table.numbers(&table.outcome).map_or(0.0, largest);
+    let top = top(arguments, &study, &table)?;
     let own = sites::rehearse_with(&place, "demo robust", &study, &all, |block| {
         table.file_with(block.iter().copied(), |row, value| damaged.outcome(row, value, top))
     })?;
-    let comparison = match arguments.corrupt {
-        share if share > 0.0 => Some(compare(&own, &study, &table, &damaged).map_err(|e| Failure::new(Exit::Data, e))?),
-        _ => None,
+    // Least squares of one's own rows has no noise: beside a guarantee it would undo it.
+    let comparison = match arguments.corrupt > 0.0 && shown_raw(common, arguments.data.as_deref()) {
+        true => Some(compare(&own, &study, &table, &damaged, top).map_err(|e| Failure::new(Exit::Data, e))?),
+        false => None,
     };
     let merged = Report { role: None, call, comparison, ..own };
     let mut more = Vec::new();
     if damaged.wrong > 0 {
+        let largest = if common.mode == ModeName::Private { "the end of its public range" } else { "the largest" };
         more.push(format!(
-            "Before the run {} of {} batches were damaged: each outcome there was replaced by three times the largest less twice its own.",
+            "Before the run {} of {} batches were damaged: each outcome there was replaced by three times {largest} less twice its own.",
             damaged.wrong, damaged.batches
         ));
+        if merged.comparison.is_none() {
+            more.push(format!("There is no comparison with least squares: {RAW}"));
+        }
         if 2 * damaged.wrong > damaged.batches {
             more.push(
                 "They are the majority and agree with each other: from estimates alone nobody can know that they are wrong.".to_string(),
@@ -126,6 +132,18 @@ impl Damaged {
     }
 }
 
+/// The largest outcome, by which damage is measured. In private mode it is the public one: the largest of the rows would put one person's
+/// outcome into every damaged row.
+fn top(arguments: &Robust, study: &Study, table: &Rows) -> Result<f64, Failure> {
+    match arguments.common.mode {
+        ModeName::Private => {
+            let public = study.outcome_bounds().map(|bounds| bounds.centre() + bounds.half_range());
+            public.map_err(Failure::usage)
+        }
+        _ => Ok(table.numbers(&table.outcome).map_or(0.0, largest)),
+    }
+}
+
 fn largest(values: &[f64]) -> f64 {
     values.iter().copied().filter(|value| value.is_finite()).fold(f64::NEG_INFINITY, f64::max)
 }
@@ -167,7 +185,13 @@ fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
 }
 
 /// Least squares of all rows as the workers hold them, and of the rows that were not damaged, beside ours.
-fn compare(report: &Report, study: &Study, table: &Rows, damaged: &Damaged) -> Result<Vec<Comparison>, anyhow::Error> {
+fn compare(
+    report: &Report,
+    study: &Study,
+    table: &Rows,
+    damaged: &Damaged,
+    top: f64,
+) -> Result<Vec<Comparison>, anyhow::Error> {
     let mut frame = table.frame().clone();
     let mask = match study.rows.missing {
         Missing::CompleteCases => {
@@ -183,7 +207,6 @@ fn compare(report: &Report, study: &Study, table: &Rows, damaged: &Damaged) -> R
     };
     let terms = study.model_terms()?;
     let x = encode::encode(&mut frame, &terms, true, mask.as_ref())?.matrix;
-    let top = largest(&y);
     let seen: Vec<f64> = rows.iter().zip(&y).map(|(row, y)| damaged.outcome(*row, *y, top)).collect();
     let all: Vec<usize> = (0..rows.len()).collect();
     let clean: Vec<usize> = all.iter().copied().filter(|at| !damaged.bad[rows[*at]]).collect();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedreg_common::data::{Column, DataError, Frame, Values};
+use fedreg_common::data::{Column, DataError, Frame, Values, advice};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::{PerParty, Report};
@@ -13,7 +13,7 @@ use fedreg_common::study::{
     ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model,
     PredictionTerms, PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
 };
-use fedreg_party::config::{DataTerms, LedgerTerms};
+use fedreg_party::config::{DataTerms, LedgerTerms, TableFlags};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::read::{self, ReadError, Request};
 use fedreg_party::service::Failure as PartyFailure;
@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::Failure;
 use crate::arguments::{Common, DEFAULT_ACCOUNTANT, DEFAULT_DELTA, DEFAULT_EPSILON, ModeName};
 use crate::bounds::{self, Bounds};
-use crate::columns::list;
+use crate::columns::{list, refuse_syntax};
 use crate::processes::{self, Process};
 use crate::stage::{Stage, cannot_write, folder, shown};
 
@@ -61,6 +61,8 @@ pub(crate) struct Rows {
 
 pub(crate) struct Asked<'a> {
     pub(crate) data: Option<&'a Path>,
+    /// How it is written.
+    pub(crate) table: &'a TableFlags,
     pub(crate) outcome: Option<&'a str>,
     /// With the flag that they came from.
     pub(crate) features: Option<(&'a str, &'static str)>,
@@ -104,9 +106,14 @@ impl Rows {
                 return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
             }
         };
-        let header = read::header(&own, None).map_err(refused)?;
+        let written = asked.table.written().map_err(Failure::usage)?;
+        let header = read::header(&own, written.separator).map_err(refused)?;
         let features = match asked.features {
-            Some((names, flag)) => list(names, flag)?,
+            Some((names, flag)) => {
+                let names = list(names, flag)?;
+                refuse_syntax(&names, &header)?;
+                names
+            }
             None => {
                 header.iter().filter(|name| **name != outcome && Some(name.as_str()) != asked.person).cloned().collect()
             }
@@ -123,12 +130,18 @@ impl Rows {
             )));
         }
         let request = Request { columns: Some(columns), id: asked.person.map(str::to_string), ..Request::default() };
+        let request = request.of_files(written);
         let frame = read::read(&own, &request).map_err(|error| match error {
             ReadError::Data { source: DataError::TooManyLevels { column, most, .. }, .. } => {
                 asked.identifier(&column, &format!("more than {most}"))
             }
             error => refused(error),
         })?;
+        let names = || features.iter().map(String::as_str);
+        match advice::refuse_identifiers(&frame, names()) {
+            Err(DataError::Identifier { column, rows }) => return Err(asked.identifier(&column, &rows.to_string())),
+            other => other.map_err(|error| Failure::new(Exit::Data, error))?,
+        }
         if asked.features.is_none() {
             for name in &features {
                 if let Ok(Column { values: Values::Categorical { levels, .. }, .. }) = frame.column(name)
@@ -139,6 +152,7 @@ impl Rows {
                 }
             }
         }
+        advice::advice(&frame, names()).iter().for_each(|advice| eprintln!("demo: {advice}"));
         let count = frame.rows() as u64;
         let person = asked.person.map(str::to_string);
         let shipped = asked.data.is_none().then_some(shipped.bounds);
@@ -273,7 +287,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
     let width = common.workers.to_string().len();
     let workers = (1..=common.workers)
         .map(|at| format!("worker-{at:0width$}"))
-        .map(|name| (name.clone(), WorkerTerms { certificate: name }))
+        .map(|name| (name.clone(), WorkerTerms { certificate: name, rows: None }))
         .collect();
     let private = common.mode == ModeName::Private;
     Study {
@@ -420,7 +434,13 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
             coordinator: address.clone(),
             state: name.into(),
             wait: 60,
-            data: DataTerms { file: format!("{name}/rows.csv").into(), separator: None },
+            // The parts are written anew, as every reader understands them.
+            data: DataTerms {
+                file: format!("{name}/rows.csv").into(),
+                separator: None,
+                na_values: Vec::new(),
+                decimal: None,
+            },
             tls: Stage::tls(name),
             policy: PolicyTerms::default(),
             privacy: LedgerTerms {
@@ -505,3 +525,12 @@ pub(crate) fn show(
 
 /// What is said where ranges were taken from the data.
 pub(crate) const FROM_DATA: &str = "ranges and levels were taken from the data, which only a rehearsal in plain mode may do; give --bounds for your own";
+
+/// Why a number that has no noise is not shown in private mode.
+pub(crate) const RAW: &str = "it would be a number without noise of your file; plain mode and the shipped data have it";
+
+/// Whether numbers that are computed of all rows in one place, without noise, may be shown beside the result: of the shipped data, and of
+/// one's own where no guarantee stands beside them.
+pub(crate) fn shown_raw(common: &Common, data: Option<&Path>) -> bool {
+    common.mode != ModeName::Private || data.is_none()
+}

@@ -15,6 +15,9 @@ use fedreg_proto::files::TlsTerms;
 use crate::Failure;
 use crate::processes::Process;
 
+/// Listens at a free port, whichever that is.
+pub(crate) const ANY_PORT: &str = "127.0.0.1:0";
+
 /// Days that the certificates of a rehearsal are valid.
 const DAYS: u32 = 30;
 
@@ -86,19 +89,29 @@ impl<'a> Stage<'a> {
     pub(crate) fn coordinator(&self, arguments: &[&str]) -> Result<(Process, String), Failure> {
         let config = coordinator_config::Config {
             study: "study.toml".into(),
-            listen: "127.0.0.1:0".to_string(),
+            listen: ANY_PORT.to_string(),
             state: "coordinator".into(),
             wait: 60,
             tls: Stage::tls("coordinator"),
         };
-        self.write("coordinator.toml", "The coordinator's own file; port 0 takes any free port.", &config.print())?;
+        self.write("coordinator.toml", "The coordinator's own file.", &config.print())?;
         let announce = self.path("coordinator.address");
         let (config, shown_announce) = (shown(&self.path("coordinator.toml")), shown(&announce));
         let mut all = vec!["serve", "--config", &config, "--announce", &shown_announce];
         all.extend(arguments);
         let mut process = Process::start(Role::Coordinator, "coordinator", &all, &self.path("coordinator/log.txt"))?;
         let address = process.address(&announce)?;
+        self.fix_port("coordinator.toml", &address)?;
         Ok((process, address))
+    }
+
+    /// Puts the address that a process was given into its file, so that the folder's files can be used again as they are.
+    pub(crate) fn fix_port(&self, file: &str, address: &str) -> Result<(), Failure> {
+        let path = self.path(file);
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))
+            .map_err(|error| Failure::new(Exit::Internal, error))?;
+        self.folder.write(file, text.replace(ANY_PORT, address).as_bytes()).map_err(cannot_write)
     }
 
     /// The report that a role wrote. That of a private run gets the remark that its ledger is a rehearsal's, also on disk.

@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
     let place = folder(&absolute(&common.out)?)?;
     let asked = Asked {
         data: arguments.data.as_deref(),
+        table: &common.table,
         outcome: arguments.outcome.as_deref(),
         features: arguments.features.as_deref().map(|names| (names, "--features")),
         person: arguments.person.as_deref(),

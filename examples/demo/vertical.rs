@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fedreg_common::data::encode::{column_terms, refuse_too_many};
+use fedreg_common::data::{DataError, advice};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge;
+use fedreg_common::report::table::reconstructible;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
     Protocol, RowTerms, Study,
@@ -16,15 +19,15 @@ use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::privacy;
-use fedreg_party::read;
+use fedreg_party::read::{self, ReadError, Request, Written};
 use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
-use crate::arguments::{ModeName, Vertical};
+use crate::arguments::{MissingName, ModeName, Vertical};
 use crate::bounds;
-use crate::columns::{Split, split};
+use crate::columns::{Split, refuse_syntax, split};
 use crate::processes::{self, Process};
-use crate::stage::{Stage, absolute, cannot_write, folder, heading, shown};
+use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
@@ -56,7 +59,8 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
 /// The play of two parties on a stage.
 struct Play<'a> {
     stage: Stage<'a>,
-    data: PathBuf,
+    /// Both read the user's file, each its own columns only: a copy would only cost time and space.
+    table: DataTerms,
     seed: String,
     private: bool,
 }
@@ -76,13 +80,16 @@ impl<'a> Play<'a> {
             return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
         };
         let id = default(&arguments.id, "id");
-        let header = read::header(&data, None).map_err(|error| Failure::new(Exit::Data, error))?;
+        let table = arguments.table.terms(data).map_err(Failure::usage)?;
+        let written = table.written().map_err(Failure::usage)?;
+        let header = read::header(&table.file, written.separator).map_err(|error| Failure::new(Exit::Data, error))?;
         let mut taken = vec![outcome.as_str()];
         taken.extend(
             [&id, &arguments.offset, &arguments.weights, &arguments.folds]
                 .into_iter()
                 .filter_map(|name| name.as_deref()),
         );
+        taken.iter().try_for_each(|name| refuse_syntax(&[name.to_string()], &header))?;
         let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
         let mut study = study(arguments, outcome, id, columns);
         let private = arguments.mode == ModeName::Private;
@@ -96,10 +103,15 @@ impl<'a> Play<'a> {
             study.columns = bounds.columns;
             bounds::only_used(&mut study);
         }
+        // Before a process is started: what nobody can have meant would take minutes, and end in another sentence. In a private
+        // run levels are declared, and what stands in the rows decides nothing.
+        if !private {
+            look(arguments, &table, written, &header, &study)?;
+        }
         let stage = Stage::new(folder, "demo vertical");
         stage.study(&study)?;
         stage.certificates(&["coordinator", "alice", "bob"])?;
-        Ok(Play { stage, data, seed: arguments.seed.to_string(), private })
+        Ok(Play { stage, table, seed: arguments.seed.to_string(), private })
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.
@@ -120,6 +132,7 @@ impl<'a> Play<'a> {
         let (mut coordinator, convened) = stage.coordinator(&[])?;
         let mut alice = self.party(Role::Alice, &convened, None, &address(Role::Alice))?;
         let listening = alice.address(&address(Role::Alice))?;
+        stage.fix_port("alice.toml", &listening)?;
         let mut bob = self.party(Role::Bob, &convened, Some(listening), &address(Role::Bob))?;
         let ends = processes::wait(&mut [&mut alice, &mut bob])?;
         processes::wait(&mut [&mut coordinator])?;
@@ -145,7 +158,7 @@ impl<'a> Play<'a> {
         connect: Option<String>,
         announce: &Path,
     ) -> Result<Process, Failure> {
-        let listen = connect.is_none().then(|| "127.0.0.1:0".to_string());
+        let listen = connect.is_none().then(|| ANY_PORT.to_string());
         let config = Config {
             study: "study.toml".into(),
             coordinator: coordinator.to_string(),
@@ -153,11 +166,7 @@ impl<'a> Play<'a> {
             connect,
             state: role.name().into(),
             wait: 60,
-            data: DataTerms {
-                // Both read the user's file, each its own columns only: a copy would only cost time and space.
-                file: self.data.clone(),
-                separator: None,
-            },
+            data: self.table.clone(),
             tls: Stage::tls(role.name()),
             policy: PolicyTerms::default(),
             privacy: LedgerTerms {
@@ -191,6 +200,55 @@ impl<'a> Play<'a> {
             &stage.path(&format!("{role}/log.txt")),
         )
     }
+}
+
+/// Refuses identifiers among the columns and more coefficients than rows, and says what else is odd about columns. What cannot
+/// be read is left to the party whose it is.
+fn look(
+    arguments: &Vertical,
+    table: &DataTerms,
+    written: Written,
+    header: &[String],
+    study: &Study,
+) -> Result<(), Failure> {
+    let names: Vec<String> = study.parties.values().flat_map(|party| &party.columns).cloned().collect();
+    let names: Vec<String> = names.into_iter().filter(|name| header.contains(name)).collect();
+    let identifier = |column: &str, texts: String| {
+        let quoted = if column.contains(' ') { format!("\"{column}\"") } else { column.to_string() };
+        let remedy = match study.rows.id {
+            None => format!("give --id {quoted}, or leave it out of --alice and --bob"),
+            Some(_) => "leave it out of --alice and --bob".to_string(),
+        };
+        let sentence = format!("column `{column}` has {texts}; is it an identifier? {remedy}");
+        Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)))
+    };
+    let request = Request { columns: Some(names.clone()), ..Request::default() }.of_files(written);
+    let frame = match read::read(&table.file, &request) {
+        Ok(frame) => frame,
+        Err(ReadError::Data { source: DataError::TooManyLevels { column, most }, .. }) => {
+            return identifier(&column, format!("more than {most} different texts"));
+        }
+        Err(error @ ReadError::Data { source: DataError::Date { .. }, .. }) => {
+            return Err(Failure::new(Exit::Data, error));
+        }
+        Err(_) => return Ok(()),
+    };
+    let all = || names.iter().map(String::as_str);
+    if let Err(DataError::Identifier { column, rows }) = advice::refuse_identifiers(&frame, all()) {
+        return identifier(&column, format!("another text in each of {rows} rows"));
+    }
+    let dropped = match arguments.missing {
+        MissingName::Refuse => None,
+        MissingName::CompleteCases => frame.missing(all()).ok(),
+    };
+    if let (None, Ok(terms)) = (&arguments.lambda, column_terms(all()))
+        && let Err(error @ DataError::TooManyCoefficients { .. }) =
+            refuse_too_many(&frame, &terms, usize::from(study.model.intercept), dropped.as_ref())
+    {
+        return Err(Failure::new(Exit::Data, error));
+    }
+    advice::advice(&frame, all()).iter().for_each(|advice| eprintln!("demo: {advice}"));
+    Ok(())
 }
 
 fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> Study {
@@ -261,12 +319,7 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             ));
             continue;
         }
-        let most = disclosure
-            .columns
-            .iter()
-            .max_by(|a, b| a.share.total_cmp(&b.share))
-            .map(|column| format!("; of `{}` {role} could reconstruct {:.1} %", column.term, 100.0 * column.share))
-            .unwrap_or_default();
+        let most: String = reconstructible(peer).into_iter().map(|sentence| format!("; {sentence}")).collect();
         text.push_str(&format!(
             "{role} saw from {}: {} vectors with a value a row, of rank {}, in {}{most}\n  kinds: {}\n",
             role.partner(),
@@ -280,6 +333,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
     text.push_str(&format!(
         "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
     ));
-    text.push_str(&format!("\nReports and the study's files are in {}\n", out.display()));
+    text.push_str(&format!(
+        "\nReports and the study's files are in {0}; to run it again by hand, in three terminals:\n  \
+         coordinator serve --config {0}/coordinator.toml\n  alice fit --config {0}/alice.toml\n  bob fit --config {0}/bob.toml\n",
+        out.display()
+    ));
     text
 }

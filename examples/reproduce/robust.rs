@@ -5,9 +5,9 @@ use anyhow::Context as _;
 use fedreg_common::report::chart::{Axis, Chart};
 use fedreg_common::report::document::{Document, Table};
 use fedreg_common::robust::synthetic::{
-    BatchLaw, Corruption, Design, SyntheticBatch, batch, unit_coefficients, unit_direction,
+    BatchLaw, Corruption, Design, RowLaw, SyntheticBatch, batch, honest, unit_coefficients, unit_direction,
 };
-use fedreg_common::robust::{FitSettings, Method, Online, OnlineSettings, Start, Verdict, baselines, fit};
+use fedreg_common::robust::{Estimate, FitSettings, Method, Online, OnlineSettings, Start, Verdict, baselines, fit};
 use nalgebra::DVector;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -26,6 +26,8 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     colluding(run, &mut document)?;
     stream(run, &mut document)?;
     coverage(run, &mut document)?;
+    honest_batches(run, &mut document)?;
+    unequal_sites(run, &mut document)?;
     Ok(document)
 }
 
@@ -297,5 +299,101 @@ fn coverage(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     } else {
         document.target((0.92..=0.97).contains(&share), format!("{text}; between 92 and 97 % was asked for"));
     }
+    Ok(())
+}
+
+/// Honest batches that are set aside, by the law of their rows.
+fn honest_batches(run: &Run, document: &mut Document) -> anyhow::Result<()> {
+    document.heading("Honest batches of other laws than the normal one");
+    let seeds = run.seeds(200);
+    let sizes = [(6, 833, 3), (12, 400, 5), (20, 250, 2)];
+    let mut header = vec!["outcome".to_owned(), "covariates".to_owned()];
+    header.extend(sizes.map(|(m, n, p)| format!("{m} batches of {n} x {p}")));
+    let mut table = Table::new(
+        format!("Share of honest batches that are set aside, in percent, over {seeds} runs; two batches a site"),
+        header,
+    );
+    let mut worst = 0.0_f64;
+    for law in RowLaw::ALL {
+        let others = [(RowLaw::Normal, law), (law, law)];
+        let more = if law == RowLaw::Normal { &[] } else { &others[..] };
+        for (outcome, covariates) in std::iter::once((law, RowLaw::Normal)).chain(more.iter().copied()) {
+            let mut cells = vec![format!("{outcome:?}"), format!("{covariates:?}")];
+            for (m, n, p) in sizes {
+                let aside = each(seeds, |seed| {
+                    let mut rng = ChaCha8Rng::seed_from_u64(90_000 + seed);
+                    let estimates = (0..m)
+                        .map(|b| {
+                            let (x, y) = honest(&mut rng, n, p, outcome, covariates);
+                            let found = fit(&x, &y, &FitSettings::default())?;
+                            Ok(Estimate::from_fit(format!("site {:02}", b / 2), b % 2, &found))
+                        })
+                        .collect::<anyhow::Result<Vec<Estimate>>>()?;
+                    Ok(estimates.len() - consensus(&estimates, Method::Refine)?.trusted())
+                })?;
+                let share = aside.iter().sum::<usize>() as f64 / (seeds as f64 * m as f64);
+                worst = worst.max(share);
+                cells.push(format!("{:.1}", 100.0 * share));
+            }
+            table.ours(cells);
+        }
+    }
+    document.table(table);
+    run.target(document, worst, 0.05, "largest share of honest batches that are set aside");
+    Ok(())
+}
+
+/// A site that sends many more estimates than the others.
+fn unequal_sites(run: &Run, document: &mut Document) -> anyhow::Result<()> {
+    document.heading("A site that sends many estimates");
+    let (n, p) = (400, 5);
+    let mut table = Table::new(
+        "Largest error of refine over the runs: honest sites send 10 batches of 400 x 5 each, liars so many, 10 away from the truth",
+        ["estimates of a liar", "1 of 3 sites", "2 of 5 sites", "4 of 9 sites"],
+    );
+    let mut worst = 0.0_f64;
+    for count in [10_u64, 100, 1000] {
+        let mut errors = Vec::new();
+        for (liars, sites) in [(1_u64, 3_u64), (2, 5), (4, 9)] {
+            let found = each(run.seeds(5), |seed| {
+                let mut rng = ChaCha8Rng::seed_from_u64(95_000 + seed);
+                let beta = unit_coefficients(&mut rng, p);
+                let mut estimates = Vec::new();
+                for site in 0..sites {
+                    for number in 0..10 {
+                        let b = batch(&mut rng, &beta, &BatchLaw::published(n, 0.1));
+                        let settings = FitSettings { start: Start::Ols, intercept: false, ..FitSettings::default() };
+                        let found = fit(&b.x, &b.y, &settings)?;
+                        estimates.push(Estimate::from_fit(format!("site {site}"), number, &found));
+                    }
+                }
+                let lie = &beta + unit_direction(&mut rng, p) * 10.0;
+                let mut lies = Vec::new();
+                for site in 0..liars {
+                    for number in 0..count {
+                        let mut estimate = estimates[(site * 10 + number % 10) as usize].clone();
+                        estimate.batch = number;
+                        let told = &lie + unit_direction(&mut rng, p) * 0.02;
+                        estimate.coefficients = told.iter().copied().collect();
+                        lies.push(estimate);
+                    }
+                }
+                lies.extend(estimates.drain((liars * 10) as usize..));
+                let found = consensus(&lies, Method::Refine)?;
+                let agrees = found.verdict == Verdict::MajorityAgrees;
+                Ok(if agrees { (found.coefficients - &beta).norm() } else { f64::INFINITY })
+            })?;
+            errors.push(found.into_iter().fold(0.0, f64::max));
+        }
+        worst = errors.iter().copied().fold(worst, f64::max);
+        table.ours(row(&format!("{count}"), &errors));
+    }
+    document.table(table);
+    run.target(
+        document,
+        worst,
+        0.05,
+        "error where a minority of the sites sends up to a hundred times as many estimates",
+    );
     Ok(())
 }

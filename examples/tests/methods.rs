@@ -3,6 +3,7 @@
 // Test code may unwrap: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod ends;
 mod ledgers;
 mod sites;
 
@@ -146,7 +147,7 @@ fn the_function_of_a_run_predicts_and_belongs_to_its_study_alone() {
     assert_eq!(code, 0, "{text}");
     let (code, said) = predict("em/report.json", "em/study.toml");
     let said = String::from_utf8(said).unwrap();
-    assert!(code == 65 && said.contains("only runs of the protocols `features` and `stream`"), "{code} {said}");
+    assert!(code == 65 && said.contains("there is no outcome to predict"), "{code} {said}");
 }
 
 #[test]
@@ -337,7 +338,10 @@ fn a_worker_killed_between_rounds_goes_on_with_the_same_bytes_and_is_charged_onc
     let world = ledgers(ROUNDS, 1.0);
     let south = ledger(&world, "south");
     // Hangs when it has stored two releases and is about to start the third.
-    hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2");
+    hold(
+        &south,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 2",
+    );
     let coordinator = world.coordinator(&["--wait", "60"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");
@@ -395,7 +399,7 @@ fn a_worker_killed_within_a_private_batch_goes_on_with_the_same_bytes_and_all_ba
     // Hangs when it has sent the first batch and stored three releases of the second.
     hold(
         &south,
-        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 11",
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 11",
     );
     let coordinator = world.coordinator(&["--wait", "60"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
@@ -519,7 +523,7 @@ fn an_interrupted_run_goes_on_with_the_same_rows_in_the_same_places_only() {
     let south = ledger(&world, "south");
     hold(
         &south,
-        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 10",
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 10",
     );
     let coordinator = world.coordinator(&["--wait", "60"]);
     let running = private_worker(&world, "south");
@@ -707,7 +711,7 @@ fn killed_processes_wait_for_the_quorum_again_and_every_worker_is_charged_once()
 fn a_worker_without_budget_is_refused_before_the_others_spend_any() {
     let world = ledgers(&of_three(ROUNDS, 50), 1.0);
     let text = fs::read_to_string(world.path("west.toml")).unwrap().replace("epsilon = 1.0", "epsilon = 0.5");
-    world.write("west.toml", &text.replace("privacy.sqlite", "small.sqlite").replace("anchors/west", "anchors/small"));
+    world.write("west.toml", &text.replace("privacy.sqlite", "small.sqlite").replace("anchors/west", "others/small"));
     let made = command(&world, "west", &["privacy", "init"]);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
     let coordinator = world.coordinator(&[]);
@@ -734,7 +738,7 @@ fn a_plain_run_in_rounds_whose_quorum_never_comes_is_not_recorded_as_an_unbounde
 }
 
 #[test]
-fn a_worker_killed_within_a_release_is_told_what_was_lost_and_does_not_make_it_again() {
+fn a_worker_killed_within_a_release_makes_it_under_the_same_reservation() {
     let world = ledgers(ROUNDS, 1.0);
     let south = ledger(&world, "south");
     // Hangs when the third release has its noise, and is about to be stored.
@@ -742,40 +746,118 @@ fn a_worker_killed_within_a_release_is_told_what_was_lost_and_does_not_make_it_a
     let coordinator = world.coordinator(&["--wait", "60"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");
-    let begun = |body: &String| body.contains("\"kind\":\"started\"") && body.contains("\"index\":2");
-    eventually(|| records(&south).last().is_some_and(begun));
+    world.wait_for_contributions("south", 2);
     running.kill();
     let_go(&south);
-    let (before, bodies) = (stored(&south, "sent/%"), records(&south));
-    let ended = private_worker(&world, "south").end();
-    assert_eq!(ended.code, 77, "{}", ended.log);
-    for words in [
-        "release 2 of run",
-        "was started and never stored, because the process was killed or failed in between: nothing of it was sent",
-        "this run cannot be taken up again, and all that it reserved counts as spent",
-        "Run `privacy status` to see what is left; a new run needs new budget",
-    ] {
-        assert!(ended.log.contains(words), "{words}: {}", ended.log);
-    }
-    assert_eq!((stored(&south, "sent/%"), records(&south)), (before.clone(), bodies));
+    let before = stored(&south, "sent/%");
     assert_eq!(before.len(), 2);
+    let ended = private_worker(&world, "south").end();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let after = stored(&south, "sent/%");
+    assert_eq!((after.len(), &after[..2]), (6, &before[..]), "what was stored has changed");
     for worker in others {
         let ended = worker.end();
         assert_eq!(ended.code, 0, "{}", ended.log);
     }
     assert_eq!(coordinator.end().code, 0);
-    // The others are told no more than that its ledger refused.
-    let state = world.report("coordinator")["workers"][1]["state"].as_str().unwrap().to_string();
-    assert_eq!(state, "left (77): the privacy ledger of worker refused; the reason is shown there only");
-    assert!(said(&command(&world, "south", &["privacy", "status"])).contains("left 0.000000"));
+    let contributions: Vec<u64> = world.report("coordinator")["workers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["contributions"].as_u64().unwrap())
+        .collect();
+    assert_eq!(contributions, [6, 6, 6]);
+    let charges = records(&south).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    assert_eq!(charges, 1);
     assert_eq!(command(&world, "south", &["privacy", "verify"]).status.code(), Some(0));
 }
+
+#[test]
+fn a_worker_killed_again_and_again_loses_neither_its_run_nor_its_budget() {
+    let world = ledgers(BATCHES, 8.0);
+    let south = ledger(&world, "south");
+    let coordinator = world.coordinator(&["--wait", "60"]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let charges = || records(&south).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    let mut before = Vec::new();
+    // Each time when this release has its noise, and is about to be stored: of the first batch, between the batches, the last one.
+    for index in [0, 3, 8, 15] {
+        hold(&south, &format!("bytes WHEN NEW.name LIKE 'sent/%/{index}'"));
+        let running = private_worker(&world, "south");
+        eventually(|| charges() == 1 && stored(&south, "sent/%").len() == index);
+        running.kill();
+        let_go(&south);
+        let after = stored(&south, "sent/%");
+        assert!(before.iter().all(|bytes| after.contains(bytes)), "what was stored has changed");
+        before = after;
+    }
+    for worker in others.into_iter().chain([private_worker(&world, "south")]) {
+        let ended = worker.end();
+        assert!([0, 3].contains(&ended.code), "{} {}", ended.code, ended.log);
+    }
+    assert!([0, 3].contains(&coordinator.end().code));
+    assert_eq!((charges(), stored(&south, "sent/%").len()), (1, 16));
+    assert_eq!(world.report("coordinator")["batches"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_workers_report_that_cannot_be_written_is_written_by_the_next_start_and_nothing_is_charged_again() {
+    let world = ledgers(ROUNDS, 1.0);
+    // The folder can be written, and the report cannot.
+    let report = world.path("south/report.json");
+    fs::create_dir_all(report.join("in the way")).unwrap();
+    let coordinator = world.coordinator(&[]);
+    let others = ["north", "west"].map(|name| private_worker(&world, name));
+    let ended = private_worker(&world, "south").end();
+    assert_eq!(ended.code, 73, "{}", ended.log);
+    assert_eq!(coordinator.end().code, 0);
+    others.into_iter().for_each(|worker| assert_eq!(worker.end().code, 0));
+    let before = records(&ledger(&world, "south"));
+    fs::remove_dir_all(&report).unwrap();
+    let ended = private_worker(&world, "south").end();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(ended.log.contains("nobody is contacted"), "{}", ended.log);
+    let written: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    assert_eq!(written["coefficients"], world.report("coordinator")["coefficients"]);
+    assert!(
+        written["privacy"]["releases"].as_array().is_some_and(|releases| releases.len() == 6),
+        "{}",
+        written["privacy"]
+    );
+    let after = records(&ledger(&world, "south"));
+    assert_eq!(after.len(), before.len() + 1, "only its end is new");
+    assert!(after.last().unwrap().contains("finished"));
+    assert_private(&world, &["south", "south-state", "anchors", "coordinator", "coordinator-state"]);
+}
+
+/// Everything that was written in these folders is for its owner alone.
+#[cfg(unix)]
+fn assert_private(world: &World, folders: &[&str]) {
+    use std::os::unix::fs::PermissionsExt;
+    let mut seen = Vec::new();
+    for folder in folders {
+        for file in fs::read_dir(world.path(folder)).unwrap().map(Result::unwrap) {
+            let about = file.metadata().unwrap();
+            assert!(!about.is_file() || about.permissions().mode() & 0o077 == 0, "{}", file.path().display());
+            seen.push(file.file_name().into_string().unwrap());
+        }
+    }
+    for name in ["report.json", "privacy.sqlite", "runs.jsonl", "run.sqlite"] {
+        assert!(seen.iter().any(|known| known == name), "{name}: {seen:?}");
+    }
+}
+
+#[cfg(not(unix))]
+fn assert_private(_: &World, _: &[&str]) {}
 
 #[test]
 fn a_worker_that_dies_in_the_middle_is_done_without_and_its_budget_stays_spent() {
     let world = ledgers(ROUNDS, 1.0);
     let south = ledger(&world, "south");
-    hold(&south, "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 3");
+    hold(
+        &south,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 3",
+    );
     let coordinator = world.coordinator(&["--wait", "2"]);
     let others = ["north", "west"].map(|name| private_worker(&world, name));
     let running = private_worker(&world, "south");

@@ -191,21 +191,78 @@ fn kill_bob(world: &World, event: &str, seen: &str) -> [world::Ended; 3] {
 }
 
 #[test]
-fn a_party_killed_before_its_noise_is_stored_has_spent_and_sent_nothing() {
+fn a_party_killed_before_its_noise_is_stored_goes_on_and_is_charged_once() {
     let world = private(1.0);
-    let ended = kill_bob(&world, "bytes WHEN NEW.name LIKE 'sent/%/0'", "\"kind\":\"started\"");
-    assert_codes(&ended, 77);
-    assert!(ended[2].log.contains("was started and never stored, because the process was killed"), "{}", ended[2].log);
-    assert!(spent(&world, "bob") > 0.0);
-    assert!(stored(&ledger(&world, "bob"), "sent/%").is_empty());
-    assert!(!world.path("out/bob/report.json").exists());
+    let ended = kill_bob(&world, "bytes WHEN NEW.name LIKE 'sent/%/0'", "\"kind\":\"received\"");
+    assert_codes(&ended, 0);
+    let charges = records(&ledger(&world, "bob")).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
+    assert_eq!(charges, 1);
+    assert!(world.path("out/bob/report.json").exists());
+    assert_eq!(told(&privacy(&world, "bob", &["verify"])).0, 0);
+}
+
+#[test]
+fn a_party_killed_before_it_reserved_takes_part_in_the_run_that_the_other_has_reserved() {
+    let world = private(1.0);
+    let bobs = ledger(&world, "bob");
+    hold(&bobs, "records WHEN json_extract(NEW.body, '$.kind') = 'reserved'");
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let alice = world.alice(&address, &["--out", "out/alice"]);
+    let mut bob = world.bob(&address, &["--out", "out/bob"]);
+    let reserved = |role: &str| {
+        let bodies = records(&ledger(&world, role));
+        bodies.iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count()
+    };
+    eventually(|| (reserved("alice") == 1).then_some(()));
+    bob.child.kill().unwrap();
+    bob.child.wait().unwrap();
+    let_go(&bobs);
+    assert_eq!(reserved("bob"), 0);
+    let bob = world.bob(&address, &["--out", "out/bob"]).end();
+    assert_codes(&[coordinator.end(), alice.end(), bob], 0);
+    assert_eq!([reserved("alice"), reserved("bob")], [1, 1]);
+}
+
+#[test]
+fn results_that_cannot_be_written_are_made_again_from_what_is_stored_and_nobody_is_contacted() {
+    for role in ["alice", "bob"] {
+        let world = private(1.0);
+        // The folder can be written, and the report cannot.
+        let report = world.path(&format!("out/{role}/report.json"));
+        fs::create_dir_all(report.join("in the way")).unwrap();
+        let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+        let [failed, other] = if role == "alice" { [&ended[1], &ended[2]] } else { [&ended[2], &ended[1]] };
+        assert_eq!((failed.code, other.code), (73, 0), "{} {}", failed.log, other.log);
+        let sum = spent(&world, role);
+        fs::remove_dir_all(&report).unwrap();
+        let again = match role {
+            "alice" => world.alice("127.0.0.1:9", &["--out", "out/alice"]),
+            _ => world.bob("127.0.0.1:9", &["--out", "out/bob"]),
+        };
+        let again = again.end();
+        assert_eq!(again.code, 0, "{}", again.log);
+        assert!(again.log.contains("nobody is contacted"), "{}", again.log);
+        let coefficients = |role: &str| -> Value {
+            let text = fs::read(world.path(&format!("out/{role}/report.json"))).unwrap();
+            serde_json::from_slice::<Value>(&text).unwrap()["coefficients"].clone()
+        };
+        assert_eq!(coefficients("alice"), coefficients("bob"));
+        assert_eq!(spent(&world, role), sum, "charged again");
+        // It is over: the next run is a new one.
+        fs::remove_file(world.path("alice.address")).unwrap();
+        let _ = fs::remove_file(world.path("coordinator.address"));
+        assert_codes(&world.run(&[], &[]), 77);
+    }
 }
 
 #[test]
 fn a_party_killed_after_storing_goes_on_with_the_same_bytes_and_no_second_charge() {
     // After two releases are stored and before the next begins; and after its message was sent.
     for (event, last) in [
-        ("records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2", 1),
+        (
+            "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 2",
+            1,
+        ),
         ("bytes WHEN NEW.name LIKE 'received/%/11'", 2),
     ] {
         let world = private(1.0);
@@ -399,6 +456,11 @@ fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
         assert!(listener.accept().is_err(), "{said_of_it}: somebody was contacted");
     }
     assert_eq!(spent(&world, "alice"), 0.0);
+    // The log of runs outlives the terminal, and quotes neither a cell nor an identifier.
+    let kept = fs::read_to_string(world.path("alice-state/runs.jsonl")).unwrap();
+    assert_eq!(kept.lines().count(), 5);
+    assert!(kept.contains("expected 3 cells as in the header, found 4") && kept.contains("has no id"), "{kept}");
+    assert!(kept.contains("shown on the terminal only") && !kept.contains("r05"), "{kept}");
     // And a sound one does dial.
     world.write("alice.csv", &text);
     std::thread::scope(|scope| {
@@ -407,6 +469,37 @@ fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
         // Whoever dials is hung up on, and need not wait for a handshake.
         drop(listener);
     });
+}
+
+#[test]
+fn a_party_whose_rows_changed_since_its_run_was_interrupted_contacts_nobody() {
+    let world = private(1.0);
+    let ledger = ledger(&world, "bob");
+    hold(
+        &ledger,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'started' AND json_extract(NEW.body, '$.index') = 2",
+    );
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let alice = world.alice(&address, &[]);
+    let bob = world.bob(&address, &[]);
+    eventually(|| records(&ledger).last().is_some_and(|body| body.contains("\"index\":1,")).then_some(()));
+    drop((bob, alice, coordinator));
+    let_go(&ledger);
+    let text = fs::read_to_string(world.path("bob.csv")).unwrap();
+    let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let (id, _) = last.split_once(',').unwrap();
+    let cells = text.lines().next().unwrap().matches(',').count();
+    world.write("bob.csv", &format!("{head}\n{id}{}\n", ",0".repeat(cells)));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (code, _, said) = told(&command_to(&address, &world, "bob", &["fit"]));
+    assert!(code == 77 && said.contains("the data have changed since run"), "{code} {said}");
+    assert!(listener.accept().is_err(), "somebody was contacted");
+    drop(listener);
+    // That run is over for him; what it reserved is spent, and the next one is another.
+    let (code, _, said) = told(&command_to(&address, &world, "bob", &["fit", "--wait", "0"]));
+    assert!(code != 77 && !said.contains("the data have changed"), "{code} {said}");
 }
 
 #[test]
@@ -544,4 +637,33 @@ fn the_private_demo_warns_of_rows_that_count_as_zeros() {
     assert_eq!(terms, ["(Intercept)", "age", "femaleTRUE", "admissionemergency"]);
     let study = fs::read_to_string(out.join("study.toml")).unwrap();
     assert!(study.contains("row_norm = 1.75") && study.contains("centre = 60.0"), "{study}");
+}
+
+#[test]
+fn parties_that_are_not_in_one_run_any_more_are_told_so_whoever_comes_first_and_the_next_run_is_one() {
+    let world = private(3.0);
+    let ledger = ledger(&world, "bob");
+    hold(&ledger, "bytes WHEN NEW.name LIKE 'sent/%/1'");
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let mut alice = world.alice(&address, &[]);
+    let mut bob = world.bob(&address, &[]);
+    eventually(|| (!stored(&ledger, "sent/%").is_empty()).then_some(()));
+    bob.child.kill().unwrap();
+    bob.child.wait().unwrap();
+    let_go(&ledger);
+    // Her run is closed in her ledger; his is not.
+    drop(alice.leash.take());
+    assert_eq!((alice.end().code, coordinator.end().code), (130, 130));
+    again(&world);
+    let (coordinator, address) = world.coordinator_with(&["--wait", "5"]);
+    let alice = world.alice(&address, &["--wait", "5"]);
+    eventually(|| {
+        fs::read_to_string(world.path("coordinator.log")).ok()?.contains("alice: has read its data").then_some(())
+    });
+    let bob = world.bob(&address, &["--wait", "5"]).end();
+    let ended = [coordinator.end(), alice.end(), bob];
+    assert_codes(&ended, 69);
+    assert!(ended[2].log.contains("which alice is not in any more: start both again"), "{}", ended[2].log);
+    again(&world);
+    assert_codes(&world.run(&[], &[]), 0);
 }

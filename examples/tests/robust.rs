@@ -137,6 +137,53 @@ fn without_a_quorum_at_the_deadline_everybody_exits_with_69() {
     assert!(north.log.contains("the quorum of 2 workers was not reached"), "{}", north.log);
 }
 
+/// Rows of a worker around y = 42 + 7 a - 3 b.
+fn lies(seed: u64, count: u64) -> String {
+    let told = |line: &str| {
+        let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+        format!("{},{},{}\n", cells[0], cells[1], cells[2] + 41.0 + 5.0 * cells[0])
+    };
+    format!("a,b,y\n{}", rows(seed, count).lines().map(told).collect::<String>())
+}
+
+#[test]
+fn one_worker_of_three_that_sends_a_hundred_estimates_owns_nothing() {
+    for online in [false, true] {
+        let more = if online { "\n[robust.online]\nwindow = 9\nswitch = 9\n" } else { "" };
+        let world = World::of(&format!("{STUDY}{more}"));
+        world.write("north.csv", &lies(1, 2000));
+        let coordinator = world.coordinator(&[]);
+        let mut workers = vec![world.worker("south", &[]), world.worker("west", &[])];
+        // Whoever lies speaks last and longest.
+        for name in ["south", "west"] {
+            world.wait_for_contributions(name, 5);
+        }
+        workers.push(world.worker("north", &[]));
+        for worker in workers {
+            let ended = worker.end();
+            assert_eq!(ended.code, 0, "{}", ended.log);
+        }
+        assert_eq!(coordinator.end().code, 0);
+        let report = world.report("coordinator");
+        for (row, truth) in report["coefficients"].as_array().unwrap().iter().zip([1.0, 2.0, -3.0]) {
+            assert!((row["estimate"].as_f64().unwrap() - truth).abs() < 0.1, "{row}");
+        }
+        assert_eq!((report["verdict"].as_str(), report["site_votes"].as_bool()), (Some("majority_agrees"), Some(true)));
+        assert_eq!((&report["sites_trusted"], &report["sites_counted"]), (&2.into(), &3.into()));
+        let north = &report["sites"][0];
+        assert_eq!((north["worker"].as_str(), north["trusted"].as_u64()), (Some("north"), Some(0)), "{north}");
+        assert!((north["coefficients"][0].as_f64().unwrap() - 42.0).abs() < 0.1, "{north}");
+        let text = fs::read_to_string(world.path("coordinator/report.txt")).unwrap();
+        assert!(text.starts_with("*** north is set aside: "), "{text}");
+        let page = fs::read_to_string(world.path("coordinator/report.html")).unwrap();
+        assert!(page.find("north is set aside").unwrap() < page.find("<h1>").unwrap());
+        // What north says alone is not the other workers' business.
+        let own = fs::read_to_string(world.path("south/report.txt")).unwrap();
+        assert!(!own.contains("north"), "{own}");
+        assert!(fs::read_to_string(world.path("north/report.txt")).unwrap().contains("north alone"));
+    }
+}
+
 #[test]
 fn a_worker_without_a_coordinator_exits_with_69() {
     let world = World::new();
@@ -313,7 +360,11 @@ fn the_walkthrough_of_many_sites_finds_the_clinic_with_the_wrong_unit() {
         assert_eq!(ended.code, 0, "{}", ended.log);
     }
     let own = fs::read_to_string(world.path("results/west/report.txt")).unwrap();
-    assert!(own.contains("6 of 9 trusted") && own.contains("6 of 9 estimates are trusted"), "{own}");
+    assert!(
+        own.contains("6 of 9 in the consensus")
+            && own.starts_with("*** west is set aside: all 3 of its estimates disagree"),
+        "{own}"
+    );
     assert_eq!(coordinator.end().code, 0);
     let report = world.report("results/coordinator");
     for batch in report["batches"].as_array().unwrap() {

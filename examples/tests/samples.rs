@@ -57,7 +57,10 @@ fn the_private_walkthrough_has_files_that_fit_each_other() {
         let flags = Overrides { config: Some(folder.join(format!("{role}.toml"))), ..Overrides::default() };
         let config = Config::load(role, &flags).unwrap();
         assert!(config.policy.max_epsilon.unwrap() >= asked.epsilon);
-        assert!(!config.anchor().starts_with(config.ledger().parent().unwrap()), "the anchor is not with the ledger");
+        assert!(
+            !config.anchor().unwrap().starts_with(config.ledger().parent().unwrap()),
+            "the anchor is not with the ledger"
+        );
         // The budget is for two runs and not for three.
         let budget = |epsilon: f64| asked.accountant.cap(epsilon, asked.delta.unwrap());
         let runs = budget(config.privacy.epsilon.unwrap()) / budget(asked.epsilon);

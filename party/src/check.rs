@@ -8,7 +8,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
-use fedreg_common::study::{Acceleration, Lambda, Mode, Study};
+use fedreg_common::study::{Acceleration, HeldBy, Lambda, Mode, Study};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
@@ -334,7 +334,19 @@ impl<'a> Forecast<'a> {
                 !matches!(declaration, Declaration::Basis | Declaration::ProjectionTable) || self.basis()
             })
             .map(|declaration| self.leaving(*declaration))
+            .chain(self.outcome_within_predictions())
             .collect()
+    }
+
+    /// An outcome that is not sent by itself, and yet leaves.
+    fn outcome_within_predictions(&self) -> Option<Leaving> {
+        let outcome = &self.study.outcome;
+        let within = self.role == Role::Alice && outcome.held_by == HeldBy::Alice && !self.study.sends_outcome();
+        within.then(|| Leaving {
+            what: "outcome, in predictions",
+            amount: format!("part of each partial prediction: `{}` less the prediction", outcome.column),
+            reveals: "with the first one the outcome up to the fit's own error; with one more than there are columns every value",
+        })
     }
 
     fn leaving(&self, declaration: Declaration) -> Leaving {
@@ -368,9 +380,10 @@ impl<'a> Forecast<'a> {
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }
-            Declaration::Prediction => {
-                (format!("only when predicting: one value a new row, to {name}"), "this party's part of each score")
-            }
+            Declaration::Prediction => (
+                format!("only when predicting: one value a new row, to {name}"),
+                "this party's part of each score, and which rows have none because a value is missing here",
+            ),
             Declaration::BatchEstimate => (String::new(), "estimates of batches"),
             Declaration::BatchGram => (String::new(), "cross-products of batches"),
             // Those of studies between many sites, which `worker check` shows.

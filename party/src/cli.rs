@@ -62,6 +62,8 @@ impl Log {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Fit the study's model together with the other party
+    ///
+    /// Ctrl-C and SIGTERM end the run in good order: the others are told, and the exit code is 130.
     Fit(FitArguments),
     /// Score new rows together with the other party
     Predict(PredictArguments),
@@ -79,6 +81,8 @@ struct FitArguments {
     #[command(flatten)]
     overrides: Overrides,
     /// Folder for report.json, .txt, .html, .csv and model.json
+    ///
+    /// Without it they are kept in a folder of their own below results/ in the state folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What is printed on standard output

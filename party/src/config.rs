@@ -7,13 +7,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use fedreg_common::data::{Marks, MarksError};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::accountant::Accountant;
+use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_common::vertical::prepare::Policy;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
+use crate::estimate::cells;
 use crate::ledger;
+use crate::read::Written;
 
 /// A party's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,7 +35,7 @@ pub struct Config {
     pub connect: Option<String>,
     /// Folder for the log of runs; it must be writable.
     pub state: PathBuf,
-    /// Seconds to wait for a peer without any sign of life.
+    /// Seconds to wait for a peer without anything new from it, whatever signs of life it gives.
     #[serde(default = "default_wait")]
     pub wait: u64,
     /// The table.
@@ -85,18 +89,26 @@ impl LedgerTerms {
     }
 
     /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
-    pub(crate) fn anchor_of(&self, state: &Path) -> PathBuf {
-        let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    ///
+    /// # Errors
+    /// It is not stated and there is no folder of the user: beside the ledger it would go with the ledger.
+    pub(crate) fn anchor_of(&self, state: &Path) -> Result<PathBuf, LedgerError> {
+        // A relative path would depend on where the process was started.
+        let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
         let home = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
         match (&self.anchor, home) {
-            (Some(anchor), _) => anchor.clone(),
-            (None, Some(home)) => ledger::default_anchor(&self.file(state), &home),
-            (None, None) => self.file(state).with_extension("anchor"),
+            (Some(anchor), _) => Ok(anchor.clone()),
+            (None, Some(home)) => Ok(ledger::default_anchor(&self.file(state), &home)),
+            (None, None) => Err(LedgerError::NoHome),
         }
     }
 
     /// The data set's name in the ledger, of a table in this file.
     pub(crate) fn name(&self, data: &Path) -> String {
+        // Compressing a file gives its data no other name.
+        let packed =
+            data.extension().is_some_and(|ending| ["gz", "zst"].iter().any(|of| ending.eq_ignore_ascii_case(of)));
+        let data = if packed { data.with_extension("") } else { data.to_path_buf() };
         let stem = || data.file_stem().map_or_else(|| "data".into(), |stem| stem.to_string_lossy().into_owned());
         self.data_set.clone().unwrap_or_else(stem)
     }
@@ -106,11 +118,93 @@ impl LedgerTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataTerms {
-    /// A CSV or Parquet file.
+    /// A CSV or Parquet file; CSV may be compressed by gzip or Zstandard.
     pub file: PathBuf,
-    /// The separator of a CSV file; found in the header if absent.
+    /// The separator of this CSV file; found in the header if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
+    /// What marks a missing value beside an empty cell and `NA`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub na_values: Vec<String>,
+    /// The decimal sign of a CSV file; a point if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decimal: Option<String>,
+}
+
+impl DataTerms {
+    /// How the table is written.
+    ///
+    /// # Errors
+    /// A separator of several characters, a decimal sign that is none, words that no cell can be.
+    pub fn written(&self) -> Result<Written, FileError> {
+        let separator = match self.separator.as_deref().map(separator_byte) {
+            Some(None) => {
+                let problem = "must be a single character of one byte".to_string();
+                return Err(FileError::Value { key: "data.separator", problem });
+            }
+            Some(separator) => separator,
+            None => None,
+        };
+        let marks = Marks::new(&self.na_values, self.decimal.as_deref()).map_err(|error| {
+            let key = if matches!(error, MarksError::Decimal(_)) { "data.decimal" } else { "data.na_values" };
+            FileError::Value { key, problem: error.to_string() }
+        })?;
+        Ok(Written { separator, marks })
+    }
+}
+
+/// How a table is written, for programs without a private file.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TableFlags {
+    /// Separator of a CSV table; found in its header otherwise
+    #[arg(long, value_name = "CHARACTER")]
+    pub separator: Option<String>,
+    /// What marks a missing value beside an empty cell and NA, comma-separated, quoted as in CSV
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub na_values: Option<String>,
+    /// Decimal sign of a CSV table, a point or a comma
+    #[arg(long, value_name = "CHARACTER")]
+    pub decimal: Option<String>,
+}
+
+impl TableFlags {
+    /// What the keys of a private file would be for a table in this file.
+    ///
+    /// # Errors
+    /// As [`DataTerms::written`]; a list of words that is none.
+    pub fn terms(&self, file: PathBuf) -> Result<DataTerms, FileError> {
+        let na_values = self.words()?.unwrap_or_default();
+        let terms = DataTerms { file, separator: self.separator.clone(), na_values, decimal: self.decimal.clone() };
+        terms.written().map(|_| terms)
+    }
+
+    /// Lays the flags over the keys of a private file.
+    ///
+    /// # Errors
+    /// A list of words that is none.
+    pub(crate) fn lay(&self, layers: &mut Layers, data: Option<&Path>) -> Result<(), FileError> {
+        // The separator of one file says nothing of another.
+        if layers.names_another("data.file", data) {
+            layers.remove("data.separator");
+        }
+        layers.set("data.separator", self.separator.as_deref());
+        layers.set("data.decimal", self.decimal.as_deref());
+        layers.set("data.na_values", self.words()?);
+        Ok(())
+    }
+
+    fn words(&self) -> Result<Option<Vec<String>>, FileError> {
+        let words = self.na_values.as_deref().map(cells).transpose();
+        words.map_err(|problem| FileError::Value { key: "--na-values", problem })
+    }
+
+    /// How the table is written.
+    ///
+    /// # Errors
+    /// As [`TableFlags::terms`].
+    pub fn written(&self) -> Result<Written, FileError> {
+        self.terms(PathBuf::new())?.written()
+    }
 }
 
 /// What this party allows; it may only be stricter than the study.
@@ -132,16 +226,30 @@ pub struct PolicyTerms {
     /// Whether the projection exchange is allowed; it discloses the sender's column space.
     #[serde(default = "yes")]
     pub allow_basis: bool,
+    /// Whether an outcome that this party holds alone may leave: every value of it, or within partial predictions.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub allow_outcome: bool,
 }
 
 impl Default for PolicyTerms {
     fn default() -> Self {
-        PolicyTerms { max_disclosure: None, max_rounds: None, min_rows: None, max_epsilon: None, allow_basis: true }
+        PolicyTerms {
+            max_disclosure: None,
+            max_rounds: None,
+            min_rows: None,
+            max_epsilon: None,
+            allow_basis: true,
+            allow_outcome: true,
+        }
     }
 }
 
 fn yes() -> bool {
     true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 fn default_wait() -> u64 {
@@ -162,9 +270,9 @@ pub struct Overrides {
     /// Table, CSV or Parquet
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Separator of a CSV table; found in its header otherwise
-    #[arg(long, value_name = "CHARACTER")]
-    pub separator: Option<String>,
+    /// How a CSV file is written
+    #[command(flatten)]
+    pub table: TableFlags,
     /// Address of the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     pub coordinator: Option<String>,
@@ -186,7 +294,9 @@ pub struct Overrides {
     /// Folder for the log of runs
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Seconds to wait for a peer without any sign of life
+    /// Seconds to wait for a peer without anything new from it
+    ///
+    /// Signs of life do not prolong it: raise it where the other side needs longer to read its table, or for a single step.
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
     /// Largest share of an own column that the peer may be able to reconstruct
@@ -204,6 +314,9 @@ pub struct Overrides {
     /// Forbid the projection exchange, and with it standard errors
     #[arg(long)]
     pub no_basis: bool,
+    /// Forbid that an outcome that this party holds alone leaves, whole or within partial predictions
+    #[arg(long)]
+    pub no_outcome: bool,
     /// Show the configuration that results, and stop
     #[arg(long)]
     pub print_config: bool,
@@ -225,6 +338,7 @@ impl Config {
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
     pub fn load(role: Role, flags: &Overrides) -> Result<Config, FileError> {
         let mut layers = Layers::read(flags.config.as_deref(), &format!("{role}.toml"))?;
+        flags.table.lay(&mut layers, flags.data.as_deref())?;
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         layers.set_path("data.file", flags.data.as_deref(), None)?;
@@ -241,12 +355,12 @@ impl Config {
         layers.set("listen", flags.listen.as_deref());
         layers.set("connect", flags.connect.as_deref());
         layers.set_number("wait", flags.wait);
-        layers.set("data.separator", flags.separator.as_deref());
         layers.set("policy.max_disclosure", flags.max_disclosure);
         layers.set("policy.max_epsilon", flags.max_epsilon);
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
         layers.set_number("policy.min_rows", flags.min_rows);
         layers.set("policy.allow_basis", flags.no_basis.then_some(false));
+        layers.set("policy.allow_outcome", flags.no_outcome.then_some(false));
         let config: Config = layers.finish(&REQUIRED)?;
         config.check()?;
         Ok(config)
@@ -272,9 +386,7 @@ impl Config {
                 check_address(key, address)?;
             }
         }
-        if self.data.separator.is_some() && self.separator().is_none() {
-            return wrong("data.separator", "must be a single character of one byte".to_string());
-        }
+        self.data.written()?;
         if self.policy.max_disclosure.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return wrong("policy.max_disclosure", "must lie between 0 and 1".to_string());
         }
@@ -287,9 +399,9 @@ impl Config {
         Ok(())
     }
 
-    /// The separator as a byte.
-    pub fn separator(&self) -> Option<u8> {
-        separator_byte(self.data.separator.as_deref()?)
+    /// How the table is written, which was checked when the configuration was loaded.
+    pub fn written(&self) -> Written {
+        self.data.written().unwrap_or_default()
     }
 
     /// The policy, as sessions take it.
@@ -299,6 +411,7 @@ impl Config {
             max_rounds: self.policy.max_rounds,
             min_rows: self.policy.min_rows,
             allow_basis: self.policy.allow_basis,
+            allow_outcome: self.policy.allow_outcome,
         }
     }
 
@@ -308,7 +421,10 @@ impl Config {
     }
 
     /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
-    pub fn anchor(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// It is not stated and the user has no such folder.
+    pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
         self.privacy.anchor_of(&self.state)
     }
 
@@ -403,6 +519,59 @@ mod tests {
         assert_eq!(config.data.file, Path::new("/data/other.parquet"));
         assert_eq!((config.wait, config.policy.min_rows), (5, Some(100)));
         assert!(!config.policy.allow_basis);
+    }
+
+    #[test]
+    fn the_separator_of_the_configured_file_does_not_apply_to_another() {
+        let text = SAMPLE.replace("file = \"alice.csv\"", "file = \"alice.csv\"\nseparator = \"^\"\ndecimal = \",\"");
+        assert_eq!(load(&text, Overrides::default()).unwrap().written().separator, Some(b'^'));
+        let other = Overrides { data: Some("/data/other.csv".into()), ..Overrides::default() };
+        let config = load(&text, other.clone()).unwrap();
+        assert_eq!((config.written().separator, config.data.decimal.as_deref()), (None, Some(",")));
+        let table = TableFlags { separator: Some("tab".to_string()), ..TableFlags::default() };
+        let stated = Overrides { table, ..other };
+        assert_eq!(load(&text, stated).unwrap().written().separator, Some(b'\t'));
+        // The same file by another path.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.csv");
+        std::fs::write(&file, "").unwrap();
+        let text = text.replace("alice.csv", &file.display().to_string());
+        let same = Overrides { data: Some(folder.path().join("./x.csv")), ..Overrides::default() };
+        assert_eq!(load(&text, same).unwrap().written().separator, Some(b'^'));
+    }
+
+    #[test]
+    fn words_for_missing_values_and_the_decimal_sign_are_keys_and_flags() {
+        let text = SAMPLE
+            .replace("file = \"alice.csv\"", "file = \"alice.csv\"\nna_values = [\"NULL\", \".\"]\ndecimal = \",\"");
+        let config = load(&text, Overrides::default()).unwrap();
+        assert_eq!(config.data.na_values, ["NULL", "."]);
+        assert_eq!(toml::from_str::<Config>(&config.print()).unwrap(), config);
+        let table = TableFlags {
+            na_values: Some("-9,\"N,A\",x".to_string()),
+            decimal: Some(".".to_string()),
+            ..TableFlags::default()
+        };
+        let flags = Overrides { table, ..Overrides::default() };
+        let config = load(&text, flags).unwrap();
+        assert_eq!(config.data.na_values, ["-9", "N,A", "x"]);
+        assert_eq!(config.data.decimal.as_deref(), Some("."));
+        for (odd, part) in
+            [("decimal = \";\"", "`data.decimal` is `;`, expected"), ("separator = \"::\"", "single character")]
+        {
+            let complaint = load(
+                &SAMPLE.replace("file = \"alice.csv\"", &format!("file = \"alice.csv\"\n{odd}")),
+                Overrides::default(),
+            );
+            assert!(complaint.as_ref().unwrap_err().contains(part), "{complaint:?}");
+        }
+    }
+
+    #[test]
+    fn compressing_a_file_gives_its_data_no_other_name() {
+        let name = |file: &str| LedgerTerms::default().name(Path::new(file));
+        assert_eq!(["a/hand.csv", "hand.csv.gz", "hand.csv.ZST", "hand"].map(name), ["hand"; 4]);
+        assert_eq!(name("hand.gz"), "hand");
     }
 
     #[test]

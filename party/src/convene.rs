@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::Abort;
 use fedreg_proto::coordinator::Joined;
-use fedreg_proto::link::OpenError;
+use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::drive::Patience;
+use crate::drive::{Patience, check_port};
+use crate::pace::{Notice, left};
 
 /// How long a party that leaves waits for its last words to arrive.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -34,6 +35,8 @@ pub struct Joining {
     pub patience: Patience,
     /// A run that was interrupted here and is taken up again.
     pub run: Option<RunId>,
+    /// Drawn for this process.
+    pub instance: [u8; 16],
 }
 
 /// A party's end of the line to the coordinator.
@@ -97,6 +100,8 @@ impl Keeper {
         let mut contact: Option<Instant> = None;
         let begun = Instant::now();
         let mut pause = Duration::ZERO;
+        let mut complaints = Complaints::default();
+        let mut notice = Notice::default();
         loop {
             if self.leaving && !self.has_last_words() {
                 return;
@@ -104,6 +109,7 @@ impl Keeper {
             match self.dial(&dial, pause).await {
                 Ok(joined) => {
                     contact = Some(Instant::now());
+                    notice = Notice::default();
                     let orderly = self.converse(joined).await;
                     if orderly {
                         return;
@@ -114,21 +120,34 @@ impl Keeper {
                     );
                     pause = self.joining.patience.backoff;
                 }
-                Err(OpenError::Refused(sentence)) => {
+                // Once there was contact, whoever is on the way may have led us to somebody else.
+                Err(OpenError::Refused(sentence)) if contact.is_none() => {
                     self.end(Abort::Refused(sentence)).await;
                     return;
                 }
-                Err(OpenError::Unreachable(sentence)) => {
-                    tracing::debug!("the coordinator cannot be reached: {sentence}");
+                Err(error) => {
+                    complaints.note(&error);
                     let patience = self.joining.patience;
                     let waited = contact.unwrap_or(begun).elapsed();
+                    if notice.is_due(waited, patience.wait) {
+                        let Joining { address, .. } = &self.joining;
+                        match self.run {
+                            None => tracing::info!(
+                                "waiting for the coordinator at {address} ({error}); {} s left; Ctrl-C is safe: nothing was sent yet",
+                                left(waited, patience.wait)
+                            ),
+                            Some(_) => {
+                                tracing::info!("the coordinator at {address} is away; the run goes on without it")
+                            }
+                        }
+                    }
                     if self.run.is_none() && waited >= patience.wait {
                         let Joining { role, address, .. } = &self.joining;
                         let seconds = patience.wait.as_secs_f64().round();
-                        self.end(Abort::Unreachable(format!(
-                            "{role} waited {seconds} s for the coordinator at {address}; {sentence}"
-                        )))
-                        .await;
+                        let waited = format!("{role} waited {seconds} s for the coordinator at {address}");
+                        let check = check_port("`coordinator serve`", address);
+                        let hint = format!("every party dials the coordinator: {check}");
+                        self.end(error.in_vain(&waited, &hint)).await;
                         return;
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
@@ -190,6 +209,7 @@ impl Keeper {
             version: fedreg_common::vertical::message::VERSION,
             keys: self.joining.keys.clone(),
             run: self.run,
+            instance: Some(self.joining.instance),
         };
         let mut opening = vec![join];
         opening.extend(self.ready.then_some(PartyEvent::Ready));
@@ -265,7 +285,7 @@ mod tests {
     use super::*;
 
     use fedreg_common::exit::Exit;
-    use fedreg_proto::link::Notice;
+    use fedreg_proto::link;
     use fedreg_proto::register::Progress;
 
     /// The coordinator's end of a line.
@@ -292,6 +312,7 @@ mod tests {
                 ..Patience::default()
             },
             run: None,
+            instance: [1; 16],
         }
     }
 
@@ -344,8 +365,45 @@ mod tests {
             assert_eq!(abort.exit(), Exit::Unreachable);
             assert_eq!(
                 abort.to_string(),
-                "alice waited 0 s for the coordinator at coordinator.example:7100; nobody listens"
+                "alice waited 0 s for the coordinator at coordinator.example:7100; nobody listens; every party dials the \
+                 coordinator: check that `coordinator serve` runs and is reached at this address, and that no firewall closes \
+                 port 7100"
             );
+        });
+    }
+
+    #[test]
+    fn a_handshake_that_fails_unproven_is_tried_again_and_ends_a_wait_in_vain_as_it_is() {
+        run(async {
+            let spoiled = |refused| {
+                let sentence =
+                    "coordinator at coordinator.example:7100 shows a certificate from 'elsewhere'".to_string();
+                Err(OpenError::Unproven { sentence, refused })
+            };
+            let (line, mut desk) = line();
+            let (_convener, _stopped) = start(vec![spoiled(true), spoiled(false), Ok(line)], 10_000);
+            assert!(matches!(desk.hear.recv().await, Some(PartyEvent::Join { .. })));
+
+            for (refused, exit) in [(true, Exit::Refused), (false, Exit::Unreachable)] {
+                let (_convener, mut stopped) = start((0..1000).map(|_| spoiled(refused)).collect(), 20);
+                let abort = stopped.recv().await.unwrap();
+                assert_eq!(abort.exit(), exit);
+                assert!(abort.to_string().ends_with("shows a certificate from 'elsewhere'"), "{abort}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_refusal_is_final_before_the_first_contact_only() {
+        run(async {
+            let refused = || Err(OpenError::Refused("its study expects another name".to_string()));
+            let (_convener, mut stopped) = start(vec![refused()], 60_000);
+            assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Refused);
+
+            let ((first, desk), (second, mut again)) = (line(), line());
+            let (_convener, _stopped) = start(vec![Ok(first), refused(), Ok(second)], 60_000);
+            drop(desk);
+            assert!(matches!(again.hear.recv().await, Some(PartyEvent::Join { .. })));
         });
     }
 
@@ -361,7 +419,8 @@ mod tests {
 
             let (first, desk) = line();
             let (_convener, mut stopped) = start(vec![Ok(first)], 1000);
-            let notice = Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_string() };
+            let notice =
+                link::Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_string() };
             let from = Role::Bob;
             desk.say.send(CoordinatorEvent::Abort { from, notice }).await.unwrap();
             assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Interrupted);

@@ -10,11 +10,14 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
-use fedreg_proto::link::{Event, Notice, OpenError};
+use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
+
+use crate::pace;
 
 #[cfg(test)]
 mod tests;
@@ -75,7 +78,7 @@ impl Ends {
 /// How long the driver waits for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Without any sign of life from the peer, until the run ends.
+    /// Without anything new from the peer, until the run ends, whatever signs of life it gives.
     pub wait: Duration,
     /// Without any sign of life on an open line, until the line counts as lost.
     pub silence: Duration,
@@ -151,8 +154,13 @@ where
         goodbye: false,
         heard: now,
         since: now,
+        progress: Progress { position: 0, at: now, sent: 0, chances: CHANCES, repeats: 0 },
+        computing: false,
+        away: None,
+        notice: pace::Notice::default(),
         retry: None,
         backoff: patience.backoff,
+        complaints: Complaints::default(),
         solve: Duration::ZERO,
     };
     let ended = driver.run(session, &mut watch).await;
@@ -192,9 +200,81 @@ struct Driver<'a, L> {
     heard: Instant,
     /// When this line was opened.
     since: Instant,
+    progress: Progress,
+    /// Whether it is we who are waited for.
+    computing: bool,
+    /// Since when there is no line.
+    away: Option<Instant>,
+    notice: pace::Notice,
     retry: Option<Instant>,
     backoff: Duration,
+    complaints: Complaints,
     solve: Duration,
+}
+
+/// What to look at when nobody comes: the dialling side's address, the listening program, the firewalls between them.
+pub(crate) fn check_port(listener: &str, address: &str) -> String {
+    let port = port(address);
+    format!("check that {listener} runs and is reached at this address, and that no firewall closes port {port}")
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(_, port)| port)
+}
+
+/// How often, between two new messages, a line that was opened again is given the whole time again.
+const CHANCES: u32 = 3;
+
+/// When something new came last. Signs of life are none: a peer that only beats would be waited for without end.
+struct Progress {
+    /// Messages of the conversation so far.
+    position: u64,
+    at: Instant,
+    /// Bytes that had left.
+    sent: u64,
+    chances: u32,
+    /// Answers that were said again on this line.
+    repeats: u32,
+}
+
+impl Progress {
+    fn moved(&mut self, position: u64) {
+        match position == self.position && position > 0 {
+            true => self.repeats = self.repeats.saturating_add(1),
+            false => {
+                *self = Progress { position, at: Instant::now(), chances: CHANCES, repeats: 0, ..*self };
+            }
+        }
+    }
+
+    /// A part of a message came or went. Whoever makes us say the same again and again is not believed.
+    fn part(&mut self) {
+        if self.repeats < 2 {
+            self.at = Instant::now();
+        }
+    }
+
+    fn sent(&mut self, bytes: u64) {
+        if bytes > self.sent {
+            self.sent = bytes;
+            self.part();
+        }
+    }
+
+    /// The line is gone, on which the peer was alive at `heard`.
+    fn lost(&mut self, heard: Instant) {
+        if self.chances > 0 {
+            self.at = self.at.max(heard);
+        }
+    }
+
+    /// A line is open, for the first time or again.
+    fn opened(&mut self, first: bool) {
+        if first || self.chances > 0 {
+            self.chances -= u32::from(!first);
+            (self.at, self.repeats) = (Instant::now(), 0);
+        }
+    }
 }
 
 /// What a driver hears: an event, or that the line is open.
@@ -216,6 +296,7 @@ impl<L: Link> Driver<'_, L> {
     {
         let (mut session, mut turn) = self.compute(session, |session| session.start()).await?;
         loop {
+            self.progress.moved(session.position());
             watch(&session, self.link.bytes_sent());
             match turn {
                 Turn::Wait => {}
@@ -278,6 +359,7 @@ impl<L: Link> Driver<'_, L> {
         F: FnOnce(&mut S) -> Result<Turn<S::Outbound, S::Output>, Abort> + Send + 'static,
     {
         let begun = Instant::now();
+        self.computing = true;
         let mut task = tokio::task::spawn_blocking(move || {
             let mut session = session;
             let turn = step(&mut session);
@@ -290,6 +372,7 @@ impl<L: Link> Driver<'_, L> {
                 biased;
                 done = &mut task => {
                     self.solve += begun.elapsed();
+                    self.computing = false;
                     return match done {
                         Ok((session, turn)) => Ok((session, turn?)),
                         Err(panic) => Err(Abort::Bug(describe_panic(panic))),
@@ -324,6 +407,7 @@ impl<L: Link> Driver<'_, L> {
     {
         let mut session = session;
         self.heard = Instant::now();
+        self.progress.part();
         let mut said = self.open && (self.may_speak || !pending);
         if said {
             self.link.bye();
@@ -369,10 +453,16 @@ impl<L: Link> Driver<'_, L> {
                 }
                 Ok(Heard::Nothing) => {}
                 Err(Abort::Unreachable(reason)) => {
-                    tracing::warn!(
-                        "{} did not confirm the last message ({reason}); our own result is complete",
-                        self.ends.peer
-                    );
+                    self.unconfirmed(&reason);
+                    break;
+                }
+                // The other one has ended for a reason of its own: that takes nothing from what we have.
+                Err(Abort::Remote {
+                    exit: Exit::CannotWrite | Exit::Interrupted | Exit::Unreachable,
+                    sentence,
+                    ..
+                }) => {
+                    self.unconfirmed(&sentence);
                     break;
                 }
                 Err(abort) => return Err(abort),
@@ -384,6 +474,10 @@ impl<L: Link> Driver<'_, L> {
         Ok((session, self.goodbye || !pending))
     }
 
+    fn unconfirmed(&self, reason: &str) {
+        tracing::warn!("{} did not confirm the last message ({reason}); our own result is complete", self.ends.peer);
+    }
+
     /// The next thing that happens on the line, which is opened where it is not. Cancel safe.
     async fn event<M>(&mut self) -> Result<Heard<M>, Abort>
     where
@@ -392,7 +486,12 @@ impl<L: Link> Driver<'_, L> {
         if !self.open {
             return self.reopen().await;
         }
-        let quiet = self.patience.silence.saturating_sub(self.heard.max(self.since).elapsed());
+        self.progress.sent(self.link.bytes_sent());
+        let left = match self.computing {
+            true => Duration::MAX,
+            false => self.patience.wait.saturating_sub(self.progress.at.elapsed()),
+        };
+        let quiet = self.patience.silence.saturating_sub(self.heard.max(self.since).elapsed()).min(left);
         let event = tokio::select! {
             biased;
             abort = stopped(self.stop) => return Err(abort),
@@ -408,6 +507,11 @@ impl<L: Link> Driver<'_, L> {
                 self.alive();
                 return Ok(Heard::Nothing);
             }
+            Ok(Event::Part) => {
+                self.alive();
+                self.progress.part();
+                return Ok(Heard::Nothing);
+            }
             Ok(Event::Bye) => {
                 self.alive();
                 return Ok(Heard::Bye);
@@ -419,11 +523,23 @@ impl<L: Link> Driver<'_, L> {
                 return Err(Abort::Peer { peer: self.ends.peer, fault });
             }
             Ok(Event::Lost(reason)) => reason,
+            Err(_) if quiet == left => {
+                self.progress.sent(self.link.bytes_sent());
+                if self.progress.at.elapsed() < self.patience.wait {
+                    return Ok(Heard::Nothing);
+                }
+                let Ends { own, peer, .. } = self.ends;
+                let seconds = self.patience.wait.as_secs_f64().round();
+                let sentence =
+                    format!("{own} waited {seconds} s for the next message of {peer}, to whom the line is open");
+                return Err(Abort::Unreachable(sentence));
+            }
             Err(_) => format!("nothing heard for {} s", self.patience.silence.as_secs_f64().round()),
         };
         tracing::warn!("the line to {} is lost: {lost}; opening it again", self.ends.peer);
         self.open = false;
         self.may_speak = false;
+        self.progress.lost(self.heard);
         Ok(Heard::Nothing)
     }
 
@@ -437,8 +553,11 @@ impl<L: Link> Driver<'_, L> {
         L: Link<Inbound = M>,
     {
         let mut reason = None;
+        let away = *self.away.get_or_insert_with(Instant::now);
         loop {
-            let left = self.patience.wait.saturating_sub(self.heard.elapsed());
+            let since = if self.computing { self.heard } else { self.progress.at };
+            let left = self.patience.wait.saturating_sub(since.elapsed());
+            let told = self.notice.due_in(away.elapsed());
             let pause = self.retry.map(|retry| retry.saturating_duration_since(Instant::now()));
             let attempt = async {
                 if let Some(pause) = pause {
@@ -450,11 +569,19 @@ impl<L: Link> Driver<'_, L> {
                 biased;
                 abort = stopped(self.stop) => return Err(abort),
                 opened = timeout(left, attempt) => opened,
+                () = pace::due(told) => {
+                    if self.notice.is_due(away.elapsed(), away.elapsed() + left) {
+                        self.say_who_is_awaited(left);
+                    }
+                    continue;
+                }
             };
             match opened {
                 Ok(Ok(())) => {
                     self.open = true;
+                    self.progress.opened(self.opened == 0);
                     self.opened += 1;
+                    (self.away, self.notice) = (None, pace::Notice::default());
                     self.since = Instant::now();
                     self.may_speak = self.ends.dials.is_some();
                     // A line that opens and breaks at once must not be opened without pause either.
@@ -466,15 +593,26 @@ impl<L: Link> Driver<'_, L> {
                     );
                     return Ok(Heard::Opened);
                 }
-                Ok(Err(OpenError::Refused(sentence))) => return Err(Abort::Refused(sentence)),
-                Ok(Err(OpenError::Unreachable(sentence))) => {
-                    tracing::debug!("{} cannot be reached: {sentence}", self.ends.peer);
-                    reason = Some(sentence);
+                // In the middle of a run even this is worth a wait: whoever is on the way can lead us to somebody else, and a
+                // run that ends has spent its budget for nothing.
+                Ok(Err(OpenError::Refused(sentence))) if self.opened == 0 => return Err(Abort::Refused(sentence)),
+                Ok(Err(error)) => {
+                    self.complaints.note(&error);
+                    reason = Some(error);
                     self.pause();
                 }
                 Err(_) => return Err(self.never_came(reason)),
             }
         }
+    }
+
+    fn say_who_is_awaited(&self, left: Duration) {
+        let (peer, place, seconds) = (self.ends.peer, self.ends.place(), left.as_secs());
+        let interrupt = match self.opened {
+            0 => "is safe: nothing was sent yet",
+            _ => "ends the run for both",
+        };
+        tracing::info!("waiting for {peer} {place}; {seconds} s left; Ctrl-C {interrupt}");
     }
 
     fn pause(&mut self) {
@@ -484,12 +622,24 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
-    fn never_came(&self, reason: Option<String>) -> Abort {
+    fn never_came(&self, reason: Option<OpenError>) -> Abort {
         let Ends { own, peer, .. } = self.ends;
         let seconds = self.patience.wait.as_secs_f64().round();
         let place = self.ends.place();
-        let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
-        Abort::Unreachable(format!("{own} waited {seconds} s for {peer} {place}{why}"))
+        let hint = match (&self.ends.dials, &self.ends.listens) {
+            (Some(address), _) => format!("{own} dials {peer}: {}", check_port(peer.name(), address)),
+            (None, Some(address)) => format!(
+                "{peer} dials {own}: check that {peer} was started and dials an address that leads here, and that no firewall \
+                 closes port {}",
+                port(address)
+            ),
+            (None, None) => format!("{peer} dials {own}"),
+        };
+        let waited = format!("{own} waited {seconds} s for {peer} {place}");
+        match reason {
+            Some(reason) => reason.in_vain(&waited, &hint),
+            None => Abort::Unreachable(format!("{waited}; {hint}")),
+        }
     }
 
     /// Ends the run towards the peer, unless it was the peer who ended it.

@@ -18,6 +18,7 @@ use fedreg_common::report::INTERCEPT;
 use fedreg_common::robust::{BatchError, Estimate, FitSettings, Record, Start, fit, minimum_rows};
 use nalgebra::{DMatrix, DVector};
 
+use crate::config::TableFlags;
 use crate::output::OutputError;
 use crate::read::{Batches, ReadError, Request};
 use crate::service::Failure;
@@ -68,6 +69,9 @@ pub struct Arguments {
     /// CSV or Parquet file; by default CSV or an Arrow IPC stream is read from standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
+    /// How a CSV file is written
+    #[command(flatten)]
+    pub table: TableFlags,
 }
 
 /// Name of a start.
@@ -105,7 +109,7 @@ fn parse_levels(text: &str) -> Result<(String, Vec<String>), String> {
 }
 
 /// One line of CSV as its cells.
-fn cells(line: &str) -> Result<Vec<String>, String> {
+pub(crate) fn cells(line: &str) -> Result<Vec<String>, String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
     let mut records = reader.records();
     match (records.next(), records.next()) {
@@ -131,7 +135,7 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
     }
     let levels: BTreeMap<String, Vec<String>> = arguments.levels.iter().cloned().collect();
     let columns = features.iter().chain([&arguments.outcome]).cloned().collect();
-    let request = Request { columns: Some(columns), levels, ..Request::default() };
+    let request = Request { columns: Some(columns), levels, ..Request::default() }.of_files(arguments.table.written()?);
     let (batches, file) = match &arguments.data {
         Some(path) => (Batches::open(path, &request)?, path.display().to_string()),
         None => (Batches::from_pipe(input, "standard input", &request)?, "standard input".to_owned()),

@@ -10,19 +10,21 @@
 //! because the key is not in it.
 
 mod anchors;
+mod files;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use self::anchors::AnchorFile;
 pub use self::anchors::{beside, default_anchor};
+pub use self::files::{DataFile, FileError, register, use_file};
+use crate::output::{make_own, own_file};
 
 /// How long a process waits for another one's transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,8 +67,10 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
         return Err(StorageError::Gone { place: place.name(), records: known.sequence }.into());
     }
     for folder in [ledger.parent(), anchor.parent()].into_iter().flatten() {
-        fs::create_dir_all(folder).map_err(|error| place.file_error(&error))?;
+        make_folder(folder).map_err(|error| place.file_error(&error))?;
     }
+    // For its owner alone; SQLite gives its journal the same rights.
+    make_own(ledger).map_err(|error| place.file_error(&error))?;
     if !anchor.exists() {
         let key =
             fresh_key().map_err(|error| StorageError::Unreadable { place: place.name(), reason: error.to_string() })?;
@@ -103,29 +107,6 @@ pub fn open_or_create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>
         Err(error) if error.is_missing() => create(ledger, anchor),
         opened => opened,
     }
-}
-
-/// Refuses data that are registered in another ledger of this user for the same role, so that a second ledger is no second budget. Ledgers
-/// whose anchors lie in the same folder know of each other. Both parties may have their columns in one file, as in a rehearsal.
-///
-/// # Errors
-///
-/// The other ledger's name, and anchors that cannot be read.
-pub fn refuse_elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Result<(), LedgerError> {
-    match anchors::elsewhere(ledger, anchor, role, data) {
-        None => Ok(()),
-        Some(other) => Err(LedgerError::Elsewhere { data: data.display().to_string(), ledger: other }),
-    }
-}
-
-/// Notes with the anchor that these data are registered in the ledger.
-///
-/// # Errors
-///
-/// The anchor cannot be written.
-pub fn note_data(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Result<(), LedgerError> {
-    let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
-    Ok(place.change_anchor(|file| file.add(&place.ledger, role, data))?)
 }
 
 /// A ledger in an SQLite file.
@@ -250,6 +231,18 @@ impl Storage for LedgerFile {
             .map_err(self.failed())
     }
 
+    fn check(&mut self) -> Result<(), StorageError> {
+        let words: String =
+            self.connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(self.failed())?;
+        match words.as_str() {
+            "ok" => Ok(()),
+            _ => {
+                let reason = format!("it was changed or is damaged ({})", words.lines().next().unwrap_or_default());
+                Err(StorageError::Unreadable { place: self.place.name(), reason })
+            }
+        }
+    }
+
     fn commit(&mut self) -> Result<(), StorageError> {
         let outcome = self.connection.execute_batch("COMMIT").map_err(self.failed());
         match outcome {
@@ -310,9 +303,7 @@ impl Place {
     /// Lets `change` alter the anchor, if there is one, and writes it if that says so; no other process is at it meanwhile.
     fn change_anchor(&self, change: impl FnOnce(&mut AnchorFile) -> bool) -> Result<(), StorageError> {
         let failed = |error: io::Error| self.file_error(&error);
-        let path = beside(&self.anchor, "lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let _lock = locked(&beside(&self.anchor, "lock")).map_err(failed)?;
         let Some(mut file) = self.read_anchor()? else { return Ok(()) };
         if change(&mut file) { self.write_anchor(&file) } else { Ok(()) }
     }
@@ -334,11 +325,7 @@ impl Place {
         let failed = |error: io::Error| self.file_error(&error);
         let text = serde_json::to_string(file).map_err(|error| failed(error.into()))?;
         let fresh = beside(&self.anchor, "new");
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(true).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut out = options.open(&fresh).map_err(failed)?;
+        let mut out = own_file().truncate(true).write(true).open(&fresh).map_err(failed)?;
         out.write_all(text.as_bytes()).map_err(failed)?;
         out.sync_all().map_err(failed)?;
         fs::rename(&fresh, &self.anchor).map_err(failed)?;
@@ -366,6 +353,27 @@ impl Place {
             _ => StorageError::Unreadable { place, reason: error.to_string() },
         }
     }
+}
+
+/// Holds a lock among processes for as long as the file lives.
+fn locked(path: &Path) -> io::Result<File> {
+    let lock = own_file().truncate(false).write(true).open(path)?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// Makes a folder that is still there after a power cut: every folder that gets a new entry is synced.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_folder(above)?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    File::open(above)?.sync_all()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -451,19 +459,164 @@ mod tests {
         let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
         assert_eq!(again.bytes(), bytes);
         assert_eq!(restarted.account("cohort").unwrap().sum, sum);
-        assert_eq!(restarted.verify().unwrap().0, 5);
+        assert_eq!(restarted.verify().unwrap().0, 4);
     }
 
     #[test]
-    fn a_crash_after_reserve_has_spent_and_sent_nothing() {
+    fn a_crash_after_reserve_has_spent_and_the_run_can_go_on() {
         let home = Home::new();
         let mut ledger = home.open().unwrap();
         home.reserve(&mut ledger, "run", 0.1).unwrap();
         drop(ledger.permit("run", 0).unwrap());
         drop(ledger);
         let mut restarted = home.open().unwrap();
-        assert!(restarted.account("cohort").unwrap().sum >= 0.01);
-        assert!(matches!(restarted.permit("run", 0), Err(LedgerError::Lost { .. })));
+        let Grant::Fresh(permit) = restarted.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        restarted.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap();
+        assert!((restarted.account("cohort").unwrap().sum - 0.01).abs() < 1e-12);
+    }
+
+    /// What a power cut may take away is what was not synced: with these settings SQLite syncs the journal, its folder, the file, and
+    /// after the journal is gone the folder again, before a commit returns. The bytes of a release are in the same file.
+    #[test]
+    fn a_commit_is_on_disk_when_it_returns_and_the_anchor_follows_it() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        drop(ledger);
+        let place = || Place { ledger: home.ledger(), anchor: home.anchor() };
+        let mut file = LedgerFile::connect(place(), false).unwrap();
+        let pragma = |name: &str| -> String {
+            let mut words = String::new();
+            file.connection
+                .pragma_query(None, name, |row| {
+                    words = row.get::<_, rusqlite::types::Value>(0).map(|value| format!("{value:?}"))?;
+                    Ok(())
+                })
+                .unwrap();
+            words
+        };
+        assert_eq!([pragma("synchronous"), pragma("journal_mode")], ["Integer(3)", "Text(\"delete\")"]);
+        let attached: i64 = file
+            .connection
+            .query_row("SELECT count(*) FROM pragma_database_list WHERE name <> 'temp'", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(attached, 1, "a transaction over two files is not one");
+        file.begin().unwrap();
+        file.put_blob("sent/run/0", b"bytes").unwrap();
+        assert!(
+            home.ledger().with_extension("sqlite-journal").exists(),
+            "what was there before is kept until the commit"
+        );
+        let before = file.anchor().unwrap();
+        file.abandon();
+        assert!(!home.ledger().with_extension("sqlite-journal").exists());
+        drop(file);
+        let mut ledger = home.open().unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        ledger.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap();
+        let after = LedgerFile::connect(place(), false).unwrap().anchor().unwrap().unwrap();
+        assert_eq!(after.sequence, before.unwrap().sequence + 1);
+    }
+
+    /// After a power cut the ledger is as synced by its last commit; the anchor may be the one before it.
+    #[test]
+    fn a_power_cut_takes_back_no_more_than_the_anchor() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        let older = fs::read(home.anchor()).unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        let bytes = ledger.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap().bytes();
+        drop(ledger);
+        let newer = fs::read(home.anchor()).unwrap();
+        fs::write(home.anchor(), &older).unwrap();
+        let mut restarted = home.open().unwrap();
+        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
+        assert_eq!(again.bytes(), bytes);
+        assert_eq!(fs::read(home.anchor()).unwrap(), newer, "it has caught up");
+        // What lies beside it when the process dies within a transaction is undone when the ledger is opened.
+        drop(restarted);
+        let place = || Place { ledger: home.ledger(), anchor: home.anchor() };
+        let mut file = LedgerFile::connect(place(), false).unwrap();
+        file.connection.pragma_update(None, "cache_size", 1).unwrap();
+        file.begin().unwrap();
+        (0..40).for_each(|at| file.put_blob(&format!("sent/other/{at}"), &[7; 4000]).unwrap());
+        let half = home.folder.path().join("half");
+        fs::create_dir(&half).unwrap();
+        for name in ["privacy.sqlite", "privacy.sqlite-journal"] {
+            fs::copy(home.folder.path().join("state").join(name), half.join(name)).unwrap();
+        }
+        file.abandon();
+        let whole = fs::read(home.ledger()).unwrap();
+        assert_ne!(fs::read(half.join("privacy.sqlite")).unwrap(), whole, "half of it is in the file");
+        for name in ["privacy.sqlite", "privacy.sqlite-journal"] {
+            fs::copy(half.join(name), home.folder.path().join("state").join(name)).unwrap();
+        }
+        let mut restarted = home.open().unwrap();
+        assert_eq!(restarted.verify().unwrap().0, 4);
+        let Grant::Stored(again) = restarted.permit("run", 0).unwrap() else { panic!("it is stored") };
+        assert_eq!(again.bytes(), bytes);
+    }
+
+    /// Every byte of the file in turn, as long as it is not one that means nothing: whatever still opens and affords a run knows all of
+    /// the past.
+    #[test]
+    fn a_changed_byte_is_noticed_before_a_run_spends() {
+        let home = Home::new();
+        let mut ledger = home.open().unwrap();
+        home.reserve(&mut ledger, "run", 0.1).unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored") };
+        ledger.store(release(&counts(), permit, &mut NoisePool::new()).unwrap()).unwrap();
+        let account = ledger.account("cohort").unwrap();
+        drop(ledger);
+        let sound = fs::read(home.ledger()).unwrap();
+        let (mut noticed, mut without_meaning) = (0, 0);
+        for at in (0..sound.len()).step_by(23) {
+            let mut changed = sound.clone();
+            changed[at] ^= 0x55;
+            fs::write(home.ledger(), &changed).unwrap();
+            let spent = home.open().and_then(|mut ledger| {
+                let known = ledger.account("cohort")?;
+                let persons = home.persons(&mut ledger);
+                let plan = ReleasePlan::new(vec![PlannedRelease { label: "counts".to_owned(), mu: 0.1 }]);
+                ledger.afford("cohort", &persons, &plan)?;
+                Ok(known)
+            });
+            match spent {
+                Ok(known) => {
+                    assert_eq!(known, account, "byte {at}");
+                    without_meaning += 1;
+                }
+                Err(refused) => {
+                    assert_eq!(refused.exit(), Exit::Refused, "byte {at}: {refused}");
+                    noticed += 1;
+                }
+            }
+        }
+        assert!(noticed > 20, "{noticed} {without_meaning}");
+        // What is stored, wherever it lies.
+        for needle in [&b"\"kind\":\"reserved\""[..], b"persons/cohort", b"sent/run/0"] {
+            let at = sound.windows(needle.len()).position(|bytes| bytes == needle).unwrap();
+            let mut changed = sound.clone();
+            changed[at + needle.len() - 1] ^= 1;
+            fs::write(home.ledger(), &changed).unwrap();
+            let outcome = home.open().and_then(|mut ledger| home.reserve(&mut ledger, "more", 0.1));
+            assert_eq!(outcome.unwrap_err().exit(), Exit::Refused);
+        }
+        fs::write(home.ledger(), &sound).unwrap();
+        home.reserve(&mut home.open().unwrap(), "more", 0.1).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn ledger_and_anchor_are_for_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = Home::new();
+        let files = [home.ledger(), home.anchor(), beside(&home.anchor(), "lock")];
+        for file in files {
+            let mode = fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+        }
     }
 
     #[test]
@@ -601,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_at_the_start_or_at_the_storing_of_a_release_leaves_what_was_reserved_and_sends_nothing() {
+    fn a_full_disk_at_the_storing_of_a_release_leaves_what_was_reserved_and_sends_nothing() {
         let home = Home::new();
         let bounded = |room: i64| {
             let place = Place { ledger: home.ledger(), anchor: home.anchor() };
@@ -620,24 +773,16 @@ mod tests {
         let plan = ReleasePlan::new(vec![each; 400]);
         ledger.reserve("run", "cohort", &persons, &["bob".to_owned()], "digest", &plan).unwrap();
         let reserved = ledger.account("cohort").unwrap().sum;
-        // Starting: records of some releases still fit into the last page, then one does not.
-        let mut small = bounded(0);
-        let (index, error) =
-            (0..400).find_map(|index| small.permit("run", index).err().map(|error| (index, error))).unwrap();
-        full(&error);
-        drop(small);
-        let mut larger = home.open().unwrap();
-        assert_eq!(larger.account("cohort").unwrap().sum, reserved);
-        let Grant::Fresh(permit) = larger.permit("run", index).unwrap() else { panic!("it was never started") };
-        drop(larger);
+        let index = 7;
         // Storing: many cells, so that no page has room for them.
         let mut small = bounded(0);
+        let Grant::Fresh(permit) = small.permit("run", index).unwrap() else { panic!("it was never stored") };
         let cells = Query::histogram(4_000, [0, 1, 1, 3].into_iter());
         let unsent = release(&cells, permit, &mut NoisePool::new()).unwrap();
         full(&small.store(unsent).map(drop).unwrap_err());
         drop(small);
         let mut larger = home.open().unwrap();
-        assert!(matches!(larger.permit("run", index), Err(LedgerError::Lost { .. })), "its noise may have been seen");
+        assert!(matches!(larger.permit("run", index), Ok(Grant::Fresh(_))), "nothing of it was seen");
         assert!(larger.receipts("run").is_empty());
         assert_eq!(larger.account("cohort").unwrap().sum, reserved);
         larger.verify().unwrap();
@@ -686,30 +831,5 @@ mod tests {
         let tool = Connection::open(folder.path().join("privacy.sqlite")).unwrap();
         let tables: i64 = tool.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).unwrap();
         assert_eq!(tables, 0);
-    }
-
-    #[test]
-    fn data_that_are_registered_in_another_ledger_of_the_same_user_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        fs::write(path("cohort.csv"), b"x,y\n1,2\n").unwrap();
-        let [(first, of_first), (second, of_second)] =
-            ["a", "b"].map(|name| (path(&format!("{name}/privacy.sqlite")), path(&format!("anchors/{name}.anchor"))));
-        for (ledger, anchor) in [(&first, &of_first), (&second, &of_second)] {
-            drop(create(ledger, anchor).unwrap());
-        }
-        let data = path("cohort.csv");
-        refuse_elsewhere(&first, &of_first, Role::Worker, &data).unwrap();
-        note_data(&first, &of_first, Role::Worker, &data).unwrap();
-        refuse_elsewhere(&first, &of_first, Role::Worker, &data).unwrap();
-        // By whatever path, also after further records.
-        drop(open(&first, &of_first).unwrap().record_plain(&[]));
-        let refused = refuse_elsewhere(&second, &of_second, Role::Worker, &path("a/../cohort.csv")).unwrap_err();
-        assert!(refused.to_string().contains(&first.display().to_string()), "{refused}");
-        assert_eq!(refused.exit(), Exit::Refused);
-        fs::write(path("other.csv"), b"x,y\n1,2\n").unwrap();
-        refuse_elsewhere(&second, &of_second, Role::Worker, &path("other.csv")).unwrap();
-        // The columns of another party.
-        refuse_elsewhere(&second, &of_second, Role::Bob, &data).unwrap();
     }
 }

@@ -20,9 +20,12 @@ use tokio::sync::mpsc;
 use crate::convene::{Convener, Joining};
 use crate::drive::{self, Driven, Ends, Link};
 use crate::line::Line;
-use crate::pace::Pace;
+use crate::pace::{Notice, Pace, due, left};
 use crate::service::{self, Failure, Job};
 use crate::store::{Entry, Store};
+
+/// How long the keeper of the line to the coordinator has to give its own reason first.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A kind of joint run.
 pub(crate) trait Work: Send {
@@ -55,13 +58,30 @@ pub(crate) trait Work: Send {
     fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
 
     /// What is to be done when a run ends without a result, in good order.
-    fn given_up(&self, _job: &Job, _run: RunId) {}
+    fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure) {}
+
+    /// What of a run that was interrupted is kept here if nothing is missing for the result, and whether the other party has all of it
+    /// for certain.
+    ///
+    /// # Errors
+    /// What is kept cannot be read.
+    fn kept(&self, _session: Self::Session) -> Result<Option<Kept<Self::Session>>, Failure> {
+        Ok(None)
+    }
 
     /// How far the session is, where that is worth a line.
     fn progress(session: &Self::Session) -> Option<Progress>;
 
     /// What is to be kept of a session that came to its end, written where it belongs, and the code for the shell.
     fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Self::Yield, Exit), Failure>;
+}
+
+/// A session that came to its end without the other party.
+pub(crate) struct Kept<S: Session> {
+    pub(crate) session: S,
+    pub(crate) output: S::Output,
+    /// Whether the other party needs nothing more of us.
+    pub(crate) settled: bool,
 }
 
 /// A run that came to its end.
@@ -98,21 +118,38 @@ pub(crate) async fn meet<W: Work>(
     let early = match W::READS_FIRST {
         false => None,
         true => match read_table(work, job, &mut stopped).await {
-            Err(failure) if failure.is_of_data() => {
-                let reason = Some(service::chain(&failure));
+            // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
+            Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
+                if let (Failure::Abort(Abort::Changed { .. }), Some(run)) = (&failure, work.interrupted(job)) {
+                    work.given_up(job, run, &failure);
+                }
+                let reason = Some(failure.kept());
                 keep(Entry { reason, ..Entry::now(W::COMMAND, *role, study, failure.exit()) });
                 return Err(failure);
             }
             read => Some(read),
         },
     };
-    let mut link = Line::open(job, &identity).await?;
     let run = work.interrupted(job);
     if let Some(run) = run {
+        let kept = match alone(work, job, run, &mut stopped).await {
+            Err(failure) if failure.exit() == Exit::Interrupted => return Err(failure),
+            Err(failure) => {
+                tracing::debug!("what is kept of run {run} is no result: {}", service::chain(&failure));
+                None
+            }
+            Ok(kept) => kept.filter(|kept| kept.settled),
+        };
+        if let Some(kept) = kept {
+            tracing::info!("all of run {run} is kept here, and only its results were not written: nobody is contacted");
+            return end_alone(work, job, run, kept, &keep);
+        }
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
+    let mut link = Line::open(job, &identity).await?;
     let address = config.coordinator.clone();
-    let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run };
+    let instance = drawn()?;
+    let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run, instance };
     let dial = {
         let (address, name) = (config.coordinator.clone(), study.coordinator.certificate.clone());
         move || {
@@ -129,18 +166,61 @@ pub(crate) async fn meet<W: Work>(
         }
         Err(failure) => {
             if let Some(run) = meeting.run {
-                work.given_up(job, run);
+                work.given_up(job, run, failure);
             }
-            meeting.convener.say(match failure.notice(*role) {
-                Some(notice) => PartyEvent::Abort(notice),
-                None => PartyEvent::Done(failure.exit()),
-            });
-            (failure.exit(), Some(service::chain(failure)))
+            match failure.notice(*role) {
+                // Where a word would be about the data, we look like a party that was killed.
+                Some(_) if W::READS_FIRST && failure.is_of_data() => {}
+                Some(notice) => meeting.convener.say(PartyEvent::Abort(notice)),
+                None => meeting.convener.say(PartyEvent::Done(failure.exit())),
+            }
+            (failure.exit(), Some(failure.kept()))
         }
     };
     meeting.convener.leave().await;
     keep(Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) });
+    // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
+    if let (Some(run), Err(failure)) = (run, &result)
+        && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
+        && let Ok(Some(kept)) = alone(work, job, run, &mut stopped).await
+    {
+        let kept = Kept { settled: kept.settled || !failure.passes(), ..kept };
+        tracing::warn!(
+            "{}; all of run {run} is kept here, so this is its result all the same",
+            service::chain(failure)
+        );
+        return end_alone(work, job, run, kept, &keep);
+    }
     result
+}
+
+/// An interrupted run, as far as it can be told without the other party.
+async fn alone<W: Work>(
+    work: &W,
+    job: &Job,
+    run: RunId,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<Option<Kept<W::Session>>, Failure> {
+    let (table, _) = read_table(work, job, stopped).await?;
+    let opening = Opening { first: job.config.connect.is_some(), run, seed: seed(job.seed, job.role)? };
+    work.kept(work.session(job, table, opening)?)
+}
+
+fn end_alone<W: Work>(
+    work: &W,
+    job: &Job,
+    run: RunId,
+    Kept { session, output, settled }: Kept<W::Session>,
+    keep: &impl Fn(Entry),
+) -> Result<(W::Yield, Exit), Failure> {
+    let (solve, exchange) = (Duration::ZERO, Duration::ZERO);
+    let driven = Driven { session, output, solve, exchange, reopened: 0, confirmed: settled };
+    let met = Met { driven, run, seconds: Seconds::default(), bytes_sent: 0 };
+    let ended = work.finish(job, met);
+    let exit = ended.as_ref().map_or_else(Failure::exit, |(_, exit)| *exit);
+    let reason = ended.as_ref().err().map(|failure| service::chain(failure));
+    keep(Entry { reason, ..Entry::now(W::COMMAND, job.role, &job.study, exit).of(Some(run)) });
+    ended
 }
 
 /// Reads the table, and says how long that took.
@@ -219,40 +299,78 @@ impl Meeting<'_> {
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {
+        // The keeper of the line ends it where nobody can be reached, and says why; this is for one that answers and says nothing.
+        let wait = self.job.patience.wait;
+        let until = tokio::time::sleep(wait + GRACE);
+        tokio::pin!(until);
         loop {
-            match self.convener.hear().await {
+            let heard = tokio::select! {
+                heard = self.convener.hear() => heard,
+                () = &mut until => {
+                    let (role, address) = (self.job.role, &self.job.config.coordinator);
+                    let seconds = wait.as_secs_f64().round();
+                    let sentence = format!("{role} waited {seconds} s for a word of the coordinator at {address}");
+                    return Err(Abort::Unreachable(sentence).into());
+                }
+            };
+            match heard {
                 Some(CoordinatorEvent::Welcome { .. }) => return Ok(()),
-                Some(other) => self.notice_peer(&other),
+                Some(other) => {
+                    self.notice_peer(&other);
+                }
                 // The keeper left a reason in `stop`, which wins this race.
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// Waits for the run to start; without end while the other party is there, as it may have much to read.
+    /// Waits for the run to start: for the other party to come, and as long again for each step that it takes.
     async fn start(&mut self) -> Result<RunId, Failure> {
         let wait = self.job.patience.wait;
-        let mut absent = Instant::now();
+        let (role, peer) = (self.job.role, self.job.role.partner());
+        let mut since = Instant::now();
+        let mut notice = Notice::default();
         loop {
-            let there = matches!(self.peer, PeerState::Joined | PeerState::Ready);
+            let address = &self.job.config.coordinator;
+            let late = match self.peer {
+                PeerState::Joined => {
+                    format!("who has joined at the coordinator at {address} and not read its data yet")
+                }
+                PeerState::Ready => format!("but the coordinator at {address} did not start the run"),
+                _ => format!("who did not join at the coordinator at {address}"),
+            };
             let heard = tokio::select! {
                 heard = self.convener.hear() => heard,
-                () = tokio::time::sleep(wait.saturating_sub(absent.elapsed())), if !there => {
-                    let (role, peer) = (self.job.role, self.job.role.partner());
+                () = tokio::time::sleep(wait.saturating_sub(since.elapsed())) => {
                     let seconds = wait.as_secs_f64().round();
-                    let address = &self.job.config.coordinator;
                     return Err(Abort::Unreachable(format!(
-                        "{role} waited {seconds} s for {peer}, who did not join at the coordinator at {address}"
+                        "{role} waited {seconds} s for {peer}, {late}; check that {peer} was started, follows the same study and dials \
+                         the same coordinator"
                     ))
                     .into());
+                }
+                () = due(notice.due_in(since.elapsed())) => {
+                    let waited = since.elapsed();
+                    if notice.is_due(waited, wait) {
+                        let what = match self.peer {
+                            PeerState::Joined => "to read its data",
+                            PeerState::Ready => "and the start of the run",
+                            _ => "to join",
+                        };
+                        tracing::info!(
+                            "waiting for {peer} {what} (coordinator at {address}); {} s left; Ctrl-C is safe: nothing was sent yet",
+                            left(waited, wait)
+                        );
+                    }
+                    continue;
                 }
             };
             match heard {
                 Some(CoordinatorEvent::Start { run }) => return Ok(run),
                 Some(other) => {
-                    self.notice_peer(&other);
-                    if there {
-                        absent = Instant::now();
+                    if self.notice_peer(&other) {
+                        since = Instant::now();
+                        notice = Notice::default();
                     }
                 }
                 None => std::future::pending().await,
@@ -260,11 +378,11 @@ impl Meeting<'_> {
         }
     }
 
-    fn notice_peer(&mut self, event: &CoordinatorEvent) {
-        if let CoordinatorEvent::Peer { role, state } = event {
-            self.peer = *state;
-            tracing::info!("{role} is {}", state.name());
-        }
+    /// Whether there is news of the other party.
+    fn notice_peer(&mut self, event: &CoordinatorEvent) -> bool {
+        let CoordinatorEvent::Peer { role, state } = event else { return false };
+        tracing::info!("{role} is {}", state.name());
+        std::mem::replace(&mut self.peer, *state) != *state
     }
 }
 
@@ -287,12 +405,16 @@ async fn unless<T>(
 }
 
 fn seed(seed: Option<u64>, role: Role) -> Result<[u8; 32], Abort> {
-    let mut secret = [0; 32];
     match seed {
-        Some(seed) => secret = Digest::of(format!("fedreg seed {seed} {role}").as_bytes()).0,
-        None => OsRng
-            .try_fill_bytes(&mut secret)
-            .map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?,
+        Some(seed) => Ok(Digest::of(format!("fedreg seed {seed} {role}").as_bytes()).0),
+        None => drawn(),
     }
-    Ok(secret)
+}
+
+/// Bytes that nobody else has.
+pub(crate) fn drawn<const N: usize>() -> Result<[u8; N], Abort> {
+    let mut bytes = [0; N];
+    let drawn = OsRng.try_fill_bytes(&mut bytes);
+    drawn.map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?;
+    Ok(bytes)
 }

@@ -12,6 +12,40 @@ use crate::convene::Convener;
 /// Least time between two lines of progress to the coordinator.
 const INTERVAL: Duration = Duration::from_millis(250);
 
+/// How long somebody is waited for before that is said.
+const SAID_AFTER: Duration = Duration::from_secs(3);
+
+/// Whether it was said that somebody is waited for: once, and not at all where it is soon over.
+#[derive(Debug, Default)]
+pub(crate) struct Notice {
+    said: bool,
+}
+
+impl Notice {
+    /// Whether it is to be said now, after so long of so much.
+    pub(crate) fn is_due(&mut self, waited: Duration, most: Duration) -> bool {
+        waited >= SAID_AFTER && waited < most && !std::mem::replace(&mut self.said, true)
+    }
+
+    /// In how long it is to be said, if it was not.
+    pub(crate) fn due_in(&self, waited: Duration) -> Option<Duration> {
+        (!self.said).then(|| SAID_AFTER.saturating_sub(waited))
+    }
+}
+
+/// Waits so long; for ever, where nothing is due.
+pub(crate) async fn due(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whole seconds that are left of a time.
+pub(crate) fn left(waited: Duration, most: Duration) -> u64 {
+    most.saturating_sub(waited).as_secs()
+}
+
 /// A line of progress, and when it was last told.
 pub(crate) struct Pace {
     bar: Option<ProgressBar>,

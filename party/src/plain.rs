@@ -4,16 +4,15 @@
 //! anchor: then a line in a file beside the ledger's place says that there was a run, and a ledger that is begun there later counts it
 //! for everybody, as nobody can tell any more whom it showed.
 
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fedreg_common::privacy::ledger::{Ledger, PersonDigests, PlainRun};
+use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests, PlainRun};
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::{self, LedgerFile};
-use crate::output::OutputError;
+use crate::output::{self, OutputError};
 use crate::service::Failure;
 
 /// A run as it stands beside a ledger that is not there.
@@ -43,16 +42,19 @@ fn place(ledger: &Path) -> PathBuf {
 /// # Errors
 /// A ledger that is there and refuses, and files that cannot be written.
 pub(crate) fn record(
-    [ledger, anchor]: [&Path; 2],
+    ledger: &Path,
+    anchor: Result<PathBuf, LedgerError>,
     line: PlainLine,
     persons: impl FnOnce(&[u8; 32]) -> Result<PersonDigests, Failure>,
 ) -> Result<(), Failure> {
-    let open = || match ledger.exists() || anchor.exists() {
-        false => Ok(None),
-        true => match ledger::open(ledger, anchor) {
+    let open = || match &anchor {
+        Ok(anchor) if ledger.exists() || anchor.exists() => match ledger::open(ledger, anchor) {
             Err(error) if error.is_missing() => Ok(None),
             opened => opened.map(Some),
         },
+        // Who never uses privacy needs no place for an anchor.
+        Err(error) if ledger.exists() => Err(error.clone()),
+        _ => Ok(None),
     };
     let mut opened = open()?;
     if opened.is_none() {
@@ -113,7 +115,7 @@ fn note(ledger: &Path, line: &PlainLine) -> Result<(), Failure> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+        let mut file = output::own_file().append(true).open(&path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
@@ -150,7 +152,7 @@ mod tests {
                 time: 0,
             };
             let digests = |key: &[u8; 32]| Ok(PersonDigests::new(key, persons.map(|id| id.to_string()), 1)?);
-            record([&self.ledger(), &self.anchor()], line, digests).unwrap();
+            record(&self.ledger(), Ok(self.anchor()), line, digests).unwrap();
         }
 
         fn register(&self, data_set: &str, persons: std::ops::Range<u32>) -> Account {
@@ -210,7 +212,7 @@ mod tests {
             study: String::new(),
             time: 0,
         };
-        let refused = record([&home.ledger(), &home.anchor()], line, |_| Ok(PersonDigests::anyone()));
+        let refused = record(&home.ledger(), Ok(home.anchor()), line, |_| Ok(PersonDigests::anyone()));
         assert!(matches!(refused, Err(Failure::Ledger(_))));
     }
 }

@@ -10,6 +10,7 @@ use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
+use fedreg_common::study::{ErrorTable, Suggestion};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 use serde_json::json;
@@ -223,7 +224,7 @@ pub(crate) fn show<T: Serialize>(format: crate::check::CheckFormat, value: &T, t
 /// # Errors
 /// It is missing, gone, damaged, changed or rolled back.
 pub fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
-    ledger::open(&config.ledger(), &config.anchor())
+    ledger::open(&config.ledger(), &config.anchor()?)
 }
 
 /// Registers this party's data set with its budget, and makes the ledger if there is none.
@@ -244,15 +245,13 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
         terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
-    let (path, anchor) = (config.ledger(), config.anchor());
-    ledger::refuse_elsewhere(&path, &anchor, role, &config.data.file)?;
+    let (path, anchor) = (config.ledger(), config.anchor()?);
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
-    let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
-    ledger::note_data(&path, &anchor, role, &config.data.file)?;
-    Ok(account)
+    let file = private::data_file(role, config, &study);
+    Ok(ledger::register([&path, &anchor], &mut ledger, &file, &Registration { data_set, persons, budget, bounds })?)
 }
 
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
@@ -280,9 +279,7 @@ pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> 
         study: job.study.digest().to_string(),
         time: 0,
     };
-    plain::record([&config.ledger(), &config.anchor()], line, |key| {
-        Ok(PersonDigests::new(key, identifiers(), u32::MAX)?)
-    })
+    plain::record(&config.ledger(), config.anchor(), line, |key| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?))
 }
 
 /// The privacy block of a report.
@@ -383,6 +380,9 @@ pub struct Planned {
     charge: f64,
     releases: Vec<PlannedLine>,
     expected: Outlook,
+    by_rows_and_epsilon: ErrorTable,
+    /// Settings that are expected to do better.
+    suggested: Option<Suggestion>,
     /// What is left for the data set; none where it is not registered.
     left: Option<f64>,
     /// How many such runs still fit.
@@ -432,6 +432,8 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
             .map(|(label, sigma, sent)| PlannedLine { label: label.to_string(), sigma, sent })
             .collect(),
         expected: study.outlook(&plan).map_err(refused)?,
+        by_rows_and_epsilon: study.error_table(rows),
+        suggested: study.suggestion(rows),
         left,
         plan: side.releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
@@ -501,6 +503,10 @@ impl Planned {
             text.push_str(&format!("  {:width$}  {:12.6}  {place}\n", line.label, line.sigma));
         }
         text.push_str(&outlook_lines(&self.expected));
+        text.push_str(&self.by_rows_and_epsilon.text());
+        if let Some(suggested) = &self.suggested {
+            text.push_str(&suggested.text());
+        }
         text.push_str("Nothing was spent.\n");
         text
     }

@@ -7,16 +7,16 @@ use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::sampler::NoisePool;
-use fedreg_common::report::{PerParty, Report};
-use fedreg_common::session::Abort;
+use fedreg_common::report::{Caution, PerParty, Report};
+use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Study;
 use fedreg_common::vertical::prepare::needed_columns;
-use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table};
+use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
 use fedreg_common::vertical::session::{Opening, Progress};
 
 use crate::config::Config;
-use crate::ledger::LedgerFile;
-use crate::meet::{Met, Work};
+use crate::ledger::{DataFile, LedgerFile, use_file};
+use crate::meet::{Kept, Met, Work};
 use crate::output::Folder;
 use crate::privacy;
 use crate::service::{Failure, Job, certificate, common_report, declared_levels, read_frame};
@@ -26,7 +26,7 @@ const FEW_DRAWS: usize = 1 << 12;
 
 /// A private fit as a kind of joint run.
 pub(crate) struct PrivateFit {
-    pub(crate) folder: Option<Folder>,
+    pub(crate) folder: Folder,
 }
 
 /// What is there before the run.
@@ -62,7 +62,25 @@ impl Work for PrivateFit {
         Ok(PrivateSession::new(ready.table, opening, ready.setting)?)
     }
 
-    fn given_up(&self, job: &Job, run: RunId) {
+    fn kept(&self, mut session: Self::Session) -> Result<Option<Kept<Self::Session>>, Failure> {
+        Ok(match session.start()? {
+            // The other one has sent its last message after all of ours.
+            Turn::Finish(output) => Some(Kept { session, output, settled: true }),
+            Turn::FinishAndSend { output, .. } => {
+                let settled = session.is_delivered()?;
+                Some(Kept { session, output, settled })
+            }
+            Turn::Wait | Turn::Send(_) => None,
+        })
+    }
+
+    fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
+        if failure.passes() {
+            if privacy::open(&job.config).is_ok_and(|ledger| ledger.is_reserved(&run.to_string())) {
+                tracing::info!("what run {run} reserved is not lost: the same command goes on with it");
+            }
+            return;
+        }
         let run = run.to_string();
         let closed = privacy::open(&job.config).and_then(|mut ledger| match ledger.is_reserved(&run) {
             true => ledger.finish(&run),
@@ -79,12 +97,27 @@ impl Work for PrivateFit {
 
     fn finish(&self, job: &Job, mut met: Met<Self::Session>) -> Result<(Report, Exit), Failure> {
         let report = report(job, &met);
-        if let Some(folder) = &self.folder {
-            folder.report(&report)?;
+        if met.driven.confirmed {
+            // Before the results: where they cannot be written, they can be made again from what is kept.
+            met.driven.session.delivered()?;
         }
-        met.driven.session.close()?;
+        self.folder.report(&report)?;
+        tracing::info!("the report is in {}", self.folder.path().display());
+        match met.driven.confirmed {
+            true => met.driven.session.close()?,
+            false => tracing::info!(
+                "{} may lack our last message: the same command sends it again when {0} is started again",
+                job.role.partner()
+            ),
+        }
         Ok((report, Exit::Done))
     }
+}
+
+/// What tells this party's file from others.
+pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study) -> DataFile<'a> {
+    let id = study.rows.id.as_deref();
+    DataFile { role, path: &config.data.file, separator: config.written().separator, id, grows: false }
 }
 
 /// Reads the table and all that a run needs beside it.
@@ -92,6 +125,16 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<R
     allowed(role, config, study)?;
     let mut ledger = privacy::open(config)?;
     let table = read_table(role, config, study, true)?;
+    if ledger.account(&config.data_set()).is_ok() {
+        let places = [config.ledger(), config.anchor()?];
+        use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(role, config, study))?;
+    }
+    let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
+    if let Some(run) = unfinished
+        && has_changed(&table, &run, &mut ledger)?
+    {
+        return Err(Abort::Changed { run }.into());
+    }
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let rounds = study.privacy.as_ref().map_or(0, |terms| terms.rounds) as usize;
     let mut pool = NoisePool::new();
@@ -138,4 +181,5 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.outlook))),
         ..common
     }
+    .cautioned(Caution::joined(fit.outlook.caution(), Caution::of_released(&fit.coefficients)))
 }

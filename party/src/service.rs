@@ -10,7 +10,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::LedgerError;
-use fedreg_common::report::{Disclosure, PerParty, Report};
+use fedreg_common::report::{Disclosure, PerParty, Report, VERSION, csv};
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
@@ -20,12 +20,14 @@ use fedreg_common::vertical::session::{Opening, Progress, VerticalSession};
 use fedreg_proto::certs::CertsError;
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::Notice;
+pub use fedreg_proto::output::chain;
 use fedreg_proto::tls::{Identity, IdentityError, LinkError};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::drive::{self, Patience};
+use crate::ledger;
 use crate::meet::{Met, Work, meet};
 use crate::output::{self, Folder, OutputError};
 use crate::privacy;
@@ -93,6 +95,15 @@ pub enum Failure {
     Usage(String),
 }
 
+impl From<ledger::FileError> for Failure {
+    fn from(error: ledger::FileError) -> Failure {
+        match error {
+            ledger::FileError::Ledger(error) => Failure::Ledger(error),
+            ledger::FileError::Read(error) => Failure::Read(error),
+        }
+    }
+}
+
 impl Failure {
     /// The exit code.
     pub fn exit(&self) -> Exit {
@@ -113,8 +124,31 @@ impl Failure {
     pub(crate) fn is_of_data(&self) -> bool {
         matches!(
             self,
-            Failure::Read(_) | Failure::Abort(Abort::OwnData(_)) | Failure::Ledger(LedgerError::RowsPerPerson { .. })
+            Failure::Read(_)
+                | Failure::Abort(Abort::OwnData(_) | Abort::Changed { .. })
+                | Failure::Ledger(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. })
         )
+    }
+
+    /// Whether a private run that ended so may still come to its end, with the same bytes and without a second charge: what stopped it
+    /// lies outside of the two sessions. Anything else would only happen again.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Failure::Ledger(LedgerError::Storage(_)) | Failure::Abort(Abort::Ledger(LedgerError::Storage(_))) => true,
+            _ => matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data),
+        }
+    }
+
+    /// Why, as it may be kept in a file that outlives the terminal: without a cell, an identifier or what a panic said.
+    pub(crate) fn kept(&self) -> String {
+        const REST: &str = "the reason was shown on the terminal only";
+        match self {
+            Failure::Read(ReadError::Data { file, source }) if source.quotes() => format!("cannot use {file}; {REST}"),
+            Failure::Read(ReadError::Format { file, .. }) => format!("{file} is not a table that can be read; {REST}"),
+            Failure::Abort(Abort::OwnData(_)) => format!("the data were refused; {REST}"),
+            Failure::Abort(Abort::Bug(_)) => format!("internal error; {REST}"),
+            other => chain(other),
+        }
     }
 
     /// What the others are told; nothing when it was they who ended the run. Never quotes data, paths or addresses.
@@ -137,7 +171,25 @@ impl Failure {
 /// The file or its contents are refused.
 pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Prepared, Failure> {
     let frame = read_frame(config, study, declared_levels(study), false, |header| needed_columns(study, role, header))?;
-    Ok(Prepared::new(Arc::clone(study), role, config.policy(), frame)?)
+    let table = Prepared::new(Arc::clone(study), role, config.policy(), frame)?;
+    table.advice().iter().for_each(|advice| tracing::warn!("{}: {advice}", config.data.file.display()));
+    Ok(table)
+}
+
+/// Reads rows to be predicted: with the levels of the model, others as missing.
+fn read_new_rows(role: Role, config: &Config, study: &Arc<Study>, model: &Model) -> Result<Frame, Failure> {
+    let (file, written) = (&config.data.file, config.written());
+    let header = read::header(file, written.separator)?;
+    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    let request = Request {
+        columns: Some(predict::needed_columns(study, role, &names)?),
+        id: study.rows.id.clone(),
+        levels: predict::levels(study, model, &names)?,
+        unseen: true,
+        ..Request::default()
+    }
+    .of_files(written);
+    Ok(read::read(file, &request)?)
 }
 
 /// The levels that the study declares.
@@ -155,16 +207,12 @@ pub(crate) fn read_frame(
     needed: impl FnOnce(&[&str]) -> Result<Vec<String>, Abort>,
 ) -> Result<Frame, Failure> {
     let file = &config.data.file;
-    let header = read::header(file, config.separator())?;
+    let written = config.written();
+    let header = read::header(file, written.separator)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let request = Request {
-        columns: Some(needed(&names)?),
-        id: study.rows.id.clone(),
-        levels,
-        separator: config.separator(),
-        lenient,
-        torn: false,
-    };
+    let request =
+        Request { columns: Some(needed(&names)?), id: study.rows.id.clone(), levels, lenient, ..Request::default() }
+            .of_files(written);
     Ok(read::read(file, &request)?)
 }
 
@@ -189,20 +237,6 @@ pub(crate) fn certificate(study: &Study, role: Role) -> Result<&str, Failure> {
     }
 }
 
-/// An error with its causes, as it is shown.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
 /// Fits the study's model with the other party, and writes the results.
 ///
 /// Reasons to stop go into `stop` from anywhere and come out of `stopped`.
@@ -214,7 +248,7 @@ pub async fn fit(
     stop: mpsc::Sender<Abort>,
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
     match job.study.mode {
         Mode::Plain => meet(&Fit { folder }, job, stop, stopped).await,
         Mode::Private => meet(&PrivateFit { folder }, job, stop, stopped).await,
@@ -222,7 +256,7 @@ pub async fn fit(
 }
 
 struct Fit {
-    folder: Option<Folder>,
+    folder: Folder,
 }
 
 impl Work for Fit {
@@ -253,11 +287,10 @@ impl Work for Fit {
     fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
         let report = report(job, &met);
         let exit = exit_of(report.termination);
-        if let Some(folder) = &self.folder {
-            folder.report(&report)?;
-            let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
-            folder.write(MODEL, format!("{model}\n").as_bytes())?;
-        }
+        let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
+        self.folder.report(&report)?;
+        self.folder.write(MODEL, format!("{model}\n").as_bytes())?;
+        tracing::info!("report and model are in {}", self.folder.path().display());
         Ok((report, exit))
     }
 }
@@ -275,6 +308,7 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         trace: fit.trace.clone(),
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
         missing: fit.missing,
+        lambda: fit.shown_lambda,
         path: fit.path.clone(),
         cv: fit.cv.clone(),
         lambda_min: fit.lambda.map(|(best, _)| best),
@@ -302,6 +336,8 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         study: study.id.clone(),
         study_digest: study.digest().to_string(),
         run: met.run.to_string(),
+        date: Some(output::date()),
+        version: VERSION.to_string(),
         role: Some(*role),
         call: job.call.clone(),
         family: study.model.family,
@@ -316,6 +352,7 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         trace: Vec::new(),
         notes,
         missing: 0,
+        lambda: None,
         path: None,
         cv: None,
         lambda_min: None,
@@ -328,6 +365,7 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         privacy: PerParty::Own(None),
         consolidation: None,
         workers: None,
+        caution: None,
         course: None,
         comparison: None,
         function: None,
@@ -404,11 +442,13 @@ impl Work for Predict {
         let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
         let model = self.model.clone();
         move || {
-            let frame = read_frame(&config, &study, model.levels.clone(), false, |header| {
-                predict::needed_columns(&study, role, header)
-            })?;
+            let frame = read_new_rows(role, &config, &study, &model)?;
             let rows = frame.rows() as u64;
             let table = NewRows::new(study, role, model, frame)?;
+            for (column, rows) in table.unusable() {
+                let what = "a missing value, or a level that the fit did not have: no score";
+                tracing::warn!("{}: column `{column}` has in {rows} rows {what}", config.data.file.display());
+            }
             Ok(Counted { rows, table })
         }
     }
@@ -431,8 +471,15 @@ impl Work for Predict {
             tracing::info!("the scores are at {}", job.study.prediction.result_to);
             return Ok((None, Exit::Done));
         };
+        if scores.without() > 0 {
+            tracing::warn!(
+                "{} of {} rows have no score (NA), as a value cannot be used at either party",
+                scores.without(),
+                scores.link.len()
+            );
+        }
         let id = job.study.rows.id.as_deref().unwrap_or("row");
-        let text = scores_csv(id, &scores, self.scale).map_err(|problem| Abort::Bug(problem.to_string()))?;
+        let text = scores_csv(id, &scores, self.scale);
         if let Some(folder) = &self.folder {
             folder.write(SCORES, text.as_bytes())?;
         }
@@ -440,22 +487,64 @@ impl Work for Predict {
     }
 }
 
-fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> Result<String, csv::Error> {
+/// The shortest digits that read back as the same bits, and `NA` where there is no number.
+pub(crate) fn shown(value: f64) -> String {
+    if value.is_nan() { "NA".to_string() } else { format!("{value:?}") }
+}
+
+fn scores_csv(id: &str, scores: &Scores, scale: Scale) -> String {
     let (name, values) = match scale {
         Scale::Response => ("response", &scores.response),
         Scale::Link => ("link", &scores.link),
     };
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record([id, name])?;
+    let mut text = format!("{},{name}\n", csv::field(id));
     for (row, value) in values.iter().enumerate() {
-        let number = (row + 1).to_string();
         let id = match &scores.ids {
-            Some(ids) => ids.get(row).map_or(&[][..], Vec::as_slice),
-            None => number.as_bytes(),
+            Some(ids) => String::from_utf8_lossy(ids.get(row).map_or(&[][..], Vec::as_slice)).into_owned(),
+            None => (row + 1).to_string(),
         };
-        // The shortest digits that read back as the same bits.
-        writer.write_record([id, format!("{value:?}").as_bytes()])?;
+        text.push_str(&format!("{},{}\n", csv::field(&id), shown(*value)));
     }
-    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::data::{DataError, Place};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_failure_quotes_neither_cells_nor_identifiers_nor_panics() {
+        let data = |source| Failure::Read(ReadError::Data { file: "a.csv".to_string(), source });
+        let cell = || "jane doe".to_string();
+        let quoting = [
+            data(DataError::NotFinite { column: "age".to_string(), place: Place::Line(3), text: cell() }),
+            data(DataError::Mixed {
+                column: "age".to_string(),
+                number: Place::Line(2),
+                place: Place::Line(3),
+                text: cell(),
+            }),
+            data(DataError::UndeclaredLevel {
+                column: "region".to_string(),
+                place: Place::Line(3),
+                level: cell(),
+                declared: String::new(),
+            }),
+            Failure::Read(ReadError::Format { file: "a.csv".to_string(), problem: cell() }),
+            Failure::Abort(Abort::OwnData(cell())),
+            Failure::Abort(Abort::Bug(cell())),
+        ];
+        for failure in quoting {
+            let kept = failure.kept();
+            assert!(chain(&failure).contains("jane") && !kept.contains("jane"), "{kept}");
+            assert!(kept.ends_with("the reason was shown on the terminal only"), "{kept}");
+        }
+        // What a person needs to find the place is no cell.
+        let kept = data(DataError::MissingId { column: "id".to_string(), place: Place::Line(3) }).kept();
+        assert_eq!(kept, "cannot use a.csv: column `id`, line 3: the row has no id");
+        let ragged = ReadError::Ragged { file: "a.csv".to_string(), line: 3, found: 2, expected: 4 };
+        assert!(Failure::Read(ragged).kept().contains("line 3: expected 4 cells"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What a party keeps between runs: a lock, and the log of what was run.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use serde::Serialize;
 
-use crate::output::{Folder, OutputError};
+use crate::output::{Folder, OutputError, own_file};
 
 /// The state folder of a party, held by this process alone.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Store {
         let folder = Folder::prepare(path)?;
         let place = path.join("lock");
         let failed = |source| OutputError { path: place.clone(), source };
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&place).map_err(failed)?;
+        let lock = own_file().write(true).truncate(false).open(&place).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(Store { folder, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
@@ -68,9 +68,8 @@ impl Store {
         let path = self.folder.path().join("runs.jsonl");
         let mut line = serde_json::to_string(entry).unwrap_or_default();
         line.push('\n');
-        OpenOptions::new()
+        own_file()
             .append(true)
-            .create(true)
             .open(&path)
             .and_then(|mut file| file.write_all(line.as_bytes()).and_then(|()| file.sync_all()))
             .map_err(|source| OutputError { path, source })

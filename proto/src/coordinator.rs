@@ -2,17 +2,19 @@
 //!
 //! A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
 
+use crate::convert::owned;
 use crate::convert::{coordinator_event, party_event, status_reply};
 use crate::health::HealthService;
-use crate::limits::EVENT_BYTES;
+use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, SENTENCE_CHARACTERS};
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
 use crate::status::{not_answered, not_connected};
 use crate::talk::{pass_on, tell};
-use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain, printable_within};
 use crate::wire;
 use crate::wire::coordinator_client::CoordinatorClient;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
+use fedreg_common::id::Digest;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -22,6 +24,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Events that wait for a slow reader before the sender waits too.
 const QUEUE: usize = 64;
+/// Events of a party that wait to be taken; each may be as large as a whole study's keys.
+const HEARD: usize = 2;
 /// How long the server stays for lines that do not end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -80,6 +84,22 @@ pub async fn status(address: &str, identity: &Identity, coordinator: &str) -> Re
     status_reply(reply).map_err(|fault| OpenError::Refused(format!("{coordinator} at {address} {fault}")))
 }
 
+/// Asks the coordinator to end a run between workers with what has come: whether it did, and what became of it.
+///
+/// # Errors
+/// As [`join`].
+pub async fn finish(
+    address: &str,
+    identity: &Identity,
+    coordinator: &str,
+    study: Digest,
+) -> Result<(bool, String), OpenError> {
+    let mut client = client(address, identity, coordinator).await?;
+    let request = wire::FinishRequest { study: owned(&study.0) };
+    let reply = answer(address, coordinator, client.finish(request)).await?;
+    Ok((reply.closed, printable_within(&reply.sentence, SENTENCE_CHARACTERS)))
+}
+
 async fn client(
     address: &str,
     identity: &Identity,
@@ -119,6 +139,8 @@ pub async fn serve(
     let mut stop = closed.clone();
     let desk = Desk { callers, status, closed };
     let server = tls::server()
+        .initial_stream_window_size(EVENT_WINDOW_BYTES)
+        .initial_connection_window_size(EVENT_WINDOW_BYTES)
         .add_service(CoordinatorServer::new(desk).max_decoding_message_size(EVENT_BYTES))
         .add_service(HealthService::server())
         .serve_with_incoming_shutdown(listener.incoming(), async move {
@@ -158,7 +180,7 @@ impl Coordinator for Desk {
         let name = tls::peer(&request)?.name.clone();
         let who = name.clone();
         let (say, said) = mpsc::channel(QUEUE);
-        let (heard, hear) = mpsc::channel(QUEUE);
+        let (heard, hear) = mpsc::channel(HEARD);
         let caller = Caller { name, hear, say };
         if self.callers.send(caller).await.is_err() {
             return Err(Status::unavailable("the coordinator is about to end"));
@@ -174,5 +196,11 @@ impl Coordinator for Desk {
     async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {
         let reply = wire::StatusReply::from(&*self.status.borrow());
         Ok(Response::new(reply))
+    }
+
+    async fn finish(&self, _request: Request<wire::FinishRequest>) -> Result<Response<wire::FinishReply>, Status> {
+        Err(Status::failed_precondition(
+            "a run of alice and bob has no quorum that it could be closed with; Ctrl-C ends it",
+        ))
     }
 }

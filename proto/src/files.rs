@@ -2,7 +2,7 @@
 //!
 //! Relative paths in a private file are relative to its own folder, those in flags to the working folder.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use fedreg_common::exit::Exit;
@@ -13,6 +13,9 @@ use thiserror::Error;
 use toml::{Table, Value};
 
 use crate::tls::TlsFiles;
+
+/// Largest file of settings, or study.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// A file that cannot be used. Everything here ends with exit code 2.
 #[derive(Debug, Error)]
@@ -166,9 +169,23 @@ impl Layers {
         self.set_path("tls.key", key, None)
     }
 
-    /// Takes a key of the first level away.
+    /// Takes a key away, dotted where it stands in a section.
     pub fn remove(&mut self, key: &str) {
-        self.table.remove(key);
+        match key.split_once('.') {
+            None => self.table.remove(key),
+            Some((section, key)) => {
+                self.table.get_mut(section).and_then(Value::as_table_mut).and_then(|section| section.remove(key))
+            }
+        };
+    }
+
+    /// Whether a flag names another file than the one that stands in the file.
+    pub fn names_another(&self, key: &str, flag: Option<&Path>) -> bool {
+        let real = |path: &Path| path.canonicalize().or_else(|_| absolute(path)).unwrap_or_default();
+        match (flag, self.get(key)) {
+            (Some(flag), Some(Value::String(text))) => real(flag) != real(&self.folder.join(text)),
+            _ => false,
+        }
     }
 
     fn get(&self, key: &str) -> Option<&Value> {
@@ -215,10 +232,46 @@ pub fn print(config: &impl Serialize) -> String {
     toml::to_string_pretty(config).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
 }
 
+/// Reads a file of settings, but no more of it than such a file can need: a wrong path may lead to a table, or to a device
+/// that never ends.
 fn read_text(file: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(file).map_err(|source| FileError::Read { file: file.to_path_buf(), source })
+    let fail = |source| FileError::Read { file: file.to_path_buf(), source };
+    let mut text = Vec::new();
+    let most = MAX_FILE_BYTES + 1;
+    std::fs::File::open(file).and_then(|open| open.take(most).read_to_end(&mut text)).map_err(fail)?;
+    if text.len() as u64 == most {
+        let problem = format!("is larger than {} MiB, so that it cannot be a file of settings", MAX_FILE_BYTES >> 20);
+        return Err(FileError::Parse { file: file.to_path_buf(), problem });
+    }
+    let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
+    String::from_utf8(text).map_err(|error| fail(invalid(error)))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, FileError> {
     std::path::absolute(path).map_err(|source| FileError::Read { file: path.to_path_buf(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_too_large_for_settings_is_refused_before_it_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("study.toml");
+        std::fs::write(&file, "# x\n".repeat(1 << 20)).unwrap();
+        assert!(Layers::read(Some(&file), "alice.toml").is_ok());
+        std::fs::write(&file, "# x\n".repeat((1 << 20) + 1)).unwrap();
+        for error in [read_study(&file).err(), Layers::read(Some(&file), "alice.toml").err()] {
+            let sentence = error.unwrap().to_string();
+            assert!(
+                sentence.ends_with("study.toml: is larger than 4 MiB, so that it cannot be a file of settings"),
+                "{sentence}"
+            );
+        }
+        #[cfg(unix)]
+        assert!(read_study(Path::new("/dev/zero")).is_err());
+        std::fs::write(&file, b"id = \"\xff\"").unwrap();
+        assert!(matches!(read_study(&file), Err(FileError::Read { .. })));
+    }
 }

@@ -1,5 +1,6 @@
 //! The service that tells a peer who it is to us.
 
+use crate::limits::QUESTION_BYTES;
 use crate::tls;
 use crate::wire::health_server::{Health, HealthServer};
 use crate::wire::{HealthReply, HealthRequest};
@@ -12,7 +13,7 @@ pub struct HealthService;
 impl HealthService {
     /// The service, ready to be added to a server.
     pub fn server() -> HealthServer<HealthService> {
-        HealthServer::new(HealthService)
+        HealthServer::new(HealthService).max_decoding_message_size(QUESTION_BYTES)
     }
 }
 

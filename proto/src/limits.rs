@@ -6,8 +6,13 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 pub(crate) const CHUNK_VALUES: usize = CHUNK_BYTES / size_of::<f64>();
 /// Largest frame that is taken: a chunk, or as many entries, with what describes them.
 pub const FRAME_BYTES: usize = 320 << 10;
-/// Largest event between a party and the coordinator; a study's keys come in one.
-pub const EVENT_BYTES: usize = 2 << 20;
+/// Largest event between a party and the coordinator; a study's keys come in one, a digest each. Decoding can take thirty
+/// times as much before the number of keys is looked at.
+pub const EVENT_BYTES: usize = 512 << 10;
+/// Bytes that a connection to the coordinator may be ahead of its reader; what is said there is short.
+pub(crate) const EVENT_WINDOW_BYTES: u32 = 1 << 20;
+/// Largest question about a peer's own certificate, which is empty.
+pub(crate) const QUESTION_BYTES: usize = 1 << 10;
 /// Longest name of a term or of a key of a study.
 pub const NAME_BYTES: usize = 1000;
 /// Most keys of a study.

@@ -268,7 +268,7 @@ impl Line {
             kind => match self.decoder.push(Frame { kind }) {
                 Ok(Some(message)) => Event::Message(message),
                 Ok(None) if self.alive.elapsed() < ALIVE => return None,
-                Ok(None) => Event::Alive,
+                Ok(None) => Event::Part,
                 Err(fault) => Event::Fault(fault),
             },
         };

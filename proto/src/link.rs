@@ -1,7 +1,7 @@
 //! What can happen on the line between two parties, whatever carries it.
 
 use fedreg_common::exit::Exit;
-use fedreg_common::session::PeerFault;
+use fedreg_common::session::{Abort, PeerFault};
 use thiserror::Error;
 
 /// Why a side ended the run, as it tells the others: an exit code and one sentence without data.
@@ -18,8 +18,10 @@ pub struct Notice {
 pub enum Event<M> {
     /// A message, complete and checked.
     Message(M),
-    /// A heartbeat, or parts of a message that is still coming.
+    /// A heartbeat.
     Alive,
+    /// Parts of a message that is still coming.
+    Part,
     /// The peer ends the run.
     Abort(Notice),
     /// The peer has all that it needs and will send nothing more.
@@ -36,7 +38,52 @@ pub enum OpenError {
     /// Nobody answered; trying again may help.
     #[error("{0}")]
     Unreachable(String),
-    /// A certificate or a name was refused, here or there; trying again is no use.
+    /// The handshake failed, and nobody has proved who it is: whoever is on the way can have spoiled it. Trying again may
+    /// help, and a user who has mixed up files must hear of it at once.
+    #[error("{sentence}")]
+    Unproven {
+        /// What is wrong.
+        sentence: String,
+        /// Whether it is over a certificate, which is then how a wait in vain ends.
+        refused: bool,
+    },
+    /// A peer that has proved who it is refused, or is the wrong one; or our own files are. Trying again is no use.
     #[error("{0}")]
     Refused(String),
+}
+
+impl OpenError {
+    /// How a wait ends that this was the last failure of; `waited` says who waited how long for whom, `hint` what to look at
+    /// where nobody was reached.
+    pub fn in_vain(self, waited: &str, hint: &str) -> Abort {
+        match self {
+            OpenError::Unreachable(sentence) | OpenError::Unproven { sentence, refused: false } => {
+                Abort::Unreachable(format!("{waited}; {sentence}; {hint}"))
+            }
+            OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => {
+                Abort::Refused(format!("{waited}; {sentence}"))
+            }
+        }
+    }
+}
+
+/// Says at once why lines do not open, each reason once until another comes.
+#[derive(Debug, Default)]
+pub struct Complaints {
+    last: Option<String>,
+}
+
+impl Complaints {
+    /// Takes note of a failure after which the line is tried again.
+    pub fn note(&mut self, error: &OpenError) {
+        match error {
+            OpenError::Unreachable(sentence) => tracing::debug!("cannot be reached: {sentence}"),
+            OpenError::Unproven { sentence, .. } | OpenError::Refused(sentence) => {
+                if self.last.as_ref() != Some(sentence) {
+                    tracing::warn!("{sentence}; trying again");
+                    self.last = Some(sentence.clone());
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Results on their way to people: standard output, and files that are whole or not there.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if need be, and tries to write there: before a run, not after it.
+    /// Makes the folder if need be, and tries to write there as much as results need: before a run, not after it.
     ///
     /// # Errors
     /// It cannot be written.
@@ -68,9 +68,27 @@ impl Folder {
         };
         fs::create_dir_all(path).map_err(failed(path))?;
         let trial = path.join(format!(".trial-{}", std::process::id()));
-        File::create(&trial).map_err(failed(path))?;
-        fs::remove_file(&trial).map_err(failed(&trial))?;
+        let room = try_room(&trial).map_err(failed(path));
+        let removed = fs::remove_file(&trial).map_err(failed(&trial));
+        room?;
+        removed?;
         Ok(Folder { path: path.to_path_buf() })
+    }
+
+    /// The folder that was asked for; without one a folder of this run's own below `state`, made when something is written:
+    /// no result may be nowhere, least of all one that a privacy budget was spent for.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn of_results(asked: Option<&Path>, state: &Path) -> Result<Folder, OutputError> {
+        match asked {
+            Some(asked) => Folder::prepare(asked),
+            None => {
+                let results = Folder::prepare(&state.join("results"))?;
+                let stamp = format!("{}-{}", date().replace(':', ""), std::process::id());
+                Ok(Folder { path: results.path.join(stamp) })
+            }
+        }
     }
 
     /// Where it is.
@@ -83,6 +101,8 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), OutputError> {
+        let failed = |source| OutputError { path: self.path.clone(), source };
+        fs::create_dir_all(&self.path).map_err(failed)?;
         write_whole(&self.path.join(name), contents)
     }
 
@@ -103,16 +123,42 @@ impl Folder {
     }
 }
 
-/// Writes a file in one step.
+/// Room that results need, with a margin.
+const ROOM: usize = 1 << 20;
+
+fn try_room(trial: &Path) -> io::Result<()> {
+    let mut file = own_file().write(true).truncate(true).open(trial)?;
+    // Zeros take no room in some file systems.
+    file.write_all(&vec![0x5a; ROOM])?;
+    file.sync_all()
+}
+
+/// How files are made that are for their owner alone, as everything that is written here: reports, models, logs, ledgers.
+pub fn own_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a file of the owner alone, unless it is there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_own(path: &Path) -> io::Result<()> {
+    own_file().append(true).open(path).map(drop)
+}
+
+/// Writes a file in one step, for its owner alone.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = OpenOptions::new()
+    let written = own_file()
         .write(true)
-        .create(true)
         .truncate(true)
         .open(&draft)
         .and_then(|mut file| file.write_all(contents).and_then(|()| file.sync_all()))
@@ -122,6 +168,20 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
         let _ = fs::remove_file(&draft);
         OutputError { path: path.to_path_buf(), source }
     })
+}
+
+/// An error with its causes, as it is shown.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// Prints a result. A reader that has gone, as `head` does, is no error.
@@ -135,6 +195,13 @@ pub fn print(text: &str) -> Result<(), OutputError> {
         Err(source) => Err(OutputError { path: "standard output".into(), source }),
         Ok(()) => Ok(()),
     }
+}
+
+/// The time now, RFC 3339 in UTC, to the second.
+pub fn date() -> String {
+    let now = time::OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).unwrap_or(now);
+    now.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
 }
 
 /// Largest resident memory of this process so far, where the system tells.
@@ -179,6 +246,29 @@ mod tests {
         assert_eq!(call, "alice fit --data 'my file.csv'");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn what_is_written_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let out = Folder::prepare(folder.path()).unwrap();
+        out.write("x.txt", b"one").unwrap();
+        make_own(&out.path().join("y")).unwrap();
+        for name in ["x.txt", "y"] {
+            let mode = fs::metadata(out.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_already_ends_with_its_cause_is_not_said_twice() {
+        let source = fedreg_common::study::Study::parse("[fit]\nlambda = 1").unwrap_err();
+        let error = crate::files::FileError::Study { file: "study.toml".into(), source };
+        assert_eq!(chain(&error).matches("unknown key").count(), 1, "{}", chain(&error));
+        let refused = io::Error::other("no space");
+        assert_eq!(chain(&OutputError { path: "out".into(), source: refused }), "cannot write out: no space");
+    }
+
     #[test]
     fn a_file_is_replaced_whole_and_no_draft_stays() {
         let folder = tempfile::tempdir().unwrap();
@@ -187,6 +277,18 @@ mod tests {
         out.write("x.txt", b"two").unwrap();
         assert_eq!(fs::read(out.path().join("x.txt")).unwrap(), b"two");
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_without_a_folder_are_kept_below_the_state_folder() {
+        let state = tempfile::tempdir().unwrap();
+        let results = Folder::of_results(None, state.path()).unwrap();
+        results.write("model.json", b"{}").unwrap();
+        let kept: Vec<_> = fs::read_dir(state.path().join("results")).unwrap().map(Result::unwrap).collect();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(fs::read(kept[0].path().join("model.json")).unwrap(), b"{}");
+        let asked = state.path().join("asked");
+        assert_eq!(Folder::of_results(Some(&asked), state.path()).unwrap().path(), asked);
     }
 
     #[test]

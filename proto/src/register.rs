@@ -1,5 +1,7 @@
 //! What a party and the coordinator tell each other, whatever carries it.
 
+use std::time::Instant;
+
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 
@@ -18,6 +20,8 @@ pub enum PartyEvent {
         keys: Vec<(String, Digest)>,
         /// The run in progress, when a lost line is opened again.
         run: Option<RunId>,
+        /// Drawn when the process starts: tells a line that is opened again from a process that is started again.
+        instance: Option<[u8; 16]>,
     },
     /// The data are read and encoded.
     Ready,
@@ -114,4 +118,17 @@ pub struct StatusReply {
     pub parties: Vec<(String, PeerState, Progress)>,
     /// How the run ended, once it has.
     pub exit: Option<Exit>,
+    /// Of a study with workers, how near its quorum is.
+    pub quorum: Option<Quorum>,
+    /// When the run ends whatever has come, or a party whose line is lost is given up.
+    pub ends: Option<Instant>,
+}
+
+/// How near a quorum is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quorum {
+    /// Workers that make one.
+    pub needed: u32,
+    /// Workers that are ready, before anything is asked; that have contributed, afterwards.
+    pub came: u32,
 }

@@ -5,25 +5,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fedreg_common::id::Digest;
 use fedreg_common::privacy::release::Released;
 use fedreg_common::session::PeerFault;
 use fedreg_common::star::message::{Body, ToHub, ToSite};
 use prost::Message as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::convert::digest;
 pub use crate::convert::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use crate::convert::star::{SiteDecoder, site_frames, to_hub};
 use crate::coordinator::{ServeError, answer, until};
 use crate::health::HealthService;
-use crate::limits::{EVENT_BYTES, FRAME_BYTES};
+use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, FRAME_BYTES};
 use crate::link::OpenError;
 use crate::register::StatusReply;
 use crate::status::not_connected;
 use crate::talk::{pass_on, tell};
-use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener};
+use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, WINDOW_BYTES};
 use crate::wire;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
 use crate::wire::star_client::StarClient;
@@ -65,6 +67,17 @@ pub struct Caller {
     pub say: mpsc::Sender<ToSite>,
 }
 
+/// Somebody asks for the end of the run.
+#[derive(Debug)]
+pub struct Closing {
+    /// The name in the certificate, one of those that the listener lets in.
+    pub name: String,
+    /// Digest of the study whose run is to end.
+    pub study: Digest,
+    /// Takes whether the run was closed, and what became of it.
+    pub answer: oneshot::Sender<(bool, String)>,
+}
+
 /// Opens a line to the hub at `address` (`host:port`), whose certificate carries the name `hub`. Bytes of messages that
 /// leave are added to `sent`.
 ///
@@ -102,7 +115,7 @@ pub async fn dial(
     Ok(SiteLine { say, hear })
 }
 
-/// Serves the hub until `shutdown`; every line that a site opens goes to `callers`.
+/// Serves the hub until `shutdown`; every line that a site opens goes to `callers`, and every wish to end the run to `closings`.
 ///
 /// Messages handed over before the shutdown are written. Ends at most two seconds after it.
 ///
@@ -111,6 +124,7 @@ pub async fn dial(
 pub async fn serve(
     listener: Listener,
     callers: mpsc::Sender<Caller>,
+    closings: mpsc::Sender<Closing>,
     status: watch::Receiver<StatusReply>,
     limits: BodyLimits,
     shutdown: impl Future<Output = ()>,
@@ -118,8 +132,12 @@ pub async fn serve(
     let (closing, closed) = watch::channel(false);
     let mut stop = closed.clone();
     let frame = EVENT_BYTES.max(limits.frame_bytes());
-    let desk = Arc::new(Desk { callers, status, closed, limits });
+    // One frame may be on its way while another is decoded.
+    let window = u32::try_from(frame).unwrap_or(u32::MAX).clamp(EVENT_WINDOW_BYTES, WINDOW_BYTES);
+    let desk = Arc::new(Desk { callers, closings, status, closed, limits });
     let server = tls::server()
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
         .add_service(StarServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(frame))
         .add_service(CoordinatorServer::from_arc(desk).max_decoding_message_size(EVENT_BYTES))
         .add_service(HealthService::server())
@@ -131,6 +149,7 @@ pub async fn serve(
 
 struct Desk {
     callers: mpsc::Sender<Caller>,
+    closings: mpsc::Sender<Closing>,
     status: watch::Receiver<StatusReply>,
     closed: watch::Receiver<bool>,
     limits: BodyLimits,
@@ -171,5 +190,16 @@ impl Coordinator for Desk {
 
     async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {
         Ok(Response::new(wire::StatusReply::from(&*self.status.borrow())))
+    }
+
+    async fn finish(&self, request: Request<wire::FinishRequest>) -> Result<Response<wire::FinishReply>, Status> {
+        let name = tls::peer(&request)?.name.clone();
+        let ending = || Status::unavailable("the coordinator is about to end");
+        let study = digest(&request.into_inner().study, "the digest of a study")
+            .map_err(|fault| Status::invalid_argument(fault.to_string()))?;
+        let (answer, answered) = oneshot::channel();
+        self.closings.send(Closing { name, study, answer }).await.map_err(|_| ending())?;
+        let (closed, sentence) = answered.await.map_err(|_| ending())?;
+        Ok(Response::new(wire::FinishReply { closed, sentence }))
     }
 }

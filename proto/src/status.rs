@@ -33,7 +33,12 @@ pub(crate) fn exit_code(code: u32) -> Exit {
 
 /// Why a connection failed, as the driver of a line wants it.
 pub(crate) fn not_connected(error: &LinkError) -> OpenError {
-    if error.passing() { OpenError::Unreachable(error.to_string()) } else { OpenError::Refused(error.to_string()) }
+    let sentence = error.to_string();
+    match error.exit() {
+        _ if !error.passing() => OpenError::Refused(sentence),
+        Exit::Unreachable => OpenError::Unreachable(sentence),
+        exit => OpenError::Unproven { sentence, refused: exit == Exit::Refused },
+    }
 }
 
 /// Why a call failed on a connection that stands.
@@ -87,6 +92,20 @@ mod tests {
         assert_eq!(stream_fault(&Status::internal("Unexpected EOF decoding stream.")), None);
         assert_eq!(stream_fault(&Status::unavailable("gone")), None);
         assert!(stream_fault(&Status::out_of_range("too long")).is_some());
+    }
+
+    #[test]
+    fn only_what_is_proven_ends_the_attempts_and_the_rest_says_how_a_wait_in_vain_ends() {
+        use crate::tls::{Cause, RefusedOurs};
+        let opened = |cause, proven| not_connected(&LinkError { who: "bob at host:1".to_owned(), cause, proven });
+        let refused = || Cause::RefusedOurs(RefusedOurs::UnknownAuthority);
+        assert!(matches!(opened(refused(), true), OpenError::Refused(_)));
+        assert!(matches!(opened(refused(), false), OpenError::Unproven { refused: true, .. }));
+        assert!(matches!(opened(Cause::NotTls, true), OpenError::Unproven { refused: false, .. }));
+        assert!(matches!(opened(Cause::NobodyListens, false), OpenError::Unreachable(_)));
+        let exits = [opened(refused(), false), opened(Cause::NotTls, false), opened(Cause::NobodyListens, false)];
+        let ended = exits.map(|error| error.in_vain("alice waited 9 s", "check the port").exit());
+        assert_eq!(ended, [Exit::Refused, Exit::Unreachable, Exit::Unreachable]);
     }
 
     #[test]

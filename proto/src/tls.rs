@@ -9,6 +9,7 @@
 //! restrict the version nor check a name other than the dialled one.
 
 mod certificate;
+mod crowd;
 mod dial;
 mod error;
 mod identity;
@@ -32,6 +33,8 @@ use tokio_rustls::rustls::CommonState;
 pub(crate) const WINDOW_BYTES: u32 = 16 << 20;
 /// Largest HTTP/2 frame that we take; a frame of a long vector fits into one.
 pub(crate) const MAX_FRAME_BYTES: u32 = 512 << 10;
+/// Calls at once on one connection. Each of ours makes one; every further one of a peer only takes memory.
+pub(crate) const CALLS_A_CONNECTION: u32 = 2;
 /// A ping goes out on a silent connection after this time.
 pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// A connection whose pings stay unanswered for this time is closed.
@@ -94,9 +97,14 @@ pub fn peer<T>(request: &tonic::Request<T>) -> Result<&Peer, tonic::Status> {
         .ok_or_else(|| tonic::Status::unauthenticated("request came without a checked certificate"))
 }
 
-/// A tonic server with windows, frame size and pings for long vectors. Serve a [`Listener`]'s connections with it.
+/// A tonic server with windows, frame size and pings for long vectors, and with few calls a connection. Serve a
+/// [`Listener`]'s connections with it.
+///
+/// A call's request must be there within the time of a handshake; of a stream, only its beginning.
 pub fn server() -> tonic::transport::Server {
     tonic::transport::Server::builder()
+        .max_concurrent_streams(CALLS_A_CONNECTION)
+        .timeout(HANDSHAKE_PATIENCE)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_frame_size(MAX_FRAME_BYTES)

@@ -1,14 +1,16 @@
 //! What a cell means: the rules by which a column becomes numeric, boolean or categorical.
 //!
 //! Every cell a number: numeric. Every cell `true` or `false` in any case: boolean. No cell a number: categorical, levels
-//! in byte order. A mixture is refused. Empty or `NA` is missing. Declared levels come before all of these rules.
+//! in byte order. A mixture is refused. Empty or `NA` is missing, and what [`Marks`] declare; they say too whether decimals
+//! have a comma. Declared levels come before all of these rules. Text that is a date everywhere is refused: as levels it
+//! would make a coefficient a day.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use super::align::Mask;
 use super::error::few;
-use super::{DataError, Place};
+use super::{DataError, Marks, Place, dates};
 
 /// Most levels of a column whose levels are not declared.
 pub const MAX_LEVELS: usize = 10_000;
@@ -121,6 +123,7 @@ impl fmt::Debug for Values {
 pub struct ColumnBuilder {
     name: String,
     kind: Kind,
+    marks: Marks,
 }
 
 enum Kind {
@@ -175,6 +178,7 @@ impl Text {
             None => {
                 let level = utf8(name, cell, place)?;
                 if self.levels.len() == MAX_LEVELS {
+                    self.refuse_dates(name)?;
                     return Err(DataError::TooManyLevels { column: name.to_owned(), most: MAX_LEVELS });
                 }
                 let code = self.levels.len() as u32;
@@ -189,14 +193,32 @@ impl Text {
         Ok(())
     }
 
-    /// Booleans where all levels say so, else levels in byte order.
-    fn finish(mut self, name: &str) -> Result<Values, DataError> {
+    /// Refuses texts that are dates throughout, so that nobody gets a coefficient a day.
+    fn refuse_dates(&self, name: &str) -> Result<(), DataError> {
+        match (self.first, self.levels.first()) {
+            (Some(place), Some(text)) if self.levels.iter().all(|level| dates::is_date(level)) => {
+                Err(DataError::Date { column: name.to_owned(), place, text: text.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Booleans where all levels say so, else levels in byte order. `comma` says how decimals are written.
+    fn finish(mut self, name: &str, comma: bool) -> Result<Values, DataError> {
+        self.refuse_dates(name)?;
         if !self.typed {
+            let other_decimals = |level: &String| match comma {
+                // With a declared comma a number with a point is none, and must not pass as a level.
+                true => {
+                    matches!(read(level.as_bytes(), &Marks::default()), Cell::Number(_)) || number_with_comma(level)
+                }
+                false => number_with_comma(level),
+            };
             if let Some(first) = self.first
-                && self.levels.iter().all(|level| number_with_comma(level))
+                && self.levels.iter().all(other_decimals)
             {
                 let text = self.levels.swap_remove(0);
-                return Err(DataError::Comma { column: name.to_owned(), place: first, text });
+                return Err(DataError::Comma { column: name.to_owned(), place: first, text, declared: comma });
             }
             let truth: Option<Vec<bool>> = self.levels.iter().map(|level| truth(level.as_bytes())).collect();
             if let Some(truth) = truth {
@@ -229,7 +251,7 @@ enum Cell {
 impl ColumnBuilder {
     /// A column whose kind the cells decide.
     pub fn new(name: impl Into<String>) -> ColumnBuilder {
-        ColumnBuilder { name: name.into(), kind: Kind::Unknown { missing: 0 } }
+        ColumnBuilder { name: name.into(), kind: Kind::Unknown { missing: 0 }, marks: Marks::default() }
     }
 
     /// A categorical column with declared levels, of which the first is the reference.
@@ -253,13 +275,13 @@ impl ColumnBuilder {
             }
         }
         let kind = Kind::Declared { codes: Vec::new(), levels: levels.to_vec(), known, lenient: false };
-        Ok(ColumnBuilder { name, kind })
+        Ok(ColumnBuilder { name, kind, marks: Marks::default() })
     }
 
     /// A column of numbers in which whatever is no finite number counts as missing: for private runs, where refusing a
     /// table because of one row would tell something about that row.
     pub fn lenient_numbers(name: impl Into<String>) -> ColumnBuilder {
-        ColumnBuilder { name: name.into(), kind: Kind::Numbers(Vec::new()) }
+        ColumnBuilder { name: name.into(), kind: Kind::Numbers(Vec::new()), marks: Marks::default() }
     }
 
     /// As [`ColumnBuilder::with_levels`], where an undeclared level counts as missing.
@@ -273,6 +295,13 @@ impl ColumnBuilder {
             *lenient = true;
         }
         Ok(builder)
+    }
+
+    /// The same column in a file with these marks.
+    #[must_use]
+    pub fn marked(mut self, marks: &Marks) -> ColumnBuilder {
+        self.marks = marks.clone();
+        self
     }
 
     /// The name of the column.
@@ -290,12 +319,12 @@ impl ColumnBuilder {
         match &mut self.kind {
             Kind::Declared { .. } => return self.declared(cell, place),
             Kind::Numbers(values) => {
-                values.push(if let Cell::Number(value) = read(cell) { value } else { f64::NAN });
+                values.push(if let Cell::Number(value) = read(cell, &self.marks) { value } else { f64::NAN });
                 return Ok(());
             }
             _ => {}
         }
-        match read(cell) {
+        match read(cell, &self.marks) {
             Cell::Number(value) => self.number(value, place),
             Cell::Missing => {
                 self.missing();
@@ -316,7 +345,7 @@ impl ColumnBuilder {
         if let Kind::Declared { .. } | Kind::Numbers(_) = self.kind {
             return self.cell(cell, place);
         }
-        match read(cell) {
+        match read(cell, &self.marks) {
             Cell::Missing => {
                 self.missing();
                 Ok(())
@@ -406,12 +435,12 @@ impl ColumnBuilder {
     ///
     /// A column in which every text looks like a number with a comma.
     pub fn finish(self) -> Result<Column, DataError> {
-        let ColumnBuilder { name, kind } = self;
+        let ColumnBuilder { name, kind, marks } = self;
         let values = match kind {
             Kind::Unknown { missing } => Values::Numeric(vec![f64::NAN; missing]),
             Kind::Numeric { values, .. } | Kind::Numbers(values) => Values::Numeric(values),
             Kind::Boolean { values, .. } => Values::Boolean(values),
-            Kind::Text(text) => text.finish(&name)?,
+            Kind::Text(text) => text.finish(&name, marks.comma())?,
             Kind::Declared { codes, levels, .. } => Values::Categorical { codes, levels, declared: true },
         };
         Ok(Column { name, values })
@@ -434,9 +463,10 @@ impl ColumnBuilder {
                 let place = text.first.unwrap_or(Place::Row(1));
                 let unforeseen = |level: &&String| text.typed || truth(level.as_bytes()).is_none();
                 if let Some(level) = text.levels.iter().find(unforeseen) {
+                    text.refuse_dates(&self.name)?;
                     return Err(DataError::LevelsNeeded { column: self.name.clone(), place, level: level.clone() });
                 }
-                let values = std::mem::take(text).finish(&self.name)?;
+                let values = std::mem::take(text).finish(&self.name, self.marks.comma())?;
                 self.kind = Kind::Boolean { values: Vec::new(), first: place };
                 values
             }
@@ -484,7 +514,7 @@ impl ColumnBuilder {
         }) {
             Some(&code) => codes.push(code),
             None if *lenient => codes.push(MISSING),
-            None if matches!(trimmed(cell), b"" | b"NA") => codes.push(MISSING),
+            None if self.marks.is_missing(cell) => codes.push(MISSING),
             None => {
                 return Err(DataError::UndeclaredLevel {
                     column: self.name.clone(),
@@ -505,7 +535,7 @@ impl fmt::Debug for ColumnBuilder {
     }
 }
 
-/// Whether a cell of a text file marks a missing value.
+/// Whether a cell marks a missing value in every file; [`Marks`] may declare more.
 pub fn is_missing(cell: &[u8]) -> bool {
     matches!(trimmed(cell), b"" | b"NA")
 }
@@ -519,7 +549,7 @@ pub(super) fn number_with_comma(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.'))
 }
 
-fn trimmed(cell: &[u8]) -> &[u8] {
+pub(super) fn trimmed(cell: &[u8]) -> &[u8] {
     cell.trim_ascii()
 }
 
@@ -534,12 +564,32 @@ fn truth(cell: &[u8]) -> Option<bool> {
     }
 }
 
+/// A number with a decimal comma as Rust reads it; `None` where a point stands in it, which could mean either.
+fn with_point(cell: &[u8]) -> Option<String> {
+    let mut text = std::str::from_utf8(cell).ok().filter(|text| !text.contains('.'))?.to_owned();
+    if let Some(at) = text.find(',') {
+        text.replace_range(at..=at, ".");
+    }
+    Some(text)
+}
+
 #[inline]
-fn read(cell: &[u8]) -> Cell {
+fn read(cell: &[u8], marks: &Marks) -> Cell {
     let cell = trimmed(cell);
     let Some(&first) = cell.first() else {
         return Cell::Missing;
     };
+    if marks.names(cell) {
+        return Cell::Missing;
+    }
+    if marks.comma() && (first.is_ascii_digit() || matches!(first, b'-' | b'+' | b',' | b'.')) {
+        return match with_point(cell).map(|text| text.parse::<f64>()) {
+            Some(Ok(value)) if value.is_finite() => Cell::Number(value),
+            Some(Ok(_)) if cell.iter().any(u8::is_ascii_digit) => Cell::Overflow,
+            Some(Ok(_)) => Cell::NotFinite,
+            _ => Cell::Text,
+        };
+    }
     if first.is_ascii_digit() || matches!(first, b'-' | b'+' | b'.') {
         let number = std::str::from_utf8(cell).ok().and_then(|text| text.parse::<f64>().ok());
         return match number {
@@ -631,12 +681,12 @@ mod tests {
     fn commas_in_numbers_are_refused_with_what_to_write() {
         assert!(
             message(&["999", "1,234"])
-                .ends_with("; a decimal comma must be a point, and thousands are written without a comma")
+                .ends_with("--decimal as a flag), or be a point, and thousands are written without a comma")
         );
         assert_eq!(
             message(&["1,5", "2,25"]),
-            "column `x`, line 2: `1,5` looks like a number with a comma; write a point for decimals \
-             and nothing between thousands"
+            "column `x`, line 2: `1,5` looks like a number with a comma; declare decimal = \",\" in the private file (--decimal as a \
+             flag), or write a point for decimals and nothing between thousands"
         );
         assert!(matches!(column(&["1,5", "a"]), Ok(Values::Categorical { .. })));
     }
@@ -645,7 +695,8 @@ mod tests {
     fn words_for_infinity_and_not_a_number_are_refused_and_so_are_numbers_beyond_range() {
         for word in ["NaN", "nan", "inf", "-inf", "+Infinity"] {
             let expected = format!(
-                "column `x`, line 3: `{word}` is not a value; leave the cell empty or write NA where a value is missing"
+                "column `x`, line 3: `{word}` is not a value; leave the cell empty or write NA where a value is missing, or declare it: \
+                 na_values = [\"{word}\"] in the private file, --na-values as a flag"
             );
             assert_eq!(message(&["1", word]), expected);
             assert_eq!(message(&["a", word]), expected);
@@ -654,6 +705,94 @@ mod tests {
             message(&["1e999"]),
             "column `x`, line 2: 1e999 is too large; sizes up to 1e150 can be used, so rescale the column"
         );
+    }
+
+    fn marked(missing: &[&str], decimal: &str, cells: &[&str]) -> Result<Values, DataError> {
+        let mut builder = ColumnBuilder::new("x").marked(&Marks::new(&strings(missing), Some(decimal)).unwrap());
+        for (row, cell) in cells.iter().enumerate() {
+            builder.cell(cell.as_bytes(), Place::Line(row as u64 + 2))?;
+        }
+        Ok(builder.finish()?.values)
+    }
+
+    fn numbers(values: Values) -> Vec<Option<f64>> {
+        let Values::Numeric(values) = values else { panic!("{values:?}") };
+        values.iter().map(|value| Some(*value).filter(|value| !value.is_nan())).collect()
+    }
+
+    #[test]
+    fn declared_words_mark_missing_values_beside_the_usual_ones() {
+        let words = ["NaN", "N/A", "NULL", ".", "-9"];
+        let values = marked(&words, ".", &["1", "NaN", " N/A ", "NULL", ".", "-9", "NA", "", "-9.5"]).unwrap();
+        assert_eq!(numbers(values), [Some(1.0), None, None, None, None, None, None, None, Some(-9.5)]);
+        let values = marked(&words, ".", &["a", ".", "b"]).unwrap();
+        assert!(
+            matches!(values, Values::Categorical { codes, levels, .. } if codes == [0, MISSING, 1] && levels == ["a", "b"])
+        );
+        assert!(marked(&words, ".", &["1", "null"]).is_err(), "words are compared letter by letter");
+        let marks = Marks::new(&strings(&["."]), None).unwrap();
+        let mut declared = ColumnBuilder::with_levels("x", &strings(&["a", "."])).unwrap().marked(&marks);
+        declared.cell(b".", Place::Line(2)).unwrap();
+        assert!(
+            matches!(declared.finish().unwrap().values, Values::Categorical { codes, .. } if codes == [1]),
+            "levels come first"
+        );
+        let mut declared = ColumnBuilder::with_levels("x", &strings(&["a", "b"])).unwrap().marked(&marks);
+        declared.cell(b".", Place::Line(2)).unwrap();
+        assert!(declared.finish().unwrap().values.is_missing(0));
+    }
+
+    #[test]
+    fn what_marks_missing_values_elsewhere_is_recognised_and_its_declaration_shown() {
+        assert!(message(&["1", "."]).ends_with(
+            "; if `.` marks one, declare it: na_values = [\".\"] in the private file, --na-values as a flag"
+        ));
+        assert!(!message(&["1", "abc"]).contains("na_values"));
+    }
+
+    #[test]
+    fn a_declared_decimal_comma_is_read_and_a_point_beside_it_is_refused() {
+        let values = marked(&[], ",", &["1,5", "-0,25", "1,5e3", "7", ",5", "", "NA"]).unwrap();
+        assert_eq!(numbers(values), [Some(1.5), Some(-0.25), Some(1500.0), Some(7.0), Some(0.5), None, None]);
+        let message = |cells: &[&str]| marked(&[], ",", cells).unwrap_err().to_string();
+        assert!(message(&["1,5", "2.5"]).contains("mixes numbers (first at line 2) and text (first `2.5` at line 3)"));
+        assert!(
+            message(&["1.234,5", "2.000,5"]).contains("`1.234,5` is no number with a decimal comma, as is declared")
+        );
+        assert!(message(&["1.5", "2.5"]).contains("`1.5` is no number with a decimal comma, as is declared"));
+        assert!(message(&["1,2,3", "4"]).contains("mixes numbers"));
+        assert!(message(&["1e999"]).contains("too large"));
+        let marks = Marks::new(&[], Some(",")).unwrap();
+        let mut lenient = ColumnBuilder::lenient_numbers("x").marked(&marks);
+        for cell in ["1,5", "1.5", "abc", "inf"] {
+            lenient.cell(cell.as_bytes(), Place::Line(2)).unwrap();
+        }
+        assert_eq!(numbers(lenient.finish().unwrap().values), [Some(1.5), None, None, None]);
+        assert!(Marks::new(&[], Some(";")).unwrap_err().to_string().contains("expected `.` or `,`"));
+        assert!(Marks::new(&strings(&["a\nb"]), None).is_err() && Marks::new(&vec!["x".into(); 101], None).is_err());
+    }
+
+    #[test]
+    fn a_column_of_dates_is_refused_with_what_to_derive_unless_its_levels_are_declared() {
+        let said = message(&["", "2024-01-31", "2024-02-01", "NA"]);
+        assert!(
+            said.starts_with("column `x`, line 3: `2024-01-31` is a date, which can be an id and no number; derive"),
+            "{said}"
+        );
+        assert!(said.contains("an age in years or the days since a fixed day"), "{said}");
+        assert!(matches!(column(&["2024-01-31", "north"]), Ok(Values::Categorical { .. })));
+        let mut many = ColumnBuilder::new("at");
+        let refused = (0..=MAX_LEVELS).find_map(|row| {
+            many.cell(dates::timestamp(row as i128, 1, true).as_bytes(), Place::Line(row as u64 + 2)).err()
+        });
+        assert!(matches!(refused, Some(DataError::Date { .. })), "{refused:?}");
+        let days = strings(&["2024-01-31", "2024-02-01"]);
+        let mut declared = ColumnBuilder::with_levels("visit", &days).unwrap();
+        declared.cell(b"2024-02-01", Place::Line(2)).unwrap();
+        assert!(declared.finish().is_ok());
+        let mut batch = ColumnBuilder::new("x");
+        batch.cell(b"2024-01-31", Place::Line(2)).unwrap();
+        assert!(matches!(batch.batch(), Err(DataError::Date { .. })));
     }
 
     #[test]

@@ -84,6 +84,24 @@ pub fn term_names(
     Ok(Layout::new(frame, terms, intercept, &rows)?.columns.into_iter().map(|column| column.name).collect())
 }
 
+/// Refuses more coefficients than rows before anything is built of them; `beside` are those that are no terms, such as the
+/// intercept.
+///
+/// # Errors
+///
+/// As [`encode`]; more coefficients than rows, with the categorical column that makes most of them.
+pub fn refuse_too_many(frame: &Frame, terms: &[Term], beside: usize, dropped: Option<&Mask>) -> Result<(), DataError> {
+    let rows = Rows::new(frame, dropped)?;
+    let Layout { columns, levels } = Layout::new(frame, terms, true, &rows)?;
+    let (rows, columns) = (rows.len(), columns.len() + beside);
+    if columns <= rows {
+        return Ok(());
+    }
+    let widest =
+        levels.into_iter().map(|(column, levels)| (column, levels.len() - 1)).max_by_key(|(_, levels)| *levels);
+    Err(DataError::TooManyCoefficients { rows, columns, widest })
+}
+
 /// Builds the design matrix, in the order of `terms`, and takes every column out of the frame after its last use.
 ///
 /// `intercept` says whether the model has an intercept, at whichever party; without one the first categorical term is
@@ -445,10 +463,9 @@ pub(super) mod tests {
             ("v", &["1", "1e100", "1e100", "1"]),
         ]);
         let message = |text: &str| design(&frame, text).unwrap_err().to_string();
-        assert_eq!(
-            message("~ age"),
-            "column `age` has 2 missing values (the first at line 3); fill them in, or choose complete cases"
-        );
+        assert_eq!(message("~ age"), "column `age` has 2 missing values (the first at line 3); fill them in");
+        let droppable = design(&frame, "~ age").unwrap_err().droppable().to_string();
+        assert!(droppable.contains("`--missing complete-cases`"), "{droppable}");
         assert_eq!(
             message("~ big"),
             "column `big`, line 4: -1e308 is too large; sizes up to 1e150 can be used, so rescale the column"

@@ -1,6 +1,6 @@
 //! Why data are refused.
 
-use super::{Place, column};
+use super::{Place, column, syntax};
 
 /// Why data were refused. For the local terminal only: some variants quote a cell or an id.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum DataError {
         second: usize,
     },
     /// A column that the data do not have.
-    #[error("there is no column `{column}`{}", suggestion(nearest.as_deref()), column = shown(column))]
+    #[error("there is no column `{column}`{}", suggestion(column, nearest.as_deref()), column = shown(column))]
     UnknownColumn {
         /// The name asked for.
         column: String,
@@ -80,7 +80,7 @@ pub enum DataError {
     #[error(
         "column `{column}` mixes numbers (first at {number}) and text (first `{text}` at {place}); \
          write one kind, and leave cells empty or write NA where a value is missing{}",
-        comma_hint(text),
+        mixed_hint(text),
         column = shown(column),
         text = shown(text)
     )]
@@ -96,7 +96,8 @@ pub enum DataError {
     },
     /// The words for infinity and not-a-number.
     #[error(
-        "column `{column}`, {place}: `{text}` is not a value; leave the cell empty or write NA where a value is missing",
+        "column `{column}`, {place}: `{text}` is not a value; leave the cell empty or write NA where a value is missing, or \
+         declare it: na_values = [\"{text}\"] in the private file, --na-values as a flag",
         column = shown(column),
         text = shown(text)
     )]
@@ -122,10 +123,14 @@ pub enum DataError {
         /// What stands there.
         value: String,
     },
-    /// A column of numbers with decimal commas, which would otherwise pass as a column of names.
+    /// A column of numbers with other decimals than the file declares, which would otherwise pass as a column of names.
     #[error(
-        "column `{column}`, {place}: `{text}` looks like a number with a comma; write a point for decimals \
-         and nothing between thousands",
+        "column `{column}`, {place}: `{text}` {}",
+        match declared {
+            true => "is no number with a decimal comma, as is declared; write numbers one way, and nothing between thousands",
+            false => "looks like a number with a comma; declare decimal = \",\" in the private file (--decimal as a flag), or write \
+                      a point for decimals and nothing between thousands",
+        },
         column = shown(column),
         text = shown(text)
     )]
@@ -136,6 +141,50 @@ pub enum DataError {
         place: Place,
         /// What stands there.
         text: String,
+        /// Whether a decimal comma is declared.
+        declared: bool,
+    },
+    /// A column of dates, which would get a coefficient a day.
+    #[error(
+        "column `{column}`, {place}: `{text}` is a date, which can be an id and no number; derive a number from `{column}` \
+         beforehand, such as an age in years or the days since a fixed day, or declare its levels to use it as categories",
+        column = shown(column),
+        text = shown(text)
+    )]
+    Date {
+        /// The column.
+        column: String,
+        /// Where it first stands.
+        place: Place,
+        /// What stands there.
+        text: String,
+    },
+    /// A text column in which no two rows agree.
+    #[error(
+        "column `{column}` has another text in each of {rows} rows: it identifies rows and explains nothing; \
+         set `rows.id = \"{column}\"` in the study, or leave the column out",
+        column = shown(column)
+    )]
+    Identifier {
+        /// The column.
+        column: String,
+        /// Rows that have a text.
+        rows: usize,
+    },
+    /// More coefficients than rows, of one party's columns alone.
+    #[error(
+        "{rows} rows cannot determine {columns} coefficients{}; leave columns out or use a penalty",
+        widest.as_ref().map_or(String::new(), |(column, levels)| {
+            format!(", of which column `{}` makes {levels}", shown(column))
+        })
+    )]
+    TooManyCoefficients {
+        /// Rows in use.
+        rows: usize,
+        /// Coefficients, the intercept counted.
+        columns: usize,
+        /// The categorical column with the most coefficients, and how many.
+        widest: Option<(String, usize)>,
     },
     /// Bytes that are not UTF-8.
     #[error("column `{column}`, {place}: the text is not UTF-8; save the file as UTF-8", column = shown(column))]
@@ -209,8 +258,9 @@ pub enum DataError {
     },
     /// Missing values where none are allowed.
     #[error(
-        "column `{column}` has {} (the first at {place}); fill them in, or choose complete cases",
+        "column `{column}` has {} (the first at {place}); fill them in{}",
         counted(*rows, "missing value"),
+        if *droppable { COMPLETE_CASES } else { "" },
         column = shown(column)
     )]
     Missing {
@@ -220,6 +270,8 @@ pub enum DataError {
         rows: usize,
         /// Where the first stands.
         place: Place,
+        /// Whether the study could leave such rows out.
+        droppable: bool,
     },
     /// A row without an id.
     #[error("column `{column}`, {place}: the row has no id", column = shown(column))]
@@ -305,14 +357,62 @@ pub enum DataError {
     },
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map_or(String::new(), |nearest| format!("; the nearest name is `{}`", shown(nearest)))
+/// The other remedy for missing values, where there is one.
+const COMPLETE_CASES: &str = ", or leave such rows out with `missing = \"complete-cases\"` in [rows] of the study (`--missing complete-cases` of the demo)";
+
+impl DataError {
+    /// The same in a study that could leave rows with missing values out: the sentence then says how.
+    pub fn droppable(mut self) -> DataError {
+        if let DataError::Missing { droppable, .. } = &mut self {
+            *droppable = true;
+        }
+        self
+    }
 }
 
-fn comma_hint(text: &str) -> &'static str {
-    match column::number_with_comma(text) {
-        true => "; a decimal comma must be a point, and thousands are written without a comma",
-        false => "",
+impl DataError {
+    /// Whether the sentence may quote a cell. Names of columns and places of rows are no cells.
+    pub fn quotes(&self) -> bool {
+        !matches!(
+            self,
+            DataError::NoRows
+                | DataError::TooManyRows { .. }
+                | DataError::Unnamed { .. }
+                | DataError::RepeatedName { .. }
+                | DataError::UnknownColumn { .. }
+                | DataError::RepeatedColumn { .. }
+                | DataError::RoleAmongTerms { .. }
+                | DataError::NotUtf8 { .. }
+                | DataError::Missing { .. }
+                | DataError::MissingId { .. }
+                | DataError::NoCompleteRow { .. }
+                | DataError::TooManyLevels { .. }
+        )
+    }
+}
+
+fn suggestion(column: &str, nearest: Option<&str>) -> String {
+    let nearest = nearest.map_or(String::new(), |nearest| format!("; the nearest name is `{}`", shown(nearest)));
+    let remedy = syntax::remedy(column).map_or(String::new(), |remedy| format!("; {remedy}"));
+    nearest + &remedy
+}
+
+/// What tables often write for a missing value.
+const USUAL: [&str; 14] =
+    [".", "-", "--", "?", "N/A", "n/a", "#N/A", "na", "NULL", "null", "None", "none", "nil", "missing"];
+
+fn mixed_hint(text: &str) -> String {
+    if column::number_with_comma(text) {
+        return "; a decimal comma must be declared, decimal = \",\" in the private file (--decimal as a flag), or be a point, and \
+                thousands are written without a comma"
+            .to_owned();
+    }
+    match USUAL.contains(&text.trim()) {
+        true => format!(
+            "; if `{0}` marks one, declare it: na_values = [\"{0}\"] in the private file, --na-values as a flag",
+            text.trim()
+        ),
+        false => String::new(),
     }
 }
 

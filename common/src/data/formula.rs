@@ -234,6 +234,21 @@ impl<'a> Parser<'a> {
         found
     }
 
+    /// What stands between the parenthesis that comes next and the one that closes it.
+    fn inside(&self) -> String {
+        let Some(&(open, _)) = self.tokens.get(self.next) else { return String::new() };
+        let mut depth = 0usize;
+        let inside = |c: &char| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth > 0
+        };
+        self.text.chars().skip(open - 1).take_while(inside).skip(1).collect()
+    }
+
     fn refuse<T>(&self, index: usize, problem: String) -> Result<T, FormulaError> {
         let at = self.tokens.get(index).map_or(self.text.chars().count() + 1, |&(at, _)| at);
         Err(FormulaError { at, problem, text: self.text.to_owned() })
@@ -267,8 +282,18 @@ impl<'a> Parser<'a> {
                     minus = sign == '-';
                 }
                 found => {
+                    let hint = match found {
+                        Token::Symbol('^') => {
+                            "powers are not understood, make a column of them beforehand and name that; "
+                        }
+                        Token::Symbol('/') | Token::Symbol('%') => {
+                            "nested terms are not understood, write them out with `:`; "
+                        }
+                        Token::Symbol('|') => "groups of rows are not understood, name a column of them; ",
+                        _ => "",
+                    };
                     let problem = format!(
-                        "expected `+` or the end, found {found}; known are `+`, `:`, `*`, `.`, `- 1`, `+ 0`, \
+                        "expected `+` or the end, found {found}; {hint}known are `+`, `:`, `*`, `.`, `- 1`, `+ 0`, \
                          `offset(name)` and names, in backticks where they are not plain words"
                     );
                     return self.refuse(self.next, problem);
@@ -367,16 +392,18 @@ impl<'a> Parser<'a> {
         match self.take() {
             Token::Name(name) => {
                 if self.peek() == Token::Symbol('(') {
-                    let problem = format!(
-                        "the function `{}` is not understood, only offset() is; transform the column beforehand",
-                        super::error::shown(&name)
-                    );
-                    return self.refuse(at, problem);
+                    let remedy = super::syntax::of_function(&name, &self.inside());
+                    return self.refuse(at, format!("{remedy}; a header that is written so goes in backticks"));
                 }
                 if !self.names.contains(&name) {
                     self.names.push(name.clone());
                 }
                 Ok(name)
+            }
+            Token::Symbol('(') => {
+                let problem =
+                    format!("expected the name of {what}, found `(`; write the terms out without parentheses");
+                self.refuse(at, problem)
             }
             found => self.refuse(at, format!("expected the name of {what}, found {found}")),
         }
@@ -450,10 +477,15 @@ mod tests {
             ("y", 2, "expected `~` after the outcome, found the end"),
             ("y ~", 4, "found the end"),
             ("log(y) ~ a", 1, "the function `log` is not understood"),
-            ("y ~ log(a)", 5, "the function `log` is not understood"),
-            ("y ~ a ^ 2", 7, "expected `+` or the end, found `^`"),
-            ("y ~ (a + b)", 5, "found `(`"),
-            ("y ~ a | b", 7, "found `|`"),
+            ("y ~ log(a)", 5, "the function `log` is not understood, make a column of its values beforehand"),
+            ("y ~ a + factor(ward)", 9, "`[columns.ward] levels`"),
+            ("y ~ poly(a, 2)", 5, "make its columns from `a` beforehand"),
+            ("y ~ I(a^2)", 5, "make its columns from `a` beforehand"),
+            ("y ~ a ^ 2", 7, "found `^`; powers are not understood"),
+            ("y ~ (a + b)", 5, "found `(`; write the terms out"),
+            ("y ~ a / b", 7, "nested terms are not understood"),
+            ("y ~ a %in% b", 7, "nested terms are not understood"),
+            ("y ~ a | b", 7, "found `|`; groups of rows are not understood"),
             ("y ~ a b", 7, "found the name `b`"),
             ("y ~ a + 2", 9, "found `2`"),
             ("y ~ . - a", 9, "terms cannot be taken away"),
@@ -473,6 +505,13 @@ mod tests {
             assert_eq!(error.at, at, "{text}: {error}");
             assert!(error.problem.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_header_that_is_written_as_a_function_is_a_name_in_backticks() {
+        let formula = Formula::parse("`log(crp)` ~ `factor(x)` + `poly(x,2)`:`a*b`").unwrap();
+        assert_eq!(formula.outcome.as_deref(), Some("log(crp)"));
+        assert_eq!(formula.predictors(), ["factor(x)", "poly(x,2)", "a*b"]);
     }
 
     #[test]

@@ -7,18 +7,23 @@
 //! Every error here may quote a cell or an id of the local file, because the person who has to repair the file needs it.
 //! Such a text is for the local terminal only and must never become part of a message to a peer.
 
+pub mod advice;
 pub mod align;
 pub mod column;
+pub mod dates;
 pub mod encode;
 mod error;
 pub mod formula;
+mod marks;
 pub mod outcome;
 mod rows;
+pub mod syntax;
 
 use std::fmt;
 
 pub use column::{Column, ColumnBuilder, Values};
 pub use error::DataError;
+pub use marks::{Marks, MarksError};
 pub use rows::LARGEST;
 
 /// Largest number of rows of one frame; row indices are 32 bits wide to halve the memory of a sort order.

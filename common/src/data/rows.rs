@@ -62,7 +62,7 @@ pub(super) fn refuse_missing(frame: &Frame, column: &Column, rows: &Rows) -> Res
     let Some(place) = missing().min_by_key(|place| place.number()) else {
         return Ok(());
     };
-    Err(DataError::Missing { column: column.name.clone(), rows: missing().count(), place })
+    Err(DataError::Missing { column: column.name.clone(), rows: missing().count(), place, droppable: false })
 }
 
 /// Codes of the levels in use: the declared ones, or those that the kept rows have.

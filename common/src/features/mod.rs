@@ -31,8 +31,9 @@
 //! `h(c) = [(a'c - y)^2 - (b'c - v)^2] / 2m`, whose gradient at the minimiser is at most `(|a'c - y| + |b'c - v|)/m <= 2 (Y + |c|)/m`; strong
 //! convexity makes `lambda |c - c'| <= |grad h|`. From `f(c) <= f(0)`: `|y - A c|^2/m + lambda |c|^2 <= Y^2`. In the singular basis of `A / sqrt m` the
 //! solution is `s / (s^2 + lambda)` times the outcome's share, and `s/(s^2 + lambda) <= 1/(2 sqrt lambda)`: `|c| <= Y/(2 sqrt lambda)`. So
-//! `2 Y (1 + 1/(2 sqrt lambda)) / (m lambda)` for every pair of neighbours, plus `2 |gradient| / lambda` for a solver that stops early and `sqrt N` units
-//! for rounding.
+//! `2 Y (1 + 1/(2 sqrt lambda)) / (m lambda)` for every pair of neighbours. What is released is not the minimiser but a vector of whole units of
+//! 2^-40 whose gradient is bounded by exact integer arithmetic, on every data set ([`output_perturbation`] says how, and why there always is
+//! one): it lies within `sqrt N (1 + 1/lambda)` units of the minimiser, and twice that is in the sensitivity.
 //!
 //! *What has no proof.* Minimum-norm interpolation: as two rows approach each other its coefficients grow beyond any bound, so no noise
 //! makes it private in the worst case. The source releases it with noise for an event of high probability; that and its
@@ -56,14 +57,15 @@ pub mod printed;
 
 mod fairness;
 mod map;
+mod output;
 mod solve;
 mod statistics;
 
 pub use fairness::{GroupGap, excess_risk_gaps};
 pub use map::{FeatureMap, FeatureModel, Range};
+pub use output::{output_perturbation, output_sensitivity};
 pub use solve::{
-    Iterations, Kaczmarz, MinimumNorm, Termination, kaczmarz, minimum_norm, output_perturbation, output_sensitivity,
-    pseudo_inverse, ridge,
+    Iterations, Kaczmarz, MinimumNorm, Termination, kaczmarz, minimum_norm, pseudo_inverse, ridge, shortened_ridge,
 };
 pub use statistics::{Pooled, Statistics, default_count, sensitivity};
 

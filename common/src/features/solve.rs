@@ -1,4 +1,4 @@
-//! Solvers on rows that are all in one place, and ridge regression by output perturbation.
+//! Solvers on rows that are all in one place, without noise.
 
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
@@ -6,15 +6,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::{FeatureError, setting, size};
-use crate::bounded::Bounded;
 use crate::linalg::{self, Definite};
-
-/// What the solver inside [`output_perturbation`] may leave of the gradient: backward error times `|c| <= 500` comes to less for
-/// every table that fits in memory.
-const SOLVER_GRADIENT: f64 = 1e-8;
-
-/// Bits after the point of perturbed coefficients.
-const OUTPUT_BITS: i32 = 40;
 
 /// A solution by factorisation, with what the spectrum says.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,17 +166,13 @@ pub fn kaczmarz(rows: &DMatrix<f64>, y: &DVector<f64>, how: &Kaczmarz) -> Result
     Ok(done)
 }
 
-/// One site's ridge coefficients before noise: `a` are rows of features with norm at most 1, `y` outcomes in units of the half range, cut to
-/// `[-1, 1]`; a row with a value that is not finite counts as zero.
+/// The [`ridge`] solution of rows that are shortened to norm 1 and outcomes that are cut to `[-1, 1]`, without noise; a row with a value that
+/// is not finite counts as zero.
 ///
 /// # Errors
-/// Other than one outcome per row, no row, `lambda` below 1e-6 or above 1e6.
-///
-/// # Privacy
-/// Sensitivity `2 (1 + 1/(2 sqrt lambda)) / (m lambda)`, proved in the parent module, plus what the solver and rounding may add.
-pub fn output_perturbation(a: &DMatrix<f64>, y: &[f64], lambda: f64) -> Result<Bounded, FeatureError> {
+/// As [`ridge`].
+pub fn shortened_ridge(a: &DMatrix<f64>, y: &[f64], lambda: f64) -> Result<DVector<f64>, FeatureError> {
     size("outcomes", a.nrows(), y.len())?;
-    setting("lambda", "from 1e-6 to 1e6", lambda, (1e-6..=1e6).contains(&lambda))?;
     let mut rows = a.clone();
     let mut outcome = DVector::from_iterator(y.len(), y.iter().map(|y| y.clamp(-1.0, 1.0)));
     for i in 0..rows.nrows() {
@@ -196,21 +184,5 @@ pub fn output_perturbation(a: &DMatrix<f64>, y: &[f64], lambda: f64) -> Result<B
             rows.row_mut(i).unscale_mut(norm);
         }
     }
-    let coefficients = ridge(&rows, &outcome, lambda)?;
-    let unit = f64::from(OUTPUT_BITS).exp2();
-    // |c| <= 1/(2 sqrt lambda) <= 500, so every entry fits.
-    let integers = coefficients.iter().map(|c| (c * unit).round() as i128).collect();
-    Ok(Bounded::new(
-        integers,
-        -OUTPUT_BITS,
-        output_sensitivity(a.nrows(), a.ncols(), lambda),
-        "2 (1 + 1/(2 sqrt(lambda))) / (m lambda): strong convexity, |c| <= 1/(2 sqrt(lambda))",
-    ))
-}
-
-/// The l2 sensitivity of [`output_perturbation`] for so many rows and features.
-pub fn output_sensitivity(rows: usize, count: usize, lambda: f64) -> f64 {
-    let exact = 2.0 * (1.0 + 0.5 / lambda.sqrt()) / (rows as f64 * lambda);
-    let solver = 2.0 * SOLVER_GRADIENT / lambda;
-    exact + solver + (count as f64).sqrt() / f64::from(OUTPUT_BITS).exp2()
+    ridge(&rows, &outcome, lambda)
 }

@@ -56,6 +56,8 @@ pub struct RobustPrediction {
     pub length: f64,
     /// Root mean square error of a fitted value.
     pub fitted: f64,
+    /// Noise in the middle of a summed histogram of residuals, from which cut and slope are read, as a share of the batch's rows.
+    pub counts: f64,
 }
 
 /// Cut in standard deviations of the residuals, share of clean rows within, slope of the score, and how much larger the
@@ -88,6 +90,10 @@ impl Plan {
             releases.filter(|release| release.label.starts_with(named)).map(|release| release.mu).collect()
         };
         let (cut, inside, slope, inflation) = normal_cut(setup.influence);
+        // Half of the cells lie below the middle.
+        let cells = 0.5 * self.residual_cells() as f64;
+        let counts =
+            mus("histogram").first().map_or(f64::INFINITY, |mu| std::f64::consts::SQRT_2 / mu * cells.sqrt() / rows);
         let clean = (1.0 - design.corrupted).max(0.5);
         let share = (inside * clean).max(0.5);
         let table = mus("X'X").first().map_or(f64::INFINITY, |mu| std::f64::consts::SQRT_2 / mu);
@@ -142,6 +148,7 @@ impl Plan {
             alone: sampled(site_rows as f64).sqrt(),
             length,
             fitted: fitted(&wrong, &spread).sqrt(),
+            counts,
         }
     }
 }

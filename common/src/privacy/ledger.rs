@@ -2,10 +2,11 @@
 //!
 //! A ledger is an append-only chain of records, each with the hash of the one before. One capped sum is kept per data
 //! set over all peers together, because peers talk to each other and results get published; sums per peer are a view.
-//! The whole protocol's budget is reserved up front. A release then takes three steps, each synced before the next: its
-//! start is recorded and a [`Permit`] handed out, the noised bytes are stored, the bytes may be sent. A repeat and a
-//! restarted process get the stored bytes. A process that died between start and storing has lost that release: the
-//! budget is spent and nothing was sent.
+//! The whole protocol's budget is reserved up front, and releases consume it. A release takes three steps: a [`Permit`] is
+//! handed out, the noised bytes are stored together with the receipt that marks that part of the reservation as used, in
+//! one synced transaction of one file, and only then the bytes may be sent. A repeat and a restarted process get the
+//! stored bytes. Of a process that died before they were stored nothing has left: what it had drawn is gone with it, and
+//! drawing again under the same reservation shows nobody a second noise.
 //!
 //! A charge on one data set is also a charge on every data set that shares a person with it, and a new data set starts
 //! at the largest sum among those. So no person's total is ever above the sum of any data set it is in. Persons are
@@ -31,7 +32,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::error::LedgerError;
 use self::persons::is_anyone;
-pub use self::persons::{PersonDigester, PersonDigests, keyed};
+pub use self::persons::{PersonDigester, PersonDigests, canonical_id, keyed};
 pub use self::state::{Account, BoundsChange};
 use self::state::{Entry, Run, State};
 pub use self::storage::{Anchor, Record, Storage, StorageError};
@@ -143,13 +144,13 @@ impl<S: Storage> Ledger<S> {
                 return Err(LedgerError::NameTaken { data_set: data_set.clone() });
             }
             let persons_digest = persons.digest();
-            let same = transaction.state.accounts.values().find(|account| account.persons_digest == persons_digest);
+            let same = transaction.state.accounts.values().find(|account| persons.are(&account.persons_digest));
             if let Some(account) = same {
                 return Err(LedgerError::SamePersons { existing: account.data_set.clone() });
             }
             let shares_with = transaction.sharing(persons)?;
             let plain_runs = transaction.plain_runs_of(persons)?;
-            transaction.storage.put_blob(&persons_blob(data_set), &persons.bytes())?;
+            transaction.storage.put_blob(&persons_blob(data_set, true), &persons.bytes())?;
             transaction.append(Entry::Registered {
                 data_set: data_set.clone(),
                 persons: persons.count(),
@@ -183,10 +184,31 @@ impl<S: Storage> Ledger<S> {
         study: &str,
         plan: &ReleasePlan,
     ) -> Result<(), LedgerError> {
+        self.reserve_with(run, data_set, persons, peers, study, plan, &[])
+    }
+
+    /// Reserves, and keeps what the peer has sent so far in the same transaction: no crash leaves a run that is charged and
+    /// lacks what it needs to go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::reserve`].
+    #[allow(clippy::too_many_arguments, reason = "all of it becomes one record")]
+    pub fn reserve_with(
+        &mut self,
+        run: &str,
+        data_set: &str,
+        persons: &PersonDigests,
+        peers: &[String],
+        study: &str,
+        plan: &ReleasePlan,
+        received: &[(u32, Vec<u8>)],
+    ) -> Result<(), LedgerError> {
         self.transact(|transaction| {
             if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains_key(run) {
                 return Err(LedgerError::RunExists { run: run.to_owned() });
             }
+            transaction.read_ids_by_value(data_set, persons)?;
             let charge = transaction.affordable(data_set, persons, plan)?;
             transaction.append(Entry::Reserved {
                 run: run.to_owned(),
@@ -195,11 +217,33 @@ impl<S: Storage> Ledger<S> {
                 study: study.to_owned(),
                 charge,
                 plan: plan.clone(),
-            })
+            })?;
+            received.iter().try_for_each(|(index, bytes)| transaction.keep(run, *index, bytes))
         })
     }
 
-    /// Whether a protocol could be reserved now; nothing is charged. Another process may still be faster.
+    /// Makes two data sets share their sums from here on, because they were found to hold the same rows: what either has spent
+    /// counts for both.
+    ///
+    /// # Errors
+    ///
+    /// A data set that is not registered.
+    pub fn link(&mut self, data_set: &str, other: &str) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            let known = |name: &str| {
+                let account = transaction.state.accounts.get(name);
+                account.ok_or_else(|| LedgerError::Unknown { data_set: name.to_owned() })
+            };
+            known(other)?;
+            if data_set == other || known(data_set)?.shares_with.contains(other) {
+                return Ok(());
+            }
+            transaction.append(Entry::Linked { data_sets: [data_set.to_owned(), other.to_owned()] })
+        })
+    }
+
+    /// Whether a protocol could be reserved now; nothing is charged. Another process may still be faster. Every stored byte is
+    /// checked, as before a charge.
     ///
     /// # Errors
     ///
@@ -234,11 +278,22 @@ impl<S: Storage> Ledger<S> {
         self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
     }
 
+    /// The same of a run whose study begins with these words and of which a message of this number is kept.
+    pub fn unfinished_with(&self, data_set: &str, study: &str, index: u32) -> Option<&str> {
+        let open = |run: &Run| {
+            run.data_set == data_set
+                && run.study.starts_with(study)
+                && !run.finished
+                && run.received.contains_key(&index)
+        };
+        self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
+    }
+
     /// The right to make a release of a reserved run, or the release if it was made before.
     ///
     /// # Errors
     ///
-    /// An unknown run or release, and a release that was started and never stored.
+    /// An unknown run or release, and stored bytes that were changed.
     pub fn permit(&mut self, run: &str, index: u32) -> Result<Grant, LedgerError> {
         self.transact(|transaction| {
             let known = transaction.run(run)?;
@@ -249,19 +304,16 @@ impl<S: Storage> Ledger<S> {
                 let bytes = transaction.checked_blob(&sent_blob(run, index), &digest)?;
                 return Ok(Grant::Stored(NoisedRelease::from_storage(&bytes, receipt)?));
             }
-            if known.started.contains(&index) {
-                return Err(LedgerError::Lost { run: run.to_owned(), index });
-            }
-            transaction.append(Entry::Started { run: run.to_owned(), index })?;
+            // Another permit may have been handed out before, to a process that died: nothing that is not stored has left.
             Ok(Grant::Fresh(Permit::new(run.to_owned(), index, planned)))
         })
     }
 
-    /// Stores a release; only what comes out may be sent.
+    /// Stores a release with its receipt, in one transaction; only what comes out may be sent.
     ///
     /// # Errors
     ///
-    /// A release that was not planned or is stored already, and storage errors: then it is lost and never sent.
+    /// A release that was not planned or is stored already, and storage errors: then it is never sent.
     pub fn store(&mut self, unsent: Unsent) -> Result<NoisedRelease, LedgerError> {
         self.transact(|transaction| {
             let receipt = unsent.receipt().clone();
@@ -269,7 +321,7 @@ impl<S: Storage> Ledger<S> {
             let known = transaction.run(&run)?;
             let planned = known.plan.releases().get(index as usize);
             let fits = planned.is_some_and(|planned| planned.label == receipt.label && receipt.mu <= planned.mu);
-            if !fits || !known.started.contains(&index) || known.stored.contains_key(&index) {
+            if !fits || known.stored.contains_key(&index) {
                 return Err(LedgerError::NotPlanned { run, index });
             }
             let bytes = unsent.bytes();
@@ -285,18 +337,7 @@ impl<S: Storage> Ledger<S> {
     ///
     /// Other bytes than before under the same number.
     pub fn keep_received(&mut self, run: &str, index: u32, bytes: &[u8]) -> Result<(), LedgerError> {
-        self.transact(|transaction| {
-            let bytes_digest = hexadecimal(&Sha256::digest(bytes));
-            if let Some(before) = transaction.run(run)?.received.get(&index) {
-                return if *before == bytes_digest {
-                    Ok(())
-                } else {
-                    Err(LedgerError::Differs { run: run.to_owned(), index })
-                };
-            }
-            transaction.storage.put_blob(&received_blob(run, index), bytes)?;
-            transaction.append(Entry::Received { run: run.to_owned(), index, bytes_digest })
-        })
+        self.transact(|transaction| transaction.keep(run, index, bytes))
     }
 
     /// What a peer sent before a restart.
@@ -418,24 +459,7 @@ impl<S: Storage> Ledger<S> {
         self.state = State::default();
         self.hashes.clear();
         self.transact(|transaction| {
-            let mut expected: Vec<(String, String)> = Vec::new();
-            for account in transaction.state.accounts.values() {
-                expected.push((persons_blob(&account.data_set), account.persons_digest.clone()));
-            }
-            for digest in transaction.state.plain_runs.values().flatten() {
-                if !is_anyone(digest) && !expected.iter().any(|(_, known)| known == digest) {
-                    expected.push((plain_blob(digest), digest.clone()));
-                }
-            }
-            for (run, known) in &transaction.state.runs {
-                expected
-                    .extend(known.stored.iter().map(|(&index, (_, digest))| (sent_blob(run, index), digest.clone())));
-                expected
-                    .extend(known.received.iter().map(|(&index, digest)| (received_blob(run, index), digest.clone())));
-            }
-            for (name, digest) in expected {
-                transaction.checked_blob(&name, &digest)?;
-            }
+            transaction.check_bytes()?;
             let end = transaction.end();
             Ok((end.sequence, hexadecimal(&end.hash)))
         })
@@ -499,12 +523,68 @@ impl<S: Storage> Transaction<'_, S> {
         Ok(())
     }
 
+    /// Checks every stored byte; the records were checked when they were read.
+    fn check_bytes(&mut self) -> Result<(), LedgerError> {
+        self.storage.check()?;
+        let mut expected: Vec<(String, String)> = Vec::new();
+        for account in self.state.accounts.values() {
+            let digests = [Some(&account.persons_digest), account.read_otherwise.as_ref()];
+            for digest in digests.into_iter().flatten() {
+                let first = account.read_otherwise.as_ref().is_none_or(|first| first == digest);
+                expected.push((persons_blob(&account.data_set, first), digest.clone()));
+            }
+        }
+        for digest in self.state.plain_runs.values().flatten() {
+            if !is_anyone(digest) && !expected.iter().any(|(_, known)| known == digest) {
+                expected.push((plain_blob(digest), digest.clone()));
+            }
+        }
+        for (run, known) in &self.state.runs {
+            expected.extend(known.stored.iter().map(|(&index, (_, digest))| (sent_blob(run, index), digest.clone())));
+            expected.extend(known.received.iter().map(|(&index, digest)| (received_blob(run, index), digest.clone())));
+        }
+        expected.iter().try_for_each(|(name, digest)| self.checked_blob(name, digest).map(drop))
+    }
+
+    /// Keeps a message of the peer; a repeat must be equal.
+    fn keep(&mut self, run: &str, index: u32, bytes: &[u8]) -> Result<(), LedgerError> {
+        let bytes_digest = hexadecimal(&Sha256::digest(bytes));
+        if let Some(before) = self.run(run)?.received.get(&index) {
+            return match *before == bytes_digest {
+                true => Ok(()),
+                false => Err(LedgerError::Differs { run: run.to_owned(), index }),
+            };
+        }
+        self.storage.put_blob(&received_blob(run, index), bytes)?;
+        self.append(Entry::Received { run: run.to_owned(), index, bytes_digest })
+    }
+
+    /// Where a data set was registered by an earlier version, which took `007` and `7` for two persons: its persons are from
+    /// here on those of the numbers' values, and what they share with other data sets is looked up again.
+    fn read_ids_by_value(&mut self, data_set: &str, persons: &PersonDigests) -> Result<(), LedgerError> {
+        let Some(account) = self.state.accounts.get(data_set) else { return Ok(()) };
+        if account.persons_digest == persons.digest() || self.state.same_data(data_set, persons).is_err() {
+            return Ok(());
+        }
+        self.storage.put_blob(&persons_blob(data_set, false), &persons.bytes())?;
+        let (data_set, persons_digest) = (data_set.to_owned(), persons.digest());
+        self.append(Entry::Persons { data_set: data_set.clone(), persons_digest })?;
+        for other in self.sharing(persons)? {
+            let known = self.state.affected(&data_set).is_some_and(|names| names.contains(&other));
+            if !known {
+                self.append(Entry::Linked { data_sets: [data_set.clone(), other] })?;
+            }
+        }
+        Ok(())
+    }
+
     fn run(&self, run: &str) -> Result<&Run, LedgerError> {
         self.state.runs.get(run).ok_or_else(|| LedgerError::UnknownRun { run: run.to_owned() })
     }
 
     /// The charge of a plan, if the data set and all that share persons with it have it left.
-    fn affordable(&self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
+    fn affordable(&mut self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
+        self.check_bytes()?;
         let charge = plan.charge_of(self.state.same_data(data_set, persons)?);
         let shares = plan.releases().iter().all(|release| release.mu > 0.0 && release.mu.is_finite());
         if !(shares && charge > 0.0 && charge.is_finite()) {
@@ -529,15 +609,15 @@ impl<S: Storage> Transaction<'_, S> {
 
     /// The data sets with one of these persons.
     fn sharing(&mut self, persons: &PersonDigests) -> Result<Vec<String>, LedgerError> {
-        let known: Vec<(String, String)> = self
+        let known: Vec<(String, String, bool)> = self
             .state
             .accounts
             .values()
-            .map(|account| (account.data_set.clone(), account.persons_digest.clone()))
+            .map(|account| (account.data_set.clone(), account.persons_digest.clone(), account.read_otherwise.is_none()))
             .collect();
         let mut sharing = Vec::new();
-        for (name, digest) in known {
-            if persons.shares_any(&self.checked_blob(&persons_blob(&name), &digest)?) {
+        for (name, digest, first) in known {
+            if persons.shares_any(&self.checked_blob(&persons_blob(&name, first), &digest)?) {
                 sharing.push(name);
             }
         }
@@ -555,7 +635,7 @@ impl<S: Storage> Transaction<'_, S> {
                 None if persons.are_anyone() || is_anyone(&digest) => true,
                 None => {
                     let name = match self.state.data_set_of(&digest) {
-                        Some(data_set) => persons_blob(data_set),
+                        Some((data_set, first)) => persons_blob(data_set, first),
                         None => plain_blob(&digest),
                     };
                     persons.shares_any(&self.checked_blob(&name, &digest)?)
@@ -619,8 +699,12 @@ fn end_of(hashes: &[[u8; 32]]) -> Anchor {
     Anchor { sequence: hashes.len() as u64, hash: hashes.last().copied().unwrap_or_default() }
 }
 
-fn persons_blob(data_set: &str) -> String {
-    format!("persons/{data_set}")
+/// Of a data set's persons, as they were `first` digested or by the values of ids that are numbers.
+fn persons_blob(data_set: &str, first: bool) -> String {
+    match first {
+        true => format!("persons/{data_set}"),
+        false => format!("persons by value/{data_set}"),
+    }
 }
 
 /// Of persons who were in a plain run and in no data set that is registered.

@@ -5,6 +5,13 @@
 //! moves each of two neighbouring values by at most `g/2` per entry, so it adds `sqrt(d) g` to the sensitivity of `d`
 //! entries; the noise is scaled for the sum of both.
 //!
+//! # Values beyond the lattice
+//!
+//! Integers have 64 bits, and a refusal would tell what one row did. So nothing that depends on a value ends a release: before the
+//! noise every entry is cut at `2^62` steps, which is `2^22` standard deviations of its noise and a public number. Cutting an entry to an
+//! interval brings no two values farther apart, so the sensitivities stand as they are. After the noise the sum saturates at
+//! the ends of 64 bits, which is post-processing.
+//!
 //! # Sensitivities
 //!
 //! Neighbours replace one row; rows have norm at most 1, residuals absolute value at most `h`, outcomes at most 1.
@@ -35,7 +42,7 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::Bounded;
-use crate::privacy::accountant::{CoarseLattice, add_charge, lattice_mu};
+use crate::privacy::accountant::{ScaleError, add_charge, charged_mu, enough_for};
 use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, ROW_BITS};
 use crate::privacy::sampler::{NoiseError, NoisePool};
 
@@ -43,6 +50,12 @@ pub mod records;
 
 /// The lattice step is sigma times this: 2^-40.
 const STEP_PER_SIGMA: f64 = 1.0 / (1u64 << 40) as f64;
+
+/// Where values are cut before the noise, in steps: half of the integers is left for the noise.
+const LARGEST_STEPS: i64 = 1 << 62;
+
+/// Rows whose sums always fit the integers of a query: 2^30 a product, 2^63 for the root of 2, 2^33 of them within 128 bits.
+const MOST_ROWS: usize = 1 << 33;
 
 /// `floor(sqrt(2) 2^62)`: rounded down, so multiplying by it never lengthens a vector beyond sqrt 2.
 const ROOT_TWO: i128 = 6_521_908_912_666_391_106;
@@ -69,7 +82,8 @@ impl Query {
     ///
     /// More rows than 2^33, where the integers would no longer fit.
     pub fn gram(rows: &ClippedRows) -> Result<Query, ReleaseError> {
-        let values = triangle(&rows.gram(), rows.width()).ok_or(ReleaseError::TooLarge)?;
+        few_enough(rows)?;
+        let values = triangle(&rows.gram(), rows.width());
         Ok(Query {
             formula: "sqrt(2): |xx' - zz'| in Frobenius norm, |x| <= 1",
             sensitivity: std::f64::consts::SQRT_2.next_up(),
@@ -123,13 +137,14 @@ impl Query {
     ///
     /// More rows than 2^33, where the integers would no longer fit.
     pub fn moments(rows: &ClippedRows, outcome: &ClippedOutcome) -> Result<Query, ReleaseError> {
+        few_enough(rows)?;
         let residuals = ClippedResiduals::clip(outcome.values(), 1.0);
-        let mut values = triangle(&rows.gram(), rows.width()).ok_or(ReleaseError::TooLarge)?;
+        let mut values = triangle(&rows.gram(), rows.width());
         let exponent = -2 * ROW_BITS - ROOT_TWO_BITS;
         // The vector is brought to the finer unit of the triangle.
         let shift = residuals.exponent() - ROW_BITS - exponent;
         for value in rows.cross(&residuals) {
-            values.push(value.checked_mul(1i128 << shift).ok_or(ReleaseError::TooLarge)?);
+            values.push(value.saturating_mul(1i128 << shift));
         }
         Ok(Query {
             formula: "sqrt(4.5): |xx' - zz'|^2 + |xy - zw|^2, |x| <= 1, |y| <= 1",
@@ -178,38 +193,26 @@ impl Query {
         }
     }
 
-    /// The value on the lattice, before noise.
+    /// The value on the lattice, cut, before noise. What it is says nothing about whether it can be had: `None` is for a step that is
+    /// not a positive normal number.
     fn on_lattice(&self, step: f64) -> Option<Vec<i64>> {
-        match &self.payload {
-            Payload::Exact { values, exponent } => {
-                let (mantissa, step_exponent) = decompose(step)?;
-                values
-                    .iter()
-                    .map(|&value| {
-                        let steps = divide_rounding(value.unsigned_abs(), exponent - step_exponent, mantissa)?;
-                        let steps = i64::try_from(steps).ok()?;
-                        Some(if value < 0 { -steps } else { steps })
-                    })
-                    .collect()
-            }
+        let (mantissa, step_exponent) = decompose(step)?;
+        Some(match &self.payload {
+            Payload::Exact { values, exponent } => values
+                .iter()
+                .map(|&value| {
+                    let steps = divide_rounding(value.unsigned_abs(), exponent - step_exponent, mantissa);
+                    if value < 0 { -steps } else { steps }
+                })
+                .collect(),
             Payload::PerRow { values, bound, .. } => {
-                let limit = (bound / step).next_down().floor();
-                // Also what makes every entry fit.
-                if !(limit >= 0.0 && limit < (1u64 << 52) as f64) {
-                    return None;
-                }
-                Some(
-                    values
-                        .iter()
-                        .map(
-                            |&value| {
-                                if value.is_nan() { 0 } else { (value / step).round().clamp(-limit, limit) as i64 }
-                            },
-                        )
-                        .collect(),
-                )
+                // Whole numbers that a double holds; a bound of more steps than that is cut to it, as the sensitivity allows.
+                let limit = (bound / step).next_down().floor().min((1u64 << 52) as f64).max(0.0);
+                let cut =
+                    |value: f64| if value.is_nan() { 0 } else { (value / step).round().clamp(-limit, limit) as i64 };
+                values.iter().map(|&value| cut(value)).collect()
             }
-        }
+        })
     }
 
     fn public_shift(&self, step: f64) -> i64 {
@@ -219,6 +222,19 @@ impl Query {
             Payload::PerRow { shift, .. } => (shift / step).round() as i64,
         }
     }
+
+    /// The value on the lattice with noise, and the public shift; saturated, whatever the value.
+    fn noised(&self, step: f64, pool: &mut NoisePool) -> Result<Vec<i64>, ReleaseError> {
+        let values = self.on_lattice(step).ok_or(ScaleError::Sigma { sigma: f64::NAN, step })?;
+        let (noise, shift) = (pool.take(values.len())?, self.public_shift(step));
+        let add = |(value, noise): (i64, i64)| value.saturating_add(noise).saturating_add(shift);
+        Ok(values.into_iter().zip(noise).map(add).collect())
+    }
+}
+
+/// Whether sums over so many rows fit; the number of rows is public.
+fn few_enough(rows: &ClippedRows) -> Result<(), ReleaseError> {
+    if rows.len() <= MOST_ROWS { Ok(()) } else { Err(ReleaseError::TooManyRows { rows: rows.len() }) }
 }
 
 // Sizes only: the value is what the noise is there to hide.
@@ -272,7 +288,7 @@ impl ReleasePlan {
             .fold(0.0, |sum, index| add_charge(sum, square(index).next_up()));
         // The proof is about the values before rounding; their rounding is at most sqrt(entries) steps in the stacked
         // norm, which adds to the root.
-        let root = rest.sqrt().next_up() + free_table_rounding(entries);
+        let root = (rest.sqrt().next_up() + free_table_rounding(entries)).next_up();
         ReleasePlan {
             releases,
             charge: (root * root).next_up().next_up(),
@@ -315,8 +331,8 @@ impl ReleasePlan {
     /// What a person costs who may have so many of the rows: `k` rows are `k` neighbours away, wherever they lie, so mu grows by `k`
     /// and the charge by its square.
     pub fn charge_of(&self, rows_per_person: u32) -> f64 {
-        let multiple = f64::from(rows_per_person) * f64::from(rows_per_person);
-        if multiple > 1.0 { (self.charge * multiple).next_up() } else { self.charge }
+        let multiple = f64::from(rows_per_person);
+        if multiple > 1.0 { ((self.charge * multiple).next_up() * multiple).next_up() } else { self.charge }
     }
 
     /// How the charge was computed, for reports.
@@ -580,12 +596,15 @@ pub enum ReleaseError {
         /// Its share.
         mu: f64,
     },
-    /// Values and noise do not fit into 64 bits on the lattice of this sigma.
-    #[error("the values are too large for the lattice: more than 2^22 standard deviations of the noise")]
-    TooLarge,
-    /// The lattice is too coarse for the account.
+    /// More rows than sums are proved for; their number is public.
+    #[error("{rows} rows are more than the {MOST_ROWS} whose sums fit the integers of a release")]
+    TooManyRows {
+        /// How many.
+        rows: usize,
+    },
+    /// No noise for this share.
     #[error(transparent)]
-    Lattice(#[from] CoarseLattice),
+    Scale(#[from] ScaleError),
     /// No randomness.
     #[error(transparent)]
     Noise(#[from] NoiseError),
@@ -596,20 +615,22 @@ pub enum ReleaseError {
 ///
 /// # Errors
 ///
-/// A share that is not positive, or a sensitivity without meaning.
-pub fn noise_scale(sensitivity: f64, rounded_entries: usize, mu: f64) -> Result<(f64, f64), CoarseLattice> {
+/// A share that is not positive or too small for so many entries, or a sensitivity without meaning.
+pub fn noise_scale(sensitivity: f64, rounded_entries: usize, mu: f64) -> Result<(f64, f64), ScaleError> {
     scale_for(sensitivity, (rounded_entries as f64).sqrt().next_up(), mu)
 }
 
-fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), CoarseLattice> {
+fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), ScaleError> {
     let share = mu - slack * STEP_PER_SIGMA;
     let mut sigma = sensitivity / share;
     if !(share > 0.0 && sigma.is_normal() && (sigma * STEP_PER_SIGMA).is_normal()) {
-        return Err(CoarseLattice { sigma, step: sigma * STEP_PER_SIGMA });
+        return Err(ScaleError::Sigma { sigma, step: sigma * STEP_PER_SIGMA });
     }
+    // Of values that are rounded all entries may move, of one value a row only that of the row.
+    enough_for(mu, slack * slack)?;
     loop {
         let step = sigma * STEP_PER_SIGMA;
-        let reached = lattice_mu((sensitivity + (slack * step).next_up()).next_up(), sigma, step)?;
+        let reached = charged_mu((sensitivity + (slack * step).next_up()).next_up(), sigma)?;
         if reached <= mu {
             return Ok((sigma, reached));
         }
@@ -621,11 +642,12 @@ fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), Coarse
 ///
 /// # Privacy
 ///
-/// The result is `mu`-Gaussian private and `mu^2/2`-zCDP for the permit's `mu`, for every pair of neighbouring inputs.
+/// The result is `mu^2/2`-zCDP for the permit's `mu`, for every pair of neighbouring inputs, and as near to `mu`-Gaussian private as the
+/// head of [the accountant](crate::privacy::accountant) says. Whether there is a result does not depend on the value.
 ///
 /// # Errors
 ///
-/// No share, values that do not fit the lattice, no randomness. Nothing is released then; the charge stays.
+/// No share, no randomness. Nothing is released then; the charge stays.
 pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Unsent, ReleaseError> {
     let Permit { run, index, planned } = permit;
     let no_share = ReleaseError::NoShare { label: planned.label.clone(), mu: planned.mu };
@@ -636,20 +658,12 @@ pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Un
     }
     let (sigma, mu) = scale_for(sensitivity, query.slack(), planned.mu).map_err(|_| no_share)?;
     let step = sigma * STEP_PER_SIGMA;
-    let values = query.on_lattice(step).ok_or(ReleaseError::TooLarge)?;
-    let noise = pool.take(values.len())?;
-    let shift = query.public_shift(step);
-    let integers = values
-        .iter()
-        .zip(noise)
-        .map(|(value, noise)| value.checked_add(noise).and_then(|sum| sum.checked_add(shift)))
-        .collect::<Option<Vec<i64>>>()
-        .ok_or(ReleaseError::TooLarge)?;
+    let integers = query.noised(step, pool)?;
     let receipt = Receipt {
         run,
         index,
         label: planned.label,
-        sensitivity: sensitivity + query.slack() * step,
+        sensitivity: (sensitivity + (query.slack() * step).next_up()).next_up(),
         formula: query.formula.to_owned(),
         sigma,
         mu,
@@ -658,20 +672,11 @@ pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Un
 }
 
 /// The upper triangle with the off-diagonal times sqrt 2, in units finer by 2^-62.
-fn triangle(table: &[i128], width: usize) -> Option<Vec<i128>> {
-    let mut values = Vec::with_capacity(table.len());
-    let mut entries = table.iter();
-    for row in 0..width {
-        for column in row..width {
-            let entry = entries.next()?;
-            values.push(if row == column {
-                entry.checked_mul(1 << ROOT_TWO_BITS)?
-            } else {
-                entry.checked_mul(ROOT_TWO)?
-            });
-        }
-    }
-    Some(values)
+fn triangle(table: &[i128], width: usize) -> Vec<i128> {
+    let diagonal = (0..width).flat_map(|row| (row..width).map(move |column| row == column));
+    let weigh =
+        |(entry, diagonal): (&i128, bool)| entry.saturating_mul(if diagonal { 1 << ROOT_TWO_BITS } else { ROOT_TWO });
+    table.iter().zip(diagonal).map(weigh).collect()
 }
 
 /// A positive normal double as `mantissa 2^exponent` with a mantissa of 53 bits.
@@ -685,26 +690,31 @@ fn decompose(value: f64) -> Option<(u64, i32)> {
     Some((mantissa, exponent))
 }
 
-/// `value 2^shift / divisor`, correctly rounded to the nearest integer; none where it does not fit.
-fn divide_rounding(value: u128, shift: i32, divisor: u64) -> Option<u128> {
+/// `value 2^shift / divisor`, correctly rounded to the nearest integer and cut at [`LARGEST_STEPS`].
+fn divide_rounding(value: u128, shift: i32, divisor: u64) -> i64 {
+    const CUT: u128 = LARGEST_STEPS as u128;
     let wide = u128::from(divisor);
+    let cut = |quotient: u128| quotient.min(CUT) as i64;
     if shift < 0 {
-        // The divisor has 53 bits; beyond 127 bits in all every value of this crate rounds to zero, which the caller
-        // treats as a value that does not fit: no sigma of a real plan is that large.
-        let wide = wide.checked_shl(shift.unsigned_abs()).filter(|shifted| shifted >> shift.unsigned_abs() == wide)?;
-        return Some(value / wide + u128::from(value % wide >= wide - value % wide));
+        let by = shift.unsigned_abs();
+        // A divisor beyond 128 bits is more than twice every value.
+        let Some(wide) = wide.checked_shl(by).filter(|shifted| shifted >> by == wide) else { return 0 };
+        return cut(value / wide + u128::from(value % wide >= wide - value % wide));
     }
     let (mut quotient, mut rest) = (value / wide, value % wide);
     let mut left = shift.unsigned_abs();
     while left > 0 {
+        if quotient > CUT {
+            return LARGEST_STEPS;
+        }
         let bits = left.min(64);
-        quotient = quotient.checked_mul(1u128 << bits)?;
+        // Below 2^63 times 2^64, and below 2^53 times 2^64.
         rest <<= bits;
-        quotient = quotient.checked_add(rest / wide)?;
+        quotient = (quotient << bits) + rest / wide;
         rest %= wide;
         left -= bits;
     }
-    quotient.checked_add(u128::from(rest >= wide - rest))
+    cut(quotient.saturating_add(u128::from(rest >= wide - rest)))
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub enum Declaration {
     MissingRows,
     /// One's own coefficients with their standard errors.
     Coefficients,
-    /// Partial predictions of new rows, towards the party that the study names.
+    /// Partial predictions of new rows, and which of them have none because a value is missing, towards the party that the
+    /// study names.
     Prediction,
     /// Estimate, counts and scale of one mini-batch.
     BatchEstimate,

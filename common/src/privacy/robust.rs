@@ -232,6 +232,11 @@ impl Plan {
         2 * self.rounds + 1
     }
 
+    /// Cells of the histogram of residuals.
+    pub(crate) fn residual_cells(&self) -> usize {
+        EDGES.with_cells()
+    }
+
     /// The releases with their charge.
     pub fn releases(&self) -> &ReleasePlan {
         &self.releases
@@ -463,8 +468,13 @@ impl Fit {
         Ok(())
     }
 
-    /// The estimate, once nothing is needed any more.
-    pub fn estimate(&self) -> Option<Estimate> {
+    /// The estimate of one of so many batches, once nothing is needed any more.
+    ///
+    /// What the rounds leave unfinished pulls all batches the same way. Noise and sampling get smaller in an average, that does not; so of several
+    /// batches its part of the covariance counts as often as there are batches, and is whole again in the covariance of their average. It counts in
+    /// all directions as in the worst: the noised tables turn the unfinished direction a little differently in every batch, and weights by
+    /// precision would take that for knowledge of it.
+    pub fn estimate(&self, batches: u64) -> Option<Estimate> {
         if self.supplied <= self.plan.last() {
             return None;
         }
@@ -473,13 +483,25 @@ impl Fit {
         let width = self.plan.setup.width;
         // The descent starts at zero, and the bound of the coefficients, which is public, says how far away the end may be. Rounds
         // that are finished carry nothing of it; what is unfinished in them stays in the standard errors.
-        let start = DMatrix::identity(width, width) * (self.plan.setup.coefficient_bound.powi(2) / width as f64);
-        let descent = self.cuts.iter().zip(&self.noise).fold(start, |covariance, (cut, noise)| {
-            let carried =
-                DMatrix::identity(width, width) - &step.step * &step.derivative * (crossed * cut.slope / cut.share);
-            &carried * covariance * carried.transpose()
-                + &step.step * step.step.transpose() * (noise / cut.share).powi(2)
-        });
+        let nothing = (DMatrix::identity(width, width), DMatrix::zeros(width, width));
+        let (carried, noise) =
+            self.cuts.iter().zip(&self.noise).fold(nothing, |(carried, covariance), (cut, noise)| {
+                let kept =
+                    DMatrix::identity(width, width) - &step.step * &step.derivative * (crossed * cut.slope / cut.share);
+                let covariance = &kept * covariance * kept.transpose()
+                    + &step.step * step.step.transpose() * (noise / cut.share).powi(2);
+                (kept * carried, covariance)
+            });
+        let square = &carried * carried.transpose();
+        let unfinished = match batches {
+            0 | 1 => square,
+            many => {
+                let largest = SymmetricEigen::new(square).eigenvalues.max();
+                DMatrix::identity(width, width) * (largest * many as f64)
+            }
+        };
+        let reach = self.plan.setup.coefficient_bound.powi(2) / width as f64;
+        let descent = noise + unfinished * reach;
         let covariance = descent + &step.sampling * (squared * cut.second_moment / (crossed * cut.slope).powi(2));
         Some(Estimate {
             coefficients: self.coefficients.clone(),

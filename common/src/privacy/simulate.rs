@@ -201,7 +201,7 @@ impl Batch {
         while let robust::Need::Release { index, query } = fit.need()? {
             fit.supply(&noised(&query, index, plan.releases().releases(), pool)?, index)?;
         }
-        fit.estimate().ok_or(SimulationError::NoEstimate)
+        fit.estimate(1).ok_or(SimulationError::NoEstimate)
     }
 }
 

@@ -6,6 +6,8 @@ use crate::fit::Coefficient;
 
 /// The coefficient table: a header and a line a coefficient, quoted where CSV asks for it, `NA` for what is undefined.
 ///
+/// A name that a spreadsheet would take for a formula stands behind an apostrophe, see [`field`].
+///
 /// Numbers have the fewest digits that read back as the same bits. A term that is itself called `NA` is quoted, which
 /// readers that know the difference keep.
 pub fn csv(report: &Report) -> String {
@@ -32,7 +34,15 @@ pub(super) fn rows(coefficients: &[Coefficient]) -> String {
     text
 }
 
-fn field(text: &str) -> String {
+/// Text as a field, in quotes where that is needed.
+///
+/// Spreadsheets run what begins with `=`, `+`, `-` or `@`, in quotes or not, and names can come from somebody else. So such a
+/// text is given an apostrophe in front, unless it is a number, such as `-0.5`.
+pub fn field(text: &str) -> String {
+    let begun = text.trim_start().starts_with(['=', '+', '-', '@']) || text.starts_with(['\t', '\r']);
+    if begun && text.parse::<f64>().is_err() {
+        return format!("\"'{}\"", text.replace('"', "\"\""));
+    }
     let special = text.is_empty()
         || text == UNDEFINED
         || text.starts_with(' ')

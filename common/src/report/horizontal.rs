@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
 use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
-use super::{Comparison, Report, WorkerRow, account, function, html as page, plot, robust};
+use super::{Comparison, Report, WorkerRow, account, caution, function, html as page, plot, robust, standing};
 use crate::fit::Termination;
 
 /// Sites that text and page list.
@@ -15,6 +15,9 @@ const NAMED_WORKERS: usize = 60;
 
 /// The report of a horizontal run as text.
 pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    if let Some(consolidation) = &report.consolidation {
+        standing::write(out, consolidation, &report.coefficients)?;
+    }
     writeln!(out, "Call:\n{}\n", visible(&report.call))?;
     match &report.function {
         Some(function) => function::write(out, function)?,
@@ -36,7 +39,7 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         0 => String::new(),
         missing => format!(", {} left out here for missing values", thousands(missing)),
     };
-    let which = if report.consolidation.is_some() { " in trusted batches" } else { "" };
+    let which = if report.consolidation.is_some() { " in batches of the consensus" } else { "" };
     labelled(out, "Rows:", &[format!("{}{which}{missing}", thousands(report.statistics.nobs))])?;
     labelled(out, "Ended:", &[ending(report)])?;
     if report.rounds > 1 {
@@ -70,10 +73,15 @@ fn ending(report: &Report) -> String {
     match &report.consolidation {
         // The guarantee of a stream is that of its window, not of all that arrived.
         Some(c) if report.course.is_some() => format!(
-            "{}; {} of the last {} estimates are trusted; the window withstands {} wrong ones",
+            "{}; {} of the last {} estimates are in the consensus; the window withstands {}{} wrong ones",
             report.termination,
             thousands(c.trusted),
             thousands(c.batches.len() as u64),
+            if c.site_votes {
+                format!("{} wrong of {} sites, and ", thousands(c.sites_withstood()), thousands(c.sites_counted))
+            } else {
+                String::new()
+            },
             thousands(c.withstands)
         ),
         // Outside the guarantee the sentence says so itself.
@@ -155,6 +163,8 @@ pub(super) fn html(report: &Report) -> String {
     page::page(
         &title,
         html! {
+            (caution::banner(report))
+            @if let Some(consolidation) = &report.consolidation { (standing::section(consolidation, &report.coefficients)) }
             (head(report, &title))
             (page::notes(report))
             @match &report.function {
@@ -183,12 +193,12 @@ fn title(report: &Report) -> String {
 }
 
 fn head(report: &Report, title: &str) -> Markup {
-    let good = report.termination.exit() == crate::exit::Exit::Done;
+    let good = report.termination.exit() == crate::exit::Exit::Done && report.caution.is_none();
     let view = report.role.map_or("merged report".to_string(), |role| format!("report of {role}"));
     let workers = report.workers.as_deref().unwrap_or_default();
     let batches = report.consolidation.as_ref().map_or(0, |consolidation| consolidation.batches.len() as u64);
     let mut facts = vec![
-        (if batches > 0 { "rows trusted" } else { "rows" }, thousands(report.statistics.nobs)),
+        (if batches > 0 { "rows in the consensus" } else { "rows" }, thousands(report.statistics.nobs)),
         ("workers", thousands(workers.len() as u64)),
     ];
     match &report.function {
@@ -258,7 +268,7 @@ fn course(report: &Report) -> Markup {
                         figcaption {
                             @if rounds { "From the start to the last round, every coefficient divided by its largest size." } @else {
                             "The consensus after each arrival, every coefficient divided by its largest size. Hollow marks: the estimate "
-                            "that arrived lay outside what was trusted. Dashed lines: a change of the truth was followed."
+                            "that arrived lay outside the consensus. Dashed lines: a change of the truth was followed."
                             }
                         }
                     }

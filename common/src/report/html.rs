@@ -3,10 +3,12 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
-use super::table::{Cells, ending, interval_cells, largest_certificate, measure, several_parties, why_no_errors};
-use super::{Report, account, horizontal, plot};
+use super::table::{
+    Cells, ending, interval_cells, largest_certificate, measure, reconstructible, several_parties, shown_lambda,
+    statistic_name, why_no_errors,
+};
+use super::{Report, account, caution, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
-use crate::glm::Family;
 use crate::id::Role;
 
 /// Nothing may be fetched and nothing may run, whatever a column is called.
@@ -30,6 +32,7 @@ pub fn html(report: &Report) -> String {
     page(
         &title,
         html! {
+            (caution::banner(report))
             (head(report, &title))
             (notes(report))
             (coefficients(report))
@@ -66,7 +69,8 @@ pub(super) fn page(title: &str, body: Markup) -> String {
 
 fn head(report: &Report, title: &str) -> Markup {
     let s = &report.statistics;
-    let good = report.termination.converged() || report.termination == Termination::FixedRounds;
+    let ended = report.termination.converged() || report.termination == Termination::FixedRounds;
+    let good = ended && report.caution.is_none();
     let view = match report.role {
         Some(role) => format!("report of {role}"),
         None => "merged report of both parties".to_string(),
@@ -134,13 +138,14 @@ pub(super) fn coefficients(report: &Report) -> Markup {
                     }
                 }
             }
+            @if let Some(lambda) = shown_lambda(report) { p.remark { "The coefficients are those at " (lambda) "." } }
             @if let Some(why) = why_no_errors(report) {
                 p.remark { "Standard errors are not available: " (why) "." }
             }
             @if rows.is_empty() {
                 p.remark { "No coefficients." }
             } @else {
-                (coefficient_table(rows, report.family, parties, noise(report)))
+                (coefficient_table(rows, statistic_name(report), parties, noise(report)))
             }
             @if report.workers.is_none() { (statistics(report)) }
         }
@@ -156,17 +161,15 @@ fn noise(report: &Report) -> Option<&'static str> {
     }
 }
 
-/// The coefficients as a table with a remark on how its columns came about: `noise` says it in private mode, where there are no
-/// stars.
+/// The coefficients as a table with a remark on how its columns came about: `test` names the law of the p-values, `noise` says it in
+/// private mode, where there are no stars.
 pub(super) fn coefficient_table(
     rows: &[Coefficient],
-    family: Family,
+    test: char,
     parties: bool,
     noise: Option<&'static str>,
 ) -> Markup {
-    let stars = noise.is_none();
-    let cells = Cells::new(rows, stars);
-    let test = if stars && family.estimates_dispersion() { 't' } else { 'z' };
+    let cells = Cells::new(rows, noise.is_none());
     let interval = |value: fn(&Coefficient) -> Option<f64>| {
         interval_cells(&rows.iter().map(value).collect::<Vec<_>>(), &cells.estimate)
     };
@@ -210,7 +213,7 @@ pub(super) fn coefficient_table(
             @if cells.starred { "*** p ≤ 0.001, ** p ≤ 0.01, * p ≤ 0.05, . p ≤ 0.1. " }
             @if rows.iter().all(|row| row.conf_low.is_none()) {} @else if let Some(covered) = noise {
                 (covered)
-            } @else if family.estimates_dispersion() {
+            } @else if test == 't' {
                 "Wald intervals from Student's t with the residual degrees of freedom."
             } @else {
                 "Wald intervals from the normal distribution."
@@ -334,6 +337,7 @@ fn disclosure(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Who saw what" }
+            @for sentence in reconstructible(report) { p { strong { "No privacy: " } (sentence) "." } }
             div.scroll {
                 table {
                     thead {
@@ -412,7 +416,7 @@ pub(super) fn about(report: &Report) -> Markup {
                 div.wide { dt { "Study digest" } dd { code { (visible(&report.study_digest)) } } }
                 div.wide { dt { "Run" } dd { code { (visible(&report.run)) } } }
             }
-            p.remark { "Made by fedreg " (env!("CARGO_PKG_VERSION")) ". Nothing on this page belongs to a single record." }
+            p.remark { "Made " @if let Some(date) = &report.date { "on " (visible(date)) " " } "by fedreg " (visible(&report.version)) ". Nothing on this page belongs to a single record." }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{PathPoint, PerParty, Report, Seconds};
+use super::{Caution, PathPoint, PerParty, Report, Seconds};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::id::Role;
 use crate::study::Mode;
@@ -67,6 +67,8 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         study: alice.study.clone(),
         study_digest: alice.study_digest.clone(),
         run: alice.run.clone(),
+        date: alice.date.clone(),
+        version: alice.version.clone(),
         role: None,
         call: alice.call.clone(),
         family: alice.family,
@@ -84,6 +86,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         trace: longer(&alice.trace, &bob.trace).to_vec(),
         notes,
         missing: alice.missing.max(bob.missing),
+        lambda: alice.lambda.or(bob.lambda),
         path: match (&alice.path, &bob.path) {
             (Some(a), Some(b)) => Some(path(a, b)?),
             (a, b) => a.clone().or_else(|| b.clone()),
@@ -109,6 +112,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         course: None,
         comparison: None,
         function: None,
+        caution: Caution::joined(alice.caution.clone(), bob.caution.clone()),
     })
 }
 

@@ -3,6 +3,7 @@
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
 mod account;
+pub mod caution;
 pub mod chart;
 pub mod csv;
 pub mod document;
@@ -14,8 +15,10 @@ pub mod merge;
 mod number;
 mod plot;
 pub mod robust;
+mod standing;
 pub mod table;
 
+pub use caution::Caution;
 pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
 
 use std::collections::BTreeMap;
@@ -25,6 +28,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
+
+/// The version of this program, as reports state it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The term of the intercept.
 pub const INTERCEPT: &str = "(Intercept)";
@@ -44,8 +50,17 @@ pub struct Report {
     pub study_digest: String,
     /// The run's id.
     pub run: String,
+    /// When the run ended, RFC 3339 in UTC; `None` where no clock was looked at.
+    #[serde(default)]
+    pub date: Option<String>,
+    /// The version of the program that made the report.
+    #[serde(default)]
+    pub version: String,
     /// Whose report this is; `None` for the merged one.
     pub role: Option<Role>,
+    /// What the reader must know before the numbers; stands first in text and page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caution: Option<Caution>,
     /// The command that was called, as R prints it.
     pub call: String,
     /// Family of the model.
@@ -74,6 +89,9 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Rows left out because a value was missing in them.
     pub missing: u64,
+    /// The penalty weight to which the coefficient table belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lambda: Option<f64>,
     /// A lambda path, if one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Vec<PathPoint>>,

@@ -510,7 +510,7 @@ pub(super) fn batches(all: &[Member]) -> Option<Markup> {
                     g class=(if b.trusted { "c2" } else { "c1" }) {
                         title {
                             (visible(&b.worker)) ", batch " (b.batch) ": distance " (single(Some(b.distance), 3)) ", " (percent(share)) " of "
-                            (b.nobs) " rows kept, " @if !b.trusted { "not " } "trusted"
+                            (b.nobs) " rows kept, " @if b.trusted { "in the consensus" } @else { "set aside" }
                         }
                         circle class=(if b.trusted { "point" } else { "hollow" }) cx=(x) cy=(px(upper.y.at(place(b.distance)))) r=(radius) {}
                         circle class=(if b.trusted { "point" } else { "hollow" }) cx=(x) cy=(px(lower.y.at(share))) r=(radius) {}

@@ -9,14 +9,14 @@ use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
 use super::number::{UNDEFINED, column, percent, significant, single, thousands, visible};
-use super::plot;
 use super::table::{Cells, Column, folded, interval_cells, table};
 use super::{csv, html as page, number_or_null};
+use super::{plot, standing};
 use crate::exit::Exit;
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
-use crate::robust::{Consensus, Member, Verdict};
+use crate::robust::{Consensus, Member, Standing, Verdict};
 
 /// Batches that the text and the page list by name; where there are more, those that were not trusted come first.
 const NAMED_BATCHES: usize = 40;
@@ -45,8 +45,23 @@ pub struct Consolidation {
     /// standard errors have been widened by it.
     #[serde(default)]
     pub overdispersion: Option<f64>,
-    /// Every estimate that counted.
+    /// Every estimate.
     pub batches: Vec<Member>,
+    /// How each site stands; of a stream, the sites in the window.
+    #[serde(default)]
+    pub sites: Vec<Standing>,
+    /// Sites that have a vote: all that sent an estimate that counts.
+    #[serde(default)]
+    pub sites_counted: u64,
+    /// Sites of which at least one estimate is in the consensus.
+    #[serde(default)]
+    pub sites_trusted: u64,
+    /// Whether each site has one vote, as from three sites on; otherwise each estimate has.
+    #[serde(default)]
+    pub site_votes: bool,
+    /// Whether sites have votes by the rows that the study declares for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub votes_by_rows: bool,
     /// Estimates that came more than once and counted once.
     #[serde(default)]
     pub repeated: Vec<BatchName>,
@@ -90,6 +105,15 @@ impl Consolidation {
             radius: consensus.radius,
             overdispersion: consensus.overdispersion,
             batches: consensus.members.clone(),
+            sites: consensus.sites.clone(),
+            sites_counted: consensus.sites.iter().filter(|site| site.share > 0.0).count() as u64,
+            sites_trusted: consensus.sites.iter().filter(|site| site.trusted > 0).count() as u64,
+            site_votes: consensus.site_votes,
+            votes_by_rows: {
+                let shares = || consensus.sites.iter().map(|site| site.share).filter(|share| *share > 0.0);
+                let (least, most) = (shares().fold(1.0, f64::min), shares().fold(0.0, f64::max));
+                consensus.site_votes && most > least * (1.0 + 1e-9)
+            },
             repeated: Vec::new(),
             rejected: Vec::new(),
         }
@@ -116,6 +140,11 @@ impl Consolidation {
         trusted.fold((0, 0), |(nobs, kept), b| (nobs.saturating_add(b.nobs), kept.saturating_add(b.kept)))
     }
 
+    /// How many wrong sites the guarantee allows; none where there are fewer than three.
+    pub fn sites_withstood(&self) -> u64 {
+        if self.site_votes { self.sites_counted.saturating_sub(1) / 2 } else { 0 }
+    }
+
     /// Estimates of which a majority was sought, or batches where more are listed. A worker's view lists its own batches
     /// only, and the consensus is still that of all.
     pub fn estimates(&self) -> u64 {
@@ -127,10 +156,24 @@ impl Consolidation {
         let m = self.estimates();
         let not_cleaned = self.batches.iter().filter(|b| !b.cleaned).count() as u64;
         let (count, trusted, majority) = (thousands(m), thousands(self.trusted), thousands(self.majority));
+        let withstands = thousands(self.withstands);
         let mut text = match self.verdict {
+            Verdict::MajorityAgrees if self.site_votes => format!(
+                "{trusted} of {count} estimates are in the consensus, from {} of {} sites; sites have {} however many estimates \
+                 they send, and the guarantee stands while at most {}, or {}, are wrong",
+                thousands(self.sites_trusted),
+                thousands(self.sites_counted),
+                if self.votes_by_rows { "votes by their declared rows" } else { "a vote each" },
+                plural(self.sites_withstood(), "site", "sites"),
+                plural(self.withstands, "estimate", "estimates")
+            ),
             Verdict::MajorityAgrees => format!(
-                "{trusted} of {count} estimates are trusted; the guarantee stands while at most {} are wrong",
-                thousands(self.withstands)
+                "{trusted} of {count} estimates are in the consensus; the guarantee stands while at most {withstands} are wrong"
+            ),
+            Verdict::NoMajority if self.site_votes => format!(
+                "outside the guarantee: no majority of the {} sites agrees, so that any of several groups may be the honest \
+                 one; {trusted} of {count} estimates agree with the tightest group",
+                thousands(self.sites_counted)
             ),
             Verdict::NoMajority => format!(
                 "outside the guarantee: no {majority} of {count} estimates agree with each other, so that any of several \
@@ -144,6 +187,14 @@ impl Consolidation {
         };
         if self.verdict != Verdict::MostNotCleaned && not_cleaned > 0 {
             let _ = write!(text, "; {} could not be cleaned", plural(not_cleaned, "batch", "batches"));
+        }
+        match self.sites_counted {
+            1 => text.push_str("; all estimates are of one site, so that the guarantee is of estimates and not of sites"),
+            2 => text.push_str(
+                "; of two sites neither can outvote the other, so that the guarantee is of estimates and not of sites: who \
+                 sends most of them decides",
+            ),
+            _ => {}
         }
         if let Some(ratio) = self.overdispersion.filter(|ratio| *ratio > 2.0) {
             let _ = write!(text, "; batches differ {} times as much as their noise explains", single(Some(ratio), 2));
@@ -167,7 +218,7 @@ impl Consolidation {
         let hidden = self.batches.len().saturating_sub(NAMED_BATCHES) as u64;
         (hidden > 0).then(|| {
             format!(
-                "{} are not listed; those that were not trusted come first, and JSON has all",
+                "{} are not listed; those that were set aside come first, and JSON has all",
                 plural(hidden, "batch", "batches")
             )
         })
@@ -247,8 +298,10 @@ impl Consolidated {
 
     /// For people, after R's `summary`.
     pub fn text(&self) -> String {
-        let mut out = format!("Call:\n{}\n\n", visible(&self.call));
+        let mut out = String::new();
         // Writing to a string cannot fail.
+        let _ = standing::write(&mut out, &self.consolidation, &self.coefficients);
+        let _ = write!(out, "Call:\n{}\n\n", visible(&self.call));
         let _ = self.write(&mut out);
         let lines: Vec<&str> = out.trim_end().lines().map(str::trim_end).collect();
         lines.join("\n") + "\n"
@@ -290,7 +343,7 @@ impl Consolidated {
         writeln!(out)?;
         batches(out, &self.consolidation)?;
         let (nobs, kept) = self.consolidation.trusted_rows();
-        writeln!(out, "Rows:      {} in trusted batches, {} of them kept", thousands(nobs), thousands(kept))?;
+        writeln!(out, "Rows:      {} in batches of the consensus, {} of them kept", thousands(nobs), thousands(kept))?;
         writeln!(out, "{}", folded(&self.consolidation.sentence(), "Ended:     ", "           "))?;
         messages(out, &self.consolidation)?;
         for note in &self.notes {
@@ -332,13 +385,14 @@ impl Consolidated {
                         " " (c.sentence())
                     }
                 }
+                (standing::section(c, &self.coefficients))
                 @if !self.notes.is_empty() {
                     section.notes { h2 { "Notes" } ul { @for note in &self.notes { li { (visible(note)) } } } }
                 }
                 section {
                     h2 { "Coefficients" }
                     @if let Some(picture) = plot::coefficients(&self.coefficients, false) { figure { (picture) } }
-                    (page::coefficient_table(&self.coefficients, Family::Gaussian, false, None))
+                    (page::coefficient_table(&self.coefficients, 't', false, None))
                 }
                 (section(c))
                 footer { pre { (visible(&self.call)) } }
@@ -352,7 +406,18 @@ impl Consolidated {
 /// # Errors
 /// Never, when writing to a string.
 pub fn batches(out: &mut String, c: &Consolidation) -> std::fmt::Result {
-    writeln!(out, "Batches: ({}, {} of {} trusted)", c.consolidation, thousands(c.trusted), thousands(c.estimates()))?;
+    let sites = standing::rows(c);
+    if sites.len() > 1 && sites.len() <= NAMED_BATCHES {
+        writeln!(out, "Sites:")?;
+        let of = |at: usize| sites.iter().map(|row| row[at].clone()).collect::<Vec<_>>();
+        table(
+            out,
+            &[Column::left("", of(0)), Column::right("In consensus", of(1)), Column::right("Share of the vote", of(2))],
+        )?;
+        writeln!(out)?;
+    }
+    let (inside, all) = (thousands(c.trusted), thousands(c.estimates()));
+    writeln!(out, "Batches: ({}, {inside} of {all} in the consensus)", c.consolidation)?;
     let shown = c.shown();
     let of = |value: &dyn Fn(&Member) -> String| shown.iter().map(|&i| value(&c.batches[i])).collect::<Vec<_>>();
     let distances: Vec<Option<f64>> = shown.iter().map(|&i| Some(significant(c.batches[i].distance, 3))).collect();
@@ -367,7 +432,7 @@ pub fn batches(out: &mut String, c: &Consolidation) -> std::fmt::Result {
             Column::right("Rows", of(&|b| b.nobs.to_string())),
             Column::right("Kept", of(&|b| percent(share(b)))),
             Column::right("Distance", if apart { distances.iter().map(|d| single(*d, 3)).collect() } else { together }),
-            Column::left("Trusted", of(&|b| trust(b).to_owned())),
+            Column::left("Consensus", of(&trust)),
         ],
     )?;
     if let Some(sentence) = c.left_out() {
@@ -413,13 +478,18 @@ fn share(b: &Member) -> f64 {
     if b.nobs == 0 { f64::NAN } else { b.kept as f64 / b.nobs as f64 }
 }
 
-fn trust(b: &Member) -> &'static str {
-    match (b.trusted, b.cleaned) {
-        (true, true) => "yes",
-        (true, false) => "yes, though not cleaned",
-        (false, true) => "no",
-        (false, false) => "no, not cleaned",
+fn trust(b: &Member) -> String {
+    if let Some((worker, batch)) = &b.copy_of {
+        return format!("copy of batch {batch} of {}", visible(worker));
     }
+    let words = match (b.trusted, b.cleaned, b.kept) {
+        (true, true, _) => "in",
+        (true, false, _) => "in, though not cleaned",
+        (false, _, 0) => "not fitted",
+        (false, true, _) => "set aside",
+        (false, false, _) => "set aside, not cleaned",
+    };
+    words.to_owned()
 }
 
 /// The batches as a section of a page: a picture of their distances, the share of rows kept, and the table.
@@ -434,21 +504,34 @@ pub fn section(c: &Consolidation) -> Markup {
                     (picture)
                     figcaption {
                         "One mark a batch, in the order of worker and batch: its distance to the consensus above, and below "
-                        "the share of its rows that the fit kept. Filled marks are trusted. "
+                        "the share of its rows that the fit kept. Filled marks are in the consensus, hollow ones are set aside. "
                         @if plot::thinned(c.batches.len()) { "Not every batch is drawn." }
                     }
                 }
             }
             dl.grid {
                 div { dt { "Method" } dd { (c.consolidation) } }
-                div { dt { "Majority" } dd { (thousands(c.majority)) " of " (thousands(c.estimates())) } }
+                @if c.site_votes {
+                    div { dt { "Sites in it" } dd { (thousands(c.sites_trusted)) " of " (thousands(c.sites_counted)) } }
+                } @else {
+                    div { dt { "Majority" } dd { (thousands(c.majority)) " of " (thousands(c.estimates())) } }
+                }
                 div { dt { "Pivot" } dd { (name(&c.pivot)) } }
                 div { dt { "Radius of its majority" } dd { (single(Some(c.radius), 3)) } }
                 @if c.overdispersion.is_some() { div { dt { "Spread over noise" } dd { (single(c.overdispersion, 3)) } } }
             }
+            @let sites = standing::rows(c);
+            @if sites.len() > 1 && sites.len() <= NAMED_BATCHES {
+                div.scroll {
+                    table {
+                        thead { tr { th.text { "Site" } th { "In the consensus" } th { "Share of the vote" } } }
+                        tbody { @for [site, inside, share] in &sites { tr { td.text { (site) } td { (inside) } td { (share) } } } }
+                    }
+                }
+            }
             div.scroll {
                 table {
-                    thead { tr { th.text { "Worker" } th { "Batch" } th { "Rows" } th { "Kept" } th { "Distance" } th.text { "Trusted" } } }
+                    thead { tr { th.text { "Worker" } th { "Batch" } th { "Rows" } th { "Kept" } th { "Distance" } th.text { "Consensus" } } }
                     tbody {
                         @for b in shown.iter().map(|&i| &c.batches[i]) {
                             tr {
@@ -528,20 +611,68 @@ mod tests {
         let report = consolidated(4);
         let text = report.text();
         assert!(text.contains("Coefficients for cost:"), "{text}");
-        assert!(text.contains("Batches: (refine, 16 of 20 trusted)"), "{text}");
+        assert!(text.contains("Batches: (refine, 16 of 20 in the consensus)"), "{text}");
         // Long sentences are folded.
         let unfolded = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let stands = "16 of 20 estimates are trusted; the guarantee stands while at most 9 are wrong; 1 batch could not be cleaned";
-        assert!(unfolded.contains(stands), "{text}");
+        let stands = "16 of 20 estimates are in the consensus; the guarantee stands while at most 9 are wrong; 1 batch could not be cleaned";
+        assert!(unfolded.contains(stands) && unfolded.contains("of two sites neither can outvote the other"), "{text}");
         assert!(text.contains("came again and counted once: batch 2 of north"), "{text}");
         assert!(text.contains("sites.jsonl, line 7: expected 2 coefficients, got 3"), "{text}");
-        assert_eq!(text.lines().filter(|line| line.ends_with(" no")).count(), 4, "{text}");
+        assert_eq!(text.lines().filter(|line| line.ends_with(" set aside")).count(), 4, "{text}");
         assert!(report.consolidation.exit() == Exit::Done && report.converged);
         let row = &report.coefficients[1];
         assert!(row.conf_low.unwrap() < -2.0 && row.conf_high.unwrap() > -2.0 && row.p_value.unwrap() < 1e-10);
         let page = report.html();
         assert!(page.contains("&lt;south&gt;") && !page.contains("<south>"));
         assert_eq!(page.matches("class=\"hollow\"").count(), 8);
+    }
+
+    #[test]
+    fn a_site_that_is_set_aside_stands_first_with_its_own_coefficients() {
+        let mut set = Estimates::new(2, true);
+        for (site, name) in ["north", "<south>", "west"].into_iter().enumerate() {
+            for batch in 0..if site == 1 { 30 } else { 4 } {
+                let t = 0.01 * ((7 * batch + site as u64) as f64).sin();
+                let away = if site == 1 { 30.0 } else { 0.0 };
+                let gram = DMatrix::from_row_slice(2, 2, &[900.0 + t, 10.0, 10.0, 850.0]);
+                let estimate = Estimate {
+                    worker: name.into(),
+                    batch,
+                    coefficients: vec![1.0 + t + away, -2.0 - 0.5 * t],
+                    gram: Some(Gram::from_matrix(&gram)),
+                    nobs: 1000,
+                    kept: 900,
+                    scale: 0.3,
+                    cleaned: true,
+                };
+                set.insert(estimate.clone()).unwrap();
+                if (site, batch) == (2, 3) {
+                    set.insert(Estimate { batch: 9, ..estimate }).unwrap();
+                }
+            }
+        }
+        let consensus = consolidate(&set, &Method::Refine.into()).unwrap();
+        let terms = ["(Intercept)".to_owned(), "age".to_owned()];
+        let about = Consolidation::new(&consensus);
+        let report = Consolidated::new("coordinator consolidate".into(), None, &terms, &consensus, about);
+        let text = report.text();
+        let unfolded = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let first = "*** <south> is set aside: all 30 of its estimates disagree with the consensus, and nothing of it is in the result";
+        assert!(unfolded.starts_with(first), "{text}");
+        assert!(unfolded.contains("1 of 5 estimates of west repeat earlier ones of its own to rounding"), "{text}");
+        let (banner, _) = text.split_once("Call:").unwrap();
+        let row = banner.lines().find(|line| line.starts_with("(Intercept)")).unwrap();
+        let numbers: Vec<f64> = row.split_whitespace().skip(1).map(|cell| cell.parse().unwrap()).collect();
+        assert!((numbers[0] - 1.0).abs() < 0.01 && (numbers[1] - 31.0).abs() < 0.01, "{banner}");
+        assert!(unfolded.contains("from 2 of 3 sites; sites have a vote each however many"), "{text}");
+        assert!(unfolded.contains("at most 1 site, or 5 estimates, are wrong"), "{text}");
+        assert!(text.contains("copy of batch 3 of west"), "{text}");
+        let page = report.html();
+        let banner = page.find("&lt;south&gt; is set aside").unwrap();
+        assert!(banner < page.find("<h2>Coefficients").unwrap() && !page.contains("<south>"));
+        let value: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!((value["site_votes"].as_bool(), value["sites"][0]["trusted"].as_u64()), (Some(true), Some(0)));
+        assert_eq!(serde_json::from_str::<Consolidated>(&report.json()).unwrap(), report);
     }
 
     #[test]
@@ -571,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_batches_those_that_were_not_trusted_are_listed_first() {
+    fn of_many_batches_those_that_were_set_aside_are_listed_first() {
         let mut report = consolidated(4);
         let template = report.consolidation.batches[0].clone();
         report.consolidation.batches = (0..5000)

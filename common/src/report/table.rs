@@ -6,7 +6,7 @@ use super::number::{
     UNDEFINED, bytes, column, duration, exponential, percent, round, shape, significant, single, small, thousands,
     visible,
 };
-use super::{CvPoint, Disclosure, PathPoint, Report, horizontal};
+use super::{CvPoint, Disclosure, PathPoint, Report, caution, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
@@ -16,6 +16,8 @@ use crate::study::Mode;
 const DIGITS: usize = 4;
 /// Columns whose reconstructible share is named in the text; all of them are in JSON and HTML.
 const NAMED_COLUMNS: usize = 5;
+/// A share below this is rounding of a column of which nothing was shown.
+const SMALLEST_SHARE: f64 = 1e-12;
 /// Where a value stands after its label in the closing lines.
 const INDENT: usize = 11;
 /// Width after which the closing lines are folded.
@@ -40,6 +42,9 @@ pub fn text(report: &Report) -> String {
 }
 
 fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    if let Some(caution) = &report.caution {
+        caution::write(out, caution)?;
+    }
     if report.workers.is_some() {
         return horizontal::write(out, report);
     }
@@ -173,9 +178,11 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
     text
 }
 
-/// The name of the statistic: `t` where the dispersion is estimated, `z` where it is known or noise is all there is.
+/// The name of the statistic, by the law that the p-values have: `t` where the dispersion is estimated or estimates of sites are
+/// consolidated, with the degrees of freedom of their rows; `z` where it is known or, between two parties, noise is all there is.
 pub(super) fn statistic_name(report: &Report) -> char {
-    if report.family.estimates_dispersion() && report.mode != Mode::Private.name() { 't' } else { 'z' }
+    let normal = report.mode == Mode::Private.name() && report.workers.is_none();
+    if report.family.estimates_dispersion() && !normal { 't' } else { 'z' }
 }
 
 /// Whether the rows belong to more than one party, so that each must say to whom.
@@ -200,6 +207,17 @@ pub(super) fn why_no_errors(report: &Report) -> Option<&'static str> {
     }
 }
 
+/// To which penalty the coefficients belong; `None` without one.
+pub(super) fn shown_lambda(report: &Report) -> Option<String> {
+    let lambda = single(Some(report.lambda?), DIGITS);
+    let last = report.path.as_ref().and_then(|path| path.last()).map(|point| point.lambda);
+    Some(match (report.lambda == report.lambda_min, report.lambda == last) {
+        (true, _) => format!("lambda = {lambda}, that of the smallest cross-validated error"),
+        (_, true) => format!("lambda = {lambda}, the last of the path"),
+        _ => format!("lambda = {lambda}"),
+    })
+}
+
 pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
     let rows = &report.coefficients;
     if rows.is_empty() {
@@ -212,6 +230,7 @@ pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Resul
     if let (Some(role), false, None) = (report.role, parties, &report.workers) {
         remarks.push(format!("columns of {role}"));
     }
+    remarks.extend(shown_lambda(report));
     if dropped > 0 {
         remarks.push(format!("{dropped} not defined because of singularities"));
     }
@@ -364,6 +383,9 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
             visible(&report.mode)
         )],
     )?;
+    if let Some(date) = &report.date {
+        labelled(out, "Made:", &[format!("{} by fedreg {}", visible(date), visible(&report.version))])?;
+    }
     labelled(
         out,
         "Rows:",
@@ -374,6 +396,15 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         )],
     )?;
     labelled(out, "Ended:", &[ending(report)])?;
+    let shown = reconstructible(report);
+    let plain = report.privacy.each(report.role).iter().all(|(_, account)| account.is_none());
+    if plain {
+        let lines = match shown.is_empty() {
+            true => vec!["none: values left without noise".to_string()],
+            false => shown.into_iter().map(|line| format!("none: {line}")).collect(),
+        };
+        labelled(out, "Privacy:", &lines)?;
+    }
     let left: Vec<String> = report
         .disclosure
         .each(report.role)
@@ -389,7 +420,7 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
     let said_once: Vec<String> = common.iter().map(|line| visible(line)).collect();
     let privacy = accounts.into_iter().flat_map(|(role, account)| {
         let Some(account) = account else {
-            return vec![format!("{}none spent: values left without noise", owner(role))];
+            return vec![format!("{}none: values left without noise", owner(role))];
         };
         let lines: Vec<&str> = WORDS.iter().flat_map(|field| words(account, field)).collect();
         match lines.is_empty() {
@@ -401,10 +432,8 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         }
     });
     let privacy: Vec<String> = said_once.into_iter().chain(privacy).collect();
-    // Both parties saying the same is said once.
-    match report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
-        true => labelled(out, "Privacy:", &["none spent: values left without noise".to_string()])?,
-        false => labelled(out, "Privacy:", &privacy)?,
+    if !plain {
+        labelled(out, "Privacy:", &privacy)?;
     }
     let times: Vec<String> = report
         .seconds
@@ -489,21 +518,37 @@ fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, nob
     }
     if !disclosure.columns.is_empty() {
         let _ = write!(text, "; rank disclosed: {}", disclosure.rank);
-        let mut columns: Vec<_> = disclosure.columns.iter().filter(|column| column.share > 0.0).collect();
-        columns.sort_by(|a, b| b.share.total_cmp(&a.share));
-        let named: Vec<String> = columns
-            .iter()
-            .take(NAMED_COLUMNS)
-            .map(|column| format!("{} {}", visible(&column.term), percent(column.share)))
-            .collect();
-        if !named.is_empty() {
-            let _ = write!(text, "; share that the peer could reconstruct: {}", named.join(", "));
-            if columns.len() > NAMED_COLUMNS {
-                let _ = write!(text, " and {} more columns", columns.len() - NAMED_COLUMNS);
-            }
-        }
     }
     text
+}
+
+/// Which columns of whom the other side can work out from what left in plain mode, a sentence a party that can: columns
+/// with the same share are named together, the largest share first.
+pub fn reconstructible(report: &Report) -> Vec<String> {
+    let sentence = |(role, disclosure): (Option<Role>, &Disclosure)| {
+        let mut columns: Vec<_> = disclosure.columns.iter().filter(|column| column.share > SMALLEST_SHARE).collect();
+        // An outcome that leaves is the first that a reader must know.
+        columns.sort_by(|a, b| {
+            (b.term == report.outcome).cmp(&(a.term == report.outcome)).then(b.share.total_cmp(&a.share))
+        });
+        let more = columns.len().saturating_sub(NAMED_COLUMNS);
+        columns.truncate(NAMED_COLUMNS);
+        let groups: Vec<String> = columns
+            .chunk_by(|a, b| percent(a.share) == percent(b.share))
+            .map(|group| {
+                let names: Vec<String> = group.iter().map(|column| visible(&column.term)).collect();
+                format!("{} ({})", names.join(", "), percent(group[0].share))
+            })
+            .collect();
+        let peer = role.map_or("the other party", |role| role.partner().name());
+        let more = match more {
+            0 => String::new(),
+            1 => " and 1 more column".to_string(),
+            more => format!(" and {more} more columns"),
+        };
+        (!groups.is_empty()).then(|| format!("{peer} can reconstruct {}{more}", groups.join(", ")))
+    };
+    report.disclosure.each(report.role).into_iter().filter_map(sentence).collect()
 }
 
 /// The fields of a privacy account that say in words what is promised, and what was released and spent.

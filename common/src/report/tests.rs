@@ -40,6 +40,8 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         study: "diabetes".into(),
         study_digest: "7f3a91c2d4e5f60718293a4b5c6d7e8f7f3a91c2d4e5f60718293a4b5c6d7e8f".into(),
         run: "00112233445566778899aabbccddeeff".into(),
+        date: Some("2026-03-01T12:00:00Z".into()),
+        version: "1.2.3".into(),
         role: Some(Role::Alice),
         call: "alice fit study.toml".into(),
         family,
@@ -66,6 +68,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
             .collect(),
         notes: vec![],
         missing: 0,
+        lambda: None,
         path: None,
         cv: None,
         lambda_min: None,
@@ -88,8 +91,48 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         workers: None,
         course: None,
         comparison: None,
+        caution: None,
         function: None,
     }
+}
+
+#[test]
+fn a_caution_stands_first_in_text_and_page_and_nothing_is_inferred_after_it() {
+    let caution = Caution::new(caution::MOSTLY_NOISE, "its plan foretold it".to_string(), true);
+    let report = Report { mode: "private".to_string(), ..diabetes() }.cautioned(Some(caution));
+    let text = table::text(&report);
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("****"), "{text}");
+    assert_eq!(lines.next(), Some("THIS RESULT IS MOSTLY NOISE"));
+    let first = text.lines().find(|line| line.starts_with("age")).unwrap();
+    assert!(first.ends_with("NA   NA") || first.matches("NA").count() == 2, "no statistic and no p-value: {first}");
+    let page = html::html(&report);
+    assert!(page.find("this result is mostly noise").unwrap() < page.find("<h1>").unwrap());
+    assert!(page.contains("badge bad") && !page.contains("badge good"), "the badge is not green");
+    let json: serde_json::Value = serde_json::from_str(&json::json(&report)).unwrap();
+    assert_eq!(json["caution"]["inference_withheld"], true);
+    for row in json["coefficients"].as_array().unwrap() {
+        for key in ["statistic", "p_value", "conf_low", "conf_high"] {
+            assert!(row[key].is_null(), "{key}: {row}");
+        }
+        assert!(!row["std_error"].is_null(), "how large the noise is is said all the same");
+    }
+    assert_eq!(json::parse(&json::json(&report)).unwrap(), report);
+    let without = serde_json::to_value(diabetes()).unwrap();
+    assert!(without.get("caution").is_none(), "reports without one are what they were");
+}
+
+#[test]
+fn the_header_names_the_law_that_the_p_values_have() {
+    let of = |mode: &str, workers: Option<Vec<WorkerRow>>| {
+        let report = Report { mode: mode.to_string(), workers, ..diabetes() };
+        (table::text(&report).contains("t value"), html::html(&report).contains("t value"))
+    };
+    // Consolidated estimates have Student's t, noised or not; between two parties noise is all there is, and normal.
+    assert_eq!(of("private", Some(Vec::new())), (true, true));
+    assert_eq!(of("plain", Some(Vec::new())), (true, true));
+    assert_eq!(of("private", None), (false, false));
+    assert_eq!(of("plain", None), (true, true));
 }
 
 fn diabetes() -> Report {
@@ -224,14 +267,15 @@ Number of rounds: 7
 
 Study:     diabetes (digest 7f3a91c2), run 00112233445566778899aabbccddeeff, vertical plain, merged
            report
+Made:      2026-03-01T12:00:00Z by fedreg 1.2.3
 Rows:      442 used, 0 left out for missing values
 Ended:     converged (7 rounds, certificate 9.4e-12, last change 3.2e-10, tol 1e-08)
+Privacy:   none: bob can reconstruct sex (100 %), age (42.1 %)
+           none: alice can reconstruct s2 (>99.9 %)
 Left:      alice: 9 vectors of 442 values, 35,412 bytes in all; declared: partial predictions,
-                  summaries; rank disclosed: 2; share that the peer could reconstruct: sex 100 %,
-                  age 42.1 %
+                  summaries; rank disclosed: 2
            bob: 8 vectors of 442 values, 28,340 bytes in all; declared: partial predictions; rank
-                disclosed: 5; share that the peer could reconstruct: s2 >99.9 %
-Privacy:   none spent: values left without noise
+                disclosed: 5
 Time:      alice: 52 ms in all: reading 4 ms, computing 11 ms, exchange 35 ms
            bob: 54 ms in all: reading 3 ms, computing 20 ms, exchange 30 ms
 Notes:
@@ -517,6 +561,32 @@ fn csv_quotes_what_needs_it_and_keeps_every_digit() {
     assert!(shown.starts_with("term,party,estimate,std_error,statistic,p_value,conf_low,conf_high\n(Intercept),alice,-334.5671385187912,67.45462110434138,"));
     assert!(shown.contains("\n\"a,\"\"b\"\"\nc\",alice,-0.036361224223625886,"));
     assert!(shown.contains("\n\"NA\",alice,1e-300,"));
+}
+
+#[test]
+fn csv_gives_no_spreadsheet_a_formula_and_leaves_numbers_alone() {
+    use super::csv::field;
+    for (text, expected) in [
+        ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+        ("+a", "\"'+a\""),
+        ("-a", "\"'-a\""),
+        ("@SUM(A1)", "\"'@SUM(A1)\""),
+        ("=\"x\"", "\"'=\"\"x\"\"\""),
+        (" =a", "\"' =a\""),
+        ("\t=a", "\"'\t=a\""),
+        ("-", "\"'-\""),
+        ("-0.5", "-0.5"),
+        ("+1e3", "+1e3"),
+        ("age", "age"),
+        ("a=b", "a=b"),
+    ] {
+        assert_eq!(field(text), expected);
+    }
+    let mut report = diabetes();
+    report.coefficients.truncate(2);
+    report.coefficients[1].term = "=cmd|' /C calc'!A0".into();
+    report.coefficients[1].estimate = Some(-0.5);
+    assert!(csv(&report).contains("\n\"'=cmd|' /C calc'!A0\",alice,-0.5,"));
 }
 
 #[test]

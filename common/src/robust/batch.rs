@@ -29,6 +29,11 @@ const RESIDUAL_TOL: f64 = 1e-7;
 const EXACT_FIT: f64 = 1e-12;
 /// Share of the kept residuals in the outer half below the cut: 0.2 for a normal core, one half for flat residuals.
 const FLAT_SHARE: f64 = 0.3;
+/// Share of the rows that two values must hold for the outcome to count as one of two values, and the rarer one alone.
+const TWO_VALUES: f64 = 0.75;
+const RARER: f64 = 0.005;
+/// Residuals below this many steps between the two values of such an outcome tell nothing against a row.
+const STEPS: f64 = 2.0;
 
 /// Where the first coefficients come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -255,6 +260,8 @@ fn automatic(
     // Colluding rows of nearly half can draw both to the same compromise, which keeps nearly every row; half of the rows
     // alone then fits far better than half of the compromise.
     let settled = match (&ols, &score) {
+        // Half of an outcome of two values can be fitted exactly, by always giving the one.
+        (Ok(a), Ok(b)) if least_cut(rows.outcome()) > 0.0 => agree(&a.fit, &b.fit),
         (Ok(a), Ok(b)) => agree(&a.fit, &b.fit) && !start::half_fits_better(rows, &a.beta, a.fit.half_scale),
         _ => false,
     };
@@ -303,6 +310,38 @@ fn resolution(outcome: &[f64]) -> f64 {
     }
     let middle = gaps.len() / 2;
     *gaps.select_nth_unstable_by(middle, f64::total_cmp).1 / 12_f64.sqrt()
+}
+
+/// The least residual for which a row may be rejected: of an outcome of two values, up to rows that hold others, the rarer
+/// value is no error however far it lies from what the row predicts. Zero for every other outcome.
+fn least_cut(outcome: &[f64]) -> f64 {
+    let step = outcome.len().div_ceil(64).max(1);
+    let sample: Vec<f64> = outcome.iter().copied().step_by(step).collect();
+    // Most outcomes are told from a few rows.
+    if two_values(&sample, 0.5).is_none() {
+        return 0.0;
+    }
+    match two_values(outcome, TWO_VALUES) {
+        Some((step, rarer)) if rarer > 1 && rarer as f64 >= RARER * outcome.len() as f64 => STEPS * step,
+        _ => 0.0,
+    }
+}
+
+/// How far the two most frequent values lie apart and how often the second comes, if they hold this share of all.
+fn two_values(values: &[f64], share: f64) -> Option<(f64, usize)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let mut most = [(0, 0.0), (0, 0.0)];
+    for run in sorted.chunk_by(|a, b| a == b) {
+        let found = (run.len(), run[0]);
+        if found.0 > most[0].0 {
+            most = [found, most[0]];
+        } else if found.0 > most[1].0 {
+            most[1] = found;
+        }
+    }
+    let [(first, a), (second, b)] = most;
+    ((first + second) as f64 >= share * values.len() as f64).then_some(((a - b).abs(), second))
 }
 
 /// Root mean square of the smallest residuals that make up half of the weight, and half a row more for each of `q`
@@ -374,6 +413,7 @@ fn threshold(
     // The printed rule is silent where no threshold qualifies; a clean majority, its only premise, still exists then.
     let floor = if program { floor } else { floor.max(n / 2 + 1) };
     let kept_only = |dependent| dependence(rows, dependent, true);
+    let least = if program { 0.0 } else { least_cut(rows.outcome()) };
     let mut member = vec![true; n];
     let mut kept = n;
     let mut cross = match all {
@@ -411,7 +451,7 @@ fn threshold(
         let ascending: Vec<f64> = sorted.iter().map(|b| f64::from_bits(*b)).collect();
         let at_most = if shrinking { kept } else { n };
         let tau = rows_to_keep(&ascending, at_most, floor, settings.rule);
-        let kept_next = mark(&residuals, ascending[tau - 1], &mut next);
+        let kept_next = mark(&residuals, ascending[tau - 1].max(least), &mut next);
         let first_of_given = iterations == 1 && start != Start::Ols;
         if next == member && !first_of_given {
             break Termination::RowsRepeat;
@@ -446,7 +486,8 @@ fn threshold(
             break;
         }
     }
-    let fit = report(rows, cross, &beta, &residuals, &member, (start, iterations, termination)).map_err(kept_only)?;
+    let how = (start, iterations, termination);
+    let fit = report(rows, cross, &beta, &residuals, &member, how, least).map_err(kept_only)?;
     Ok(Fitted { fit, beta, residuals })
 }
 
@@ -493,6 +534,7 @@ fn report(
     residuals: &[f64],
     member: &[bool],
     (start, iterations, termination): (Start, usize, Termination),
+    least_cut: f64,
 ) -> Result<BatchFit, Dependent> {
     let (n, q) = (rows.len(), rows.width());
     let kept: Vec<usize> = (0..n).filter(|&i| member[i]).collect();
@@ -502,14 +544,15 @@ fn report(
     let flat = FLAT_SHARE + 3.0 * (0.2 / kept.len() as f64).sqrt();
     let cleaning = if 2 * kept.len() < n {
         Cleaning::TooFewKept
-    } else if termination != Termination::ExactFit && outer_share(&kept, residuals, cut) > flat {
+    } else if termination != Termination::ExactFit && cut > least_cut && outer_share(&kept, residuals, cut) > flat {
         Cleaning::NoCore
     } else {
         Cleaning::Cleaned
     };
     let free = kept.len().saturating_sub(q).max(1) as f64;
-    let c = cut_in_deviations(shape);
-    let scale = (square / free / variance_within(c)).sqrt();
+    // Where the rule rejected nothing for its size there is no tail to make up for.
+    let left = if cut > least_cut { variance_within(cut_in_deviations(shape)) } else { 1.0 };
+    let scale = (square / free / left).sqrt();
     let half = (n + q).div_ceil(2).min(n);
     let mut squares: Vec<f64> = residuals.iter().map(|r| r * r).collect();
     squares.select_nth_unstable_by(half - 1, f64::total_cmp);
@@ -523,7 +566,7 @@ fn report(
         gram: rows.unshift_gram(gram),
         nobs: n,
         scale,
-        variance: scale * scale / variance_within(c),
+        variance: scale * scale / left,
         half_scale,
         cleaning,
         start,

@@ -7,21 +7,25 @@
 
 mod agreement;
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
+use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, StudentsT};
 use thiserror::Error;
 
 use self::agreement::Agreement;
 use super::batch::kept_share_of_variance;
-use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, median, reach};
+use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, reach};
 use super::estimate::{Estimate, Estimates};
 use super::normal::{Factor, outer_square, transposed_product};
+use super::weights::{SITES, Weights, copies};
 
 /// Share of honest estimates that the gate of `refine` lets in.
 const GATE: f64 = 0.999;
+/// Share of cases in which half of honest estimates lie closer together than the gate allows for.
+const SMALL_HALF: f64 = 0.05;
 /// A Gram counts for at most this many times the majority's median.
 const CLAIM_CAP: f64 = 2.0;
 
@@ -138,6 +142,36 @@ pub struct Member {
     pub distance: f64,
     /// Whether it agrees with the majority (and, for `pivot` and `refine`, entered the consensus).
     pub trusted: bool,
+    /// The earlier estimate whose numbers it repeats to rounding: the same rows, whatever they are called, count once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<(String, u64)>,
+}
+
+/// How one site stands to the consensus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Name of the worker.
+    pub worker: String,
+    /// Estimates it sent.
+    pub estimates: u64,
+    /// Those of them that repeat an earlier estimate, its own or another site's.
+    #[serde(default)]
+    pub copies: u64,
+    /// Those of them that agree with the consensus.
+    pub trusted: u64,
+    /// Its share of the vote.
+    pub share: f64,
+    /// Of a site of which nothing is in the consensus: coefficients from its own estimates alone, pooled by their Grams
+    /// where they have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coefficients: Vec<f64>,
+}
+
+impl Standing {
+    /// Whether none of what it sent is in the consensus, although something of it counted.
+    pub fn set_aside(&self) -> bool {
+        self.trusted == 0 && self.copies < self.estimates
+    }
 }
 
 /// Whether the method's guarantee covers the result.
@@ -163,8 +197,13 @@ pub struct Consensus {
     pub members: Vec<Member>,
     /// Position of the pivot among the members.
     pub pivot: usize,
-    /// Size of a majority, `floor(m / 2) + 1`: the dominating set of the pivot.
+    /// So many estimates are more than half of the weight, whichever they are: all but those that are withstood. Of `m`
+    /// estimates of equal weight `floor(m / 2) + 1`.
     pub majority: usize,
+    /// How each site stands, by name.
+    pub sites: Vec<Standing>,
+    /// Whether sites have one vote each, as they do from three sites on; otherwise estimates have.
+    pub site_votes: bool,
     /// Distance from the pivot to the farthest of its dominating set.
     pub radius: f64,
     /// Whether the guarantee covers the result.
@@ -198,9 +237,14 @@ impl Consensus {
         self.members.iter().filter(|m| m.trusted).count()
     }
 
-    /// How many bad estimates the pivot withstands: `m - majority`.
+    /// Number of estimates that count: copies do not.
+    pub fn counted(&self) -> usize {
+        self.members.iter().filter(|m| m.copy_of.is_none()).count()
+    }
+
+    /// How many bad estimates the pivot withstands, whichever they are: together they hold less than half of the weight.
     pub fn withstands(&self) -> usize {
-        self.members.len() - self.majority
+        self.counted().saturating_sub(self.majority)
     }
 
     /// Standard errors of the coefficients, for `refine` with Grams.
@@ -248,7 +292,7 @@ pub enum ConsolidateError {
 /// Equations (6) to (9) and algorithm 2 for `pivot`; Vardi and Zhang, "The multivariate L1-median", PNAS 2000, for
 /// `geomed`.
 pub fn consolidate(estimates: &Estimates, settings: &ConsolidationSettings) -> Result<Consensus, ConsolidateError> {
-    consolidate_in_order(&estimates.iter().collect::<Vec<_>>(), settings)
+    consolidate_in_order(&estimates.iter().collect::<Vec<_>>(), estimates.rows(), settings)
 }
 
 /// Estimates as points in coordinates where their metric is the ordinary distance.
@@ -259,19 +303,23 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(all: &[&Estimate], settings: &ConsolidationSettings) -> Result<Self, ConsolidateError> {
+    pub(super) fn new(
+        all: &[&Estimate],
+        weights: &Weights,
+        settings: &ConsolidationSettings,
+    ) -> Result<Self, ConsolidateError> {
         let wants = match settings.metric {
             Metric::Euclidean => false,
             Metric::Majority => true,
             Metric::Automatic => settings.method != Method::Pivot,
         };
-        let metric = MajorityMetric::new(all);
+        let metric = MajorityMetric::new(all, weights);
         if settings.metric == Metric::Majority && metric.is_none() {
             return Err(ConsolidateError::MetricNeedsGram);
         }
         // Honest estimates are then small numbers, whose distances keep their digits beside any lie.
         let noise = metric.as_ref().map(|metric| metric.noise_shape(wants));
-        Ok(Frame { metric: metric.filter(|_| wants), noise, centre: coordinate_median(&as_columns(all)) })
+        Ok(Frame { metric: metric.filter(|_| wants), noise, centre: coordinate_median(&as_columns(all), weights) })
     }
 
     pub(super) fn points(&self, all: &[&Estimate]) -> DMatrix<f64> {
@@ -301,11 +349,6 @@ fn as_columns(all: &[&Estimate]) -> DMatrix<f64> {
     DMatrix::from_iterator(q, all.len(), all.iter().flat_map(|e| e.coefficients.iter().copied()))
 }
 
-/// Size of a majority.
-pub(super) fn majority(estimates: usize) -> usize {
-    estimates / 2 + 1
-}
-
 /// Position of the smallest value, the first of equals.
 pub(super) fn argmin(values: &[f64]) -> usize {
     (0..values.len()).min_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap_or(0)
@@ -323,57 +366,139 @@ fn by_distance(distances: &[f64]) -> Vec<usize> {
     order
 }
 
-fn mean_of(points: &DMatrix<f64>, chosen: &[usize]) -> DVector<f64> {
-    let mut sum = DVector::zeros(points.nrows());
+fn mean_of(points: &DMatrix<f64>, chosen: &[usize], weights: &Weights) -> DVector<f64> {
+    let (mut sum, mut total) = (DVector::zeros(points.nrows()), 0.0);
     for &i in chosen {
-        sum += points.column(i);
+        sum.axpy(weights.at(i), &points.column(i), 1.0);
+        total += weights.at(i);
     }
-    sum / chosen.len().max(1) as f64
+    if total > 0.0 { sum / total } else { sum }
 }
 
 /// As [`consolidate`], in the order given.
 pub(super) fn consolidate_in_order(
     all: &[&Estimate],
+    rows: &BTreeMap<String, u64>,
+    settings: &ConsolidationSettings,
+) -> Result<Consensus, ConsolidateError> {
+    let originals = copies(all);
+    let counted: Vec<usize> = (0..all.len()).filter(|&i| originals[i].is_none()).collect();
+    let found = consolidate_distinct(&counted.iter().map(|&i| all[i]).collect::<Vec<_>>(), rows, settings)?;
+    Ok(match counted.len() == all.len() {
+        true => found,
+        false => with_copies(found, all, &originals, &counted),
+    })
+}
+
+/// A consensus of distinct estimates as one of all estimates, in which copies have no part.
+fn with_copies(found: Consensus, all: &[&Estimate], originals: &[Option<usize>], counted: &[usize]) -> Consensus {
+    let place = |i: usize| counted.binary_search(&i).unwrap_or(0);
+    let members: Vec<Member> = all
+        .iter()
+        .zip(originals)
+        .enumerate()
+        .map(|(i, (e, original))| match original {
+            None => found.members[place(i)].clone(),
+            Some(original) => Member {
+                worker: e.worker.clone(),
+                batch: e.batch,
+                trusted: false,
+                copy_of: Some((all[*original].worker.clone(), all[*original].batch)),
+                ..found.members[place(*original)].clone()
+            },
+        })
+        .collect();
+    let shares = found.sites.iter().map(|site| (site.worker.as_str(), site.share)).collect();
+    Consensus {
+        sites: standings(all, &members, &shares),
+        members,
+        pivot: counted[found.pivot],
+        dominating: found.dominating.iter().map(|&i| counted[i]).collect(),
+        ..found
+    }
+}
+
+/// How each site stands; `shares` are those of the vote, of the sites that have any.
+fn standings(all: &[&Estimate], members: &[Member], shares: &BTreeMap<&str, f64>) -> Vec<Standing> {
+    let mut of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, e) in all.iter().enumerate() {
+        of.entry(&e.worker).or_default().push(i);
+    }
+    of.into_iter()
+        .map(|(worker, own)| {
+            let trusted = own.iter().filter(|&&i| members[i].trusted).count() as u64;
+            let alone = || own_coefficients(&own.iter().map(|&i| all[i]).collect::<Vec<_>>());
+            Standing {
+                worker: worker.to_owned(),
+                estimates: own.len() as u64,
+                copies: own.iter().filter(|&&i| members[i].copy_of.is_some()).count() as u64,
+                trusted,
+                share: shares.get(worker).copied().unwrap_or(0.0),
+                coefficients: if trusted == 0 { alone() } else { Vec::new() },
+            }
+        })
+        .collect()
+}
+
+/// What some estimates say without any others: pooled by their Grams, or their mean.
+fn own_coefficients(own: &[&Estimate]) -> Vec<f64> {
+    let q = own.first().map_or(0, |e| e.coefficients.len());
+    let mut mean = vec![0.0; q];
+    for e in own {
+        mean.iter_mut().zip(&e.coefficients).for_each(|(m, b)| *m += b / own.len() as f64);
+    }
+    let grams: Option<Vec<_>> = own.iter().map(|e| e.gram.as_ref()).collect();
+    let Some(grams) = grams.filter(|grams| grams.len() > 1) else { return mean };
+    let mut pull = vec![0.0; q];
+    for (e, gram) in own.iter().zip(&grams) {
+        let apart: Vec<f64> = e.coefficients.iter().zip(&mean).map(|(b, m)| b - m).collect();
+        pull.iter_mut().zip(gram.times(&apart)).for_each(|(p, g)| *p += g);
+    }
+    let pooled = Factor::new(q, |i, j| grams.iter().map(|gram| gram.at(i, j)).sum()).map(|factor| factor.solve(pull));
+    let pooled = pooled.ok().filter(|step| step.iter().all(|value| value.is_finite()));
+    mean.iter().zip(pooled.unwrap_or_else(|| vec![0.0; q])).map(|(m, step)| m + step).collect()
+}
+
+/// The consensus of estimates none of which is a copy of another.
+fn consolidate_distinct(
+    all: &[&Estimate],
+    rows: &BTreeMap<String, u64>,
     settings: &ConsolidationSettings,
 ) -> Result<Consensus, ConsolidateError> {
     let m = all.len();
     if m == 0 {
         return Err(ConsolidateError::Empty);
     }
-    let frame = Frame::new(all, settings)?;
+    let weights = Weights::of(all, rows);
+    let frame = Frame::new(all, &weights, settings)?;
     let points = frame.points(all);
-    let majority = majority(m);
-    let radii = reach(&points, majority);
+    let radii = reach(&points, |row| weights.majority_value(row));
     let pivot = argmin(&radii);
     let from_pivot = distances_to(&points, points.column(pivot).as_slice());
     let mut dominating = by_distance(&from_pivot);
-    dominating.truncate(majority);
-    let centre = mean_of(&points, &dominating);
+    dominating.truncate(weights.beyond(&dominating, 0.5));
+    let centre = mean_of(&points, &dominating, &weights);
 
     let mut pooled = None;
     let point = match settings.method {
         Method::Pivot => centre,
-        Method::Mean => points.column_mean(),
-        Method::GeometricMedian => geometric_median(&points),
-        Method::CoordinateMedian | Method::Trimmed { .. } => {
-            let discard = match settings.method {
-                Method::Trimmed { discard } => discard.unwrap_or(m / 4),
-                _ => (m - 1) / 2,
-            };
-            // These two work on the coefficients as they are: another basis would make another method.
-            let plain = as_columns(all);
-            frame.locate(&trimmed_mean(&plain, discard)?)
+        Method::Mean => mean_of(&points, &(0..m).collect::<Vec<_>>(), &weights),
+        Method::GeometricMedian => geometric_median(&points, &weights),
+        // These two work on the coefficients as they are: another basis would make another method.
+        Method::CoordinateMedian => frame.locate(&coordinate_median(&as_columns(all), &weights)),
+        Method::Trimmed { discard } => {
+            frame.locate(&trimmed_mean(&as_columns(all), &weights, discard.unwrap_or(m / 4))?)
         }
-        Method::Filter { discard } => spectral_filter(&points, discard.unwrap_or((m - 1) / 2))?,
+        Method::Filter { discard } => spectral_filter(&points, &weights, discard.unwrap_or((m - 1) / 2))?,
         Method::Refine => {
-            let found = refine(all, &frame, &points, &centre, majority);
+            let found = refine(all, &frame, &points, &centre, &dominating, &weights);
             let point = found.point.clone();
             pooled = Some(found);
             point
         }
     };
 
-    let agreement = Agreement::judge(all, &frame, &points, &from_pivot, majority);
+    let agreement = Agreement::judge(all, &frame, &points, &from_pivot, &weights);
     let distances = distances_to(&points, point.as_slice());
     let entered: Vec<bool> = match (&pooled, settings.method) {
         (Some(pooled), _) => pooled.gate.clone(),
@@ -382,13 +507,9 @@ pub(super) fn consolidate_in_order(
             dominating.iter().for_each(|&i| entered[i] = true);
             entered
         }
-        (None, _) => {
-            let gate = plain_gate(&distances, majority, points.nrows());
-            distances.iter().map(|d| *d <= gate).collect()
-        }
+        (None, _) => gate(distances.iter().map(|d| d * d).collect(), points.nrows(), &[], &weights),
     };
-    let not_cleaned = all.iter().filter(|e| !e.cleaned).count();
-    let members = all
+    let members: Vec<Member> = all
         .iter()
         .enumerate()
         .map(|(i, e)| Member {
@@ -399,22 +520,28 @@ pub(super) fn consolidate_in_order(
             cleaned: e.cleaned,
             distance: distances[i],
             trusted: entered[i] && (agreement.majority || agreement.with_core[i]),
+            copy_of: None,
         })
         .collect();
-    let verdict = if !agreement.majority {
-        Verdict::NoMajority
-    } else if 2 * not_cleaned >= m {
-        Verdict::MostNotCleaned
-    } else {
-        Verdict::MajorityAgrees
+    let cleaned = weights.is_majority((0..m).filter(|&i| all[i].cleaned));
+    let verdict = match (agreement.majority, cleaned) {
+        (false, _) => Verdict::NoMajority,
+        (true, false) => Verdict::MostNotCleaned,
+        (true, true) => Verdict::MajorityAgrees,
     };
+    let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
+    for (i, e) in all.iter().enumerate() {
+        *shares.entry(&e.worker).or_default() += weights.at(i) / m as f64;
+    }
     let coefficients = pooled.as_ref().map_or_else(|| frame.restore(&point), |pooled| pooled.coefficients.clone());
     Ok(Consensus {
         coefficients,
         method: settings.method,
+        sites: standings(all, &members, &shares),
+        site_votes: weights.sites() >= SITES,
         members,
         pivot,
-        majority,
+        majority: m - weights.withstands(),
         radius: radii[pivot],
         verdict,
         overdispersion: pooled.as_ref().and_then(|p| p.overdispersion),
@@ -429,11 +556,34 @@ fn chi_squared(degrees: f64, share: f64) -> f64 {
     ChiSquared::new(degrees.max(1.0)).map_or(degrees, |law| law.inverse_cdf(share))
 }
 
-/// Distance within which honest estimates lie when the majority's median distance is honest.
-fn plain_gate(distances: &[f64], majority: usize, q: usize) -> f64 {
-    let mut sorted = distances.to_vec();
-    let middle = *sorted.select_nth_unstable_by(majority - 1, f64::total_cmp).1;
-    middle * (chi_squared(q as f64, GATE) / chi_squared(q as f64, 0.5)).sqrt()
+/// Which estimates lie where honest ones do, by their squared distances from a centre; `within` lists those whose mean the
+/// centre is.
+///
+/// The scale is that of the majority, so that what all of them have in common (sites that differ, laws with longer tails
+/// than the normal one) widens the gate, and nobody's claim does. Half of few estimates may lie closer together than half
+/// of many would: the gate is as wide as that explains in 19 of 20 cases.
+fn gate(mut squares: Vec<f64>, q: usize, within: &[usize], weights: &Weights) -> Vec<bool> {
+    let m = squares.len();
+    let total: f64 = within.iter().map(|&i| weights.at(i)).sum();
+    // The mean is nearer to those from whom it was taken, and farther from the others.
+    let outside = 1.0 + if within.is_empty() { 0.0 } else { weights.effective(within.iter().copied()).recip() };
+    let mut inside = vec![false; m];
+    within.iter().for_each(|&i| inside[i] = true);
+    for (i, square) in squares.iter_mut().enumerate() {
+        let own = 1.0 - weights.at(i) / total;
+        let taken = if !inside[i] { outside } else { own };
+        if taken > 0.0 {
+            *square /= taken;
+        }
+    }
+    let effective = weights.effective(0..m);
+    let majority = (0.5 * effective).floor() + 1.0;
+    let tail = Beta::new(majority, effective - majority + 1.0).map_or(0.5, |law| law.inverse_cdf(SMALL_HALF));
+    let q = q as f64;
+    let factor = chi_squared(q, GATE) / chi_squared(q, tail.min(0.5)).max(f64::MIN_POSITIVE);
+    let middle = weights.majority_value(&mut squares.clone());
+    let limit = middle * factor;
+    squares.iter().map(|square| *square <= limit && square.is_finite()).collect()
 }
 
 /// What `refine` found.
@@ -450,15 +600,21 @@ struct Refined {
 /// own Gram stands in its test and in its weight, so that a small claimed precision widens the gate but shrinks the
 /// pull. The bound on Grams is for weights alone: in the test it would let in whoever claims much. The noise level is the
 /// majority's, never a worker's claim.
-fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVector<f64>, majority: usize) -> Refined {
+fn refine(
+    all: &[&Estimate],
+    frame: &Frame,
+    points: &DMatrix<f64>,
+    centre: &DVector<f64>,
+    dominating: &[usize],
+    weights: &Weights,
+) -> Refined {
     let (q, m) = points.shape();
     let start = frame.restore(centre);
     let distances = distances_to(points, centre.as_slice());
     let with_gram: Option<Vec<_>> = all.iter().map(|e| e.gram.as_ref()).collect();
     let Some(grams) = with_gram else {
-        let gate = plain_gate(&distances, majority, q);
-        let gate: Vec<bool> = distances.iter().map(|d| *d <= gate).collect();
-        let point = mean_of(points, &(0..m).filter(|&i| gate[i]).collect::<Vec<_>>());
+        let gate = gate(distances.iter().map(|d| d * d).collect(), q, dominating, weights);
+        let point = mean_of(points, &(0..m).filter(|&i| gate[i]).collect::<Vec<_>>(), weights);
         return Refined {
             coefficients: frame.restore(&point),
             point,
@@ -475,9 +631,12 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
             None => (0..q).map(|j| g.at(j, j)).sum(),
         })
         .collect();
-    let near = &by_distance(&distances)[..majority];
-    let cap = CLAIM_CAP * median(&mut near.iter().map(|&i| claims[i]).collect::<Vec<_>>());
-    let shares: Vec<f64> = claims.iter().map(|c| (cap / c).min(1.0)).collect();
+    // The median of all claims lies among those of the honest majority. That of the nearest alone need not: liars near the
+    // centre could lower it until honest Grams count for nothing beside those of liars far away.
+    let cap = CLAIM_CAP * weights.median(&mut claims.clone());
+    let bounds: Vec<f64> = claims.iter().map(|c| (cap / c).min(1.0)).collect();
+    // A site counts as much as any other, shared by its estimates.
+    let shares: Vec<f64> = bounds.iter().zip(weights.each()).map(|(bound, weight)| bound * weight).collect();
     let apart = |i: usize, from: &DVector<f64>| -> (Vec<f64>, Vec<f64>) {
         let d: Vec<f64> = all[i].coefficients.iter().zip(from.iter()).map(|(b, z)| b - z).collect();
         let g = grams[i].times(&d);
@@ -488,10 +647,7 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
         let square = d.iter().zip(&g).map(|(d, g)| d * g).sum::<f64>();
         if square.is_nan() { f64::INFINITY } else { square }
     };
-    let tests: Vec<f64> = (0..m).map(|i| form(i, &start)).collect();
-    let middle = *tests.clone().select_nth_unstable_by(majority - 1, f64::total_cmp).1;
-    let limit = middle * chi_squared(q as f64, GATE) / chi_squared(q as f64, 0.5);
-    let gate: Vec<bool> = tests.iter().map(|t| *t <= limit && t.is_finite()).collect();
+    let gate = gate((0..m).map(|i| form(i, &start)).collect(), q, dominating, weights);
 
     let size = q * (q + 1) / 2;
     let (mut sum, mut squared, mut pull) = (vec![0.0; size], vec![0.0; size], vec![0.0; q]);
@@ -520,12 +676,14 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
     let pooled: Vec<usize> = (0..m).filter(|&i| gate[i]).collect();
 
     let mut levels: Vec<f64> = pooled.iter().map(|&i| all[i].scale.powi(2) / kept_share_of_variance()).collect();
-    let level = median(&mut levels);
+    let level = weights.median_of(&mut levels, &pooled);
     let weight: f64 = pooled.iter().map(|&i| shares[i]).sum();
     let spread: f64 = pooled.iter().map(|&i| shares[i] * form(i, &coefficients)).sum();
-    let degrees = q as f64 * (pooled.len() as f64 - 1.0);
-    let overdispersion =
-        (pooled.len() > 1 && level > 0.0 && weight > 1.0).then(|| spread / (level * q as f64 * (weight - 1.0)));
+    let degrees = q as f64 * (weights.effective(pooled.iter().copied()) - 1.0);
+    // What the pooled coefficients take from the spread around them: one estimate's share where all weigh one.
+    let taken = pooled.iter().map(|&i| shares[i] * weights.at(i)).sum::<f64>() / weight;
+    let free = weight - taken;
+    let overdispersion = (pooled.len() > 1 && level > 0.0 && free > 0.0).then(|| spread / (level * q as f64 * free));
     // Only what chance does not explain widens: taking the larger of the two always would make intervals too wide.
     let widen = overdispersion.filter(|ratio| ratio * degrees > chi_squared(degrees, GATE)).unwrap_or(1.0);
     let inverse = {
@@ -551,25 +709,26 @@ fn refine(all: &[&Estimate], frame: &Frame, points: &DMatrix<f64>, centre: &DVec
 }
 
 /// Weiszfeld's iteration with the step of Vardi and Zhang where the point falls on an estimate.
-fn geometric_median(points: &DMatrix<f64>) -> DVector<f64> {
-    let mut z = coordinate_median(points);
+fn geometric_median(points: &DMatrix<f64>, weights: &Weights) -> DVector<f64> {
+    let mut z = coordinate_median(points, weights);
     let mut scale = distances_to(points, z.as_slice());
-    let scale = median(&mut scale);
+    let scale = weights.median(&mut scale);
     for _ in 0..1000 {
         let distances = distances_to(points, z.as_slice());
-        let touching = distances.iter().filter(|d| **d <= 1e-14 * scale).count();
-        let (mut pull, mut total) = (DVector::zeros(z.len()), 0.0);
-        for (column, d) in points.column_iter().zip(&distances) {
+        let (mut pull, mut total, mut touching) = (DVector::zeros(z.len()), 0.0, 0.0);
+        for ((column, d), weight) in points.column_iter().zip(&distances).zip(weights.each()) {
             if *d > 1e-14 * scale {
-                pull += (column - &z) / *d;
-                total += d.recip();
+                pull += (column - &z) * (weight / *d);
+                total += weight / d;
+            } else {
+                touching += weight;
             }
         }
         let strength = pull.norm();
-        if total == 0.0 || strength <= touching as f64 {
+        if total == 0.0 || strength <= touching {
             return z;
         }
-        let step = pull * ((1.0 - touching as f64 / strength) / total);
+        let step = pull * ((1.0 - touching / strength) / total);
         z += &step;
         if step.norm() <= 1e-12 * scale {
             return z;
@@ -578,29 +737,40 @@ fn geometric_median(points: &DMatrix<f64>) -> DVector<f64> {
     z
 }
 
-fn trimmed_mean(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>, ConsolidateError> {
+fn trimmed_mean(points: &DMatrix<f64>, weights: &Weights, discard: usize) -> Result<DVector<f64>, ConsolidateError> {
     let m = points.ncols();
     if 2 * discard >= m {
         return Err(ConsolidateError::Discard { estimates: m, discard });
     }
-    let mut copy = vec![0.0; m];
+    let (low, high) = (discard as f64, (m - discard) as f64);
+    let mut copy = vec![(0.0, 0.0); m];
     Ok(DVector::from_fn(points.nrows(), |j, _| {
-        copy.iter_mut().zip(points.row(j).iter()).for_each(|(c, v)| *c = *v);
-        copy.sort_unstable_by(f64::total_cmp);
-        copy[discard..m - discard].iter().sum::<f64>() / (m - 2 * discard) as f64
+        let values = points.row(j);
+        copy.iter_mut().zip(values.iter().zip(weights.each())).for_each(|(c, (v, w))| *c = (*v, *w));
+        copy.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        // Each value counts with the part of its weight that lies between the two ends.
+        let (mut sum, mut below) = (0.0, 0.0);
+        for (value, weight) in &copy {
+            let part = (below + weight).min(high) - below.max(low);
+            if part > 0.0 {
+                sum += part * value;
+            }
+            below += weight;
+        }
+        sum / (high - low)
     }))
 }
 
 /// Down-weights along the direction of largest spread until the total weight is that of the surely good estimates, and
 /// keeps the mean whose largest spread was smallest. The largest score is taken over estimates that still have weight:
 /// with dead ones it might never end.
-fn spectral_filter(points: &DMatrix<f64>, discard: usize) -> Result<DVector<f64>, ConsolidateError> {
+fn spectral_filter(points: &DMatrix<f64>, votes: &Weights, discard: usize) -> Result<DVector<f64>, ConsolidateError> {
     let (q, m) = points.shape();
     if 2 * discard >= m {
         return Err(ConsolidateError::Discard { estimates: m, discard });
     }
-    let mut weights = vec![1.0; m];
-    let mut best = (f64::INFINITY, coordinate_median(points));
+    let mut weights = votes.each().to_vec();
+    let mut best = (f64::INFINITY, coordinate_median(points, votes));
     let mut scaled = points.clone();
     // Thousands of estimates would take thousands of decompositions; each direction then serves several rounds.
     let repeats = m.div_ceil(500) as i32;

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::estimate::{Estimate, Gram};
 use super::normal::{Factor, transposed_product};
+use super::weights::Weights;
 
 /// Up to this many estimates every distance is taken directly; beyond it one product serves a block of rows.
 const DIRECT: usize = 512;
@@ -23,13 +24,19 @@ pub(super) fn between(a: &[f64], b: &[f64]) -> f64 {
     settle(a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum())
 }
 
-/// For each column of `points` (q x m) the distance to its `count`-th nearest, itself included as the first.
+/// The value at this place in ascending order; zero of nothing.
+pub(super) fn select(values: &mut [f64], place: usize) -> f64 {
+    match values.len() {
+        0 => 0.0,
+        n => *values.select_nth_unstable_by(place.min(n - 1), f64::total_cmp).1,
+    }
+}
+
+/// For each column of `points` (q x m) what `pick` takes of its distances to every column, itself included.
 ///
 /// Memory is O(q m + 32 m) per thread. The values do not depend on the number of threads.
-pub(super) fn reach(points: &DMatrix<f64>, count: usize) -> Vec<f64> {
+pub(super) fn reach(points: &DMatrix<f64>, pick: impl Fn(&mut [f64]) -> f64 + Sync) -> Vec<f64> {
     let (q, m) = points.shape();
-    let count = count.clamp(1, m.max(1));
-    let pick = |row: &mut [f64]| *row.select_nth_unstable_by(count - 1, f64::total_cmp).1;
     if q == 0 {
         return vec![0.0; m];
     }
@@ -66,11 +73,11 @@ pub(super) fn reach(points: &DMatrix<f64>, count: usize) -> Vec<f64> {
 }
 
 /// Median of each coordinate (the mean of the two middle ones when even) over the columns of `points`.
-pub(super) fn coordinate_median(points: &DMatrix<f64>) -> DVector<f64> {
+pub(super) fn coordinate_median(points: &DMatrix<f64>, weights: &Weights) -> DVector<f64> {
     let mut copy = vec![0.0; points.ncols()];
     DVector::from_fn(points.nrows(), |j, _| {
         copy.iter_mut().zip(points.row(j).iter()).for_each(|(c, v)| *c = *v);
-        median(&mut copy)
+        weights.median(&mut copy)
     })
 }
 
@@ -118,7 +125,7 @@ fn with_first_row(numbers: &[f64], sign: f64) -> DMatrix<f64> {
 
 impl MajorityMetric {
     /// From estimates that all carry their Gram; nothing when one does not.
-    pub(super) fn new(estimates: &[&Estimate]) -> Option<Self> {
+    pub(super) fn new(estimates: &[&Estimate], weights: &Weights) -> Option<Self> {
         let q = estimates.first()?.coefficients.len();
         let packed: Vec<(&[f64], f64)> = estimates
             .iter()
@@ -127,7 +134,9 @@ impl MajorityMetric {
         let size = q * (q + 1) / 2;
         let of_first = |gram: &[f64], j: usize| gram[j * (j + 1) / 2];
         let mut multiples: Vec<f64> = (0..q)
-            .map(|j| median(&mut packed.iter().map(|(gram, _)| of_first(gram, j) / gram[0]).collect::<Vec<_>>()))
+            .map(|j| {
+                weights.median(&mut packed.iter().map(|(gram, _)| of_first(gram, j) / gram[0]).collect::<Vec<_>>())
+            })
             .collect();
         multiples[0] = 0.0;
         let places: Vec<(usize, usize)> = (0..q).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
@@ -142,7 +151,7 @@ impl MajorityMetric {
                     block[k * packed.len() + at] = reduced * share;
                 }
             }
-            lower.extend(block.chunks_exact_mut(packed.len()).take(width).map(median));
+            lower.extend(block.chunks_exact_mut(packed.len()).take(width).map(|entry| weights.median(entry)));
         }
         let at = |i: usize, j: usize| lower[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
         // Medians of entries need not be positive definite together; giving way to the diagonal always ends there.

@@ -227,12 +227,25 @@ pub struct Estimates {
     coefficients: usize,
     with_gram: bool,
     entries: BTreeMap<(String, u64), Estimate>,
+    rows: BTreeMap<String, u64>,
 }
 
 impl Estimates {
     /// An empty set for estimates of `coefficients` numbers, all with or all without their Gram.
     pub fn new(coefficients: usize, with_gram: bool) -> Self {
-        Estimates { coefficients, with_gram, entries: BTreeMap::new() }
+        Estimates { coefficients, with_gram, entries: BTreeMap::new(), rows: BTreeMap::new() }
+    }
+
+    /// Gives sites votes in proportion to these rows, where every site has them, in place of one vote each.
+    #[must_use]
+    pub fn weighed_by(mut self, rows: BTreeMap<String, u64>) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    /// The rows by which sites are weighed; empty where they weigh equally.
+    pub(super) fn rows(&self) -> &BTreeMap<String, u64> {
+        &self.rows
     }
 
     /// Adds an estimate; the same one sent again counts once.

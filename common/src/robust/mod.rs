@@ -20,13 +20,14 @@ pub mod record;
 mod start;
 pub mod synthetic;
 pub mod threshold;
+mod weights;
 
 #[cfg(test)]
 mod tests;
 
 pub use batch::{BatchError, BatchFit, Cleaning, FitSettings, Start, Termination, fit, minimum_rows};
 pub use consolidate::{
-    Consensus, ConsolidateError, ConsolidationSettings, Member, Method, Metric, Verdict, consolidate,
+    Consensus, ConsolidateError, ConsolidationSettings, Member, Method, Metric, Standing, Verdict, consolidate,
 };
 pub use estimate::{Estimate, EstimateError, Estimates, Gram, Insertion};
 pub use online::{Online, OnlineError, OnlineSettings, Placement, Update};

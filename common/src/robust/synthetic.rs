@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand::seq::SliceRandom;
-use rand_distr::StandardNormal;
+use rand_distr::{StandardNormal, StudentT};
 
 /// What is wrong with the corrupted rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +114,63 @@ pub fn batch(rng: &mut impl Rng, beta: &DVector<f64>, law: &BatchLaw) -> Synthet
         }
     }
     SyntheticBatch { x, y, clean, corrupted: law.corrupted }
+}
+
+/// Laws of honest rows: what real outcomes and covariates look like beside the normal law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLaw {
+    /// Standard normal.
+    Normal,
+    /// Zero or one.
+    Binary,
+    /// `exp` of a standard normal: skewed, with a long tail to one side.
+    LogNormal,
+    /// Student's law with 3 degrees of freedom: symmetric, with long tails.
+    StudentT,
+}
+
+impl RowLaw {
+    /// Every law.
+    pub const ALL: [RowLaw; 4] = [RowLaw::Normal, RowLaw::Binary, RowLaw::LogNormal, RowLaw::StudentT];
+
+    fn draw(self, rng: &mut impl Rng) -> f64 {
+        match self {
+            RowLaw::Normal => rng.sample(StandardNormal),
+            RowLaw::Binary => f64::from(u8::from(rng.random::<f64>() < 0.3)),
+            RowLaw::LogNormal => rng.sample::<f64, _>(StandardNormal).exp(),
+            // Three degrees of freedom are always accepted.
+            RowLaw::StudentT => StudentT::new(3.0).map_or(0.0, |law| rng.sample(law)),
+        }
+    }
+}
+
+/// Honest rows, none of them corrupted: `columns` independent covariates of one law, and an outcome that is one more than
+/// half of their sum, with errors of a law. An outcome of zero or one has the logistic function of half of the sum of the
+/// centred covariates, less 0.5, as its probability of a one.
+pub fn honest(
+    rng: &mut impl Rng,
+    rows: usize,
+    columns: usize,
+    outcome: RowLaw,
+    covariates: RowLaw,
+) -> (DMatrix<f64>, DVector<f64>) {
+    let x = DMatrix::from_fn(rows, columns, |_, _| covariates.draw(rng));
+    let middle = match covariates {
+        RowLaw::Normal | RowLaw::StudentT => 0.0,
+        RowLaw::Binary => 0.3,
+        RowLaw::LogNormal => 0.5_f64.exp(),
+    };
+    let y = DVector::from_fn(rows, |i, _| {
+        let sum = 0.5 * x.row(i).sum();
+        match outcome {
+            RowLaw::Binary => {
+                let log_odds = sum - 0.5 * middle * columns as f64 - 0.5;
+                f64::from(u8::from(rng.random::<f64>() < (1.0 + (-log_odds).exp()).recip()))
+            }
+            law => 1.0 + sum + law.draw(rng),
+        }
+    });
+    (x, y)
 }
 
 /// Shares for `batches` batches, `bad` of them at 0.9 and the others at 0.1, in random order: the law of the published

@@ -345,6 +345,13 @@ impl Network {
         for name in self.places.keys().cloned().collect::<Vec<_>>() {
             self.cut(&name);
         }
+        // Nobody has a line yet: there is only what is to be kept.
+        for act in self.hub.go_on() {
+            if let Act::Store(record) = act {
+                self.progress += 1;
+                self.kept.push(record);
+            }
+        }
         Ok(())
     }
 }

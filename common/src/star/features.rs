@@ -7,7 +7,9 @@ use nalgebra::{DMatrix, DVector};
 use super::message::{Body, Kind};
 use super::method::{Method, Outcome, Shape};
 use crate::bounded::Bounded;
-use crate::features::{FeatureError, FeatureMap, FeatureModel, Range, Statistics as Table, output_perturbation};
+use crate::features::{
+    FeatureError, FeatureMap, FeatureModel, Range, Statistics as Table, output_perturbation, shortened_ridge,
+};
 use crate::fit::{Statistics, Termination};
 use crate::privacy::mechanism::NoisedRelease;
 use crate::privacy::release::Released;
@@ -92,17 +94,19 @@ impl Gathered {
     /// What is to be released, before its noise, with its sensitivity.
     ///
     /// # Errors
-    /// No rows, and a solution that does not exist.
+    /// No rows.
     pub fn bounded(&self) -> Result<Bounded, FeatureError> {
         let nothing = FeatureError::Size { what: "rows, at least", expected: 1, actual: 0 };
         match self.release {
             Release::Statistics => self.sum.clone().ok_or(nothing),
             Release::Output if self.records == 0 => Err(nothing),
-            Release::Output => {
-                let inputs = DMatrix::from_row_slice(self.outcomes.len(), self.ranges.len(), &self.inputs);
-                output_perturbation(&self.map.rows(&inputs)?, &self.outcomes, self.lambda)
-            }
+            Release::Output => output_perturbation(&self.features()?, &self.outcomes, self.lambda),
         }
+    }
+
+    /// The features of the rows that were kept.
+    fn features(&self) -> Result<DMatrix<f64>, FeatureError> {
+        self.map.rows(&DMatrix::from_row_slice(self.outcomes.len(), self.ranges.len(), &self.inputs))
     }
 
     /// The contribution with noise, charged and stored.
@@ -119,9 +123,13 @@ impl Gathered {
     /// The contribution without noise.
     ///
     /// # Errors
-    /// As [`Gathered::bounded`].
+    /// No rows, and a solution that does not exist.
     pub fn body(&self) -> Result<Body, FeatureError> {
-        let values = self.bounded()?.values().iter().copied().collect();
+        let values = match self.release {
+            Release::Output if self.records > 0 => shortened_ridge(&self.features()?, &self.outcomes, self.lambda)?,
+            Release::Output | Release::Statistics => self.bounded()?.values(),
+        };
+        let values = values.iter().copied().collect();
         Ok(Body { kind: kind(self.release), counts: vec![self.records], values })
     }
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 mod opening;
 mod outcome;
+mod resume;
 
-use super::message::{Body, Contribution, Join, ToHub, ToSite, VERSION};
+use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use super::method::{Method, Pace};
 use crate::exit::Exit;
 use crate::id::{Digest, RunId};
@@ -25,6 +26,11 @@ const NAMED: usize = 20;
 const REPEATS: usize = 1000;
 /// Longest reason of a site that is printed.
 const SENTENCE: usize = 500;
+
+/// Most rows, or other things counted, in one contribution: far beyond any table, and sums of many stay far from overflow.
+const MOST_ROWS: u64 = 1 << 40;
+/// Size that no number of a contribution reaches.
+const LARGEST: f64 = 1e100;
 
 /// A line of a site, numbered by the driver.
 pub type Line = u64;
@@ -81,12 +87,19 @@ pub enum Record {
         /// Why.
         sentence: String,
     },
+    /// The quorum was there, and what costs a site something was asked for the first time.
+    Opened,
     /// A round was closed with what had come.
     Round,
     /// The run was over, whatever had come.
     Over {
         /// Why, if not because everything had come.
         reason: Option<String>,
+    },
+    /// A site has kept the outcome: nothing is owed to it any more.
+    Told {
+        /// Who.
+        site: String,
     },
 }
 
@@ -193,8 +206,12 @@ pub struct Hub {
     repeated: Vec<BatchName>,
     /// Rounds that are closed.
     round: u64,
-    /// Whether nothing was asked yet.
+    /// Whether the last round is closed, and why if it has no result.
+    closed: Option<Option<String>>,
+    /// Whether this process still waits for the quorum before it asks anything.
     held: bool,
+    /// Whether any process of this run has asked something: what came since makes a result, whoever is there now.
+    asked: bool,
     /// Sites whose latest contributions are in no snapshot yet.
     unkept: BTreeSet<String>,
     over: Option<Over>,
@@ -209,11 +226,13 @@ struct Over {
 impl Hub {
     /// A run before anything came.
     pub fn new(study: Arc<Study>, run: RunId, method: Box<dyn Method>) -> Hub {
+        let held = opening::waits(&study, method.as_ref());
         Hub {
             digest: study.digest(),
             keys: study.key_digests(),
             sites: study.workers.keys().map(|name| (name.clone(), Site::default())).collect(),
-            held: opening::waits(&study, method.as_ref()),
+            held,
+            asked: !held,
             study,
             run,
             method,
@@ -221,67 +240,10 @@ impl Hub {
             rejections: Vec::new(),
             repeated: Vec::new(),
             round: 0,
+            closed: None,
             unkept: BTreeSet::new(),
             over: None,
         }
-    }
-
-    /// Takes a record of an earlier process back in.
-    ///
-    /// # Errors
-    /// The record does not fit the study.
-    pub fn resume(&mut self, record: Record) -> Result<(), String> {
-        let unknown = |site: &str| format!("the state names `{site}`, which is no worker of this study");
-        let named = match &record {
-            Record::Contribution { site, .. }
-            | Record::Rejected { site, .. }
-            | Record::Complete { site, .. }
-            | Record::Left { site, .. } => Some(site),
-            _ => None,
-        };
-        if let Some(site) = named
-            && !self.sites.contains_key(site)
-        {
-            return Err(unknown(site));
-        }
-        match record {
-            Record::Contribution { site, number, body } => {
-                self.method.take(&site, number, &body)?;
-                self.advance(&site, number, &body);
-            }
-            Record::Snapshot(snapshot) => {
-                self.method.restore(&snapshot.method)?;
-                for (name, position) in snapshot.sites {
-                    let site = self.sites.get_mut(&name).ok_or_else(|| unknown(&name))?;
-                    site.joined |= position != Position::default();
-                    site.position = position;
-                }
-                (self.rejections, self.repeated) = (snapshot.rejected, snapshot.repeated);
-            }
-            Record::Rejected { site, number, reason } => {
-                self.reject(&site, number, reason);
-            }
-            Record::Complete { site, contributions } => {
-                if let Some(site) = self.sites.get_mut(&site) {
-                    site.joined = true;
-                    site.position.total = Some(contributions);
-                }
-            }
-            Record::Left { site, exit, sentence } => {
-                if let Some(site) = self.sites.get_mut(&site) {
-                    site.joined = true;
-                    site.position.left = Some((exit.code(), sentence));
-                }
-            }
-            Record::Round => {
-                self.held = false;
-                self.close_round()?;
-            }
-            Record::Over { reason } => {
-                self.finish(reason);
-            }
-        }
-        Ok(())
     }
 
     /// A line was opened by the site of this name, which its certificate has shown. It must join next.
@@ -305,8 +267,11 @@ impl Hub {
                 self.lines.remove(&line);
             }
             ToHub::Done => {
-                if let Some(site) = self.sites.get_mut(&name) {
-                    site.done = true;
+                if self.over.is_some()
+                    && let Some(site) = self.sites.get_mut(&name)
+                    && !std::mem::replace(&mut site.done, true)
+                {
+                    acts.push(Act::Store(Record::Told { site: name.clone() }));
                 }
                 acts.push(Act::Close(line));
                 self.lost(line);
@@ -329,7 +294,7 @@ impl Hub {
                     site.ready = true;
                 }
                 let held = self.held;
-                self.open_run(&mut acts);
+                self.settle(&mut acts);
                 if let Some(site) = self.sites.get(&name).filter(|_| !held) {
                     // It was told, and did not hear it.
                     acts.push(Act::Say(line, self.welcome(site)));
@@ -340,6 +305,14 @@ impl Hub {
                 acts.extend(self.keep());
                 if run != self.run {
                     self.refuse(line, &name, None, "a message of another run", &mut acts);
+                } else if contributions > MOST {
+                    self.refuse(
+                        line,
+                        &name,
+                        None,
+                        &format!("{contributions} contributions, which no run reaches"),
+                        &mut acts,
+                    );
                 } else if let Some(site) = self.sites.get_mut(&name) {
                     match site.position.total {
                         None => {
@@ -409,21 +382,66 @@ impl Hub {
                 _ if away => format!("its line was lost, and it did not come back within {seconds} s"),
                 _ => format!("it did not answer round {} within {seconds} s", self.round.saturating_add(1)),
             };
-            self.leave(name, Exit::Unreachable, sentence, &mut acts);
-            if let Some(line) = self.sites.get_mut(name).and_then(|site| site.line.take()) {
-                self.lines.remove(&line);
-                // On a new line it may take part again, from the round that is open then.
-                acts.push(Act::Close(line));
-            }
+            self.dismiss(name, sentence, &mut acts);
             self.settle(&mut acts);
         }
         acts
+    }
+
+    /// Goes on without a site. On a new line it may take part again, from the round that is open then.
+    fn dismiss(&mut self, name: &str, sentence: String, acts: &mut Vec<Act>) {
+        self.leave(name, Exit::Unreachable, sentence, acts);
+        if let Some(line) = self.sites.get_mut(name).and_then(|site| site.line.take()) {
+            self.lines.remove(&line);
+            acts.push(Act::Close(line));
+        }
     }
 
     /// The time of the study is up.
     pub fn deadline(&mut self) -> Vec<Act> {
         let seconds = self.study.site_terms().deadline;
         self.end(Some(format!("the run was ended at its deadline, {seconds} s after it was opened")))
+    }
+
+    /// The study's owner will wait for nobody else: a run that is held for the others opens with those who are ready, and one that is
+    /// open ends with what has come.
+    ///
+    /// # Errors
+    /// There is no quorum, or no result yet, in a sentence; the run is as it was.
+    pub fn close(&mut self) -> Result<Vec<Act>, String> {
+        let (came, quorum) = (self.came(), self.study.quorum());
+        if self.over.is_some() {
+            return Err("the run is over already".to_string());
+        }
+        if came < quorum {
+            let what = if self.asked { "have contributed" } else { "are ready" };
+            return Err(format!("{came} workers {what}, and the quorum is {quorum}: the run goes on"));
+        }
+        let sentence = "the run was closed by `coordinator finish`";
+        if !self.asked {
+            let missing: Vec<String> = self.missing().map(str::to_string).collect();
+            let mut acts = Vec::new();
+            for name in missing {
+                self.dismiss(&name, format!("it was not ready when {sentence}"), &mut acts);
+            }
+            self.settle(&mut acts);
+            return Ok(acts);
+        }
+        match self.method.outcome() {
+            Ok(_) => Ok(self.end(Some(sentence.to_string()))),
+            Err(reason) => Err(format!("there is no result yet: {reason}; the run goes on")),
+        }
+    }
+
+    /// Workers that are ready, before anything is asked; that have contributed, afterwards.
+    pub fn came(&self) -> usize {
+        let came = |site: &&Site| if self.asked { site.position.accepted > 0 } else { site.counts() };
+        self.sites.values().filter(came).count()
+    }
+
+    /// How many workers make a quorum.
+    pub fn quorum(&self) -> usize {
+        self.study.quorum()
     }
 
     /// The user ends the run; a result is made of what has come.
@@ -478,6 +496,15 @@ impl Hub {
         let joins = |(line, name): (&Line, &String)| self.sites.get(name).is_some_and(|site| site.line != Some(*line));
         !self.lines.iter().any(joins)
             && self.sites.values().all(|site| site.done || site.position.left.is_some() || !site.joined)
+    }
+
+    /// Sites without a line that have given something to a result, and do not have it yet.
+    pub fn owed(&self) -> impl Iterator<Item = &str> {
+        let result = self.over.as_ref().is_some_and(|over| over.result.is_ok());
+        let owed = move |site: &Site| {
+            result && !site.done && site.line.is_none() && site.position.left.is_none() && site.position.accepted > 0
+        };
+        self.sites.iter().filter(move |(_, site)| owed(site)).map(|(name, _)| name.as_str())
     }
 
     /// How far each site is.
@@ -610,7 +637,7 @@ impl Hub {
             acts.push(Act::Say(line, outcome));
         } else {
             acts.extend(self.publish());
-            self.open_run(acts);
+            self.settle(acts);
         }
     }
 
@@ -627,7 +654,10 @@ impl Hub {
         }
         let Some(site) = self.sites.get_mut(name) else { return };
         let position = &mut site.position;
-        let ahead = number > position.next || (self.method.pace() == Pace::Rounds && number > self.round);
+        let ahead = number > position.next
+            || (self.method.pace() == Pace::Rounds && number > self.round)
+            // Nothing was asked for yet: nobody answers before, and nobody counts for the quorum by answering.
+            || !self.asked;
         if ahead || position.total.is_some_and(|total| number >= total) {
             // Something before it was lost on the way; the site goes on from what it is told.
             acts.push(Act::Say(line, ToSite::Acknowledged { next: position.next }));
@@ -693,8 +723,12 @@ impl Hub {
             };
             return Err(format!("expected {expected}, got {counts} and {values}"));
         }
-        match body.values.iter().position(|value| !value.is_finite()) {
-            Some(at) => Err(format!("expected finite numbers, but number {} is not", at + 1)),
+        if let Some(count) = body.counts.iter().find(|count| **count > MOST_ROWS) {
+            return Err(format!("expected counts of at most {MOST_ROWS}, got {count}"));
+        }
+        // Beyond it sums and products of numbers of several sites would be no numbers, and the round of all would have no result.
+        match body.values.iter().position(|value| value.abs() >= LARGEST || value.is_nan()) {
+            Some(at) => Err(format!("expected finite numbers below {LARGEST:e}, but number {} is not", at + 1)),
             None => Ok(()),
         }
     }
@@ -704,8 +738,8 @@ impl Hub {
             site.joined = true;
             let position = &mut site.position;
             position.left = None;
-            position.next = number + 1;
-            position.accepted += u64::from(body.kind.counts());
+            position.next = number.saturating_add(1);
+            position.accepted = position.accepted.saturating_add(u64::from(body.kind.counts()));
             position.bytes = position.bytes.saturating_add(body.bytes());
             position.remember(body.digest().to_string());
         }
@@ -715,9 +749,9 @@ impl Hub {
     fn reject(&mut self, name: &str, number: Option<u64>, reason: String) {
         let Some(site) = self.sites.get_mut(name) else { return };
         site.joined = true;
-        site.position.rejected += 1;
+        site.position.rejected = site.position.rejected.saturating_add(1);
         if let Some(number) = number {
-            site.position.next = number + 1;
+            site.position.next = number.saturating_add(1);
             // Whatever comes again under this number says nothing new.
             site.position.remember(String::new());
         }
@@ -769,21 +803,23 @@ impl Hub {
             Pace::Rounds => {
                 let (round, quorum) = (self.round, self.study.quorum());
                 let present = self.sites.values().filter(|site| site.position.left.is_none());
-                if present.clone().count() < quorum {
+                if let Some(reason) = self.closed.clone() {
+                    acts.extend(self.end(reason));
+                } else if present.clone().count() < quorum {
                     acts.extend(self.end(None));
                 } else if !self.held && present.clone().all(|site| site.joined && site.position.next > round) {
                     acts.push(Act::Store(Record::Round));
-                    match self.close_round() {
-                        Ok(true) => acts.extend(self.publish()),
-                        Ok(false) => acts.extend(self.end(None)),
-                        Err(reason) => acts.extend(self.end(Some(reason))),
+                    self.close_round();
+                    match self.closed.clone() {
+                        None => acts.extend(self.publish()),
+                        Some(reason) => acts.extend(self.end(reason)),
                     }
                 }
             }
         }
     }
 
-    fn close_round(&mut self) -> Result<bool, String> {
+    fn close_round(&mut self) {
         self.round += 1;
         for site in self.sites.values_mut() {
             while site.position.next < self.round {
@@ -791,7 +827,11 @@ impl Hub {
                 site.position.remember(String::new());
             }
         }
-        self.method.close_round()
+        self.closed = match self.method.close_round() {
+            Ok(true) => None,
+            Ok(false) => Some(None),
+            Err(reason) => Some(Some(reason)),
+        };
     }
 
     /// Ends the run with what has come.
@@ -812,7 +852,7 @@ impl Hub {
     }
 
     fn finish(&mut self, reason: Option<String>) -> Exit {
-        if self.method.pace() == Pace::Rounds && !self.held {
+        if self.method.pace() == Pace::Rounds && self.asked {
             // Whoever has answered the last round has nothing more to say.
             let round = self.round;
             for site in self.sites.values_mut().filter(|site| site.joined && site.position.next >= round) {
@@ -822,7 +862,7 @@ impl Hub {
         let contributed: Vec<&str> =
             self.sites.iter().filter(|(_, site)| site.position.accepted > 0).map(|(name, _)| name.as_str()).collect();
         let quorum = self.study.quorum();
-        let (exit, result) = if self.held {
+        let (exit, result) = if !self.asked {
             let why = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
             (Exit::Unreachable, Err(format!("{}{why}{}", self.never_opened(), self.absences())))
         } else if contributed.len() < quorum {

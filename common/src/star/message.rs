@@ -9,6 +9,9 @@ use crate::privacy::release::{Declaration, Discloses, Released};
 /// The version of the conversation; both ends must speak the same.
 pub const VERSION: u32 = 2;
 
+/// Most contributions of a site, and rounds: far beyond any run, and far from where counting on would overflow, here or in a file.
+pub const MOST: u64 = 1 << 48;
+
 /// What a contribution is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {

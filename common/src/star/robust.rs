@@ -138,10 +138,11 @@ impl Robust {
         let settings =
             robust.consolidation().map_err(|error| value("robust.consolidation", format!("is not known: {error}")))?;
         let taken = match &robust.online {
-            None => Taken::Batches(Estimates::new(terms.len(), robust.gram)),
+            None => Taken::Batches(Estimates::new(terms.len(), robust.gram).weighed_by(study.declared_rows())),
             Some(online) => Taken::Stream(Box::new(Stream {
                 online: Online::new(online.settings(settings), terms.len(), robust.gram)
-                    .map_err(|error| value("robust.online", error.to_string()))?,
+                    .map_err(|error| value("robust.online", error.to_string()))?
+                    .weighed_by(study.declared_rows()),
                 course: Course { terms: terms.clone(), arrivals: 0, switches: 0, points: Vec::new() },
                 every: 1,
                 latest: Vec::new(),
@@ -260,7 +261,7 @@ impl Method for Robust {
 /// A batch without an estimate, in the table of batches.
 fn unfit(site: &str, number: u64, nobs: u64) -> Member {
     let worker = site.to_string();
-    Member { worker, batch: number, nobs, kept: 0, cleaned: false, distance: f64::NAN, trusted: false }
+    Member { worker, batch: number, nobs, kept: 0, cleaned: false, distance: f64::NAN, trusted: false, copy_of: None }
 }
 
 fn statistics(consensus: &Consensus) -> Statistics {
@@ -287,6 +288,7 @@ impl Stream {
             cleaned,
             distance: now.map_or(f64::NAN, |member| member.distance),
             trusted: now.is_some_and(|member| member.trusted),
+            copy_of: now.and_then(|member| member.copy_of.clone()),
         });
         let excess = self.latest.len().saturating_sub(LATEST);
         self.latest.drain(..excess);

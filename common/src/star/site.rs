@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::message::{Body, Contribution, Join, ToHub, ToSite, VERSION};
+use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use crate::exit::Exit;
 use crate::id::{Digest, Role, RunId};
 use crate::privacy::release::{Disclosures, Released, Undeclared};
-use crate::study::Study;
+use crate::study::{Protocol, Study};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +71,8 @@ pub struct Site {
     /// Whether the hub's latest welcome said that the run is held.
     held: bool,
     open: bool,
+    /// The latest that the hub has published on this line.
+    told: Option<u64>,
     over: bool,
 }
 
@@ -90,6 +92,7 @@ impl Site {
             ready: false,
             held: false,
             open: false,
+            told: None,
             over: false,
         }
     }
@@ -97,6 +100,7 @@ impl Site {
     /// A line was opened: what is to be said first.
     pub fn open(&mut self) -> Vec<Act> {
         self.joined = false;
+        self.told = None;
         let keys = self.study.key_digests();
         vec![Act::Say(ToHub::Join(Join { version: VERSION, instance: self.instance, keys }))]
     }
@@ -160,6 +164,11 @@ impl Site {
         self.joined
     }
 
+    /// Pieces that are acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
     /// Pieces that are not acknowledged.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -185,11 +194,11 @@ impl Site {
             }
             ToSite::Rejected { number, reason } => {
                 if number == self.acknowledged {
-                    self.acknowledge(number + 1);
+                    self.acknowledge(number.saturating_add(1));
                 }
                 vec![Act::Rejected { number, reason }]
             }
-            ToSite::Broadcast { number, body } => vec![Act::Heard { number, body }],
+            ToSite::Broadcast { number, body } => self.heard(number, body),
             ToSite::Outcome { exit, report } => {
                 self.over = true;
                 vec![Act::Outcome { exit, report }]
@@ -199,6 +208,37 @@ impl Site {
                 vec![Act::Refused { exit, sentence }]
             }
         }
+    }
+
+    /// Takes what the hub publishes. What came before on this line says nothing new; more than there can be is a fault.
+    fn heard(&mut self, number: u64, body: Body) -> Vec<Act> {
+        let most = match self.study.protocol {
+            Protocol::Em => self.study.em.as_ref().map_or(0, |terms| u64::from(terms.rounds).saturating_sub(1)),
+            Protocol::Stream => MOST,
+            Protocol::Robust if self.study.robust_terms().online.is_some() => MOST,
+            Protocol::Robust | Protocol::Features | Protocol::Vertical => {
+                return self.refused(format!(
+                    "the coordinator published {}, which this method has no use for",
+                    body.kind.name()
+                ));
+            }
+        };
+        if number > most {
+            return self.refused(format!("the coordinator published number {number}, and the last one is {most}"));
+        }
+        match self.told.is_some_and(|told| number <= told) {
+            true => Vec::new(),
+            false => {
+                self.told = Some(number);
+                vec![Act::Heard { number, body }]
+            }
+        }
+    }
+
+    /// The hub broke the protocol.
+    fn refused(&mut self, sentence: String) -> Vec<Act> {
+        self.over = true;
+        vec![Act::Refused { exit: Exit::Peer, sentence }]
     }
 
     /// What may have been lost, again, with the same bits: for a line that may lose messages.

@@ -2,6 +2,7 @@
 
 mod methods;
 mod opening;
+mod resume;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,7 +212,8 @@ fn every_lie_is_rejected_and_named_and_the_run_goes_on() {
         (change(&|b| b.counts[1] = 0), "got 0"),
         (change(&|b| b.counts[2] = 7), "expected 0 or 1"),
         (change(&|b| b.values[0] = -1.0), "residual scale"),
-        (change(&|b| b.values[1] = 1e120), "finite number below 1e100"),
+        (change(&|b| b.values[1] = 1e120), "finite numbers below 1e100, but number 2 is not"),
+        (change(&|b| b.counts[0] = u64::MAX), "counts of at most"),
         (change(&|b| b.values[4] = -1.0), "positive definite"),
         (
             Body { kind: Kind::Estimate, counts: vec![60, 50, 1], values: vec![0.1, 1.0, 2.0, 3.0] },

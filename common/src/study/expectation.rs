@@ -7,9 +7,11 @@ use super::{DesignTerms, Protocol, Release, Study, StudyError};
 use crate::em::{self, EmError};
 use crate::features::expectation::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
 use crate::features::{FeatureError, output_sensitivity};
-use crate::privacy::accountant::CoarseLattice;
+use crate::privacy::accountant::ScaleError;
 use crate::privacy::expectation::RobustDesign;
 use crate::privacy::mechanism::noise_scale;
+use crate::report::Report;
+use crate::report::caution::{Caution, MOSTLY_NOISE, WITHHELD};
 use crate::stream;
 
 /// Standard deviation of residuals unless another is declared, in half ranges of the outcome.
@@ -18,6 +20,12 @@ const DEFAULT_RESIDUAL: f64 = 0.2;
 const DEFAULT_SIGNAL: f64 = 0.3;
 /// Length of hidden coefficients unless another is declared, in lengths of the longest that sigma and tau allow.
 const DEFAULT_LENGTH: f64 = 0.5;
+
+/// Most noise of the counts of residuals, as a share of a batch's rows, with which standard errors are relied on: beyond it one estimate in
+/// a hundred lies more than three of them off, and some lie far off (`coverage_of_small_batches`).
+const MOST_COUNTS_NOISE: f64 = 0.1;
+/// Invented records and rounds of them that a report waits for.
+const MOST_INVENTED: u64 = 20_000_000;
 
 /// A size in half ranges of the outcome, and in its own unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,6 +92,8 @@ pub struct Expectation {
     pub better_alone: bool,
     /// Whether zero everywhere is expected to do as well or better.
     pub better_zero: bool,
+    /// Noise of the counts of residuals as a share of a batch's rows, of robust regression: where it is large, nothing can be inferred.
+    pub counts_noise: Option<f64>,
 }
 
 /// Why there is nothing to say beforehand.
@@ -112,7 +122,7 @@ pub enum NoExpectation {
     Features(#[from] FeatureError),
     /// Noise.
     #[error(transparent)]
-    Noise(#[from] CoarseLattice),
+    Noise(#[from] ScaleError),
 }
 
 /// Numbers of a method before they get their units and names.
@@ -123,6 +133,7 @@ struct Found {
     fitted: Option<f64>,
     alone: f64,
     zero: f64,
+    counts: Option<f64>,
 }
 
 impl Study {
@@ -130,7 +141,8 @@ impl Study {
         self.privacy.as_ref().map(|terms| terms.design.clone()).unwrap_or_default()
     }
 
-    fn number_of_sites(&self) -> u32 {
+    /// How many sites there may be.
+    pub fn number_of_sites(&self) -> u32 {
         u32::try_from(self.workers.len().max(1)).unwrap_or(u32::MAX)
     }
 
@@ -218,7 +230,31 @@ impl Study {
             // What is not finite is no better than anything.
             better_alone: !(found.error < found.alone),
             better_zero: !(found.error < found.zero),
+            counts_noise: found.counts,
         })
+    }
+
+    /// What a reader of the report of a private run between sites must know first: from its plan, for as many rows a site as took part on
+    /// average, and from what was released. Of a run that `goes_on` only what costs no time.
+    pub fn site_caution(&self, report: &Report, goes_on: bool) -> Option<Caution> {
+        if !self.noised() {
+            return None;
+        }
+        let all = match &report.consolidation {
+            Some(consolidation) => consolidation.batches.iter().fold(0u64, |sum, batch| sum.saturating_add(batch.nobs)),
+            None => report.statistics.nobs,
+        };
+        let came = report.workers.iter().flatten().filter(|row| row.contributions > 0).count().max(1) as u64;
+        let costly = match self.protocol {
+            Protocol::Robust => false,
+            Protocol::Em => goes_on || all.saturating_mul(u64::from(report.rounds)) > MOST_INVENTED,
+            _ => goes_on,
+        };
+        let foretold = match costly {
+            true => None,
+            false => self.expectation(all / came).ok().and_then(|expected| expected.caution()),
+        };
+        Caution::joined(foretold, Caution::of_released(&report.coefficients))
     }
 
     fn expect_robust(
@@ -244,6 +280,7 @@ impl Study {
             fitted: Some(predicted.fitted),
             alone: predicted.alone,
             zero: predicted.length,
+            counts: Some(predicted.counts),
         };
         Ok((found, all))
     }
@@ -260,6 +297,7 @@ impl Study {
             fitted: None,
             alone: expected.alone,
             zero: expected.length,
+            counts: None,
         };
         Ok((found, length))
     }
@@ -291,6 +329,7 @@ impl Study {
             fitted: None,
             alone: predicted.alone,
             zero: predicted.zero,
+            counts: None,
         })
     }
 
@@ -309,7 +348,15 @@ impl Study {
         let forecast = self.stream_forecast()?;
         let all = rows.saturating_mul(u64::from(self.number_of_sites()));
         let (error, noise) = forecast.error(all, self.record_mu());
-        Ok(Found { noise_once: None, noise, error, fitted: None, alone: forecast.alone(rows), zero: forecast.zero() })
+        Ok(Found {
+            noise_once: None,
+            noise,
+            error,
+            fitted: None,
+            alone: forecast.alone(rows),
+            zero: forecast.zero(),
+            counts: None,
+        })
     }
 }
 
@@ -358,7 +405,42 @@ impl Expectation {
                 "for this design exchanging nothing would do as well or better: a site's own rows, fitted at home without noise{batches}"
             ));
         }
+        warnings.extend(
+            self.counts_sentence().map(|sentence| format!("{sentence}: p-values and intervals will be withheld")),
+        );
         warnings
+    }
+
+    fn counts_sentence(&self) -> Option<String> {
+        let share = self.counts_noise.filter(|share| !(*share <= MOST_COUNTS_NOISE))?;
+        Some(format!(
+            "the counts of residuals, from which standard errors are read, have noise of {:.0} % of a batch's rows, above {:.0} %",
+            100.0 * share,
+            100.0 * MOST_COUNTS_NOISE
+        ))
+    }
+
+    /// What a reader of the result must know first, from public facts alone.
+    pub fn caution(&self) -> Option<Caution> {
+        // What is not finite is no smaller than anything.
+        let noise = (!(self.relative_error < 1.0)).then(|| {
+            let reason = format!(
+                "its plan foretold, from public facts alone, an error of {:.0} % of what is sought ({}); more rows, larger batches or a larger \
+                 epsilon make it less, and `privacy plan` says by how much",
+                100.0 * self.relative_error,
+                self.of
+            );
+            Caution::new(MOSTLY_NOISE, reason, true)
+        });
+        let counts = self.counts_sentence().map(|sentence| {
+            let remedy = "larger batches (`sites.batch_rows`), more rows or a larger epsilon make it less";
+            Caution::new(
+                WITHHELD,
+                format!("{sentence}, and intervals would miss more often than they say; {remedy}"),
+                true,
+            )
+        });
+        Caution::joined(noise, counts)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a horizontal study says: who the sites are, how they take part, and with which method.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -23,6 +25,8 @@ const MOST_WORKERS: usize = 10_000;
 /// Most rows of a batch.
 const LARGEST_BATCH: u64 = 10_000_000;
 
+/// Most rows that a site may be said to have.
+const MOST_ROWS_OF_A_SITE: u64 = 1 << 50;
 /// Most rows of one person: noise grows with their number.
 const MOST_ROWS_PER_PERSON: u32 = 1000;
 
@@ -32,6 +36,10 @@ const MOST_ROWS_PER_PERSON: u32 = 1000;
 pub struct WorkerTerms {
     /// The name in the worker's certificate.
     pub certificate: String,
+    /// Rows that the site is known to have: in a robust study its votes are in proportion to them, if every worker has the
+    /// key. Without it each site has one vote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
 }
 
 /// How sites take part.
@@ -160,6 +168,11 @@ impl Study {
     pub fn quorum(&self) -> usize {
         let most = self.workers.len();
         self.site_terms().quorum.map_or(most / 2 + 1, |quorum| quorum as usize)
+    }
+
+    /// Rows that the study declares for its workers: all of them or none.
+    pub fn declared_rows(&self) -> BTreeMap<String, u64> {
+        self.workers.iter().filter_map(|(name, terms)| Some((name.clone(), terms.rows?))).collect()
     }
 
     /// The name of the worker with a certificate's name.
@@ -304,6 +317,21 @@ impl Study {
                 "must have a name of 1 to 100 printable characters",
             );
         }
+        for (name, terms) in &self.workers {
+            let key = format!("workers.{name}.rows");
+            match terms.rows {
+                Some(_) if self.protocol != Protocol::Robust => {
+                    return wrong(&key, "has a place in a study of protocol `robust` only");
+                }
+                Some(rows) if !(1..=MOST_ROWS_OF_A_SITE).contains(&rows) => {
+                    return wrong(&key, &format!("must lie between 1 and {MOST_ROWS_OF_A_SITE}"));
+                }
+                None if self.workers.values().any(|terms| terms.rows.is_some()) => {
+                    return wrong(&key, "is missing: state it for every worker, or for none");
+                }
+                _ => {}
+            }
+        }
         let sites = self.site_terms();
         if !(1..=MOST_ROWS_PER_PERSON).contains(&sites.rows_per_person) {
             return wrong("sites.rows_per_person", &format!("must lie between 1 and {MOST_ROWS_PER_PERSON}"));
@@ -434,6 +462,17 @@ mod tests {
     }
 
     #[test]
+    fn declared_rows_are_of_all_workers_and_a_study_without_them_keeps_its_digest() {
+        let study = Study::parse(MINIMAL).unwrap();
+        let written = toml::to_string_pretty(&study).unwrap();
+        assert!(study.declared_rows().is_empty() && !written.lines().any(|line| line.starts_with("rows =")));
+        let stated = MINIMAL.replace(".example\"\n", ".example\"\n rows = 5\n");
+        let stated = Study::parse(&stated).unwrap();
+        assert_eq!(stated.declared_rows().values().sum::<u64>(), 10);
+        assert_ne!(stated.digest(), study.digest());
+    }
+
+    #[test]
     fn a_formula_and_truth_values_name_their_coefficients_as_r_does() {
         let text = MINIMAL.replace("features = [\"age\", \"region\"]", "formula = \"cost ~ age * smoker\"").replace(
             "[columns.region]\n        levels = [\"a\", \"b\", \"c\"]",
@@ -454,6 +493,16 @@ mod tests {
                 "`workers` must have different",
             ),
             ("certificate = \"north.example\"", "certificate = \"\"", "`workers` must give"),
+            (
+                "certificate = \"north.example\"",
+                "certificate = \"north.example\"\nrows = 10",
+                "`workers.south.rows` is missing",
+            ),
+            (
+                "certificate = \"north.example\"",
+                "certificate = \"north.example\"\nrows = 0",
+                "`workers.north.rows` must lie",
+            ),
             ("features = [\"age\", \"region\"]", "features = [\"age\", \"cost\"]", "`model.features`"),
             ("features = [\"age\", \"region\"]", "features = [\"age\", \"age\"]", "`model.features`"),
             ("features = [\"age\", \"region\"]", "", "`model` needs either"),

@@ -312,7 +312,9 @@ impl Study {
     /// A number that is out of range.
     pub fn feature_map(&self) -> Result<FeatureMap, StudyError> {
         let terms = self.features_terms();
-        if terms.count as usize > LARGEST_STATISTICS && terms.release == Release::Statistics {
+        // Statistics are so many squared, and so is the table that certifies a private solution.
+        let limited = terms.release == Release::Statistics || self.noised();
+        if terms.count as usize > LARGEST_STATISTICS && limited {
             let problem = format!("must be at most {LARGEST_STATISTICS}, and is {}", terms.count);
             return Err(value("features.count", problem));
         }

@@ -11,7 +11,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::vertical::{Coefficients, Outlook, Plan, PlanError, Setup, Shares};
+use crate::privacy::vertical::{Coefficients, Design, MEAN_SQUARE, Outlook, Plan, PlanError, Setup, Shares};
 
 /// What a private run may cost, and how it is made. All of it is fixed before any data are touched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -465,15 +465,34 @@ impl Study {
     pub fn outlook(&self, plan: &Plan) -> Result<Outlook, PrivacyError> {
         let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
-        let coefficients = match &design.coefficients {
-            None => design.signal.map(Coefficients::Signal),
+        let coefficients = design.guessed([&alice, &bob]);
+        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
+    }
+
+    /// The expected distance of the slopes from the pooled ones, relative to their length, at this correlation between columns.
+    ///
+    /// # Errors
+    /// As [`Study::outlook`].
+    pub(super) fn foretold_error(&self, plan: &Plan, correlation: f64) -> Result<f64, PrivacyError> {
+        let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
+        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
+        let coefficients = design.guessed([&alice, &bob]).unwrap_or_default();
+        let square = design.mean_square.unwrap_or(MEAN_SQUARE);
+        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)).relative_error)
+    }
+}
+
+impl DesignTerms {
+    /// The declared coefficients or their size, of rows with these bounds.
+    fn guessed(&self, bounds: [&RowBounds; 2]) -> Option<Coefficients> {
+        match &self.coefficients {
+            None => self.signal.map(Coefficients::Signal),
             Some(CoefficientGuess::Size(size)) => Some(Coefficients::Size(*size)),
             Some(CoefficientGuess::Each(values)) => {
-                let names = alice.names().iter().chain(bob.names());
+                let names = bounds.into_iter().flat_map(RowBounds::names);
                 Some(Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect()))
             }
-        };
-        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
+        }
     }
 }
 

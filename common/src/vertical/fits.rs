@@ -3,7 +3,7 @@
 //! The party with fewer columns leads: it extrapolates its own coefficients, judges convergence and ends the fits. The
 //! other fits its block exactly to whatever comes and cannot tell the difference.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 
 use crate::fit::Termination;
 use crate::glm::Family;
@@ -153,7 +153,7 @@ impl Fits {
             path_top: 0.0,
             fold_totals: Vec::new(),
             tables: None,
-            meter: Meter::new(&centred_gram(block)),
+            meter: Meter::new(&metered_gram(block, study.model.intercept)),
             metered: block.places().iter().flatten().copied().collect(),
             base_weights: block.outcome().weights.clone(),
             base_spread: 1.0,
@@ -676,12 +676,26 @@ impl Fits {
         }
     }
 
+    /// The penalty of the fit to all rows at this place on the path.
+    pub(super) fn lambda_of(&self, fit: usize) -> Option<f64> {
+        self.jobs.iter().filter(|job| job.fold.is_none()).nth(fit)?.lambda
+    }
+
+    /// Counts the outcome less its mean as sent: the hidden term alone.
+    pub(super) fn meter_null_residual(&mut self) {
+        let terms = self.metered.len();
+        self.meter.record(&DVector::from_fn(terms + 1, |at, _| f64::from(u8::from(at == terms))));
+    }
+
     /// Counts what is about to leave, and refuses it where it would show too much.
     fn charge(&mut self, beta: &DVector<f64>, block: &Block) -> Result<(), Abort> {
         if self.tables.is_some() {
             return Ok(());
         }
-        let mut shown = DVector::zeros(self.metered.len());
+        let hidden = usize::from(block.outcome().hidden.is_some());
+        let mut shown = DVector::zeros(self.metered.len() + hidden);
+        // Its coefficient is always 1.
+        shown.rows_mut(self.metered.len(), hidden).fill(1.0);
         for (place, b) in block.places().iter().zip(beta.iter()) {
             if let Some(known) = place.and_then(|place| self.metered.iter().position(|metered| *metered == place)) {
                 shown[known] = *b;
@@ -737,7 +751,25 @@ fn encoded_lambdas(study: &Study) -> Vec<Option<f64>> {
     lambdas.into_iter().map(Some).collect()
 }
 
-fn centred_gram(block: &Block) -> nalgebra::DMatrix<f64> {
+/// Cross-products, about the mean where there is an intercept, of all that a party's partial predictions are made of: its
+/// columns, and last the outcome or offset that it adds because it holds that alone.
+fn metered_gram(block: &Block, intercept: bool) -> DMatrix<f64> {
     let columns: Vec<usize> = (usize::from(block.has_intercept())..block.columns()).collect();
-    block.gram().select_rows(&columns).select_columns(&columns)
+    let gram = block.gram().select_rows(&columns).select_columns(&columns);
+    let Some(hidden) = &block.outcome().hidden else { return gram };
+    let weight = |row: usize| block.outcome().weights.as_ref().map_or(1.0, |weights| weights[row]);
+    let mean = match intercept {
+        true => hidden.iter().enumerate().map(|(row, h)| weight(row) * h).sum::<f64>() / block.weight_sum(),
+        false => 0.0,
+    };
+    let weighted: Vec<f64> = hidden.iter().enumerate().map(|(row, h)| weight(row) * (h - mean)).collect();
+    let products = block.products(&weighted);
+    let last = columns.len();
+    let mut gram = gram.resize(last + 1, last + 1, 0.0);
+    for (at, column) in columns.iter().enumerate() {
+        gram[(at, last)] = products[*column];
+        gram[(last, at)] = products[*column];
+    }
+    gram[(last, last)] = weighted.iter().zip(hidden).map(|(w, h)| w * (h - mean)).sum();
+    gram
 }

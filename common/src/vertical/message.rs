@@ -282,10 +282,9 @@ impl Discloses for Message {
             Body::Noised(_) | Body::Estimates(_) => vec![Declaration::Undeclarable],
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {
-                HeldKind::Outcome => vec![Declaration::Outcome, Declaration::Summary],
+                HeldKind::Outcome | HeldKind::NullResidual => vec![Declaration::Outcome, Declaration::Summary],
                 HeldKind::Weights => vec![Declaration::Weights],
                 HeldKind::Scale => vec![Declaration::Summary],
-                HeldKind::NullResidual => vec![Declaration::PartialPrediction, Declaration::Summary],
             },
             Body::LargestGradient(_) => vec![Declaration::Summary],
             Body::Partial(_) => vec![Declaration::PartialPrediction, Declaration::Summary],

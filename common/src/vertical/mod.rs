@@ -7,6 +7,7 @@ mod exchange;
 mod fits;
 pub mod message;
 pub mod meter;
+mod names;
 pub mod outcome;
 pub mod penalty;
 pub mod predict;

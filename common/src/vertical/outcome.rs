@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::{Role, RunId};
-use crate::privacy::release::Disclosures;
+use crate::privacy::release::{Declaration, Disclosures};
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
-use crate::study::{CoefficientTerms, Study};
+use crate::study::{CoefficientTerms, HeldBy, Study};
 
 use super::fits::Fitted;
 use super::message::{FitEnd, Results};
+use super::names;
 use super::prepare::Encoded;
 use super::session::Work;
 
@@ -47,6 +48,8 @@ pub struct VerticalFit {
     pub cv: Option<Vec<CvPoint>>,
     /// Lambda of the smallest error, and the largest within one standard error.
     pub lambda: Option<(f64, f64)>,
+    /// The penalty weight to which the coefficients belong.
+    pub shown_lambda: Option<f64>,
     /// What this side needs to score new rows.
     pub model: Model,
 }
@@ -127,6 +130,7 @@ pub(super) fn check_results(
     if results.coefficients.is_some() != shared || !owned {
         return Err(PeerFault::Kind { came: "coefficients", expected: "those that the study shares" });
     }
+    names::given(study, peer, results.coefficients.as_deref().unwrap_or_default())?;
     if results.statistics.is_some() != (peer == Role::Alice) {
         return Err(PeerFault::Kind { came: "fit statistics", expected: "those of alice" });
     }
@@ -376,10 +380,11 @@ pub(super) fn finish(
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
         notes: notes(role, study, work, termination),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
-        disclosure: disclosure(disclosures, work),
+        disclosure: disclosure(role, study, disclosures, work),
         path: path.filter(|path| path.len() > 1 || validated.is_some()),
         cv: validated.as_ref().map(|(points, _, _)| points.clone()),
         lambda: validated.map(|(_, best, within)| (best, within)),
+        shown_lambda: work.fits.lambda_of(fit),
         model,
     })
 }
@@ -464,16 +469,30 @@ fn below_rounding(study: &Study, work: &Work) -> Option<String> {
     })
 }
 
-fn disclosure(disclosures: &Disclosures, work: &Work) -> Disclosure {
+/// What left this party in the fit.
+fn disclosure(role: Role, study: &Study, disclosures: &Disclosures, work: &Work) -> Disclosure {
     let meter = &work.fits.meter;
-    let columns = work.fits.metered.iter().zip(meter.shares()).filter_map(|(place, share)| {
-        work.encoded.terms.get(*place).map(|term| ColumnDisclosure { term: term.clone(), share })
-    });
+    let terms = work.fits.metered.iter().filter_map(|place| work.encoded.terms.get(*place)).cloned();
+    // The meter's last column, where Alice's predictions contain what she holds alone.
+    let hidden = match (&study.offset, study.outcome.held_by, study.model.family) {
+        (_, HeldBy::Alice, Family::Gaussian) | (None, ..) => study.outcome.column.clone(),
+        (Some(offset), ..) => offset.column.clone(),
+    };
+    let shares = meter.shares();
+    let metered = terms.chain([hidden]).zip(shares).map(|(term, share)| ColumnDisclosure { term, share });
+    let whole = [
+        (study.sends_outcome() && study.model.family != Family::Gaussian).then_some(&study.outcome),
+        study.weights.as_ref().filter(|_| study.sends_weights()),
+    ];
+    let whole = whole.into_iter().flatten().filter(|_| role == Role::Alice);
+    let whole = whole.map(|column| ColumnDisclosure { term: column.column.clone(), share: 1.0 });
+    // Predictions of new rows are declared by the study, but no fit makes any.
+    let declared = disclosures.declared().iter().filter(|declaration| **declaration != Declaration::Prediction);
     Disclosure {
-        vectors: meter.vectors(),
+        vectors: meter.vectors() + whole.clone().count() as u64,
         rank: meter.rank() as u64,
-        declared: disclosures.declared().iter().map(|declaration| declaration.name().to_string()).collect(),
-        columns: columns.collect(),
+        declared: declared.map(|declaration| declaration.name().to_string()).collect(),
+        columns: metered.chain(whole).collect(),
     }
 }
 

@@ -1,6 +1,11 @@
 //! Scores of new rows by both parties' models: the same proof of rows, then one vector, to the party that the study
 //! names and to no other.
+//!
+//! A row in which a value is missing, or a level stands that the fit did not have, has no score. The vector says so by
+//! not-a-number in its place, so that the party that gets the scores learns which rows that concerns; the other learns
+//! nothing of the first one's. As `predict(fit, rows, na.action = na.pass)` in R.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::data::align;
@@ -23,7 +28,25 @@ pub struct NewRows {
     study: Arc<Study>,
     model: Model,
     frame: Frame,
+    /// Not-a-number where a value is missing.
     own: Vec<f64>,
+    unusable: Vec<(String, usize)>,
+}
+
+/// The levels with which new rows must be read: those of the model, and of its truth values, so that a word that is
+/// neither is a level that the fit did not have.
+///
+/// # Errors
+/// As [`needed_columns`].
+pub fn levels(study: &Study, model: &Model, header: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Abort> {
+    let mut levels = model.levels.clone();
+    let known = |name: &str| model.terms.iter().any(|(term, _)| term == name);
+    for factor in prepare::terms(study, model.role, header)?.iter().flat_map(|term| &term.factors) {
+        if !levels.contains_key(factor) && !known(factor) && known(&format!("{factor}TRUE")) {
+            levels.insert(factor.clone(), ["FALSE", "TRUE"].map(String::from).to_vec());
+        }
+    }
+    Ok(levels)
 }
 
 /// The columns that a party needs to read in order to score new rows: its terms', the id, and an offset.
@@ -37,7 +60,7 @@ pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<
 impl NewRows {
     /// Sorts the rows by id and computes the party's part of the linear predictor.
     ///
-    /// The frame must have been read with the levels that the model declares.
+    /// The frame must have been read with [`levels`], other levels as missing values.
     ///
     /// # Errors
     /// The model belongs to another study or party, or the data are refused.
@@ -50,31 +73,50 @@ impl NewRows {
                 study.digest().short()
             )));
         }
+        let own = |error: DataError| Abort::OwnData(error.to_string());
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let rows = frame.rows();
-        let own = |error: DataError| Abort::OwnData(error.to_string());
-        let offset = prepare::own_offset(&study, role, &frame)?;
         let names: Vec<String> = frame.names().map(str::to_string).collect();
         let header: Vec<&str> = names.iter().map(String::as_str).collect();
-        let terms = prepare::terms(&study, role, &header)?;
-        let design = encode::encode(&mut frame, &terms, true, None).map_err(own)?;
-        let known: Vec<&String> = model.terms.iter().map(|(term, _)| term).collect();
-        if !design.terms.iter().eq(known) {
-            return Err(Abort::OwnData(
-                "the new data have other terms than the model; columns and levels must be those of the fit".to_string(),
-            ));
-        }
-        let mut eta = offset.unwrap_or_else(|| vec![0.0; rows]);
-        eta.iter_mut().for_each(|eta| *eta += model.intercept);
-        for (column, (_, estimate)) in design.matrix.column_iter().zip(&model.terms) {
-            if let Some(estimate) = estimate {
-                eta.iter_mut().zip(column.iter()).for_each(|(eta, x)| *eta += estimate * x);
+        let needed = needed_columns(&study, role, &header)?;
+        let mut unusable = Vec::new();
+        for name in &needed {
+            let missing = frame.missing([name.as_str()]).map_err(own)?.count();
+            if missing > 0 {
+                unusable.push((name.clone(), missing));
             }
         }
-        if !eta.iter().all(|eta| eta.is_finite()) {
-            return Err(Abort::OwnData("a prediction is not finite".to_string()));
+        let mask = frame.missing(needed.iter().map(String::as_str)).map_err(own)?;
+        let mut eta = vec![f64::NAN; rows];
+        if mask.count() < rows {
+            let terms = prepare::terms(&study, role, &header)?;
+            let offset = prepare::own_offset(&study, role, &frame, Some(&mask))?;
+            let design = encode::encode(&mut frame, &terms, true, Some(&mask)).map_err(own)?;
+            let known: Vec<&String> = model.terms.iter().map(|(term, _)| term).collect();
+            if !design.terms.iter().eq(known) {
+                return Err(Abort::OwnData(
+                    "the new data have other terms than the model; columns and levels must be those of the fit"
+                        .to_string(),
+                ));
+            }
+            let mut found = offset.unwrap_or_else(|| vec![0.0; design.matrix.nrows()]);
+            found.iter_mut().for_each(|eta| *eta += model.intercept);
+            for (column, (_, estimate)) in design.matrix.column_iter().zip(&model.terms) {
+                if let Some(estimate) = estimate {
+                    found.iter_mut().zip(column.iter()).for_each(|(eta, x)| *eta += estimate * x);
+                }
+            }
+            if !found.iter().all(|eta| eta.is_finite()) {
+                return Err(Abort::OwnData("a prediction is not finite".to_string()));
+            }
+            mask.kept().zip(found).for_each(|(row, found)| eta[row] = found);
         }
-        Ok(NewRows { role, study, model, frame, own: eta })
+        Ok(NewRows { role, study, model, frame, own: eta, unusable })
+    }
+
+    /// The columns with values that cannot be used, missing or of a level that the fit did not have, and in how many rows.
+    pub fn unusable(&self) -> &[(String, usize)] {
+        &self.unusable
     }
 
     /// Identifiers of the rows; row numbers where the study names no column of them.
@@ -88,10 +130,17 @@ impl NewRows {
 pub struct Scores {
     /// The ids in the order of the scores; `None` where row numbers are the ids.
     pub ids: Option<Vec<Vec<u8>>>,
-    /// The linear predictor of each row.
+    /// The linear predictor of each row; not-a-number where either party cannot use a value.
     pub link: Vec<f64>,
-    /// The mean of each row.
+    /// The mean of each row; likewise.
     pub response: Vec<f64>,
+}
+
+impl Scores {
+    /// Rows without a score.
+    pub fn without(&self) -> usize {
+        self.link.iter().filter(|eta| eta.is_nan()).count()
+    }
 }
 
 /// Prints sizes only: scores are data.
@@ -219,7 +268,7 @@ impl PredictSession {
                 if came != expected {
                     return Err(self.fault(PeerFault::Length { what: "predictions of new rows", came, expected }));
                 }
-                if !values.iter().all(|value| value.is_finite()) {
+                if values.iter().any(|value| value.is_infinite()) {
                     return Err(self.fault(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }));
                 }
                 self.theirs = Some(values);
@@ -244,7 +293,7 @@ impl PredictSession {
         let family = self.rows.model.family;
         Some(Scores {
             ids: self.rows.frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
-            response: link.iter().map(|eta| family.mean(*eta)).collect(),
+            response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { family.mean(*eta) }).collect(),
             link,
         })
     }
@@ -278,5 +327,9 @@ impl Session for PredictSession {
 
     fn resend(&self) -> Option<Released<Message>> {
         self.turns.resend()
+    }
+
+    fn position(&self) -> u64 {
+        self.turns.sequence()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::data::advice::{self, Advice};
 use crate::data::align::{self, CompleteCases, Mask};
 use crate::data::encode;
 use crate::data::formula::{Formula, Term};
@@ -25,11 +26,45 @@ pub struct Policy {
     pub min_rows: Option<u64>,
     /// Whether the projection exchange, which shows the sender's column space, is allowed.
     pub allow_basis: bool,
+    /// Whether an outcome that this party holds alone may leave, whole or within partial predictions.
+    pub allow_outcome: bool,
+}
+
+impl Policy {
+    /// Whether the policy lets this party send what the study makes it send whole, before anything is sent.
+    ///
+    /// # Errors
+    /// It does not; the sentence names the column.
+    pub fn allows(&self, study: &Study, role: Role) -> Result<(), Abort> {
+        let refuse = |what: String| Err(Abort::Policy { who: role, what });
+        if role != Role::Alice {
+            return Ok(());
+        }
+        let outcome = &study.outcome;
+        if !self.allow_outcome && outcome.held_by == HeldBy::Alice {
+            return refuse(match study.sends_outcome() {
+                true => format!("the study lets every value of the outcome `{}` leave", outcome.column),
+                false => {
+                    format!("partial predictions contain the outcome `{}`, which alice holds alone", outcome.column)
+                }
+            });
+        }
+        let weights = study.weights.iter().filter(|_| study.sends_weights());
+        let whole = std::iter::once(outcome).filter(|_| study.sends_outcome()).chain(weights).next();
+        match (whole, self.max_disclosure.filter(|most| *most < 1.0)) {
+            (Some(column), Some(most)) => refuse(format!(
+                "the study lets every value of `{}` leave, and at most {:.1} % of a column may be reconstructed",
+                column.column,
+                100.0 * most
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true }
+        Policy { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true, allow_outcome: true }
     }
 }
 
@@ -41,6 +76,7 @@ pub struct Prepared {
     pub(super) frame: Frame,
     pub(super) terms: Vec<Term>,
     pub(super) incomplete: Option<Mask>,
+    advice: Vec<Advice>,
     /// The block, where no row can be dropped any more.
     pub(super) encoded: Option<Encoded>,
 }
@@ -101,9 +137,14 @@ pub(super) fn predictor_columns(study: &Study, role: Role, header: &[&str]) -> R
 }
 
 /// The offset of new rows that this party adds: Alice's, so that one held by both counts once.
-pub(super) fn own_offset(study: &Study, role: Role, frame: &Frame) -> Result<Option<Vec<f64>>, Abort> {
+pub(super) fn own_offset(
+    study: &Study,
+    role: Role,
+    frame: &Frame,
+    dropped: Option<&Mask>,
+) -> Result<Option<Vec<f64>>, Abort> {
     match &study.offset {
-        Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], None).map_err(own),
+        Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own),
         _ => Ok(None),
     }
 }
@@ -149,6 +190,7 @@ impl Prepared {
     /// # Errors
     /// The data are refused, by the study or by the policy.
     pub fn new(study: Arc<Study>, role: Role, policy: Policy, mut frame: Frame) -> Result<Prepared, Abort> {
+        policy.allows(&study, role)?;
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let names: Vec<String> = frame.names().map(str::to_string).collect();
         let header: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -159,7 +201,17 @@ impl Prepared {
             Missing::Refuse => None,
             Missing::CompleteCases => Some(frame.missing(used.iter().copied()).map_err(own)?),
         };
-        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, encoded: None };
+        // Before a matrix is built: with an identifier among the columns it would have a column for every row.
+        let factors = || terms.iter().flat_map(|term| &term.factors).map(String::as_str);
+        advice::refuse_identifiers(&frame, factors()).map_err(own)?;
+        let mut seen: Vec<&str> = Vec::new();
+        factors().for_each(|name| {
+            if !seen.contains(&name) {
+                seen.push(name)
+            }
+        });
+        let advice = advice::advice(&frame, seen);
+        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, advice, encoded: None };
         if prepared.incomplete.is_none() {
             prepared.encode(None)?;
         }
@@ -169,6 +221,11 @@ impl Prepared {
     /// The study.
     pub fn study(&self) -> &Arc<Study> {
         &self.study
+    }
+
+    /// What the owner of the table should hear of before a run.
+    pub fn advice(&self) -> &[Advice] {
+        &self.advice
     }
 
     /// Whose table it is.
@@ -207,10 +264,14 @@ impl Prepared {
     pub(super) fn encode(&mut self, complete: Option<CompleteCases>) -> Result<(), Abort> {
         let study = Arc::clone(&self.study);
         let role = self.role;
+        let droppable = complete.is_none();
+        let refused = |error: DataError| own(if droppable { error.droppable() } else { error });
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
         let frame = &mut self.frame;
         let weights = match &study.weights {
-            Some(column) if held(column, role) => Some(outcome::weights(frame, &column.column, dropped).map_err(own)?),
+            Some(column) if held(column, role) => {
+                Some(outcome::weights(frame, &column.column, dropped).map_err(refused)?)
+            }
             _ => None,
         };
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
@@ -222,8 +283,8 @@ impl Prepared {
         };
         let mut notes = Vec::new();
         let own_outcome = if held(&study.outcome, role) {
-            let read =
-                outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped).map_err(own)?;
+            let read = outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped)
+                .map_err(refused)?;
             notes.extend(read.notes.iter().map(ToString::to_string));
             Some(read.values)
         } else {
@@ -231,7 +292,7 @@ impl Prepared {
         };
         let offset = match &study.offset {
             Some(column) if held(column, role) => {
-                outcome::offset(frame, &[column.column.as_str()], dropped).map_err(own)?
+                outcome::offset(frame, &[column.column.as_str()], dropped).map_err(refused)?
             }
             _ => None,
         };
@@ -242,7 +303,11 @@ impl Prepared {
             }
             _ => None,
         };
-        let design = encode::encode(frame, &self.terms, true, dropped).map_err(own)?;
+        if study.penalty.is_none() {
+            let intercept = usize::from(study.model.intercept && role == Role::Alice);
+            encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
+        }
+        let design = encode::encode(frame, &self.terms, true, dropped).map_err(refused)?;
         let rows = design.matrix.nrows();
         if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {
             return Err(Abort::Policy {

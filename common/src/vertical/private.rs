@@ -15,7 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use self::session::{PrivateSession, Setting};
+pub use self::session::{PrivateSession, Setting, has_changed};
 pub use self::table::Table;
 
 use crate::fit::Coefficient;

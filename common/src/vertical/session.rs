@@ -572,6 +572,9 @@ impl VerticalSession {
             HeldKind::Scale => outcome::fold_totals(encoded, intercept),
             HeldKind::NullResidual => encoded.block.null_outgoing(),
         };
+        if what == HeldKind::NullResidual {
+            self.work_mut()?.fits.meter_null_residual();
+        }
         Ok(Body::Held(Held { what, values, total }))
     }
 
@@ -759,5 +762,9 @@ impl Session for VerticalSession {
 
     fn resend(&self) -> Option<Released<Message>> {
         self.turns.resend()
+    }
+
+    fn position(&self) -> u64 {
+        self.turns.sequence()
     }
 }

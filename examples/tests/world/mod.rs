@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod spoiler;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};

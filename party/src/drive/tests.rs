@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -91,6 +91,10 @@ impl Session for Toy {
     fn resend(&self) -> Option<Word> {
         self.sent.clone()
     }
+
+    fn position(&self) -> u64 {
+        self.expected + u64::from(self.sent.is_some())
+    }
 }
 
 #[derive(Debug)]
@@ -119,6 +123,8 @@ struct Network {
     faults: Mutex<BTreeMap<(usize, u64), Fault>>,
     sent: [AtomicU64; 2],
     refuse_first: AtomicU64,
+    /// How the next attempts to dial fail, where they do.
+    failures: Mutex<VecDeque<Option<OpenError>>>,
 }
 
 type Pipe = (mpsc::UnboundedSender<Frame>, mpsc::UnboundedReceiver<Frame>);
@@ -171,6 +177,9 @@ impl Link for SimLink {
                 if self.network.refuse_first.load(Ordering::SeqCst) > 0 {
                     self.network.refuse_first.fetch_sub(1, Ordering::SeqCst);
                     return Err(OpenError::Unreachable("connection refused".to_string()));
+                }
+                if let Some(Some(error)) = self.network.failures.lock().unwrap().pop_front() {
+                    return Err(error);
                 }
                 let (ours_out, theirs_in) = mpsc::unbounded_channel();
                 let (theirs_out, ours_in) = mpsc::unbounded_channel();
@@ -377,7 +386,8 @@ fn a_peer_that_never_comes_is_named_with_place_and_time() {
             .err()
             .unwrap();
         assert_eq!(abort.exit(), Exit::Unreachable);
-        assert_eq!(abort.to_string(), "bob waited 0 s for alice to dial 0.0.0.0:7102");
+        assert_eq!(abort.to_string(), "bob waited 0 s for alice to dial 0.0.0.0:7102; alice dials bob: check that alice was started and dials \
+             an address that leads here, and that no firewall closes port 7102");
         drop(dialler);
 
         let (mut dialler, listener, network) = network(&[]);
@@ -386,8 +396,69 @@ fn a_peer_that_never_comes_is_named_with_place_and_time() {
             .await
             .err()
             .unwrap();
-        assert_eq!(abort.to_string(), "alice waited 0 s for bob at bob.example:7102; connection refused");
+        assert_eq!(abort.to_string(), "alice waited 0 s for bob at bob.example:7102; connection refused; alice dials bob: check that bob runs and is \
+             reached at this address, and that no firewall closes port 7102");
         drop(listener);
+    });
+}
+
+fn spoiled(refused: bool) -> OpenError {
+    let sentence = "bob at bob.example:7102 shows a certificate from 'elsewhere'".to_string();
+    OpenError::Unproven { sentence, refused }
+}
+
+#[test]
+fn a_handshake_that_fails_unproven_is_tried_again_and_so_is_any_in_the_middle_of_a_run() {
+    let refused = || OpenError::Refused("bob at bob.example:7102 shows a certificate for 'carol'".to_string());
+    let clean = both(&[], Toy::new(true, 8), Toy::new(false, 8));
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (mut dialler, mut listener, network) = network(&[(0, 1, Fault::LoseAndBreak)]);
+        let failures = [Some(spoiled(true)), Some(spoiled(false)), None, Some(refused()), Some(spoiled(true)), None];
+        *network.failures.lock().unwrap() = VecDeque::from(failures);
+        let (_a, mut never_a) = mpsc::channel(1);
+        let (_b, mut never_b) = mpsc::channel(1);
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let run = tokio::join!(
+            drive(Toy::new(true, 8), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
+            drive(Toy::new(false, 8), &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
+        );
+        assert_eq!((words(run.0).0, words(run.1).0), (words(clean.0).0, words(clean.1).0));
+        assert!(network.failures.lock().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_wait_in_vain_ends_as_its_last_failure_and_a_proven_refusal_at_once() {
+    let refused = OpenError::Refused("bob at bob.example:7102 shows a certificate for 'carol'".to_string());
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (_stop, mut never) = mpsc::channel(1);
+        for (failure, wait, exit, says) in [
+            (
+                spoiled(true),
+                30,
+                Exit::Refused,
+                "alice waited 0 s for bob at bob.example:7102; bob at bob.example:7102 shows",
+            ),
+            (
+                spoiled(false),
+                30,
+                Exit::Unreachable,
+                "alice waited 0 s for bob at bob.example:7102; bob at bob.example:7102",
+            ),
+            (refused, 60_000, Exit::Refused, "bob at bob.example:7102 shows a certificate for 'carol'"),
+        ] {
+            let (mut dialler, _listener, network) = network(&[]);
+            *network.failures.lock().unwrap() = (0..1000).map(|_| Some(failure.clone())).collect();
+            let patience = Patience { wait: Duration::from_millis(wait), ..hasty() };
+            let abort = drive(Toy::new(true, 3), &mut dialler, &ends(Role::Alice), &patience, &mut never, |_, _| {})
+                .await
+                .err()
+                .unwrap();
+            assert_eq!(abort.exit(), exit);
+            assert!(abort.to_string().starts_with(says), "{abort}");
+        }
     });
 }
 
@@ -442,4 +513,112 @@ fn a_finished_party_answers_repeats_of_a_peer_that_lost_the_last_message() {
     assert_eq!(alice.output.len(), 2);
     assert!(bob.confirmed && alice.confirmed);
     assert_eq!(alice.output[1], Word { sequence: 3, stamp: 1 });
+}
+
+/// A peer that says its first words and then gives signs of life only.
+struct Beating {
+    /// What comes, in turn; then a sign of life every few milliseconds, for ever.
+    words: std::collections::VecDeque<Event<Word>>,
+    beats: bool,
+    /// Messages that may come before we answer: one at a time, as in any conversation.
+    allowed: u32,
+}
+
+impl Link for Beating {
+    type Outbound = Word;
+    type Inbound = Word;
+
+    async fn open(&mut self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
+    fn send(&mut self, _word: Word) {
+        self.allowed += 1;
+    }
+
+    async fn recv(&mut self) -> Event<Word> {
+        let message = matches!(self.words.front(), Some(Event::Message(_)));
+        if (!message || self.allowed > 0)
+            && let Some(event) = self.words.pop_front()
+        {
+            self.allowed -= u32::from(message);
+            return event;
+        }
+        if !self.beats {
+            return std::future::pending().await;
+        }
+        sleep(Duration::from_millis(5)).await;
+        Event::Alive
+    }
+
+    fn abort(&mut self, _notice: Notice) {}
+
+    fn bye(&mut self) {}
+
+    async fn close(&mut self) {}
+
+    fn bytes_sent(&self) -> u64 {
+        0
+    }
+}
+
+fn word(sequence: u64) -> Event<Word> {
+    Event::Message(Word { sequence, stamp: 0 })
+}
+
+/// How bob's run ends with such a peer, and after how long.
+fn alone(words: Vec<Event<Word>>, beats: bool, patience: Patience) -> (Result<Driven<Toy>, Abort>, Duration) {
+    runtime().block_on(async {
+        let mut link = Beating { words: words.into(), beats, allowed: 1 };
+        let (_stop, mut never) = mpsc::channel(1);
+        let begun = Instant::now();
+        let (toy, ends) = (Toy::new(false, 2), ends(Role::Bob));
+        let driven = timeout(Duration::from_secs(20), drive(toy, &mut link, &ends, &patience, &mut never, |_, _| {}));
+        (driven.await.expect("waited without end"), begun.elapsed())
+    })
+}
+
+#[test]
+fn signs_of_life_without_a_message_are_waited_for_no_longer_than_the_patience() {
+    let wait = Duration::from_millis(200);
+    let patience = Patience { wait, silence: Duration::from_millis(60), ..hasty() };
+    let parts = || std::iter::repeat_with(|| Event::Part).take(3);
+    for (what, words) in [
+        ("heartbeats alone", vec![]),
+        ("one message", vec![word(0)]),
+        ("one message, again and again", std::iter::repeat_with(|| word(0)).take(50).collect()),
+        ("a message of which parts are missing", parts().collect()),
+    ] {
+        let (ended, time) = alone(words, true, patience);
+        let abort = ended.err().unwrap();
+        assert_eq!(abort.exit(), Exit::Unreachable, "{what}: {abort}");
+        assert!(abort.to_string().starts_with("bob waited 0 s for the next message of alice"), "{what}: {abort}");
+        assert!(time >= wait && time < 50 * wait, "{what}: {time:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_waited_for_as_long_as_stated_and_not_until_its_line_counts_as_lost() {
+    let patience = Patience { wait: Duration::from_millis(150), silence: Duration::from_secs(15), ..hasty() };
+    let (ended, time) = alone(vec![word(0)], false, patience);
+    assert_eq!(ended.err().unwrap().exit(), Exit::Unreachable);
+    assert!(time < Duration::from_secs(5), "{time:?}");
+}
+
+#[test]
+fn a_peer_that_never_says_goodbye_and_only_beats_does_not_hold_a_result_for_ever() {
+    let patience = Patience { wait: Duration::from_millis(200), linger: Duration::from_millis(50), ..hasty() };
+    let (ended, time) = alone(vec![word(0), word(2)], true, patience);
+    let driven = ended.unwrap();
+    assert!(!driven.confirmed && driven.output.len() == 2);
+    assert!(time < Duration::from_secs(5), "{time:?}");
+}
+
+#[test]
+fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
+    let mut words: Vec<Event<Word>> = vec![word(0)];
+    words.extend((0..20).map(|_| Event::Part));
+    words.extend([word(2), Event::Bye]);
+    let (ended, _) = alone(words, true, hasty());
+    assert_eq!(ended.unwrap().output.len(), 2);
 }

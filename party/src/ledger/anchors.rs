@@ -1,6 +1,6 @@
 //! Anchors as files: their names, what stands in them, and what those of one user know of each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use fedreg_common::id::{Digest, Role};
 use serde::{Deserialize, Serialize};
 
+use super::files::Known;
 use super::hexadecimal;
 
 /// Letters of a ledger's path that its anchor's name shows; the rest is left to the digest.
 const SHOWN: usize = 80;
 
-/// Anchors are a few lines; whatever is larger is none.
-const LARGEST: u64 = 1 << 20;
+/// Anchors are some lines; whatever is larger is none.
+const LARGEST: u64 = 1 << 24;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AnchorFile {
@@ -27,6 +28,9 @@ pub(super) struct AnchorFile {
     /// Whose data of which files are registered in it.
     #[serde(default)]
     data: BTreeSet<String>,
+    /// Files and rows by what they are known by, and the data sets to which they belong.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) files: BTreeMap<String, Known>,
 }
 
 impl AnchorFile {
@@ -38,6 +42,7 @@ impl AnchorFile {
             key: hexadecimal(key),
             ledger: full(ledger),
             data: BTreeSet::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -70,17 +75,24 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Another ledger in which these data are registered, if its anchor lies in the same folder as ours.
-pub(super) fn elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path) -> Option<String> {
+/// Another ledger in which these data are registered, by their path or by one of the `keys` of their file and rows, if its anchor
+/// lies in the same folder as ours.
+pub(super) fn elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path, keys: &[String]) -> Option<String> {
     let (own, data) = (full(ledger), named(role, data));
     let files = fs::read_dir(anchor.parent()?).ok()?;
+    // Files beside an anchor that belong to it.
+    let beside = |path: &Path| {
+        path.extension().is_some_and(|ending| ["new", "lock", "stream"].iter().any(|known| ending == *known))
+    };
     let mut others: Vec<String> = files
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path != anchor && path.extension().is_some_and(|ending| ending == "anchor"))
+        .filter(|path| path != anchor && !beside(path))
         .filter(|path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() <= LARGEST))
         .filter_map(|path| serde_json::from_str::<AnchorFile>(&fs::read_to_string(path).ok()?).ok())
-        .filter(|file| file.ledger != own && file.data.contains(&data))
+        .filter(|file| {
+            file.ledger != own && (file.data.contains(&data) || keys.iter().any(|key| file.files.contains_key(key)))
+        })
         .map(|file| file.ledger)
         .collect();
     others.sort();
@@ -92,7 +104,7 @@ fn named(role: Role, data: &Path) -> String {
     format!("{}: {}", role.name(), full(data))
 }
 
-fn full(path: &Path) -> String {
+pub(super) fn full(path: &Path) -> String {
     let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned());
     path.to_string_lossy().into_owned()
 }

@@ -14,13 +14,13 @@
 mod flat;
 
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 
 use fedreg_common::data::column::is_missing;
 use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
 
 use self::flat::{Cut, Table as Flat};
-use super::{ReadError, Request, select};
+use super::{ReadError, Request, named, select};
 
 /// What an Arrow IPC stream begins with.
 pub const START: [u8; 4] = [0xff; 4];
@@ -28,9 +28,16 @@ pub const START: [u8; 4] = [0xff; 4];
 /// Longest description of a message, bytes.
 const LONGEST_HEADER: usize = 16 << 20;
 
+/// Longest record batch of a private stream, bytes: so much memory is held, whatever comes. The records of a longer one are passed
+/// over, each as one that cannot be read.
+const LONGEST_BODY: usize = 1 << 30;
+
 /// Most columns, those inside of others counted, and how deep they may lie.
 const MOST_FIELDS: usize = 1_000_000;
 const DEEPEST: usize = 64;
+
+/// What is wrong with a stream that ends too soon.
+const CUT_SHORT: &str = "it ends without its end marker";
 
 /// Kinds of messages.
 const SCHEMA: u8 = 1;
@@ -54,6 +61,10 @@ pub struct Table<R> {
     row: u64,
     any: bool,
     ended: bool,
+    /// As in the [`Request`].
+    torn: bool,
+    /// Why reading stopped: told after the records that came before, where every record counts.
+    failed: Option<ReadError>,
 }
 
 /// One column of the stream.
@@ -100,7 +111,7 @@ impl<R: Read> Table<R> {
     ///
     /// A source that fails or is no stream, a column that is not there or of a type that cannot be used.
     pub fn new(mut source: R, file: &str, request: &Request) -> Result<Table<R>, ReadError> {
-        let Some((SCHEMA, header, _)) = message(&mut source, file)? else {
+        let Some((SCHEMA, header, _)) = message(&mut source, file, None)? else {
             return Err(damaged(file, "it does not begin with a schema"));
         };
         let fields = schema(&header).map_err(|Cut| damaged(file, "the schema is cut short"))?;
@@ -137,6 +148,8 @@ impl<R: Read> Table<R> {
             row: 0,
             any: false,
             ended: false,
+            torn: request.torn,
+            failed: None,
         })
     }
 
@@ -149,7 +162,14 @@ impl<R: Read> Table<R> {
         let rows = rows.max(1);
         while self.places.len() < rows {
             if self.current.is_none() {
-                let Some(batch) = self.record_batch()? else { break };
+                let batch = match self.record_batch() {
+                    Err(error) if self.torn => {
+                        (self.ended, self.failed) = (true, Some(error));
+                        None
+                    }
+                    batch => batch?,
+                };
+                let Some(batch) = batch else { break };
                 (self.current, self.taken) = (Some(batch), 0);
             }
             let Some(batch) = self.current.take() else { break };
@@ -160,7 +180,11 @@ impl<R: Read> Table<R> {
                 self.current = Some(batch);
             }
         }
-        if self.places.is_empty() && self.any {
+        if let Some(error) = self.failed.take_if(|_| self.places.is_empty()) {
+            return Err(error);
+        }
+        // In a stream it is no error that nothing ever came.
+        if self.places.is_empty() && (self.any || self.torn) {
             return Ok(None);
         }
         self.any = true;
@@ -174,7 +198,8 @@ impl<R: Read> Table<R> {
     /// The next message that has rows; `None` at the end of the stream.
     fn record_batch(&mut self) -> Result<Option<Batch>, ReadError> {
         while !self.ended {
-            let Some((kind, header, body)) = message(&mut self.source, &self.file)? else {
+            let longest = self.torn.then_some(LONGEST_BODY);
+            let Some((kind, header, body)) = message(&mut self.source, &self.file, longest)? else {
                 self.ended = true;
                 break;
             };
@@ -183,9 +208,18 @@ impl<R: Read> Table<R> {
                 DICTIONARY => {}
                 BATCH => {
                     let nodes = self.fields.iter().map(|field| field.nodes).sum();
-                    let batch = batch(&header, body, nodes)
-                        .map_err(|Cut| damaged(&self.file, "a record batch is cut short"))?
-                        .ok_or_else(|| damaged(&self.file, "compressed record batches cannot be read"))?;
+                    let cut = |Cut| damaged(&self.file, "a record batch is cut short");
+                    let most = body.as_ref().map_or(usize::MAX, |body| body.len().saturating_mul(8));
+                    let batch = match body {
+                        Some(body) => batch(&header, body, nodes)
+                            .map_err(cut)?
+                            .ok_or_else(|| damaged(&self.file, "compressed record batches cannot be read"))?,
+                        None => Batch::unread(&header).map_err(cut)?,
+                    };
+                    // Elsewhere the first value that is not there shows it; a value takes a bit at least.
+                    if self.torn && batch.rows > most {
+                        return Err(cut(Cut));
+                    }
                     if batch.rows > MAX_ROWS - self.places.len().min(MAX_ROWS) {
                         return Err(self.data(DataError::TooManyRows { most: MAX_ROWS }));
                     }
@@ -198,15 +232,15 @@ impl<R: Read> Table<R> {
     }
 
     fn pull(&mut self, batch: &Batch, count: usize) -> Result<(), ReadError> {
-        let (rows, first) = (self.taken..self.taken + count, self.row);
+        let (rows, first, torn) = (self.taken..self.taken + count, self.row, self.torn);
         let place = |row: usize| Place::Row(first + (row - rows.start) as u64 + 1);
         let file = &self.file;
         let data = |source| ReadError::Data { file: file.clone(), source };
         let cut = |Cut| damaged(file, "a column is shorter than its batch");
         for (&position, column) in self.positions.iter().zip(&mut self.columns) {
-            let view = View::new(&self.fields, position, batch).map_err(cut)?;
+            let view = View::new(&self.fields, position, batch).or_missing(torn).map_err(cut)?;
             for row in rows.clone() {
-                let taken = match view.cell(row).map_err(cut)? {
+                let taken = match view.cell(row).or_missing(torn).map_err(cut)? {
                     Cell::Missing => {
                         column.missing();
                         Ok(())
@@ -220,10 +254,10 @@ impl<R: Read> Table<R> {
             }
         }
         if let (Some((position, name)), Some(ids)) = (&self.id, &mut self.ids) {
-            let view = View::new(&self.fields, *position, batch).map_err(cut)?;
+            let view = View::new(&self.fields, *position, batch).or_missing(torn).map_err(cut)?;
             for row in rows.clone() {
                 let whole;
-                let id = match view.cell(row).map_err(cut)? {
+                let id = match view.cell(row).or_missing(torn).map_err(cut)? {
                     Cell::Whole(value) => {
                         whole = value.to_string();
                         whole.as_bytes()
@@ -231,10 +265,10 @@ impl<R: Read> Table<R> {
                     Cell::Text(value) => value,
                     _ => &[],
                 };
-                if is_missing(id) {
+                if is_missing(id) && !torn {
                     return Err(data(DataError::MissingId { column: name.clone(), place: place(row) }));
                 }
-                ids.push(id);
+                ids.push(if torn { named(id) } else { id });
             }
         }
         for row in rows.clone() {
@@ -253,6 +287,33 @@ impl<R: Read> Table<R> {
 impl<R> fmt::Debug for Table<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns.len()).finish_non_exhaustive()
+    }
+}
+
+impl Batch {
+    /// Records of which only the number is known.
+    fn unread(header: &[u8]) -> Result<Batch, Cut> {
+        let rows = Flat::root(header)?.table(2)?.ok_or(Cut)?.long(0)?;
+        let rows = usize::try_from(rows).map_err(|_| Cut)?;
+        Ok(Batch { rows, body: Vec::new(), buffers: Vec::new(), missing: Vec::new() })
+    }
+}
+
+/// What stands for bytes that end too soon where every record counts.
+trait OrMissing: Sized {
+    fn or_missing(self, torn: bool) -> Self;
+}
+
+impl OrMissing for Result<View<'_>, Cut> {
+    fn or_missing(self, torn: bool) -> Self {
+        const NOTHING: View<'_> = View { kind: Kind::Nothing, valid: &[], values: &[], text: &[] };
+        self.or_else(|cut| if torn { Ok(NOTHING) } else { Err(cut) })
+    }
+}
+
+impl OrMissing for Result<Cell<'_>, Cut> {
+    fn or_missing(self, torn: bool) -> Self {
+        self.or_else(|cut| if torn { Ok(Cell::Missing) } else { Err(cut) })
     }
 }
 
@@ -332,11 +393,11 @@ fn whole(values: &[u8], row: usize, bytes: usize, signed: bool) -> Result<i128, 
     Ok(i128::from_le_bytes(wide))
 }
 
-/// A message: its kind, its description and its bytes.
-type Message = (u8, Vec<u8>, Vec<u8>);
+/// A message: its kind, its description and its bytes, unless these were too long to be kept.
+type Message = (u8, Vec<u8>, Option<Vec<u8>>);
 
-/// The next message. `None` at the marker of the end.
-fn message(source: &mut impl Read, file: &str) -> Result<Option<Message>, ReadError> {
+/// The next message. `None` at the marker of the end. More than `longest` bytes are passed over.
+fn message(source: &mut impl Read, file: &str, longest: Option<usize>) -> Result<Option<Message>, ReadError> {
     let begin = exactly(source, 8, file)?;
     if begin[..4] != START {
         return Err(damaged(file, "a message does not begin where the one before it ends"));
@@ -351,8 +412,15 @@ fn message(source: &mut impl Read, file: &str) -> Result<Option<Message>, ReadEr
     let header = exactly(source, length, file)?;
     let (kind, size) = described(&header).map_err(|Cut| damaged(file, "the description of a message is cut short"))?;
     let size = usize::try_from(size).map_err(|_| damaged(file, "a message has a negative length"))?;
+    if longest.is_some_and(|longest| size > longest) {
+        let passed = io::copy(&mut source.take(size as u64), &mut io::sink());
+        return match passed.map_err(|source| ReadError::Read { file: file.to_owned(), source })? == size as u64 {
+            true => Ok(Some((kind, header, None))),
+            false => Err(damaged(file, CUT_SHORT)),
+        };
+    }
     let body = exactly(source, size, file)?;
-    Ok(Some((kind, header, body)))
+    Ok(Some((kind, header, Some(body))))
 }
 
 fn described(header: &[u8]) -> Result<(u8, i64), Cut> {
@@ -366,7 +434,7 @@ fn exactly(source: &mut impl Read, length: usize, file: &str) -> Result<Vec<u8>,
     let read = source.take(length as u64).read_to_end(&mut bytes);
     match read {
         Ok(read) if read == length => Ok(bytes),
-        Ok(_) => Err(damaged(file, "it ends without its end marker")),
+        Ok(_) => Err(damaged(file, CUT_SHORT)),
         Err(source) => Err(ReadError::Read { file: file.to_owned(), source }),
     }
 }

@@ -10,7 +10,7 @@ use csv::{ByteRecord, ReaderBuilder, Terminator};
 use fedreg_common::data::column::is_missing;
 use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
 
-use super::{ReadError, Request, select};
+use super::{ReadError, Request, named, select};
 
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
@@ -53,6 +53,7 @@ pub struct Table<R> {
     id: Option<usize>,
     ids: Option<Ids>,
     places: Places,
+    separator: u8,
     ended: bool,
     any: bool,
     /// As in the [`Request`].
@@ -111,6 +112,7 @@ impl<R: Read> Table<R> {
             id: None,
             ids: None,
             places: Places::default(),
+            separator,
             ended: false,
             any: false,
             torn: request.torn,
@@ -141,7 +143,13 @@ impl<R: Read> Table<R> {
     /// Everything that makes data unusable, and a table that ends without a row.
     pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
         while self.places.len() < rows.max(1) && self.row()? {}
-        if self.places.is_empty() && self.any {
+        self.batch()
+    }
+
+    /// The rows that were taken since the batch before.
+    pub(super) fn batch(&mut self) -> Result<Option<Frame>, ReadError> {
+        // In a stream it is no error that nothing ever came.
+        if self.places.is_empty() && (self.any || self.torn) {
             return Ok(None);
         }
         self.any = true;
@@ -152,9 +160,39 @@ impl<R: Read> Table<R> {
         frame.map(Some).map_err(|source| self.data(source))
     }
 
+    /// The next row's cells as they are written; `false` at the end.
+    pub(super) fn cells(&mut self, cells: &mut Vec<Vec<u8>>) -> Result<bool, ReadError> {
+        if self.record()?.is_none() {
+            return Ok(false);
+        }
+        let last = self.header.len() - 1;
+        cells.clear();
+        let written = self.record.iter().enumerate();
+        cells.extend(written.map(|(at, cell)| if at == last { without_return(cell).to_vec() } else { cell.to_vec() }));
+        Ok(true)
+    }
+
+    /// The names of the columns.
+    pub(super) fn names(&self) -> &[String] {
+        &self.header
+    }
+
     /// Reads one row into the columns; `false` at the end.
     fn row(&mut self) -> Result<bool, ReadError> {
         let Some(line) = self.record()? else { return Ok(false) };
+        self.put(line)?;
+        Ok(true)
+    }
+
+    /// Takes the cells of a line from elsewhere, in place of those of the source; nothing of a line that cannot be read.
+    pub(super) fn take<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>, line: u64) -> Result<(), ReadError> {
+        self.record.clear();
+        cells.for_each(|cell| self.record.push_field(cell));
+        self.put(line)
+    }
+
+    /// Puts the present record into the columns.
+    fn put(&mut self, line: u64) -> Result<(), ReadError> {
         let torn = self.record.len() != self.header.len();
         if torn && !self.torn {
             return Err(ReadError::Ragged {
@@ -177,17 +215,26 @@ impl<R: Read> Table<R> {
         }
         if let (Some(position), Some(ids)) = (self.id, &mut self.ids) {
             let id = cell(position);
-            let missing = is_missing(id);
-            if missing && !self.torn {
+            if is_missing(id) && !self.torn {
                 return Err(self.data(DataError::MissingId { column: self.header[position].clone(), place }));
             }
-            ids.push(if missing { &[] } else { id });
+            ids.push(if self.torn { named(id) } else { id });
         }
         if self.places.len() == MAX_ROWS {
             return Err(self.data(DataError::TooManyRows { most: MAX_ROWS }));
         }
         self.places.push(place);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Rows that were taken since the last batch.
+    pub(super) fn waiting(&self) -> usize {
+        self.places.len()
+    }
+
+    /// What stands between two cells.
+    pub(super) fn separator(&self) -> u8 {
+        self.separator
     }
 
     /// Reads the next record that is not blank and says at which line it begins; `None` at the end.
@@ -447,7 +494,7 @@ mod tests {
         assert_eq!(
             message("a\n1\nNaN\n"),
             "cannot use a.csv: column `a`, line 3: `NaN` is not a value; leave the cell empty or write NA \
-             where a value is missing"
+             where a value is missing, or declare it: na_values = [\"NaN\"] in the private file, --na-values as a flag"
         );
         assert_eq!(message("a,b\n1,2\n1,2,3\n"), "a.csv, line 3: expected 2 cells as in the header, found 3");
         assert_eq!(message("a,b\n1,2\n1\n"), "a.csv, line 3: expected 2 cells as in the header, found 1");

@@ -1,19 +1,24 @@
-//! Reads tables from CSV and Parquet files, whole or in batches, and from pipes of CSV or Arrow.
+//! Reads tables from CSV and Parquet files, whole or in batches, and from pipes of CSV or Arrow. CSV files may be compressed.
 //!
 //! What a cell means is decided in `fedreg_common::data`, so that a table means the same in either format. Error texts
 //! may quote cells: they are for the local terminal and must not be sent to a peer.
 
 pub mod arrow;
+pub mod content;
 pub mod csv;
+pub mod lines;
+mod packed;
 pub mod parquet;
+mod typed;
 pub mod whole;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::Path;
 
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, unknown};
+use fedreg_common::data::column::is_missing;
+use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks, unknown};
 
 /// What to read from a file.
 #[derive(Debug, Clone, Default)]
@@ -26,22 +31,52 @@ pub struct Request {
     pub levels: BTreeMap<String, Vec<String>>,
     /// The separator of a CSV file; `None` finds it in the header.
     pub separator: Option<u8>,
+    /// What marks missing values, and the decimal sign.
+    pub marks: Marks,
+    /// Whether a level that is not declared counts as missing: for rows that are predicted, of which such a one has no prediction.
+    pub unseen: bool,
     /// Whether a cell that cannot be used counts as missing: every column without levels is one of numbers then. For
     /// private runs, where refusing a table because of one row would tell something about that row.
     pub lenient: bool,
-    /// Whether a line with another number of cells, or without an id, is a row in which everything is missing, with an empty id:
-    /// for streams, which must go on.
+    /// Whether every record counts, whatever it is: a line of CSV that cannot be read is a row in which everything is missing, with an
+    /// empty id, and so is one without an id. For private streams, which must go on, and in which nobody may see what a record was.
     pub torn: bool,
 }
 
+/// How text files are written, as far as that cannot be seen in them.
+#[derive(Debug, Clone, Default)]
+pub struct Written {
+    /// The separator of a CSV file; `None` finds it in the header.
+    pub separator: Option<u8>,
+    /// What marks missing values, and the decimal sign.
+    pub marks: Marks,
+}
+
+/// Longest identifier of a record in a stream, bytes. A longer one is none, so that memory is bounded.
+const LONGEST_ID: usize = 4096;
+
+/// The identifier of a record in a stream; empty where it has none.
+fn named(id: &[u8]) -> &[u8] {
+    if id.len() > LONGEST_ID || is_missing(id) { &[] } else { id }
+}
+
 impl Request {
+    /// The same of files that are written so.
+    #[must_use]
+    pub fn of_files(mut self, written: Written) -> Request {
+        self.separator = written.separator;
+        self.marks = written.marks;
+        self
+    }
+
     fn builder(&self, name: &str) -> Result<ColumnBuilder, DataError> {
-        match (self.levels.get(name), self.lenient) {
-            (Some(levels), false) => ColumnBuilder::with_levels(name, levels),
-            (Some(levels), true) => ColumnBuilder::lenient_levels(name, levels),
-            (None, false) => Ok(ColumnBuilder::new(name)),
-            (None, true) => Ok(ColumnBuilder::lenient_numbers(name)),
-        }
+        let builder = match (self.levels.get(name), self.lenient) {
+            (Some(levels), lenient) if lenient || self.unseen => ColumnBuilder::lenient_levels(name, levels)?,
+            (Some(levels), _) => ColumnBuilder::with_levels(name, levels)?,
+            (None, false) => ColumnBuilder::new(name),
+            (None, true) => ColumnBuilder::lenient_numbers(name),
+        };
+        Ok(builder.marked(&self.marks))
     }
 }
 
@@ -53,8 +88,9 @@ impl Request {
 pub fn read(path: &Path, request: &Request) -> Result<Frame, ReadError> {
     let file = path.display().to_string();
     match open(path)? {
-        (Format::Csv, source) => csv::read(source, &file, request),
-        (Format::Parquet, source) => parquet::read(source, &file, request),
+        Opened::Csv(source) => csv::read(source, &file, request),
+        Opened::Packed(source) => csv::read(source, &file, request),
+        Opened::Parquet(source) => parquet::read(source, &file, request),
     }
 }
 
@@ -66,8 +102,9 @@ pub fn read(path: &Path, request: &Request) -> Result<Frame, ReadError> {
 pub fn header(path: &Path, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
     let file = path.display().to_string();
     match open(path)? {
-        (Format::Csv, source) => csv::header(source, &file, separator),
-        (Format::Parquet, source) => parquet::header(source, &file),
+        Opened::Csv(source) => csv::header(source, &file, separator),
+        Opened::Packed(source) => csv::header(source, &file, separator),
+        Opened::Parquet(source) => parquet::header(source, &file),
     }
 }
 
@@ -81,6 +118,7 @@ pub struct Batches(Source);
 #[derive(Debug)]
 enum Source {
     Csv(Box<csv::Table<Box<dyn Read + Send>>>),
+    Lines(Box<lines::Table<Box<dyn Read + Send>>>),
     Arrow(Box<arrow::Table<Box<dyn Read + Send>>>),
     Parquet(Box<parquet::Table>),
 }
@@ -94,12 +132,18 @@ impl Batches {
     pub fn open(path: &Path, request: &Request) -> Result<Batches, ReadError> {
         let file = path.display().to_string();
         Ok(Batches(match open(path)? {
-            (Format::Csv, source) => return Batches::from_reader(source, &file, request),
-            (Format::Parquet, source) => Source::Parquet(Box::new(parquet::Table::new(source, &file, request)?)),
+            Opened::Csv(source) => return Batches::from_reader(source, &file, request),
+            // How far a damaged one can be read depends on its records.
+            Opened::Packed(_) if request.torn => {
+                let problem = "a private stream cannot be read from a compressed file; unpack it first".to_owned();
+                return Err(ReadError::Format { file, problem });
+            }
+            Opened::Packed(source) => return Batches::from_reader(source, &file, request),
+            Opened::Parquet(source) => Source::Parquet(Box::new(parquet::Table::new(source, &file, request)?)),
         }))
     }
 
-    /// Reads CSV from a pipe, a socket or a file that still grows; `name` stands for the file in messages.
+    /// Reads CSV; `name` stands for the file in messages.
     ///
     /// A batch is given out as soon as its last line is complete. A reader that follows a growing file must wait in
     /// `read` for more; returning no bytes ends the table.
@@ -112,8 +156,31 @@ impl Batches {
         name: &str,
         request: &Request,
     ) -> Result<Batches, ReadError> {
-        let source: Box<dyn Read + Send> = Box::new(source);
-        Ok(Batches(Source::Csv(Box::new(csv::Table::new(source, name, request)?))))
+        Batches::from_csv(Box::new(source), name, request, false)
+    }
+
+    /// Reads CSV from a pipe, a socket or a file that still grows, whose writer may stop anywhere: its last line must end with a
+    /// line feed.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`], as far as the header shows it.
+    pub fn from_writer(
+        source: impl Read + Send + 'static,
+        name: &str,
+        request: &Request,
+    ) -> Result<Batches, ReadError> {
+        match request.torn {
+            true => Batches::from_csv(Box::new(source), name, request, true),
+            false => Batches::from_reader(whole::Lines::new(source), name, request),
+        }
+    }
+
+    fn from_csv(source: Box<dyn Read + Send>, name: &str, request: &Request, cut: bool) -> Result<Batches, ReadError> {
+        Ok(Batches(match request.torn {
+            true => Source::Lines(Box::new(lines::Table::new(source, name, request, cut)?)),
+            false => Source::Csv(Box::new(csv::Table::new(source, name, request)?)),
+        }))
     }
 
     /// Reads CSV or an Arrow IPC stream from a pipe, told apart by the first bytes.
@@ -138,17 +205,19 @@ impl Batches {
             let source: Box<dyn Read + Send> = Box::new(source);
             return Ok(Batches(Source::Arrow(Box::new(arrow::Table::new(source, name, request)?))));
         }
-        Batches::from_reader(whole::Lines::new(source), name, request)
+        Batches::from_writer(source, name, request)
     }
 
     /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
     ///
     /// # Errors
     ///
-    /// Everything that makes data unusable, and a table that ends without a row.
+    /// Everything that makes data unusable, and a table that ends without a row. Where every record counts ([`Request::torn`]),
+    /// only what has no records: a source that fails, a stream or a file that is damaged.
     pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
         match &mut self.0 {
             Source::Csv(table) => table.next(rows),
+            Source::Lines(table) => table.next(rows),
             Source::Arrow(table) => table.next(rows),
             Source::Parquet(table) => table.next(rows),
         }
@@ -216,13 +285,15 @@ pub enum ReadError {
     },
 }
 
-enum Format {
-    Csv,
-    Parquet,
+enum Opened {
+    Csv(File),
+    /// CSV that is unpacked while it is read.
+    Packed(Box<dyn Read + Send>),
+    Parquet(File),
 }
 
 /// Tells the format by the first bytes, because names of files are what people make them.
-fn open(path: &Path) -> Result<(Format, File), ReadError> {
+fn open(path: &Path) -> Result<Opened, ReadError> {
     let file = path.display().to_string();
     let failed = |source| ReadError::Open { file: file.clone(), source };
     let mut source = File::open(path).map_err(failed)?;
@@ -236,7 +307,7 @@ fn open(path: &Path) -> Result<(Format, File), ReadError> {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(ReadError::Read { file, source }),
+            Err(source) => return Err(ReadError::Read { file: file.clone(), source }),
         }
     }
     let parquet = &start == b"PAR1";
@@ -244,8 +315,13 @@ fn open(path: &Path) -> Result<(Format, File), ReadError> {
         let problem = "the name says Parquet, but the file does not begin as one".to_owned();
         return Err(ReadError::Format { file, problem });
     }
-    source.rewind().map_err(|source| ReadError::Read { file, source })?;
-    Ok((if parquet { Format::Parquet } else { Format::Csv }, source))
+    let unreadable = |source| ReadError::Read { file: file.clone(), source };
+    io::Seek::rewind(&mut source).map_err(unreadable)?;
+    Ok(match packed::Packing::of(&start) {
+        Some(packing) => Opened::Packed(packing.unpack(source).map_err(unreadable)?),
+        None if parquet => Opened::Parquet(source),
+        None => Opened::Csv(source),
+    })
 }
 
 /// Positions of the requested columns in the header, and of the id.
@@ -277,6 +353,7 @@ fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<us
 #[cfg(test)]
 mod tests {
     use std::error::Error;
+    use std::io::Write;
 
     use super::*;
 
@@ -320,12 +397,75 @@ mod tests {
             message("a.csv", b"PK\x03\x04xxxx"),
             "a.csv: this is a ZIP archive or an Excel workbook; export it as CSV"
         );
-        assert_eq!(message("a.csv", b"\x1f\x8bxxxx"), "a.csv: the file is compressed; unpack it first");
+        assert!(message("a.csv", b"\x1f\x8bxxxx").starts_with("cannot read a.csv"));
+        assert!(message("a.csv", b"\x28\xb5\x2f\xfdxxxx").starts_with("cannot read a.csv"));
         assert_eq!(message("a.csv", b"\xff\xfex\0,\0"), "a.csv: the file is UTF-16; save it as UTF-8");
         assert_eq!(message("a.csv", b"x,\0\n1,2\n"), "a.csv: the header has zero bytes; this is no text file");
         let missing = folder.path().join("none.csv");
         assert!(chain(&read(&missing, &Request::default()).unwrap_err()).starts_with("cannot open "));
         assert!(chain(&read(folder.path(), &Request::default()).unwrap_err()).contains("this is a folder"));
+    }
+
+    #[test]
+    fn compressed_csv_is_read_as_what_it_holds_whatever_its_name_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = (0..2000).fold("id;x\n".to_owned(), |text, row| format!("{text}p{row};{}\n", row / 2));
+        let plain = folder.path().join("a.csv");
+        std::fs::write(&plain, &text).unwrap();
+        let zstd = zstd::encode_all(text.as_bytes(), 3).unwrap();
+        let gzip = |text: &[u8]| {
+            let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packer.write_all(text).unwrap();
+            packer.finish().unwrap()
+        };
+        // Compressors that work in parallel write several streams one after the other.
+        let (first, second) = text.as_bytes().split_at(5000);
+        let several = [gzip(first), gzip(second)].concat();
+        let several_zstd = [zstd::encode_all(first, 1).unwrap(), zstd::encode_all(second, 1).unwrap()].concat();
+        let request = Request { id: Some("id".into()), ..Request::default() };
+        let expected = read(&plain, &request).unwrap();
+        for (name, bytes) in [
+            ("a.csv.gz", &gzip(text.as_bytes())),
+            ("a.csv", &several),
+            ("a.csv.zst", &zstd),
+            ("several", &several_zstd),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(header(&path, None).unwrap(), ["id", "x"]);
+            let frame = read(&path, &request).unwrap();
+            assert_eq!(frame.column("x").unwrap().values, expected.column("x").unwrap().values, "{name}");
+            assert_eq!(frame.ids(), expected.ids());
+            let mut batches = Batches::open(&path, &request).unwrap();
+            assert_eq!(batches.next(1500).unwrap().unwrap().rows(), 1500);
+            assert_eq!(batches.next(1500).unwrap().unwrap().rows(), 500);
+            // A file that was cut short is an error, and not a shorter table.
+            for length in [bytes.len() / 2, bytes.len() - 1] {
+                std::fs::write(&path, &bytes[..length]).unwrap();
+                assert!(matches!(read(&path, &request), Err(ReadError::Read { .. })), "{name}, {length}");
+            }
+            let torn = Request { torn: true, ..request.clone() };
+            let refused = chain(&Batches::open(&path, &torn).unwrap_err());
+            assert!(
+                refused.ends_with("a private stream cannot be read from a compressed file; unpack it first"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn marks_and_levels_of_a_request_decide_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, "x;region\n1,5;north\n.;NULL\nNaN;east\n").unwrap();
+        let words = [".", "NaN", "NULL"].map(String::from);
+        let levels = BTreeMap::from([("region".to_owned(), ["north", "south"].map(String::from).to_vec())]);
+        let request = Request { marks: Marks::new(&words, Some(",")).unwrap(), levels, ..Request::default() };
+        assert!(chain(&read(&path, &request).unwrap_err()).contains("level `east` is not declared"));
+        let frame = read(&path, &Request { unseen: true, ..request }).unwrap();
+        let missing =
+            |name: &str| (0..3).map(|row| frame.column(name).unwrap().values.is_missing(row)).collect::<Vec<_>>();
+        assert_eq!((missing("x"), missing("region")), (vec![false, true, true], vec![false, true, true]));
     }
 
     #[test]

@@ -16,8 +16,7 @@ use fedreg_common::study::{Missing, Protocol, Study, StudyError};
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest as _, Sha256};
 
-use crate::read::whole::Lines;
-use crate::read::{Batches, ReadError, Request};
+use crate::read::{Batches, ReadError, Request, Written};
 use crate::service::Failure;
 
 use super::config::Config;
@@ -84,7 +83,7 @@ impl Encoding {
     ///
     /// # Errors
     /// The study has no such model.
-    pub fn new(study: &Study, separator: Option<u8>) -> Result<Encoding, StudyError> {
+    pub fn new(study: &Study, written: Written) -> Result<Encoding, StudyError> {
         let terms = study.model_terms()?;
         let names: Vec<String> = study.input_names()?;
         let least = match study.protocol {
@@ -123,13 +122,8 @@ impl Encoding {
                 .collect(),
             least,
             names,
-            request: Request {
-                columns: Some(columns),
-                id: study.rows.id.clone(),
-                levels,
-                separator,
-                ..Request::default()
-            },
+            request: Request { columns: Some(columns), id: study.rows.id.clone(), levels, ..Request::default() }
+                .of_files(written),
         })
     }
 
@@ -180,11 +174,13 @@ impl Encoding {
             let (x, y) = (DMatrix::zeros(0, self.names.len()), DVector::zeros(0));
             return Ok(Batch { number, x, y, place, missing, ids });
         }
+        let refused = |error: DataError| if mask.is_none() { error.droppable() } else { error };
         let y = match self.outcome.as_str() {
             "" => vec![0.0; frame.rows() - missing as usize],
-            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref())?,
+            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref()).map_err(refused)?,
         };
-        let Design { terms, matrix, .. } = encode(&mut frame, &self.terms, self.intercept, mask.as_ref())?;
+        let design = encode(&mut frame, &self.terms, self.intercept, mask.as_ref()).map_err(refused)?;
+        let Design { terms, matrix, .. } = design;
         if terms != self.names {
             return Err(DataError::OtherTerms { expected: self.names.join(", "), found: terms.join(", ") });
         }
@@ -258,6 +254,8 @@ pub struct Source {
     unusable: u64,
     /// Of everything that was read in a private run, in its order.
     content: Sha256,
+    /// Whether a private stream could not be read on.
+    broken: bool,
 }
 
 /// How rows come.
@@ -285,7 +283,7 @@ impl Source {
         } else if how.follow {
             let source = File::open(path).map_err(|source| ReadError::Open { file: file.clone(), source })?;
             let growing = Growing::new(source, how.idle, Arc::clone(&how.stop));
-            Batches::from_reader(Lines::new(growing), &file, request)?
+            Batches::from_writer(growing, &file, request)?
         } else {
             Batches::open(path, request)?
         };
@@ -310,6 +308,7 @@ impl Source {
             read: 0,
             unusable: 0,
             content: Sha256::new(),
+            broken: false,
         }
     }
 
@@ -367,7 +366,23 @@ impl Source {
         self.content.clone().finalize().into()
     }
 
+    /// The next rows. A private stream that cannot be read on ends, as for the others it may not depend on what was read how the run
+    /// ends; why stands in the log of this worker, and nowhere else.
     fn read(&mut self) -> Result<Option<Batch>, ReadError> {
+        if self.broken {
+            return Ok(None);
+        }
+        match self.rows_of_a_batch() {
+            Err(error) if self.encoding.request.torn => {
+                self.broken = true;
+                tracing::warn!("the stream ends here, as it cannot be read on: {}", crate::service::chain(&error));
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
+    fn rows_of_a_batch(&mut self) -> Result<Option<Batch>, ReadError> {
         let Some(frame) = self.batches.next(self.rows)? else {
             if self.unusable > 0 {
                 tracing::warn!("{} rows of {} could not be used and count as zeros", self.unusable, self.file);
@@ -412,12 +427,9 @@ impl Source {
 /// A table that cannot be read, or that comes from standard input.
 pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8])) -> Result<(), Failure> {
     if config.reads_stdin() {
-        let name = study.protocol.name();
-        let sentence =
-            format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand");
-        return Err(Failure::Usage(sentence));
+        return Err(needs_a_file(study));
     }
-    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
     let mut batches = Batches::open(&config.data.file, &encoding.lenient().request)?;
     let mut row = 0u64;
     while let Some(frame) = batches.next(ROWS)? {
@@ -430,6 +442,12 @@ pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8]
         }
     }
     Ok(())
+}
+
+/// Standard input where rows are read beforehand.
+pub(crate) fn needs_a_file(study: &Study) -> Failure {
+    let name = study.protocol.name();
+    Failure::Usage(format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand"))
 }
 
 /// Only the last can have fewer rows than were asked for.
@@ -469,7 +487,7 @@ mod tests {
     "#;
 
     fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
-        let encoding = Encoding::new(&Study::parse(study).unwrap(), None).unwrap();
+        let encoding = Encoding::new(&Study::parse(study).unwrap(), Written::default()).unwrap();
         let text = std::io::Cursor::new(text.as_bytes().to_vec());
         let batches = Batches::from_reader(text, "rows.csv", &encoding.request).unwrap();
         Source::new(batches, encoding, "rows.csv".to_string(), rows as u64, at_once)

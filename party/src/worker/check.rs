@@ -64,7 +64,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
-    let encoding = Encoding::new(&study, config.separator()).map_err(usage)?;
+    let encoding = Encoding::new(&study, config.written()).map_err(usage)?;
     let least = if study.protocol == Protocol::Robust { minimum_rows(encoding.coefficients()) } else { 1 };
     let mut too_small = 0;
     let (rows, batches) = match config.reads_stdin() {

@@ -37,6 +37,8 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Take part in a study's run
+    ///
+    /// Ctrl-C and SIGTERM end it in good order: the coordinator is told, and the exit code is 130. Started again, the worker goes on where it was.
     Join(JoinArguments),
     /// Fit batches of rows from standard input, and write one estimate a line
     ///

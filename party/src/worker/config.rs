@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DataTerms, LedgerTerms, separator_byte};
+use crate::config::{DataTerms, LedgerTerms, TableFlags};
+use crate::read::Written;
 
 /// Stands for standard input in place of a file.
 pub const STDIN: &str = "-";
@@ -67,9 +69,9 @@ pub struct Overrides {
     /// Table, CSV or Parquet; `-` reads CSV from standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Separator of a CSV table; found in its header otherwise
-    #[arg(long, value_name = "CHARACTER")]
-    pub separator: Option<String>,
+    /// How a CSV file is written
+    #[command(flatten)]
+    pub table: TableFlags,
     /// Address of the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     pub coordinator: Option<String>,
@@ -115,6 +117,7 @@ impl Config {
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
     pub fn load(flags: &Overrides) -> Result<Config, FileError> {
         let mut layers = Layers::read(flags.config.as_deref(), "worker.toml")?;
+        flags.table.lay(&mut layers, flags.data.as_deref())?;
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         match &flags.data {
@@ -126,15 +129,11 @@ impl Config {
         layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
         layers.set("coordinator", flags.coordinator.as_deref());
         layers.set_number("wait", flags.wait);
-        layers.set("data.separator", flags.separator.as_deref());
         layers.set_number("policy.min_rows", flags.min_rows);
         layers.set("policy.max_epsilon", flags.max_epsilon);
         let config: Config = layers.finish(&REQUIRED)?;
         check_address("coordinator", &config.coordinator)?;
-        if config.data.separator.is_some() && config.separator().is_none() {
-            let problem = "must be a single character of one byte".to_string();
-            return Err(FileError::Value { key: "data.separator", problem });
-        }
+        config.data.written()?;
         if config.policy.max_epsilon.is_some_and(|most| !(most > 0.0 && most.is_finite())) {
             let problem = "must be a positive number".to_string();
             return Err(FileError::Value { key: "policy.max_epsilon", problem });
@@ -148,7 +147,10 @@ impl Config {
     }
 
     /// Where its anchor is.
-    pub fn anchor(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// It is not stated and the user has no folder for it.
+    pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
         self.privacy.anchor_of(&self.state)
     }
 
@@ -162,9 +164,9 @@ impl Config {
         self.data.file == Path::new(STDIN)
     }
 
-    /// The separator as a byte.
-    pub fn separator(&self) -> Option<u8> {
-        separator_byte(self.data.separator.as_deref()?)
+    /// How the table is written, which was checked when the configuration was loaded.
+    pub fn written(&self) -> Written {
+        self.data.written().unwrap_or_default()
     }
 
     /// How long to wait for the coordinator.

@@ -8,34 +8,34 @@ use std::time::{Duration, Instant};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::release::Released;
-use fedreg_common::report::{PerParty, Report, Seconds, json};
+use fedreg_common::report::{PerParty, Report, Seconds, VERSION, json};
 use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
 use fedreg_common::star::site::{Act, Site};
 use fedreg_common::study::{Protocol, Study};
-use fedreg_proto::link::OpenError;
+use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
-use rand::TryRngCore;
-use rand::rngs::OsRng;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
-use super::methods::{self, Secret, Start, Word};
+use super::methods::{self, Ear, Rows, Secret, Start, Word};
 use super::pipeline::{self, Content, Fitting, InOrder, Yield};
 use super::private::{self, Purse};
-use crate::drive::Patience;
-use crate::output::{Folder, peak_rss_bytes};
+use crate::drive::{Patience, check_port};
+use crate::meet::drawn;
+use crate::output::{Folder, date, peak_rss_bytes};
+use crate::pace::{Notice, due, left};
 use crate::service::{self, Failure};
 use crate::store::{Entry, Store};
 
 /// Contributions on their way; the hub answers each.
 const WINDOW: usize = 32;
 /// How long last words may take to arrive.
-const FAREWELL: Duration = Duration::from_secs(3);
+const FAREWELL: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 3000 });
 
 /// One worker's part in a run.
 #[derive(Debug, Clone)]
@@ -98,17 +98,14 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
             "`policy.min_rows` has no meaning in a stream, whose rows are not known beforehand".to_string(),
         ));
     }
-    let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
+    let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let (identity, name) = identity(config, study)?;
     private::allowed(config, study)?;
     if !job.arrival.follow {
         private::countable(config, study)?;
     }
     let store = Store::open(&config.state)?;
-    let mut instance = [0; 16];
-    OsRng
-        .try_fill_bytes(&mut instance)
-        .map_err(|error| Abort::Bug(format!("the system gives no randomness: {error}")))?;
+    let instance = drawn()?;
     let mut worker = Worker {
         job,
         name,
@@ -117,18 +114,38 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         run: None,
         pieces: None,
         ear: None,
+        early: None,
         order: InOrder::new(0),
+        joined: None,
         ended: false,
         tally: Tally::default(),
         begun: Instant::now(),
     };
-    let result = match rehearsed(job, &mut stop).await {
-        Ok(()) => worker.take_part(&identity, &mut stop, folder.as_ref()).await,
-        Err(failure) => Err(failure),
+    if let Some((run, exit, report)) = study.noised().then(|| private::kept_outcome(config, study)).flatten() {
+        tracing::info!(
+            "run {run} came to its end, and only its result was not written: nobody is contacted; the next start joins again"
+        );
+        worker.run = Some(run);
+        let written = worker.keep(report, &folder);
+        let exit = written.as_ref().map_or_else(Failure::exit, |_| exit);
+        let reason = written.as_ref().err().map(|failure| service::chain(failure));
+        let entry = Entry { reason, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
+        if let Err(error) = store.record(&entry) {
+            tracing::warn!("{}", service::chain(&error));
+        }
+        return Ok((written?, exit));
+    }
+    let result = match prepared(job, &mut stop).await {
+        // What does not depend on the rows the others may hear. A bug that shows when they are read may well depend on them.
+        Err(failure) if failure.exit() != Exit::Refused || failure.is_of_data() => Err(failure),
+        early => {
+            worker.early = Some(early);
+            worker.take_part(&identity, &mut stop, &folder).await
+        }
     };
     let (exit, reason) = match &result {
         Ok((_, exit)) => (*exit, None),
-        Err(failure) => (failure.exit(), Some(service::chain(failure))),
+        Err(failure) => (failure.exit(), Some(failure.kept())),
     };
     if let (Err(_), Some(run), true) = (&result, worker.run, study.noised())
         && let Some(sentence) = private::cost(config, run)
@@ -144,10 +161,10 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     result
 }
 
-/// Whether the table can be used, found out before anybody is contacted where the answer must not be seen.
-async fn rehearsed(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<(), Failure> {
-    let (config, study) = (job.config.clone(), Arc::clone(&job.study));
-    let task = tokio::task::spawn_blocking(move || private::rehearse(&config, &study));
+/// The rows of a private run, read before anybody is contacted.
+async fn prepared(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<Option<Rows>, Failure> {
+    let Job { config, study, arrival, .. } = job.clone();
+    let task = tokio::task::spawn_blocking(move || private::prepare(&config, &study, &arrival));
     tokio::select! {
         biased;
         Some(abort) = stop.recv() => Err(abort.into()),
@@ -175,17 +192,54 @@ struct Worker<'a> {
     run: Option<RunId>,
     pieces: Option<mpsc::Receiver<Yield>>,
     /// Of whoever makes contributions and must hear the hub.
-    ear: Option<std::sync::mpsc::Sender<Word>>,
+    ear: Option<Ear>,
+    /// What was read before anybody was contacted, until the run begins.
+    early: Option<Result<Option<Rows>, Failure>>,
     order: InOrder,
+    /// When the coordinator welcomed us first.
+    joined: Option<Instant>,
     ended: bool,
     tally: Tally,
     begun: Instant,
 }
 
+/// Since when the coordinator owes an answer: a welcome, or the acknowledgement of a contribution. A line that lives is none.
+struct Owed {
+    known: (bool, u64),
+    since: Option<Instant>,
+}
+
+impl Owed {
+    fn new(site: &Site) -> Owed {
+        Owed { known: (site.has_joined(), site.acknowledged()), since: Some(Instant::now()) }
+    }
+
+    /// Looks again; whether an answer has come.
+    fn is_new(&mut self, site: &Site) -> bool {
+        let now = (site.has_joined(), site.acknowledged());
+        let new = std::mem::replace(&mut self.known, now) != now;
+        if site.has_joined() && site.waiting() == 0 {
+            self.since = None;
+        } else if new || self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
+        new
+    }
+
+    fn until(&self, wait: Duration) -> Option<Instant> {
+        self.since.and_then(|since| since.checked_add(wait))
+    }
+}
+
+/// Waits until then; for ever, where there is no such time.
+async fn until(time: Option<Instant>) {
+    due(time.map(|time| time.saturating_duration_since(Instant::now()))).await;
+}
+
 /// What follows from something that happened.
 enum Next {
     GoOn,
-    Finish(Box<Report>, Exit),
+    Finish(String, Exit),
 }
 
 impl Worker<'_> {
@@ -193,12 +247,15 @@ impl Worker<'_> {
         &mut self,
         identity: &Identity,
         stop: &mut mpsc::Receiver<Abort>,
-        folder: Option<&Folder>,
+        folder: &Folder,
     ) -> Result<(Report, Exit), Failure> {
         let limits = self.limits()?;
         let patience = self.job.patience;
         let mut contact = Instant::now();
         let mut pause = Duration::ZERO;
+        let mut complaints = Complaints::default();
+        let mut met = false;
+        let mut notice = Notice::default();
         loop {
             let dialled = tokio::select! {
                 biased;
@@ -207,29 +264,56 @@ impl Worker<'_> {
             };
             let line = match dialled {
                 Ok(line) => line,
-                Err(OpenError::Refused(sentence)) => return Err(Abort::Refused(sentence).into()),
-                Err(OpenError::Unreachable(sentence)) => {
+                // Once there was contact, whoever is on the way may have led us to somebody else.
+                Err(OpenError::Refused(sentence)) if !met => return Err(Abort::Refused(sentence).into()),
+                Err(error) => {
+                    complaints.note(&error);
                     let waited = contact.elapsed();
                     if waited >= patience.wait {
-                        let (name, address) = (&self.name, &self.job.config.coordinator);
-                        let seconds = patience.wait.as_secs_f64().round();
-                        let sentence =
-                            format!("{name} waited {seconds} s for the coordinator at {address}; {sentence}");
-                        return Err(Abort::Unreachable(sentence).into());
+                        let check = check_port("`coordinator serve`", &self.job.config.coordinator);
+                        let hint = format!("every worker dials the coordinator: {check}");
+                        return Err(error.in_vain(&self.waited(), &hint).into());
+                    }
+                    if notice.is_due(waited, patience.wait) {
+                        let (address, left) = (&self.job.config.coordinator, left(waited, patience.wait));
+                        let safe = match self.site.has_begun() {
+                            false => "nothing was sent yet",
+                            true => "started again, this worker goes on from there",
+                        };
+                        tracing::info!(
+                            "waiting for the coordinator at {address} ({error}); {left} s left; Ctrl-C is safe: {safe}"
+                        );
                     }
                     pause = (pause * 2).clamp(patience.backoff, patience.backoff_limit);
                     pause = pause.min(patience.wait.saturating_sub(waited));
                     continue;
                 }
             };
+            met = true;
             pause = patience.backoff;
             match self.converse(line, stop, folder).await? {
                 Some(ended) => return Ok(ended),
                 None => tracing::warn!("the line to {} is lost; dialling again", self.job.config.coordinator),
             }
+            if self.site.has_joined() {
+                contact = Instant::now();
+                notice = Notice::default();
+            } else if contact.elapsed() >= patience.wait {
+                // One that takes every line and never says anything.
+                return Err(self.in_vain(", which does not answer"));
+            }
             self.site.lost();
-            contact = Instant::now();
         }
+    }
+
+    fn in_vain(&self, why: &str) -> Failure {
+        Abort::Unreachable(format!("{}{why}", self.waited())).into()
+    }
+
+    fn waited(&self) -> String {
+        let (name, address) = (&self.name, &self.job.config.coordinator);
+        let seconds = self.job.patience.wait.as_secs_f64().round();
+        format!("{name} waited {seconds} s for the coordinator at {address}")
     }
 
     fn limits(&self) -> Result<BodyLimits, Failure> {
@@ -252,30 +336,41 @@ impl Worker<'_> {
         &mut self,
         line: SiteLine,
         stop: &mut mpsc::Receiver<Abort>,
-        folder: Option<&Folder>,
+        folder: &Folder,
     ) -> Result<Option<(Report, Exit)>, Failure> {
         let SiteLine { say, mut hear } = line;
         let mut acts = self.site.open();
+        let wait = self.job.patience.wait;
+        let mut owed = Owed::new(&self.site);
         loop {
             for act in std::mem::take(&mut acts) {
                 let done = match act {
                     Act::Say(message) => {
-                        if say.send(message).await.is_err() {
-                            return Ok(None);
+                        // A hub that reads nothing must not hold us, nor our user.
+                        let sent = tokio::select! {
+                            biased;
+                            Some(abort) = stop.recv() => Err(abort.into()),
+                            sent = timeout(wait, say.send(message)) => match sent {
+                                Ok(Ok(())) => Ok(()),
+                                Ok(Err(_)) => return Ok(None),
+                                Err(_) => Err(self.in_vain(", which takes nothing any more")),
+                            },
+                        };
+                        match sent {
+                            Ok(()) => continue,
+                            Err(failure) => Err(failure),
                         }
-                        continue;
                     }
                     act => self.act(act),
                 };
                 match done {
                     Ok(Next::GoOn) => {}
                     Ok(Next::Finish(report, exit)) => {
-                        if let Some(folder) = folder {
-                            folder.report(&report)?;
-                        }
+                        // The coordinator need not wait for a disk here: what came is kept.
+                        let report = self.keep(report, folder);
                         let _ = say.send(self.site.done()).await;
                         part(say, hear).await;
-                        return Ok(Some((*report, exit)));
+                        return Ok(Some((report?, exit)));
                     }
                     Err(failure) => {
                         self.leave(&failure, say, hear).await;
@@ -284,10 +379,16 @@ impl Worker<'_> {
                 }
             }
             let room = self.site.waiting() < WINDOW;
+            if owed.is_new(&self.site) && self.site.has_joined() {
+                self.joined.get_or_insert_with(Instant::now);
+            }
+            let (answer, end) = (owed.until(wait), self.end());
             let pieces = &mut self.pieces;
             let happened = tokio::select! {
                 biased;
                 Some(abort) = stop.recv() => Err(abort.into()),
+                () = until(answer) => Err(self.in_vain(", which does not answer")),
+                () = until(end) => Err(self.in_vain(" after the study's deadline, and there is no outcome")),
                 heard = hear.recv() => match heard {
                     Some(Heard::Message(message)) => {
                         acts = self.site.hear(message);
@@ -305,6 +406,12 @@ impl Worker<'_> {
         }
     }
 
+    /// When the study's deadline must have struck, also of a run that was opened only when we came.
+    fn end(&self) -> Option<Instant> {
+        let deadline = Duration::from_secs(self.job.study.site_terms().deadline);
+        self.joined?.checked_add(deadline)?.checked_add(self.job.patience.wait)
+    }
+
     /// Takes what the pipeline yields, and contributes what is next in order.
     fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
         match yielded {
@@ -315,8 +422,12 @@ impl Worker<'_> {
             Some(Yield::Failed(failure)) => return Err(failure),
             Some(Yield::Ready) => {
                 if !self.site.is_open() {
-                    let quorum = self.job.study.quorum();
-                    tracing::info!("ready; nothing is spent or sent before the quorum of {quorum} workers is there");
+                    let (quorum, address) = (self.job.study.quorum(), &self.job.config.coordinator);
+                    let seconds = self.job.study.site_terms().deadline;
+                    tracing::info!(
+                        "ready; nothing is spent or sent before the quorum of {quorum} workers is there (coordinator at {address}, for at \
+                         most {seconds} s after it opened the run; Ctrl-C is safe)"
+                    );
                 }
                 acts.extend(self.site.ready());
                 return Ok(());
@@ -344,7 +455,13 @@ impl Worker<'_> {
                 let reason = self.tally.reason.clone().unwrap_or_default();
                 return Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into());
             }
-            tracing::info!("{} contributions of {} rows", self.tally.batches, self.tally.rows);
+            tracing::info!(
+                "{} contributions of {} rows; waiting for the other workers and the result (coordinator at {}; Ctrl-C is safe: started \
+                 again, this worker fetches the result)",
+                self.tally.batches,
+                self.tally.rows,
+                self.job.config.coordinator
+            );
             acts.extend(self.site.complete());
         }
         Ok(())
@@ -376,11 +493,13 @@ impl Worker<'_> {
                 self.tell(Word::Heard(number, body));
             }
             Act::Outcome { exit, report } => {
-                let report = json::parse(&report).map_err(|error| {
-                    let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
-                    Abort::Peer { peer: Role::Coordinator, fault }
-                })?;
-                return Ok(Next::Finish(Box::new(self.own(report)?), exit));
+                parsed(&report)?;
+                if let Some(run) = self.run.filter(|_| self.job.study.noised())
+                    && let Err(error) = private::keep_outcome(&self.job.config, run, exit, &report)
+                {
+                    tracing::warn!("the end of the run is not in the privacy ledger: {error}");
+                }
+                return Ok(Next::Finish(report, exit));
             }
             Act::Refused { exit, sentence } => {
                 return Err(Abort::Remote { from: Role::Coordinator, exit, sentence }.into());
@@ -392,40 +511,44 @@ impl Worker<'_> {
     /// Whoever has no ear for it goes on without.
     fn tell(&self, word: Word) {
         if let Some(ear) = &self.ear {
-            let _ = ear.send(word);
+            ear.send(word);
         }
     }
 
     /// Begins to read and to fit.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let mut encoding =
-            Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
         let secret = match (study.noised(), self.run) {
             (true, Some(run)) => {
-                encoding = encoding.lenient();
                 let purse = Purse::open(config, study, run)?;
                 Some(Secret { purse, state: config.state.clone(), run: run.to_string() })
             }
             _ => None,
         };
-        tracing::info!("reading {}", config.data.file.display());
-        let mut source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
-        if config.reads_stdin() {
+        let mut rows = match self.early.take().transpose()?.flatten() {
+            Some(rows) => rows,
+            None if study.noised() => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
+            None => {
+                tracing::info!("reading {}", config.data.file.display());
+                let encoding =
+                    Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+                Rows::Unread(Box::new(Source::open(config, encoding, study.site_terms().batch_rows, arrival)?))
+            }
+        };
+        if let (Rows::Unread(source), true) = (&mut rows, config.reads_stdin()) {
             source.number_from(first);
         }
         self.order = InOrder::new(first);
-        if study.protocol != Protocol::Robust || secret.is_some() {
-            let rewound = !config.reads_stdin();
-            let under = methods::start(
-                study,
-                source,
-                Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) },
-                secret,
-            )?;
-            (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
-            return Ok(());
-        }
+        let source = match rows {
+            Rows::Unread(source) if study.protocol == Protocol::Robust && secret.is_none() => *source,
+            rows => {
+                let rewound = !config.reads_stdin();
+                let start = Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) };
+                let under = methods::start(study, rows, start, secret)?;
+                (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
+                return Ok(());
+            }
+        };
         let fitting = Fitting {
             settings: study.fit_settings(),
             with_gram: study.robust_terms().gram,
@@ -436,6 +559,17 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// The coordinator's report as this worker's, written where it belongs; then the run is over.
+    fn keep(&self, report: String, folder: &Folder) -> Result<Report, Failure> {
+        let report = self.own(parsed(&report)?)?;
+        folder.report(&report)?;
+        tracing::info!("the report is in {}", folder.path().display());
+        if let Some(run) = self.run.filter(|_| self.job.study.noised()) {
+            private::close(&self.job.config, run)?;
+        }
+        Ok(report)
+    }
+
     /// The hub's report with what only this process knows.
     fn own(&self, report: Report) -> Result<Report, Failure> {
         let total = self.begun.elapsed().as_secs_f64();
@@ -443,12 +577,14 @@ impl Worker<'_> {
         let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
         let Job { config, study, .. } = self.job;
         let privacy = match self.run.filter(|_| study.noised()) {
-            Some(run) => PerParty::Own(Some(private::close(config, study, run)?)),
+            Some(run) => PerParty::Own(Some(private::block(config, study, run)?)),
             None => report.privacy.clone(),
         };
         let mut notes = report.notes;
         notes.extend(private::too_long(study, self.tally.rows));
         Ok(Report {
+            date: Some(date()),
+            version: VERSION.to_string(),
             role: Some(Role::Worker),
             call: self.job.call.clone(),
             privacy,
@@ -469,11 +605,25 @@ impl Worker<'_> {
         hear: mpsc::Receiver<Heard<fedreg_common::star::message::ToSite>>,
     ) {
         self.job.arrival.stop.store(true, Ordering::Relaxed);
+        // Where a word would be about the data, we look like a worker that was killed.
+        if self.job.study.noised() && failure.is_of_data() {
+            return;
+        }
         if let Some(notice) = failure.notice(Role::Worker) {
-            let _ = say.send(ToHub::Leave { exit: notice.exit, sentence: notice.sentence }).await;
+            let leave = ToHub::Leave { exit: notice.exit, sentence: notice.sentence };
+            if !matches!(timeout(FAREWELL, say.send(leave)).await, Ok(Ok(()))) {
+                return;
+            }
             part(say, hear).await;
         }
     }
+}
+
+fn parsed(report: &str) -> Result<Report, Abort> {
+    json::parse(report).map_err(|error| {
+        let fault = fedreg_common::session::PeerFault::Garbage(error.to_string());
+        Abort::Peer { peer: Role::Coordinator, fault }
+    })
 }
 
 /// Half-closes a line and hears it to the end: what was said has then arrived.
@@ -486,5 +636,113 @@ async fn next_of(pieces: &mut Option<mpsc::Receiver<Yield>>) -> Option<Yield> {
     match pieces {
         Some(pieces) => pieces.recv().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::star::message::ToSite;
+
+    use super::*;
+
+    const STUDY: &str = "id = \"s\"\nprotocol = \"robust\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+                         [outcome]\ncolumn = \"y\"\n[sites]\ndeadline = 1\n";
+    const CONFIG: &str = "study = \"s\"\ncoordinator = \"127.0.0.1:9\"\nstate = \"state\"\n[data]\nfile = \"w.csv\"\n[tls]\n\
+                          authority = \"a\"\ncertificate = \"c\"\nkey = \"k\"\n";
+
+    fn job(wait: Duration) -> Job {
+        Job {
+            config: toml::from_str(CONFIG).unwrap(),
+            study: Arc::new(Study::parse(STUDY).unwrap()),
+            out: None,
+            call: String::new(),
+            arrival: Arrival::default(),
+            patience: Patience { wait, ..Patience::default() },
+            threads: 1,
+        }
+    }
+
+    fn worker(job: &Job) -> Worker<'_> {
+        Worker {
+            job,
+            name: "w".to_string(),
+            site: Site::new(Arc::clone(&job.study), [1; 16]),
+            sent: Arc::default(),
+            run: None,
+            pieces: None,
+            ear: None,
+            early: None,
+            order: InOrder::new(0),
+            joined: None,
+            ended: false,
+            tally: Tally::default(),
+            begun: Instant::now(),
+        }
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { timeout(Duration::from_secs(20), future).await.expect("waited without end") })
+    }
+
+    #[test]
+    fn a_coordinator_whose_line_lives_and_that_says_nothing_is_waited_for_no_longer_than_stated() {
+        let job = job(Duration::from_millis(50));
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(place.path()).unwrap();
+        let mut worker = worker(&job);
+        let failure = run(async {
+            let (say, mut said) = mpsc::channel(64);
+            let (_heard, hear) = mpsc::channel(64);
+            let (_stop, mut stop) = mpsc::channel(1);
+            let failure = worker.converse(SiteLine { say, hear }, &mut stop, &folder).await.unwrap_err();
+            assert!(matches!(said.recv().await, Some(ToHub::Join(_))));
+            failure
+        });
+        assert_eq!(failure.exit(), Exit::Unreachable);
+        assert!(failure.to_string().contains("coordinator at 127.0.0.1:9, which does not answer"), "{failure}");
+    }
+
+    #[test]
+    fn a_coordinator_that_takes_nothing_holds_neither_a_worker_nor_its_user() {
+        let job = job(Duration::from_millis(50));
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(place.path()).unwrap();
+        let mut worker = worker(&job);
+        let (failure, interrupted) = run(async {
+            // Nobody takes the only message that there is room for.
+            let (say, _said) = mpsc::channel(1);
+            let full = worker.site.done();
+            say.send(full).await.unwrap();
+            let (_heard, hear) = mpsc::channel(64);
+            let (stop, mut stopped) = mpsc::channel(1);
+            let line = SiteLine { say: say.clone(), hear };
+            let failure = worker.converse(line, &mut stopped, &folder).await.unwrap_err();
+            stop.send(Abort::Interrupted(Role::Worker)).await.unwrap();
+            let (_heard, hear) = mpsc::channel(64);
+            let patient = self::job(Duration::from_secs(60));
+            let mut worker = self::worker(&patient);
+            // The last words of whoever goes are not taken either: it goes all the same.
+            let interrupted = worker.converse(SiteLine { say, hear }, &mut stopped, &folder).await.unwrap_err();
+            (failure, interrupted)
+        });
+        assert!(failure.to_string().contains("takes nothing any more"), "{failure}");
+        assert_eq!(interrupted.exit(), Exit::Interrupted);
+    }
+
+    #[test]
+    fn an_answer_is_owed_for_as_long_as_it_is_missing_and_no_longer() {
+        let mut site = Site::new(Arc::clone(&job(Duration::ZERO).study), [1; 16]);
+        site.open();
+        let mut owed = Owed::new(&site);
+        let since = owed.since;
+        assert!(!owed.is_new(&site) && owed.since == since, "signs of life are no answer");
+        site.hear(ToSite::Welcome { differing: Vec::new(), run: RunId([1; 16]), next: 0, held: false });
+        assert!(owed.is_new(&site) && owed.since.is_none());
+        let body = Body { kind: fedreg_common::star::message::Kind::Unfit, counts: vec![3], values: Vec::new() };
+        site.contribute(body).unwrap();
+        assert!(!owed.is_new(&site) && owed.since.is_some());
+        site.hear(ToSite::Acknowledged { next: 1 });
+        assert!(owed.is_new(&site) && owed.since.is_none());
     }
 }

@@ -2,15 +2,16 @@
 //!
 //! Each runs in a thread of its own. It reads, hears what the hub says, and yields contributions in order.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use fedreg_common::em::{self, EmError, Model, Records};
 use fedreg_common::id::Role;
-use fedreg_common::privacy::bounds::{ClippedRows, OutcomeBounds, RowBounds};
+use fedreg_common::privacy::bounds::{ClippedOutcome, ClippedRows};
 use fedreg_common::privacy::mechanism::{Query, ReleasePlan};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::privacy::robust;
@@ -41,10 +42,75 @@ pub(crate) enum Word {
     Open,
 }
 
+/// Words on their way to whoever makes contributions. What the hub publishes replaces what it had published before, as only the latest
+/// counts: however long a source is silent, and however much a hub says, no more than a few wait.
+#[derive(Debug)]
+struct Way {
+    waiting: Mutex<(VecDeque<Word>, bool)>,
+    came: Condvar,
+}
+
+/// Where words go in; dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct Ear(Arc<Way>);
+
+/// Where they come out.
+#[derive(Debug)]
+pub(crate) struct Words(Arc<Way>);
+
+fn channel() -> (Ear, Words) {
+    let way = Arc::new(Way { waiting: Mutex::default(), came: Condvar::new() });
+    (Ear(Arc::clone(&way)), Words(way))
+}
+
+impl Way {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, (VecDeque<Word>, bool)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ear {
+    pub(crate) fn send(&self, word: Word) {
+        let mut waiting = self.0.waiting();
+        let alike = |old: &Word| std::mem::discriminant(old) == std::mem::discriminant(&word);
+        waiting.0.retain(|old| !alike(old));
+        waiting.0.push_back(word);
+        self.0.came.notify_one();
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.0.waiting().1 = true;
+        self.0.came.notify_one();
+    }
+}
+
+impl Words {
+    /// The next word; none when no more will come.
+    fn recv(&self) -> Option<Word> {
+        let mut waiting = self.0.waiting();
+        loop {
+            if let Some(word) = waiting.0.pop_front() {
+                return Some(word);
+            }
+            if waiting.1 {
+                return None;
+            }
+            waiting = self.0.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next word, if there is one already.
+    fn try_recv(&self) -> Option<Word> {
+        self.0.waiting().0.pop_front()
+    }
+}
+
 /// Contributions that are under way, and the ear of whoever makes them.
 pub(crate) struct Under {
     pub(crate) pieces: mpsc::Receiver<Yield>,
-    pub(crate) ear: Sender<Word>,
+    pub(crate) ear: Ear,
 }
 
 /// What a private run has beside its rows.
@@ -66,17 +132,120 @@ pub(crate) struct Start {
     pub(crate) min_rows: u64,
 }
 
-impl Start {
-    /// Refuses too few rows, before anything is spent on them.
-    fn enough(&self, rows: u64) -> Result<(), Failure> {
-        match rows < self.min_rows {
-            true => Err(Abort::Refused(format!(
-                "this worker's policy asks for at least {} rows, and there are {rows}",
-                self.min_rows
-            ))
-            .into()),
-            false => Ok(()),
+/// Refuses too few rows, before anything is spent on them.
+fn enough(rows: u64, least: u64) -> Result<(), Failure> {
+    match rows < least {
+        true => {
+            Err(Abort::Refused(format!("this worker's policy asks for at least {least} rows, and there are {rows}"))
+                .into())
         }
+        false => Ok(()),
+    }
+}
+
+/// A worker's rows.
+pub(crate) enum Rows {
+    /// Still to be read: of a plain run, or of a stream.
+    Unread(Box<Source>),
+    /// As a private run reads them, before anybody is contacted.
+    Read(Box<Held>),
+}
+
+impl Rows {
+    fn held(self, study: &Study, least: u64) -> Result<Held, Failure> {
+        match self {
+            Rows::Unread(source) => Held::read(study, *source, least),
+            Rows::Read(held) => Ok(*held),
+        }
+    }
+}
+
+/// All rows of a table, as its method uses them.
+pub(crate) struct Held {
+    table: Table,
+    /// Whose they are, in private runs.
+    ids: Vec<Vec<u8>>,
+    rows: u64,
+    /// Rows that were left out.
+    missing: u64,
+    /// Digest of everything that was read in a private run.
+    content: [u8; 32],
+}
+
+enum Table {
+    Records(Records),
+    /// With what is to be released of them in a private run.
+    Gathered(Gathered, Option<Query>),
+    Batches(Vec<Portion>),
+}
+
+/// A batch of a private robust study.
+struct Portion {
+    plan: robust::Plan,
+    x: ClippedRows,
+    y: ClippedOutcome,
+}
+
+impl Held {
+    /// Reads all rows, of which `least` are asked for.
+    ///
+    /// # Errors
+    /// Rows that cannot be used, and what the policy or the budget do not allow of so many.
+    pub(crate) fn read(study: &Study, mut source: Source, least: u64) -> Result<Held, Failure> {
+        let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
+        let (mut ids, mut missing) = (Vec::new(), 0);
+        let (table, rows) = match study.protocol {
+            Protocol::Em => {
+                let model = study.em_settings().map_err(usage)?.stated().model;
+                let records = read_records(model, &mut source, &mut ids, &mut missing)?;
+                let count = records.len() as u64;
+                (Table::Records(records), count)
+            }
+            Protocol::Features => {
+                let mut gathered = Gathered::new(study).map_err(usage)?;
+                while let Some(batch) = source.batch()? {
+                    missing += batch.missing;
+                    gathered.push(&batch.x, batch.y.as_slice()).map_err(bug)?;
+                    ids.extend(batch.ids);
+                }
+                let count = gathered.records();
+                if count == 0 {
+                    return Err(Abort::OwnData("no row is complete".to_string()).into());
+                }
+                // Solving may fail as well, and is done before anybody could notice.
+                let query = match study.noised() {
+                    true => Some(Query::bounded(&gathered.bounded().map_err(bug)?)),
+                    false => None,
+                };
+                (Table::Gathered(gathered, query), count)
+            }
+            Protocol::Robust | Protocol::Stream | Protocol::Vertical => {
+                let (bounds, outcome) = (study.batch_bounds().map_err(bug)?, study.outcome_bounds().map_err(bug)?);
+                let (mut portions, mut count) = (Vec::new(), 0);
+                while let Some(batch) = source.batch()? {
+                    let rows = batch.y.len() as u64;
+                    enough(rows, least)?;
+                    let plan = study.batch_plan(rows).map_err(|error| Abort::Refused(error.to_string()))?;
+                    let (x, y) = ClippedRows::with_outcome(&bounds, &batch.x, &outcome, batch.y.as_slice());
+                    portions.push(Portion { plan, x, y });
+                    count += rows;
+                    ids.extend(batch.ids);
+                }
+                if portions.is_empty() {
+                    return Err(Abort::OwnData("there is no row".to_string()).into());
+                }
+                (Table::Batches(portions), count)
+            }
+        };
+        if !matches!(table, Table::Batches(_)) {
+            enough(rows, least)?;
+        }
+        Ok(Held { table, ids, rows, missing, content: source.content() })
+    }
+
+    /// Whose rows they are.
+    pub(crate) fn ids(&self) -> &[Vec<u8>] {
+        &self.ids
     }
 }
 
@@ -84,30 +253,39 @@ impl Start {
 ///
 /// # Errors
 /// The study cannot be used.
-pub(crate) fn start(study: &Study, source: Source, start: Start, secret: Option<Secret>) -> Result<Under, Failure> {
+pub(crate) fn start(study: &Arc<Study>, rows: Rows, start: Start, secret: Option<Secret>) -> Result<Under, Failure> {
     let (ear, words) = channel();
     let (give, pieces) = mpsc::channel(2);
     let yields = give.clone();
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
-    let run: Box<dyn FnOnce() -> Result<(), Failure> + Send> = match study.protocol {
-        Protocol::Em => {
-            let settings = study.em_settings().map_err(usage)?;
-            Box::new(move || rounds(&settings, source, start, &words, &give, secret))
+    let (study, shared) = (Arc::clone(study), study);
+    let run: Box<dyn FnOnce() -> Result<(), Failure> + Send> = match (shared.protocol, rows) {
+        (Protocol::Em, rows) => {
+            let settings = shared.em_settings().map_err(usage)?;
+            Box::new(move || rounds(&settings, rows.held(&study, start.min_rows)?, start, &words, &give, secret))
         }
-        Protocol::Features => {
-            let gathered = Gathered::new(study).map_err(usage)?;
-            Box::new(move || once(gathered, source, start, &words, &give, secret))
-        }
-        Protocol::Robust => {
+        (Protocol::Features, rows) => Box::new(move || {
+            // What was sent once is there.
+            match start.first {
+                0 => once(rows.held(&study, start.min_rows)?, &words, &give, secret),
+                _ => Ok(()),
+            }
+        }),
+        (Protocol::Robust, rows) => {
             let secret = secret.ok_or_else(|| bug("batches without privacy are fitted elsewhere"))?;
-            let batches = PrivateBatches::new(study, source, secret)?;
-            Box::new(move || batches.fit(start, &words, &give))
+            Box::new(move || {
+                let held = rows.held(&study, start.min_rows)?;
+                fit_batches(&study, held, secret, start, &words, &give)
+            })
         }
-        Protocol::Stream | Protocol::Vertical => {
-            let maker = Maker::new(study).map_err(usage)?;
-            let (most, per_person) = (study.site_terms().batch_rows, study.stream_terms().records_per_person);
-            let records = Stream { maker, most, source, noising: None, outside: 0 };
+        (Protocol::Stream | Protocol::Vertical, Rows::Unread(source)) => {
+            let maker = Maker::new(shared).map_err(usage)?;
+            let (most, per_person) = (shared.site_terms().batch_rows, shared.stream_terms().records_per_person);
+            let records = Stream { maker, most, source: *source, noising: None, outside: 0 };
             Box::new(move || records.begin(secret, per_person, start, &words, &give))
+        }
+        (Protocol::Stream | Protocol::Vertical, Rows::Read(_)) => {
+            return Err(bug("a stream is read while it goes on"));
         }
     };
     thread::spawn(move || {
@@ -127,8 +305,17 @@ fn piece(number: u64, content: Content, rows: u64, missing: u64, begun: Instant)
 }
 
 /// Says that everything is there, and waits until the quorum is, too; false when the run is over before.
-fn quorum(words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> bool {
-    give.blocking_send(Yield::Ready).is_ok() && words.iter().any(|word| matches!(word, Word::Open))
+fn quorum(words: &Words, give: &mpsc::Sender<Yield>) -> bool {
+    if give.blocking_send(Yield::Ready).is_err() {
+        return false;
+    }
+    loop {
+        match words.recv() {
+            Some(Word::Open) => return true,
+            Some(_) => {}
+            None => return false,
+        }
+    }
 }
 
 fn bug(error: impl std::fmt::Display) -> Failure {
@@ -140,13 +327,17 @@ fn fault(expected: &'static str) -> Failure {
     Abort::Peer { peer: Role::Coordinator, fault }.into()
 }
 
-/// All rows of a table as records of a model with something hidden, with their identifiers and the number of rows left out.
-fn read_records(model: Model, source: &mut Source) -> Result<(Records, Vec<Vec<u8>>, u64), Failure> {
-    let (mut rows, mut y, mut missing, mut columns) = (Vec::new(), Vec::new(), 0, 0);
-    let mut ids = Vec::new();
+/// All rows of a table as records of a model with something hidden.
+fn read_records(
+    model: Model,
+    source: &mut Source,
+    ids: &mut Vec<Vec<u8>>,
+    missing: &mut u64,
+) -> Result<Records, Failure> {
+    let (mut rows, mut y, mut columns) = (Vec::new(), Vec::new(), 0);
     while let Some(batch) = source.batch()? {
         columns = batch.x.ncols();
-        missing += batch.missing;
+        *missing += batch.missing;
         rows.extend(batch.x.transpose().iter());
         y.extend(batch.y.iter());
         ids.extend(batch.ids);
@@ -159,23 +350,22 @@ fn read_records(model: Model, source: &mut Source) -> Result<(Records, Vec<Vec<u
     };
     match records {
         Ok(records) if records.is_empty() => Err(Abort::OwnData("no row is complete".to_string()).into()),
-        Ok(records) => Ok((records, ids, missing)),
-        Err(error) => Err(bug(error)),
+        records => records.map_err(bug),
     }
 }
 
 fn rounds(
     settings: &em::Settings,
-    mut source: Source,
+    held: Held,
     start: Start,
-    words: &Receiver<Word>,
+    words: &Words,
     give: &mpsc::Sender<Yield>,
     mut secret: Option<Secret>,
 ) -> Result<(), Failure> {
-    let (records, ids, mut missing) = read_records(settings.stated().model, &mut source)?;
-    let count = records.len() as u64;
-    start.enough(count)?;
-    let claim = secret.as_mut().map(|secret| secret.purse.claim(ids, count, &source.content())).transpose()?;
+    let Held { table: Table::Records(records), ids, rows: count, mut missing, content } = held else {
+        return Err(bug("rows of another method"));
+    };
+    let claim = secret.as_mut().map(|secret| secret.purse.claim(ids, count, &content)).transpose()?;
     if !quorum(words, give) {
         return Ok(());
     }
@@ -184,7 +374,7 @@ fn rounds(
         purse.reserve(claim)?;
     }
     let (mut rows, mut next) = (count, start.first);
-    while let Ok(word) = words.recv() {
+    while let Some(word) = words.recv() {
         match word {
             // The round goes on: another answer of ours would be another release of it.
             Word::Rejected | Word::Open => {}
@@ -214,105 +404,72 @@ fn rounds(
     Ok(())
 }
 
-fn once(
-    mut gathered: Gathered,
-    mut source: Source,
-    start: Start,
-    words: &Receiver<Word>,
-    give: &mpsc::Sender<Yield>,
-    secret: Option<Secret>,
-) -> Result<(), Failure> {
-    if start.first > 0 {
-        return Ok(());
-    }
+fn once(held: Held, words: &Words, give: &mpsc::Sender<Yield>, secret: Option<Secret>) -> Result<(), Failure> {
     let begun = Instant::now();
-    let (mut missing, mut ids) = (0, Vec::new());
-    while let Some(batch) = source.batch()? {
-        missing += batch.missing;
-        gathered.push(&batch.x, batch.y.as_slice()).map_err(bug)?;
-        ids.extend(batch.ids);
-    }
-    if gathered.records() == 0 {
-        return Err(Abort::OwnData("no row is complete".to_string()).into());
-    }
-    start.enough(gathered.records())?;
-    let content = match secret {
-        None => Content::Plain(gathered.body().map_err(bug)?),
-        Some(Secret { mut purse, .. }) => {
-            let claim = purse.claim(ids, gathered.records(), &source.content())?;
+    let Held { table: Table::Gathered(gathered, query), ids, rows, missing, content } = held else {
+        return Err(bug("rows of another method"));
+    };
+    let content = match (secret, query) {
+        (None, _) => Content::Plain(gathered.body().map_err(bug)?),
+        (Some(Secret { mut purse, .. }), Some(query)) => {
+            let claim = purse.claim(ids, rows, &content)?;
             if !quorum(words, give) {
                 return Ok(());
             }
             purse.reserve(&claim)?;
-            let query = Query::bounded(&gathered.bounded().map_err(bug)?);
             Content::Released(gathered.released(&purse.make(0, &query)?))
         }
+        (Some(_), None) => return Err(bug("nothing to be released")),
     };
-    let _ = give.blocking_send(piece(0, content, gathered.records(), missing, begun));
+    let _ = give.blocking_send(piece(0, content, rows, missing, begun));
     Ok(())
 }
 
-/// Batches of a private robust study: each is fitted by noised releases of its own.
-struct PrivateBatches {
-    study: Study,
-    bounds: RowBounds,
-    outcome: OutcomeBounds,
-    source: Source,
+/// Fits one batch of a private robust study after the other, each by noised releases of its own. The budget of all of them is reserved
+/// before the first.
+fn fit_batches(
+    study: &Study,
+    held: Held,
     secret: Secret,
-}
-
-impl PrivateBatches {
-    fn new(study: &Study, source: Source, secret: Secret) -> Result<PrivateBatches, Failure> {
-        let bounds = study.batch_bounds().map_err(bug)?;
-        let outcome = study.outcome_bounds().map_err(bug)?;
-        Ok(PrivateBatches { study: study.clone(), bounds, outcome, source, secret })
+    start: Start,
+    words: &Words,
+    give: &mpsc::Sender<Yield>,
+) -> Result<(), Failure> {
+    let Held { table: Table::Batches(portions), ids, rows, content, .. } = held else {
+        return Err(bug("rows of another method"));
+    };
+    let (bounds, outcome) = (study.batch_bounds().map_err(bug)?, study.outcome_bounds().map_err(bug)?);
+    let mut purse = secret.purse;
+    let plans: Vec<ReleasePlan> = portions.iter().map(|portion| portion.plan.releases().clone()).collect();
+    purse.plan(ReleasePlan::of_parts(&plans));
+    let claim = purse.claim(ids, rows, &content)?;
+    if !quorum(words, give) {
+        return Ok(());
     }
-
-    /// Reads the whole table, as the budget of all batches is reserved before the first release, and fits one batch after the other.
-    fn fit(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
-        let (mut batches, mut plans, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(batch) = self.source.batch()? {
-            let rows = batch.y.len() as u64;
-            start.enough(rows)?;
-            let plan = self.study.batch_plan(rows).map_err(|error| Abort::Refused(error.to_string()))?;
-            plans.push(plan.releases().clone());
-            let (x, y) = ClippedRows::with_outcome(&self.bounds, &batch.x, &self.outcome, batch.y.as_slice());
-            batches.push((plan, x, y));
-            ids.extend(batch.ids);
-        }
-        if batches.is_empty() {
-            return Err(Abort::OwnData("there is no row".to_string()).into());
-        }
-        let purse = &mut self.secret.purse;
-        purse.plan(ReleasePlan::of_parts(&plans));
-        let rows = ids.len() as u64;
-        let claim = purse.claim(ids, rows, &self.source.content())?;
-        if !quorum(words, give) {
-            return Ok(());
-        }
-        purse.reserve(&claim)?;
-        let mut offset = 0;
-        for (number, (plan, x, y)) in (0..).zip(batches) {
-            let begun = Instant::now();
-            let rows = x.len() as u64;
-            let releases = u32::try_from(plan.releases().releases().len()).unwrap_or(u32::MAX);
-            // What the coordinator has needs no second fit; its releases keep their places.
-            if number >= start.first {
-                let mut fit = robust::Fit::new(plan, x, y).map_err(bug)?;
-                while let robust::Need::Release { index, query } = fit.need().map_err(bug)? {
-                    fit.supply(&purse.make(offset + index, &query)?, index).map_err(bug)?;
-                }
-                let estimate = fit.estimate().ok_or_else(|| bug("a fit without an estimate"))?;
-                let estimate = estimate.on_original_scale(&self.bounds, &self.outcome);
-                let content = Content::Released(Released::estimated(&estimate, private_body));
-                if give.blocking_send(piece(number, content, rows, 0, begun)).is_err() {
-                    return Ok(());
-                }
+    purse.reserve(&claim)?;
+    // Every site is taken to have as many batches as this one.
+    let together = (portions.len() as u64).saturating_mul(u64::from(study.number_of_sites()));
+    let mut offset = 0;
+    for (number, Portion { plan, x, y }) in (0..).zip(portions) {
+        let begun = Instant::now();
+        let rows = x.len() as u64;
+        let releases = u32::try_from(plan.releases().releases().len()).unwrap_or(u32::MAX);
+        // What the coordinator has needs no second fit; its releases keep their places.
+        if number >= start.first {
+            let mut fit = robust::Fit::new(plan, x, y).map_err(bug)?;
+            while let robust::Need::Release { index, query } = fit.need().map_err(bug)? {
+                fit.supply(&purse.make(offset + index, &query)?, index).map_err(bug)?;
             }
-            offset += releases;
+            let estimate = fit.estimate(together).ok_or_else(|| bug("a fit without an estimate"))?;
+            let estimate = estimate.on_original_scale(&bounds, &outcome);
+            let content = Content::Released(Released::estimated(&estimate, private_body));
+            if give.blocking_send(piece(number, content, rows, 0, begun)).is_err() {
+                return Ok(());
+            }
         }
-        Ok(())
+        offset += releases;
     }
+    Ok(())
 }
 
 /// Noise for the records of a stream.
@@ -362,7 +519,7 @@ impl Stream {
         secret: Option<Secret>,
         per_person: u32,
         start: Start,
-        words: &Receiver<Word>,
+        words: &Words,
         give: &mpsc::Sender<Yield>,
     ) -> Result<(), Failure> {
         if let Some(secret) = secret {
@@ -374,13 +531,13 @@ impl Stream {
         self.follow(start, words, give)
     }
 
-    fn follow(mut self, start: Start, words: &Receiver<Word>, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
+    fn follow(mut self, start: Start, words: &Words, give: &mpsc::Sender<Yield>) -> Result<(), Failure> {
         let Start { first, rewound, .. } = start;
         let width = self.maker.settings().basis().len();
         let (mut number, mut used) = (first, before(first, self.most));
         if let Some((content, records)) = self.kept(number)? {
             // It was noised, and may have been sent: the same bytes leave again, and its rows are used up.
-            used += records;
+            used = used.saturating_add(records);
             if give.blocking_send(piece(number, content, records, 0, Instant::now())).is_err() {
                 return Ok(());
             }
@@ -398,19 +555,19 @@ impl Stream {
                 latest.as_ref().and_then(|body| weights_of(body, width)).is_some_and(|(taken, _)| taken >= least);
             if !ready {
                 match words.recv() {
-                    Ok(Word::Heard(_, body)) => {
+                    Some(Word::Heard(_, body)) => {
                         weights_of(&body, width).ok_or_else(|| fault("weights"))?;
                         latest = Some(body);
                     }
-                    Ok(Word::Rejected) => least = 0,
-                    Ok(Word::Open) => {}
-                    Err(_) => return Ok(()),
+                    Some(Word::Rejected) => least = 0,
+                    Some(Word::Open) => {}
+                    None => return Ok(()),
                 }
                 continue;
             }
             let Some(batch) = self.source.take(group(number, self.most))? else { break };
             // Rows may have been long in coming.
-            while let Ok(word) = words.try_recv() {
+            while let Some(word) = words.try_recv() {
                 if let Word::Heard(_, body) = word {
                     weights_of(&body, width).ok_or_else(|| fault("weights"))?;
                     latest = Some(body);
@@ -478,5 +635,28 @@ impl Stream {
         let (noised, left_out) = persons.spend(&batch.ids, (run.as_str(), number), make)?;
         *refused += left_out;
         Ok(Content::Released(released_records(&noised)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::star::message::Kind;
+
+    use super::*;
+
+    #[test]
+    fn however_much_is_published_only_the_latest_waits_and_the_opening_is_not_lost() {
+        let (ear, words) = channel();
+        let body = || Body { kind: Kind::Weights, counts: vec![1], values: vec![0.0] };
+        ear.send(Word::Open);
+        (0..10_000).for_each(|number| ear.send(Word::Heard(number, body())));
+        ear.send(Word::Rejected);
+        assert_eq!(words.0.waiting().0.len(), 3);
+        assert!(matches!(words.recv(), Some(Word::Open)));
+        assert!(matches!(words.try_recv(), Some(Word::Heard(9999, _))));
+        assert!(matches!(words.recv(), Some(Word::Rejected)));
+        assert!(words.try_recv().is_none());
+        drop(ear);
+        assert!(words.recv().is_none());
     }
 }

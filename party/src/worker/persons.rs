@@ -1,17 +1,17 @@
 //! The persons of a stream: how many records each has had, and the message that is on its way.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use fedreg_common::privacy::ledger::keyed;
+use fedreg_common::privacy::ledger::{canonical_id, keyed};
 use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use fedreg_common::privacy::sampler::fresh_key;
 use fedreg_common::session::Abort;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::ledger::beside;
-use crate::output::OutputError;
+use crate::output::{OutputError, make_own, own_file};
 use crate::service::Failure;
 
 const SCHEMA: &str = "
@@ -55,9 +55,10 @@ impl Mark {
 
     fn make(path: &Path, count: Count) -> Result<Mark, Failure> {
         let made = || -> io::Result<Mark> {
-            let mut mark = Mark { file: OpenOptions::new().create(true).truncate(false).write(true).open(path)? };
+            let mut mark = Mark { file: own_file().truncate(false).write(true).open(path)? };
             mark.move_to(count)?;
             mark.file.sync_all()?;
+            sync_folder(path)?;
             Ok(mark)
         };
         made().map_err(|source| OutputError { path: path.to_path_buf(), source }.into())
@@ -90,12 +91,15 @@ impl Persons {
     pub(crate) fn open(state: &Path, key: [u8; 32], most: u32) -> Result<Persons, Failure> {
         let path = state.join("stream.sqlite");
         let open = || -> rusqlite::Result<Connection> {
+            // SQLite gives its other files the rights of this one.
+            make_own(&path).map_err(|source| rusqlite::Error::ToSqlConversionFailure(source.into()))?;
             let connection = Connection::open(&path)?;
             connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
             connection.execute_batch(SCHEMA)?;
             Ok(connection)
         };
         let connection = open().map_err(|source| failed(&path, source))?;
+        sync_folder(&path).map_err(|source| OutputError { path: path.clone(), source })?;
         Ok(Persons { path, connection, key, most, mark: None })
     }
 
@@ -174,7 +178,7 @@ impl Persons {
 
     /// Every run is charged by itself, so that a person's records are counted in each.
     fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
-        let full = keyed(&self.key, &[run.as_bytes(), &[0], id]);
+        let full = keyed(&self.key, &[run.as_bytes(), &[0], &canonical_id(id)]);
         let mut short = [0; 16];
         short.copy_from_slice(&full[..16]);
         short
@@ -245,6 +249,14 @@ impl Persons {
             .optional()
             .map_err(|source| failed(&self.path, source))?;
         Ok(bytes.and_then(|bytes| NoisedRecords::decode(&bytes, right)))
+    }
+}
+
+/// A file that was made is there after a power cut only if its folder was synced.
+fn sync_folder(file: &Path) -> io::Result<()> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
     }
 }
 
@@ -340,6 +352,24 @@ mod tests {
         }
         forget(&anchor, "run");
         assert!(!mark.exists());
+    }
+
+    #[test]
+    fn the_counts_and_bytes_of_a_message_are_synced_before_it_can_leave() {
+        let folder = tempfile::tempdir().unwrap();
+        let persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let pragma = |name: &str| -> rusqlite::types::Value {
+            persons.connection.pragma_query_value(None, name, |row| row.get(0)).unwrap()
+        };
+        assert_eq!(pragma("synchronous"), rusqlite::types::Value::Integer(2), "FULL syncs the log with every commit");
+        assert_eq!(pragma("journal_mode"), rusqlite::types::Value::Text("wal".to_string()));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            for file in fs::read_dir(folder.path()).unwrap() {
+                assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use fedreg_common::privacy::ledger::Account;
 use fedreg_common::session::Abort;
-use fedreg_common::study::{Expectation, Protocol, Study};
+use fedreg_common::study::{ErrorTable, Expectation, Protocol, Study, Suggestion};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
 
@@ -147,6 +147,9 @@ struct Planned {
     expected: Option<Expectation>,
     /// Why nothing is expected.
     not_expected: Option<String>,
+    by_rows_and_epsilon: ErrorTable,
+    /// Settings that are expected to do better.
+    suggested: Option<Suggestion>,
     warnings: Vec<String>,
 }
 
@@ -196,7 +199,8 @@ fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
         Err(reason) => (None, Some(reason.to_string())),
     };
     let warnings = expected.as_ref().map(Expectation::warnings).unwrap_or_default();
-    Ok(Planned { cost, expected, not_expected, warnings })
+    let (by_rows_and_epsilon, suggested) = (study.error_table(rows), study.suggestion(rows));
+    Ok(Planned { cost, expected, not_expected, by_rows_and_epsilon, suggested, warnings })
 }
 
 impl Cost {
@@ -246,6 +250,10 @@ impl Planned {
                 let reason = reason.as_deref().unwrap_or_default();
                 text.push_str(&format!("\nNo error is foretold: {reason}\n"));
             }
+        }
+        text.push_str(&self.by_rows_and_epsilon.text());
+        if let Some(suggested) = &self.suggested {
+            text.push_str(&suggested.text());
         }
         for warning in &self.warnings {
             text.push_str(&format!("Warning: {warning}.\n"));

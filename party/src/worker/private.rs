@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::privacy::accountant::Budget;
 use fedreg_common::privacy::ledger::{
@@ -16,10 +17,11 @@ use fedreg_common::session::Abort;
 use fedreg_common::study::{Protocol, Study};
 use serde_json::json;
 
-use super::batches::{Arrival, Encoding, Source, each_id};
+use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};
 use super::config::Config;
+use super::methods::{Held, Rows};
 use super::persons::{Persons, forget};
-use crate::ledger::{self, LedgerFile};
+use crate::ledger::{self, DataFile, LedgerFile};
 use crate::plain::{self, PlainLine};
 use crate::service::Failure;
 
@@ -53,7 +55,7 @@ pub(crate) struct Claim {
 
 /// Opens a worker's ledger.
 pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
-    ledger::open(&config.ledger(), &config.anchor())
+    ledger::open(&config.ledger(), &config.anchor()?)
 }
 
 /// Whether this worker's policy allows what the study asks for.
@@ -85,7 +87,7 @@ fn records(config: &Config, study: &Study) -> Result<Option<u64>, Failure> {
     if config.reads_stdin() || !config.data.file.is_file() {
         return Ok(None);
     }
-    let encoding = Encoding::new(study, config.separator()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Some(Source::open(config, encoding.lenient(), 1, &Arrival::default())?.count()?))
 }
 
@@ -116,7 +118,7 @@ impl Purse {
         let missing = || Abort::Bug("a private run without a budget".to_string());
         Ok(Purse {
             ledger: open(config)?,
-            anchor: config.anchor(),
+            anchor: config.anchor()?,
             bounds: study.stated_bounds(Role::Worker),
             data_set: config.data_set(),
             run: run.to_string(),
@@ -155,11 +157,7 @@ impl Purse {
         let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
         let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
         if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
-            let run = &self.run;
-            return Err(Abort::Refused(format!(
-                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
-            ))
-            .into());
+            return Err(Abort::Changed { run: self.run.clone() }.into());
         }
         let reserved = resumes?;
         if !reserved {
@@ -231,10 +229,7 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         .as_ref()
         .filter(|_| study.noised())
         .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
-    let (path, anchor) = (config.ledger(), config.anchor());
-    if !config.reads_stdin() {
-        ledger::refuse_elsewhere(&path, &anchor, Role::Worker, &config.data.file)?;
-    }
+    let (path, anchor) = (config.ledger(), config.anchor()?);
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
     let (persons, rows) = match study.protocol {
@@ -255,11 +250,23 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(Role::Worker));
-    let account = ledger.register(&Registration { data_set, persons, budget, bounds })?;
-    if !config.reads_stdin() {
-        ledger::note_data(&path, &anchor, Role::Worker, &config.data.file)?;
+    let registration = Registration { data_set, persons, budget, bounds };
+    Ok(match config.reads_stdin() {
+        true => ledger.register(&registration)?,
+        false => ledger::register([&path, &anchor], &mut ledger, &data_file(config, &study), &registration)?,
+    })
+}
+
+/// What tells this worker's file from others.
+fn data_file<'a>(config: &'a Config, study: &'a Study) -> DataFile<'a> {
+    let (path, id) = (config.data.file.as_path(), study.rows.id.as_deref());
+    DataFile {
+        role: Role::Worker,
+        path,
+        separator: config.written().separator,
+        id,
+        grows: study.protocol == Protocol::Stream,
     }
-    Ok(account)
 }
 
 /// The persons of a table, and its number of rows.
@@ -272,18 +279,39 @@ fn read_persons(config: &Config, study: &Study, key: &[u8; 32], most: u32) -> Re
     Ok((digester.finish(most)?, rows))
 }
 
-/// Reads the whole table of a private run before anybody is contacted: one that is broken in its form, or has a person twice, then
-/// looks from outside like a worker that never came.
+/// Reads the rows of a private run, or opens its stream, before anybody is contacted. They are read once, and the run goes on with
+/// what was read: nothing that depends on what stands in them is found out later, whatever becomes of the file. `None` in a plain study.
 ///
 /// # Errors
-/// Everything that would end the run because of what stands in the table.
-pub(crate) fn rehearse(config: &Config, study: &Study) -> Result<(), Failure> {
-    if !study.noised() || study.protocol == Protocol::Stream {
-        return Ok(());
+/// Everything that would end the run because of what stands in the table, and what the study or the policy refuse.
+pub(crate) fn prepare(config: &Config, study: &Study, arrival: &Arrival) -> Result<Option<Rows>, Failure> {
+    if !study.noised() {
+        return Ok(None);
     }
+    let stream = study.protocol == Protocol::Stream;
+    if config.reads_stdin() && !stream {
+        return Err(needs_a_file(study));
+    }
+    // A ledger that refuses otherwise says nothing about the rows, and the others may hear of it later.
+    if let Ok(mut ledger) = open(config)
+        && !config.reads_stdin()
+        && ledger.account(&config.data_set()).is_ok()
+    {
+        let places = [config.ledger(), config.anchor()?];
+        ledger::use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(config, study))?;
+    }
+    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+    tracing::info!("reading {}", config.data.file.display());
+    let source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, arrival)?;
+    if stream {
+        return Ok(Some(Rows::Unread(Box::new(source))));
+    }
+    let held = Held::read(study, source, config.policy.min_rows.unwrap_or(0))?;
     // A ledger that refuses says nothing about the rows, and the others may hear of it later.
-    let Ok(mut ledger) = open(config) else { return Ok(()) };
-    read_persons(config, study, &ledger.key()?, study.rows_per_person()).map(drop)
+    if let Ok(mut ledger) = open(config) {
+        PersonDigests::new(&ledger.key()?, held.ids(), study.rows_per_person())?;
+    }
+    Ok(Some(Rows::Read(Box::new(held))))
 }
 
 /// Records a run without privacy: later private reports on its persons say so.
@@ -299,7 +327,7 @@ pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result
         study: study.digest().to_string(),
         time: 0,
     };
-    plain::record([&config.ledger(), &config.anchor()], line, |key| {
+    plain::record(&config.ledger(), config.anchor(), line, |key| {
         // What comes through a pipe or will come in a stream is gone when it could be recorded, or not there yet.
         match study.protocol == Protocol::Stream || config.reads_stdin() {
             true => Ok(PersonDigests::anyone()),
@@ -313,13 +341,47 @@ pub(crate) fn cost(config: &Config, run: RunId) -> Option<String> {
     let reserved = open(config).ok()?.is_reserved(&run.to_string());
     Some(match reserved {
         false => "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
-        true => format!("what run {run} reserved stays spent: `privacy status` shows what is left"),
+        true => format!(
+            "run {run} is reserved: while the coordinator has it open the same command goes on with it, and nothing is charged again; if it \
+             is over there, what was reserved stays spent (`privacy status`)"
+        ),
     })
 }
 
-/// The privacy block of a worker's report, and the end of the run in the ledger.
-pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
-    let mut ledger = open(config)?;
+/// Where the ledger keeps how a run ended, beside what came of a coordinator.
+const OUTCOME: u32 = u32::MAX;
+
+/// Keeps the coordinator's last word of a run whose budget is reserved, so that the result is not lost where it cannot be written.
+pub(crate) fn keep_outcome(config: &Config, run: RunId, exit: Exit, report: &str) -> Result<(), LedgerError> {
+    let (mut ledger, run) = (open(config)?, run.to_string());
+    match ledger.is_reserved(&run) {
+        true => ledger.keep_received(&run, OUTCOME, format!("{}\n{report}", exit.code()).as_bytes()),
+        false => Ok(()),
+    }
+}
+
+/// A run of the study that ended and whose result was not written: its name, its exit code and the coordinator's report.
+pub(crate) fn kept_outcome(config: &Config, study: &Study) -> Option<(RunId, Exit, String)> {
+    let mut ledger = open(config).ok()?;
+    let run = ledger.unfinished_with(&config.data_set(), &study.digest().to_string(), OUTCOME)?.to_string();
+    let text = String::from_utf8(ledger.received(&run, OUTCOME).ok()??).ok()?;
+    let (code, report) = text.split_once('\n')?;
+    Some((run.parse().ok()?, Exit::from_code(code.parse().ok()?), report.to_string()))
+}
+
+/// Says in the ledger that a run is over, once its result is where it belongs.
+pub(crate) fn close(config: &Config, run: RunId) -> Result<(), Failure> {
+    let (mut ledger, run) = (open(config)?, run.to_string());
+    if ledger.is_reserved(&run) {
+        ledger.finish(&run)?;
+        forget(&config.anchor()?, &run);
+    }
+    Ok(())
+}
+
+/// The privacy block of a worker's report.
+pub(crate) fn block(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
+    let ledger = open(config)?;
     let run = run.to_string();
     let account = ledger.account(&config.data_set())?;
     let charge = study.site_charge().unwrap_or(0.0);
@@ -344,10 +406,6 @@ pub(crate) fn close(config: &Config, study: &Study, run: RunId) -> Result<serde_
             lines.push(format!("and {more} more releases {rest}"));
         }
         fields.insert("account".to_string(), json!(lines));
-    }
-    if ledger.is_reserved(&run) {
-        ledger.finish(&run)?;
-        forget(&config.anchor(), &run);
     }
     Ok(block)
 }

@@ -1,26 +1,28 @@
 //! What parties and the coordinator tell each other, to the wire and back.
 
 use super::{
-    digest, garbage, key_from_wire, key_to_wire, missing, name, owned, role_from_wire, role_to_wire, run_id,
+    digest, fixed, garbage, key_from_wire, key_to_wire, missing, name, owned, role_from_wire, role_to_wire, run_id,
     state_from_wire, state_to_wire,
 };
 use crate::limits::{KEYS, PHASE_CHARACTERS};
 use crate::link::Notice;
-use crate::register::{CoordinatorEvent, PartyEvent, Progress, StatusReply};
+use crate::register::{CoordinatorEvent, PartyEvent, Progress, Quorum, StatusReply};
 use crate::status::exit_code;
 use crate::tls::printable_within;
 use crate::wire::{self, coordinator_event, party_event};
 use fedreg_common::session::PeerFault;
+use std::time::{Duration, Instant};
 
 impl From<&PartyEvent> for wire::PartyEvent {
     fn from(event: &PartyEvent) -> wire::PartyEvent {
         use party_event::Event;
         let event = match event {
-            PartyEvent::Join { role, version, keys, run } => Event::Join(wire::Join {
+            PartyEvent::Join { role, version, keys, run, instance } => Event::Join(wire::Join {
                 role: role_to_wire(*role),
                 version: *version,
                 keys: keys.iter().map(key_to_wire).collect(),
                 run: run.map(|run| owned(&run.0)),
+                instance: instance.map(|instance| owned(&instance)),
             }),
             PartyEvent::Ready => Event::Ready(wire::Nothing {}),
             PartyEvent::Progress(progress) => Event::Progress(progress.into()),
@@ -43,6 +45,7 @@ pub fn party_event(event: wire::PartyEvent) -> Result<PartyEvent, PeerFault> {
             version: join.version,
             keys: at_most_keys(&join.keys)?.iter().map(key_from_wire).collect::<Result<_, _>>()?,
             run: join.run.map(|run| run_id(&run)).transpose()?,
+            instance: join.instance.map(|instance| fixed(&instance, "an instance")).transpose()?,
         },
         Event::Ready(_) => PartyEvent::Ready,
         Event::Progress(progress) => PartyEvent::Progress(progress_from_wire(progress)?),
@@ -110,6 +113,9 @@ impl From<&StatusReply> for wire::StatusReply {
                 })
                 .collect(),
             exit: reply.exit.map(|exit| exit.code().into()),
+            quorum: reply.quorum.map(|quorum| quorum.needed),
+            came: reply.quorum.map(|quorum| quorum.came),
+            seconds_left: reply.ends.map(|ends| ends.saturating_duration_since(Instant::now()).as_secs()),
         }
     }
 }
@@ -136,6 +142,9 @@ pub fn status_reply(reply: wire::StatusReply) -> Result<StatusReply, PeerFault> 
             })
             .collect::<Result<_, PeerFault>>()?,
         exit: reply.exit.map(exit_code),
+        quorum: reply.quorum.zip(reply.came).map(|(needed, came)| Quorum { needed, came }),
+        // What a clock cannot hold is no time that anybody waits for.
+        ends: reply.seconds_left.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))),
     })
 }
 

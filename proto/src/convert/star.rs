@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fedreg_common::exit::Exit;
 use fedreg_common::privacy::release::Released;
 use fedreg_common::session::PeerFault;
-use fedreg_common::star::message::{Body, Contribution, Join, Kind, ToHub, ToSite};
+use fedreg_common::star::message::{Body, Contribution, Join, Kind, MOST, ToHub, ToSite};
 
 correspond!(kind_to_wire, kind_from_wire, "a kind of contribution", Kind, wire::Kind,
     Estimate => Estimate, EstimateWithGram => EstimateWithGram, Unfit => Unfit, Coefficients => Coefficients,
@@ -113,11 +113,11 @@ pub fn to_hub(message: wire::ToHub, limits: BodyLimits) -> Result<ToHub, PeerFau
         Kind::Contribution(contribution) => ToHub::Contribution(Contribution {
             study: digest(&contribution.study, "the digest of a study")?,
             run: run_id(&contribution.run)?,
-            number: contribution.number,
+            number: counted(contribution.number)?,
             body: body_from_wire(contribution.body, limits)?,
         }),
         Kind::Complete(complete) => {
-            ToHub::Complete { run: run_id(&complete.run)?, contributions: complete.contributions }
+            ToHub::Complete { run: run_id(&complete.run)?, contributions: counted(complete.contributions)? }
         }
         Kind::Leave(notice) => {
             let exit = match exit_code(notice.exit) {
@@ -194,7 +194,12 @@ impl SiteDecoder {
                 }
                 let report = String::from_utf8(std::mem::take(&mut self.report))
                     .map_err(|_| garbage("a report that is not UTF-8"))?;
-                ToSite::Outcome { exit: exit_code(part.exit), report }
+                // A result was made, or it is no outcome.
+                let exit = match exit_code(part.exit) {
+                    exit @ (Exit::Done | Exit::NotConverged) => exit,
+                    exit => return Err(garbage(format!("an outcome with exit code {}", exit.code()))),
+                };
+                ToSite::Outcome { exit, report }
             }
             Kind::Welcome(welcome) => ToSite::Welcome {
                 differing: at_most_keys(&welcome.differing)?
@@ -215,8 +220,8 @@ impl SiteDecoder {
             },
             Kind::Refused(refused) => {
                 let exit = match exit_code(refused.exit) {
-                    // Nobody may make us report success.
-                    Exit::Done => Exit::Peer,
+                    // Nobody may make us report success, or a bug of ours.
+                    Exit::Done | Exit::NotConverged | Exit::NotReady | Exit::Internal => Exit::Peer,
                     exit => exit,
                 };
                 ToSite::Refused { exit, sentence: tamed(&refused.sentence) }
@@ -229,9 +234,10 @@ impl SiteDecoder {
 fn tamed(sentence: &str) -> String {
     printable_within(sentence, SENTENCE_CHARACTERS)
 }
-/// A number of a contribution or a round: far beyond any run, and far from where counting on would overflow.
+
+/// A number of a contribution or a round.
 fn counted(number: u64) -> Result<u64, PeerFault> {
-    match number < 1 << 48 {
+    match number < MOST {
         true => Ok(number),
         false => Err(garbage(format!("number {number}, which no run reaches"))),
     }

@@ -45,7 +45,7 @@ pub async fn dial(
     patience: Duration,
 ) -> Result<Connection, LinkError> {
     let who = format!("{} at {}", printable(expected), printable(address));
-    let fail = |cause| LinkError { who: who.clone(), cause };
+    let fail = |cause| LinkError { who: who.clone(), cause, proven: false };
     check_name(expected).map_err(|error| fail(error.into()))?;
     let latest = Arc::new(Mutex::new(None));
     let connector = Connector {
@@ -99,22 +99,24 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _uri: Uri) -> Self::Future {
         let connector = self.clone();
         Box::pin(async move {
-            let stream = connector.open().await.map_err(|cause| LinkError { who: connector.who.clone(), cause })?;
-            Ok(TokioIo::new(stream))
+            let verdict = Verdict::default();
+            match connector.open(&verdict).await {
+                Ok(stream) => Ok(TokioIo::new(stream)),
+                Err(cause) => Err(LinkError { who: connector.who, cause, proven: verdict.finding().proven }),
+            }
         })
     }
 }
 
 impl Connector {
-    async fn open(&self) -> Result<TlsStream<TcpStream>, Cause> {
+    async fn open(&self, verdict: &Verdict) -> Result<TlsStream<TcpStream>, Cause> {
         let (tcp, address) = self.reach().await?;
         // Without it small messages wait for the acknowledgement of the one before. A refusal to set it costs only time.
         let _ = tcp.set_nodelay(true);
 
-        let verdict = Verdict::default();
         let config = self
             .identity
-            .client(&self.expected, &verdict)
+            .client(&self.expected, verdict)
             .map_err(|error| Cause::Handshake { detail: error.to_string() })?;
         let of_io = |error: &std::io::Error, stage| {
             let finding = verdict.finding();

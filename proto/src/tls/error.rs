@@ -15,6 +15,9 @@ pub struct LinkError {
     pub who: String,
     /// What went wrong.
     pub cause: Cause,
+    /// Whether the other end has proved with its certificate's key who it is. What fails before that, anybody on the way
+    /// can have made fail: with one changed byte, or with an alert in plain text.
+    pub proven: bool,
 }
 
 /// What went wrong with a connection; reads on from the name of the peer.
@@ -216,16 +219,13 @@ impl LinkError {
         }
     }
 
-    /// Whether trying again may help without anybody changing anything.
+    /// Whether trying again may help: everything but our own faults, and what a peer says that has proved who it is.
     pub fn passing(&self) -> bool {
-        matches!(
-            self.cause,
-            Cause::NobodyListens
-                | Cause::TimedOut { .. }
-                | Cause::Closed { .. }
-                | Cause::UnknownHost { .. }
-                | Cause::Unreachable { .. }
-        )
+        match self.cause {
+            Cause::InvalidName(_) | Cause::PortInUse | Cause::CannotListen { .. } => false,
+            Cause::WrongName { .. } | Cause::SeveralParties { .. } | Cause::RefusedOurs(_) => !self.proven,
+            _ => true,
+        }
     }
 }
 
@@ -407,12 +407,27 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_refusals_from_absence() {
-        let exit = |cause| LinkError { who: "bob".to_owned(), cause }.exit();
+        let exit = |cause| LinkError { who: "bob".to_owned(), cause, proven: false }.exit();
         assert_eq!(exit(Cause::NoCertificate), Exit::Refused);
         assert_eq!(exit(Cause::RefusedOurs(RefusedOurs::OutOfDate)), Exit::Refused);
         assert_eq!(exit(Cause::Plaintext), Exit::Refused);
         assert_eq!(exit(Cause::NobodyListens), Exit::Unreachable);
         assert_eq!(exit(Cause::PortInUse), Exit::Unreachable);
         assert_eq!(exit(Cause::NotTls), Exit::Peer);
+    }
+
+    #[test]
+    fn only_a_peer_that_has_proved_who_it_is_can_refuse_for_good() {
+        let passing = |cause, proven| LinkError { who: "bob".to_owned(), cause, proven }.passing();
+        let wrong = || Cause::WrongName { expected: vec![], found: vec![] };
+        let refused = || Cause::RefusedOurs(RefusedOurs::UnknownAuthority);
+        assert_eq!([passing(wrong(), true), passing(wrong(), false)], [false, true]);
+        assert_eq!([passing(refused(), true), passing(refused(), false)], [false, true]);
+        for proven in [true, false] {
+            assert!(passing(Cause::Handshake { detail: "bad record".to_owned() }, proven));
+            assert!(passing(Cause::UnknownAuthority { issuer: "x".to_owned(), trusted: vec![] }, proven));
+            assert!(passing(Cause::NobodyListens, proven));
+            assert!(!passing(Cause::PortInUse, proven));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The side that accepts connections.
 
 use super::certificate::{check_name, printable};
+use super::crowd::{Connections, Counted, Handshakes, Place};
 use super::error::{Cause, LinkError, Stage};
 use super::identity::Identity;
 use super::verify::Verdict;
@@ -8,24 +9,28 @@ use super::{HANDSHAKE_PATIENCE, Peer};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-/// Handshakes under way at once; further callers wait in the operating system's queue.
-const MAX_HANDSHAKES: usize = 64;
+/// Accepted connections that the server has yet to take.
+const ACCEPTED: usize = 64;
+/// How long a caller may say nothing at all: whoever makes a handshake begins at once.
+const FIRST_BYTE: Duration = Duration::from_secs(5);
 /// First byte of every TLS connection: a record of type "handshake".
 const TLS_HANDSHAKE: u8 = 0x16;
 /// How long a refused caller gets to read why.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Of refused callers so many are warned about a minute, so that a crowd does not fill the log.
+const WARNINGS: u64 = 10;
 
 /// A listening socket that lets in the named parties and nobody else.
 #[derive(Debug)]
@@ -51,6 +56,15 @@ struct Door {
     expected: Arc<[String]>,
     patience: Duration,
     refusals: Arc<watch::Sender<Refusals>>,
+    connections: Connections,
+    warnings: Arc<Mutex<Warnings>>,
+}
+
+/// Warnings since a time.
+#[derive(Debug, Default)]
+struct Warnings {
+    since: Option<Instant>,
+    count: u64,
 }
 
 impl Listener {
@@ -74,7 +88,7 @@ impl Listener {
         expected: &[String],
         patience: Duration,
     ) -> Result<Listener, LinkError> {
-        let fail = |cause| LinkError { who: format!("address {}", printable(address)), cause };
+        let fail = |cause| LinkError { who: format!("address {}", printable(address)), cause, proven: false };
         for name in expected {
             check_name(name).map_err(|error| fail(error.into()))?;
         }
@@ -90,6 +104,8 @@ impl Listener {
             expected: expected.into(),
             patience,
             refusals: Arc::new(watch::Sender::new(Refusals::default())),
+            connections: Connections::default(),
+            warnings: Arc::default(),
         };
         Ok(Listener { tcp, door, address: own })
     }
@@ -106,69 +122,85 @@ impl Listener {
 
     /// The accepted connections, for `serve_with_incoming`. The socket closes when the stream is dropped.
     pub fn incoming(self) -> Incoming {
-        let (accepted, connections) = mpsc::channel(MAX_HANDSHAKES);
+        let (accepted, connections) = mpsc::channel(ACCEPTED);
         let task = tokio::spawn(accept_all(self.tcp, self.door, accepted));
         Incoming { connections, task: task.abort_handle() }
     }
 }
 
 async fn accept_all(tcp: TcpListener, door: Door, accepted: mpsc::Sender<PeerStream>) {
-    let places = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    let handshakes = Handshakes::default();
     loop {
-        // The semaphore is never closed, so this cannot fail.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
-        let (socket, address) = match tcp.accept().await {
-            Ok(connection) => connection,
+        match tcp.accept().await {
+            Ok((socket, address)) => {
+                let (door, accepted) = (door.clone(), accepted.clone());
+                handshakes.begin(address, |place| async move { door.receive(socket, address, place, accepted).await });
+            }
             Err(error) => {
                 // Out of file descriptors, most likely: without a pause this would spin.
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
+                door.warn(format_args!("cannot accept a connection: {error}"));
+                handshakes.give_one_up();
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-        };
-        let (door, accepted) = (door.clone(), accepted.clone());
-        tokio::spawn(async move {
-            let _place = place;
-            match door.admit(socket, address).await {
-                Ok(stream) => {
-                    tracing::info!(peer = %stream.peer.name, address = %address, fingerprint = %stream.peer.fingerprint,
-                        cipher = %stream.peer.cipher, "accepted a connection");
-                    // Fails only when the server is gone.
-                    let _ = accepted.send(stream).await;
-                }
-                // Somebody looked whether the port is open.
-                Err(None) => tracing::debug!(address = %address, "a caller left without a word"),
-                Err(Some(cause)) => {
-                    let error = LinkError { who: format!("the peer at {address}"), cause };
-                    tracing::warn!("refused a connection: {error}");
-                    door.refusals.send_modify(|refusals| {
-                        refusals.count = refusals.count.saturating_add(1);
-                        refusals.last = Some(error);
-                    });
-                }
-            }
-        });
+        }
     }
 }
 
 impl Door {
+    async fn receive(self, tcp: TcpStream, address: SocketAddr, place: Place, accepted: mpsc::Sender<PeerStream>) {
+        match self.admit(tcp, address, &place).await {
+            Ok(stream) => {
+                tracing::info!(peer = %stream.peer.name, address = %address, fingerprint = %stream.peer.fingerprint,
+                    cipher = %stream.peer.cipher, "accepted a connection");
+                place.accepted();
+                // Fails only when the server is gone.
+                let _ = accepted.send(stream).await;
+            }
+            // Somebody looked whether the port is open.
+            Err(None) => tracing::debug!(address = %address, "a caller left without a word"),
+            Err(Some(cause)) => {
+                let error = LinkError { who: format!("the peer at {address}"), cause, proven: false };
+                self.warn(format_args!("refused a connection: {error}"));
+                self.refusals.send_modify(|refusals| {
+                    refusals.count = refusals.count.saturating_add(1);
+                    refusals.last = Some(error);
+                });
+            }
+        }
+    }
+
+    fn warn(&self, sentence: std::fmt::Arguments<'_>) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if warnings.since.is_none_or(|since| since.elapsed() >= Duration::from_secs(60)) {
+            if warnings.count > WARNINGS {
+                tracing::warn!("{} more callers were refused", warnings.count - WARNINGS);
+            }
+            *warnings = Warnings { since: Some(Instant::now()), count: 0 };
+        }
+        warnings.count = warnings.count.saturating_add(1);
+        match warnings.count {
+            ..=WARNINGS => tracing::warn!("{sentence}"),
+            _ => tracing::debug!("{sentence}"),
+        }
+    }
+
     /// Makes the handshake; `Err(None)` for a caller that left before it said anything.
-    async fn admit(&self, tcp: TcpStream, address: SocketAddr) -> Result<PeerStream, Option<Cause>> {
+    async fn admit(&self, tcp: TcpStream, address: SocketAddr, place: &Place) -> Result<PeerStream, Option<Cause>> {
         let timed_out =
-            || Cause::TimedOut { seconds: self.patience.as_secs_f64().ceil() as u64, stage: Stage::Handshake };
+            |after: Duration| Cause::TimedOut { seconds: after.as_secs_f64().ceil() as u64, stage: Stage::Handshake };
         // Without it small messages wait for the acknowledgement of the one before. A refusal to set it costs only time.
         let _ = tcp.set_nodelay(true);
         let mut first = [0u8; 1];
-        match timeout(self.patience, tcp.peek(&mut first)).await {
-            Err(_) => return Err(Some(timed_out())),
+        let patience = self.patience.min(FIRST_BYTE);
+        match timeout(patience, tcp.peek(&mut first)).await {
+            Err(_) => return Err(Some(timed_out(patience))),
             Ok(Err(_) | Ok(0)) => return Err(None),
             Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {}
             // "GET", "POST", and the "PRI" of HTTP/2.
             Ok(Ok(_)) if first[0].is_ascii_uppercase() => return Err(Some(Cause::Plaintext)),
             Ok(Ok(_)) => return Err(Some(Cause::NotTls)),
         }
+        place.spoke();
 
         let verdict = Verdict::default();
         let config = self
@@ -177,7 +209,7 @@ impl Door {
             .map_err(|error| Some(Cause::Handshake { detail: error.to_string() }))?;
         let handshake = TlsAcceptor::from(Arc::new(config)).accept(tcp).into_fallible();
         let stream = match timeout(self.patience, handshake).await {
-            Err(_) => return Err(Some(timed_out())),
+            Err(_) => return Err(Some(timed_out(self.patience))),
             Ok(Ok(stream)) => stream,
             Ok(Err((error, tcp))) => {
                 let finding = verdict.finding();
@@ -193,7 +225,8 @@ impl Door {
             return Err(Some(Cause::NoCertificate));
         };
         let peer = Peer::new(name, &facts, address, stream.get_ref().1);
-        Ok(PeerStream { stream, peer })
+        let counted = self.connections.count(&peer.name);
+        Ok(PeerStream { stream, peer, counted })
     }
 }
 
@@ -231,12 +264,23 @@ impl Drop for Incoming {
 pub struct PeerStream {
     stream: TlsStream<TcpStream>,
     peer: Peer,
+    counted: Counted,
 }
 
 impl PeerStream {
     /// Who is at the other end.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// Ends a connection for which newer ones of the same party leave no room.
+    fn check_room(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.counted.is_replaced(context) {
+            true => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "newer connections of the same party took over"))
+            }
+            false => Ok(()),
+        }
     }
 }
 
@@ -254,12 +298,14 @@ impl AsyncRead for PeerStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.check_room(context)?;
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for PeerStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check_room(context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -268,6 +314,7 @@ impl AsyncWrite for PeerStream {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check_room(context)?;
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 

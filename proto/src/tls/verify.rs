@@ -22,6 +22,11 @@ pub(crate) struct Finding {
     pub(crate) facts: Option<CertificateFacts>,
     pub(crate) name: Option<String>,
     pub(crate) cause: Option<Cause>,
+    /// What is wrong with the names of a certificate that has yet to be proved.
+    suspicion: Option<Cause>,
+    /// Whether the other side has signed this handshake with the key of a certificate from a known authority, so that what
+    /// the certificate says is its own word and nobody's on the way.
+    pub(crate) proven: bool,
 }
 
 impl Verdict {
@@ -29,7 +34,8 @@ impl Verdict {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Runs `authenticate`, then compares the names, and records everything.
+    /// Runs `authenticate`, then compares the names, and records everything. Wrong names are held against nobody before
+    /// [`Verdict::settle`]: a certificate is public, so anybody can show it.
     fn check(
         &self,
         certificate: &CertificateDer<'_>,
@@ -57,11 +63,29 @@ impl Verdict {
                 Ok(())
             }
             Err(carried) => {
-                finding.cause = Some(if carried.is_empty() {
+                finding.suspicion = Some(if carried.is_empty() {
                     Cause::WrongName { expected: expected.to_vec(), found: facts.names }
                 } else {
                     Cause::SeveralParties { names: carried }
                 });
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the signature over the handshake, without which no handshake ends: whoever made it holds the certificate.
+    fn settle(&self, signature: Result<HandshakeSignatureValid, Error>) -> Result<HandshakeSignatureValid, Error> {
+        let mut finding = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if signature.is_err() {
+            let detail = "it does not prove that it holds the key of the certificate that it shows".to_owned();
+            finding.cause = Some(Cause::Handshake { detail });
+            return signature;
+        }
+        finding.proven = true;
+        match finding.suspicion.take() {
+            None => signature,
+            Some(cause) => {
+                finding.cause = Some(cause);
                 // Sent as the alert "access denied", by which the other side knows that its name is the trouble.
                 Err(CertificateError::ApplicationVerificationFailure.into())
             }
@@ -115,7 +139,8 @@ impl ServerCertVerifier for DialledParty {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.verdict.settle(verify_tls13_signature(message, certificate, signature, algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -164,7 +189,7 @@ impl ClientCertVerifier for CallingParty {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls13_signature(message, certificate, signature)
+        self.verdict.settle(self.webpki.verify_tls13_signature(message, certificate, signature))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -42,7 +42,15 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn nothing_yet() -> StatusReply {
-    StatusReply { study: "heart".to_owned(), digest: Digest::of(b"study"), run: None, parties: vec![], exit: None }
+    StatusReply {
+        study: "heart".to_owned(),
+        digest: Digest::of(b"study"),
+        run: None,
+        parties: vec![],
+        exit: None,
+        quorum: None,
+        ends: None,
+    }
 }
 
 fn notice() -> Notice {
@@ -60,8 +68,15 @@ fn party_events() -> Vec<PartyEvent> {
             version: 1,
             keys: vec![("model.family".to_owned(), Digest::of(b"x"))],
             run: None,
+            instance: None,
         },
-        PartyEvent::Join { role: Role::Alice, version: 2, keys: vec![], run: Some(RunId([3; 16])) },
+        PartyEvent::Join {
+            role: Role::Alice,
+            version: 2,
+            keys: vec![],
+            run: Some(RunId([3; 16])),
+            instance: Some([4; 16]),
+        },
         PartyEvent::Ready,
         PartyEvent::Progress(progress()),
         PartyEvent::Progress(Progress::default()),
@@ -202,6 +217,7 @@ fn malformed_events_are_refused() {
             version: 1,
             keys: vec![wire::KeyDigest { name: "a".to_owned(), digest: vec![0; digest].into() }],
             run: run.map(|bytes| vec![0; bytes].into()),
+            instance: None,
         })))
     };
     assert!(join(1, 32, Some(16)).is_ok());

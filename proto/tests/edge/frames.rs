@@ -468,6 +468,19 @@ fn too_few_and_too_many_values_are_counted() {
 }
 
 #[test]
+fn a_new_row_may_have_no_prediction_and_none_is_infinite() {
+    let begins = || begin(24, 0, start::Body::Prediction(wire::Nothing {}));
+    for bad in [f64::INFINITY, f64::NEG_INFINITY] {
+        for values in [[1.0, bad, 2.0], [f64::NAN, 1.0, bad]] {
+            assert_eq!(fault([begins(), chunk(&values)]), not_finite("predictions of new rows", 0));
+        }
+    }
+    let decoded = decode([begins(), chunk(&[1.0, f64::NAN, -2.0])]).unwrap();
+    let Some(Message { body: Body::Prediction(values), .. }) = decoded else { panic!("no message") };
+    assert!(values[0] == 1.0 && values[1].is_nan() && values[2] == -2.0);
+}
+
+#[test]
 fn infinities_and_nans_are_refused_wherever_they_hide() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -f64::NAN] {
         let three = begin(24, 0, start::Body::Partial(predictions()));

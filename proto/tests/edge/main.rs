@@ -5,11 +5,14 @@
 // Tables of a setter and a name read better in place than behind an alias.
 #![allow(clippy::type_complexity)]
 
+mod attack;
 mod coordinator;
+mod crowd;
 mod frames;
 mod identity;
 mod line;
 mod mutual_tls;
 mod office;
 mod say;
+mod spoiled;
 mod star;

@@ -13,8 +13,8 @@ use fedreg_common::star::message::{Body, Contribution, Join, Kind, ToHub, ToSite
 use fedreg_proto::convert::star::{SiteDecoder, site_frames, to_hub};
 use fedreg_proto::coordinator::{ServeError, join, status};
 use fedreg_proto::link::OpenError;
-use fedreg_proto::register::StatusReply;
-use fedreg_proto::star::{BodyLimits, Caller, Heard, body_from_bytes, body_to_bytes, dial, serve};
+use fedreg_proto::register::{Quorum, StatusReply};
+use fedreg_proto::star::{BodyLimits, Caller, Closing, Heard, body_from_bytes, body_to_bytes, dial, serve};
 use fedreg_proto::tls::{self, Listener};
 use fedreg_proto::wire;
 use fedreg_proto::wire::star_client::StarClient;
@@ -33,6 +33,7 @@ struct Desk {
     office: Office,
     address: String,
     callers: mpsc::Receiver<Caller>,
+    closings: mpsc::Receiver<Closing>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<Result<(), ServeError>>,
 }
@@ -49,11 +50,14 @@ async fn open() -> Desk {
         run: Some(RunId([1; 16])),
         parties: vec![],
         exit: None,
+        quorum: Some(Quorum { needed: 2, came: 1 }),
+        ends: None,
     };
     let (_, shown) = watch::channel(status);
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(serve(listener, found, shown, LIMITS, async { drop(stopped.await) }));
-    Desk { office, address, callers, stop, served }
+    let (wishes, closings) = mpsc::channel(1);
+    let served = tokio::spawn(serve(listener, found, wishes, shown, LIMITS, async { drop(stopped.await) }));
+    Desk { office, address, callers, closings, stop, served }
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -237,4 +241,52 @@ proptest! {
         }
         prop_assert_eq!(got, Some(message));
     }
+}
+
+#[test]
+fn counts_that_no_run_reaches_are_refused_on_the_line() {
+    use wire::to_hub::Kind;
+    let complete = |contributions| {
+        let complete = wire::Complete { run: vec![3; 16].into(), contributions };
+        to_hub(wire::ToHub { kind: Some(Kind::Complete(complete)) }, LIMITS)
+    };
+    let contribution = |number| {
+        let body = wire::Body { kind: 3, counts: vec![1], values: Bytes::new() };
+        let (study, run) = (vec![2; 32].into(), vec![3; 16].into());
+        let contribution = wire::Contribution { study, run, number, body: Some(body) };
+        to_hub(wire::ToHub { kind: Some(Kind::Contribution(contribution)) }, LIMITS)
+    };
+    assert!(complete(1000).is_ok() && contribution(1000).is_ok());
+    for number in [1 << 48, 1 << 63, u64::MAX] {
+        assert!(matches!(complete(number), Err(PeerFault::Garbage(_))), "{number}");
+        assert!(matches!(contribution(number), Err(PeerFault::Garbage(_))), "{number}");
+    }
+}
+
+#[test]
+fn nobody_exits_with_a_bug_of_the_hubs_or_with_its_success_where_there_is_no_result() {
+    let take = |kind| SiteDecoder::new(LIMITS).push(wire::ToSite { kind: Some(kind) });
+    for (said, taken) in
+        [(1, Exit::Peer), (0, Exit::Peer), (3, Exit::Peer), (69, Exit::Unreachable), (130, Exit::Interrupted)]
+    {
+        let refused = wire::to_site::Kind::Refused(wire::Refused { exit: said, sentence: "no".to_owned() });
+        assert_eq!(take(refused), Ok(Some(ToSite::Refused { exit: taken, sentence: "no".to_owned() })));
+    }
+    for (said, sound) in [(0, true), (3, true), (1, false), (69, false), (300, false)] {
+        let outcome = wire::to_site::Kind::Outcome(wire::OutcomePart { exit: said, report: Bytes::new(), last: true });
+        assert_eq!(take(outcome).is_ok(), sound, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_wish_to_close_the_run_reaches_the_hub_with_the_name_of_who_has_it() {
+    let Desk { office, address, mut closings, .. } = open().await;
+    let north = office.party("north");
+    let asked =
+        tokio::spawn(async move { fedreg_proto::coordinator::finish(&address, &north, "hub", Digest([7; 32])).await });
+    let Closing { name, study, answer } = soon(closings.recv()).await.unwrap();
+    assert_eq!((name.as_str(), study), ("north", Digest([7; 32])));
+    answer.send((false, "not you\u{1b}".to_owned())).unwrap();
+    let (closed, sentence) = soon(asked).await.unwrap().unwrap();
+    assert!(!closed && !sentence.contains('\u{1b}'), "{sentence}");
 }

@@ -52,7 +52,8 @@ pub enum LedgerError {
     },
     /// The name stands for other persons.
     #[error(
-        "the ledger's data set {data_set:?} has other persons than the data at hand: register them under a new name"
+        "the ledger's data set {data_set:?} has other persons than the data at hand: use the file and the `rows.id` with which it was \
+         registered, or name the data set of these rows (`privacy.data_set`)"
     )]
     OtherData {
         /// Its name.
@@ -70,6 +71,12 @@ pub enum LedgerError {
         /// The name they have.
         existing: String,
     },
+    /// There is no place for the anchor that the ledger's own folder does not take along.
+    #[error(
+        "neither XDG_STATE_HOME nor HOME is set, so there is no place for the anchor of the privacy ledger: state one \
+         (`privacy.anchor`), outside of the ledger's folder and of its backup"
+    )]
+    NoHome,
     /// The data are registered in another ledger.
     #[error(
         "{data} is registered in the privacy ledger {ledger} already, and a second ledger does not bring a second budget: use that one (`privacy.ledger`)"
@@ -128,18 +135,6 @@ pub enum LedgerError {
         /// Position asked for.
         index: u32,
     },
-    /// Noise may have been drawn and was never stored.
-    #[error(
-        "release {index} of run {run:?} was started and never stored, because the process was killed or failed in between: nothing of \
-         it was sent. It is not made again, as a second noise beside the first would tell more; so this run cannot be taken up \
-         again, and all that it reserved counts as spent. Run `privacy status` to see what is left; a new run needs new budget"
-    )]
-    Lost {
-        /// Which run.
-        run: String,
-        /// Position in its plan.
-        index: u32,
-    },
     /// A release that its permit does not fit.
     #[error("release {index} of run {run:?} is not the planned one")]
     NotPlanned {
@@ -163,7 +158,9 @@ pub enum LedgerError {
 
 fn too_many_rows(found: u64, declared: u32) -> String {
     match declared {
-        1 => "two rows belong to one person (the same id); give every person one row".to_string(),
+        1 => "two rows belong to one person (the same id); give every person one row (ids that are whole numbers count by their value: \
+              007 is 7)"
+            .to_string(),
         _ => format!("a person has {found} rows, the study declares at most {declared}"),
     }
 }

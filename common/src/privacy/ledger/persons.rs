@@ -1,5 +1,6 @@
 //! Persons as a ledger knows them: by keyed digests.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use hmac::{Hmac, Mac};
@@ -14,6 +15,8 @@ const ANYONE: &[u8] = b"anyone";
 #[derive(Clone, PartialEq, Eq)]
 pub struct PersonDigests {
     digests: Vec<[u8; 16]>,
+    /// The same of the ids as they are written, where that makes a difference: ledgers of earlier versions hold those.
+    written: Option<Vec<[u8; 16]>>,
     rows: u64,
     rows_per_person: u32,
     anyone: bool,
@@ -32,24 +35,63 @@ fn start(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::<Sha256>::new_from_slice(key).expect("any key length")
 }
 
+/// An identifier as persons are told apart by it: one that is a whole number counts by its value, whatever its sign +, leading
+/// zeros, spaces around it and zeros behind a decimal point, as `007` of a CSV file is 7 in a Parquet file and 7.0 where a
+/// value is missing in the column. Every other one counts as it is written. Rows are matched by ids as they are written.
+pub fn canonical_id(id: &[u8]) -> Cow<'_, [u8]> {
+    let text = id.trim_ascii();
+    let (negative, text) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, text),
+    };
+    let point = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
+    let (whole, rest) = text.split_at(point);
+    let is_whole =
+        !whole.is_empty() && whole.iter().all(u8::is_ascii_digit) && rest.iter().skip(1).all(|byte| *byte == b'0');
+    if !is_whole {
+        return Cow::Borrowed(id);
+    }
+    match whole.iter().position(|digit| *digit != b'0') {
+        None => Cow::Borrowed(b"0"),
+        Some(first) if negative => Cow::Owned([b"-".as_slice(), &whole[first..]].concat()),
+        Some(first) => Cow::Borrowed(&whole[first..]),
+    }
+}
+
 /// Digests identifiers one after the other, in 16 bytes of memory each.
 pub struct PersonDigester {
     code: Hmac<Sha256>,
     digests: Vec<[u8; 16]>,
+    written: Option<Vec<[u8; 16]>>,
 }
 
 impl PersonDigester {
     /// With a ledger's key.
     pub fn new(key: &[u8; 32]) -> PersonDigester {
-        PersonDigester { code: start(key), digests: Vec::new() }
+        PersonDigester { code: start(key), digests: Vec::new(), written: None }
     }
 
     /// The identifier of the next row.
     pub fn push(&mut self, identifier: &[u8]) {
+        let value = canonical_id(identifier);
+        let digest = self.digest(&value);
+        if *value != *identifier {
+            // Up to here there was no difference.
+            self.written.get_or_insert_with(|| self.digests.clone());
+        }
+        if self.written.is_some() {
+            let as_written = self.digest(identifier);
+            self.written.get_or_insert_default().push(as_written);
+        }
+        self.digests.push(digest);
+    }
+
+    fn digest(&self, identifier: &[u8]) -> [u8; 16] {
         let full = self.code.clone().chain_update(identifier).finalize().into_bytes();
         let mut short = [0; 16];
         short.copy_from_slice(&full[..16]);
-        self.digests.push(short);
+        short
     }
 
     /// The persons of all rows; each may have at most `rows_per_person` of them.
@@ -66,7 +108,12 @@ impl PersonDigester {
             return Err(LedgerError::RowsPerPerson { declared: rows_per_person, found: most });
         }
         digests.dedup();
-        Ok(PersonDigests { digests, rows, rows_per_person, anyone: false })
+        let written = self.written.map(|mut written| {
+            written.sort_unstable();
+            written.dedup();
+            written
+        });
+        Ok(PersonDigests { digests, written, rows, rows_per_person, anyone: false })
     }
 }
 
@@ -95,7 +142,7 @@ impl PersonDigests {
 
     /// Persons who are not known, as those of a stream before it comes: they may be anybody, so they are shared with every data set.
     pub fn anyone() -> PersonDigests {
-        PersonDigests { digests: Vec::new(), rows: 1, rows_per_person: 1, anyone: true }
+        PersonDigests { digests: Vec::new(), written: None, rows: 1, rows_per_person: 1, anyone: true }
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -119,6 +166,12 @@ impl PersonDigests {
         digest(&self.bytes())
     }
 
+    /// Whether this is the name of these persons, now or in earlier versions.
+    pub(super) fn are(&self, persons_digest: &str) -> bool {
+        let as_written = || self.written.as_ref().is_some_and(|written| digest(&written.concat()) == persons_digest);
+        self.digest() == persons_digest || as_written()
+    }
+
     pub(super) fn are_anyone(&self) -> bool {
         self.anyone
     }
@@ -128,10 +181,12 @@ impl PersonDigests {
             return true;
         }
         let (others, _) = other.as_chunks::<16>();
-        let mut others = others.iter().peekable();
-        self.digests.iter().any(|digest| {
-            while others.next_if(|other| *other < digest).is_some() {}
-            others.peek() == Some(&digest)
+        [Some(&self.digests), self.written.as_ref()].into_iter().flatten().any(|digests| {
+            let mut others = others.iter().peekable();
+            digests.iter().any(|digest| {
+                while others.next_if(|other| *other < digest).is_some() {}
+                others.peek() == Some(&digest)
+            })
         })
     }
 }

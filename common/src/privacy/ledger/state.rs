@@ -31,6 +31,15 @@ pub(super) enum Entry {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         plain_runs: Vec<String>,
     },
+    /// The same persons, whose ids count by their value since.
+    Persons {
+        data_set: String,
+        persons_digest: String,
+    },
+    /// Two data sets that were found to hold the same rows.
+    Linked {
+        data_sets: [String; 2],
+    },
     Bounds {
         data_set: String,
         study: String,
@@ -44,6 +53,7 @@ pub(super) enum Entry {
         charge: f64,
         plan: ReleasePlan,
     },
+    /// In records of earlier versions, before a release was stored.
     Started {
         run: String,
         index: u32,
@@ -130,6 +140,9 @@ pub struct Account {
     pub peers: BTreeMap<String, f64>,
     #[serde(skip)]
     pub(super) persons_digest: String,
+    /// The digest under which it was registered, where that became another one.
+    #[serde(skip)]
+    pub(super) read_otherwise: Option<String>,
 }
 
 impl Account {
@@ -155,7 +168,6 @@ pub(super) struct Run {
     pub(super) data_set: String,
     pub(super) study: String,
     pub(super) plan: ReleasePlan,
-    pub(super) started: BTreeSet<u32>,
     pub(super) stored: BTreeMap<u32, (Receipt, String)>,
     pub(super) received: BTreeMap<u32, String>,
     pub(super) finished: bool,
@@ -215,7 +227,8 @@ impl State {
                     epsilon,
                     delta,
                     accountant,
-                    cap,
+                    // What an earlier version wrote may promise a little more than is proved.
+                    cap: cap.min(accountant.cap(epsilon, delta)),
                     sum,
                     bounds,
                     bounds_changed: Vec::new(),
@@ -224,6 +237,7 @@ impl State {
                     shares_with: shares_with.into_iter().collect(),
                     peers: BTreeMap::new(),
                     persons_digest,
+                    read_otherwise: None,
                 };
                 self.accounts.insert(data_set, account);
             }
@@ -240,28 +254,23 @@ impl State {
                     let sum = account.peers.entry(peer).or_insert(0.0);
                     *sum = add_charge(*sum, charge);
                 }
-                let fresh = Run {
-                    data_set,
-                    study,
-                    plan,
-                    started: BTreeSet::new(),
-                    stored: BTreeMap::new(),
-                    received: BTreeMap::new(),
-                    finished: false,
-                };
+                let fresh =
+                    Run { data_set, study, plan, stored: BTreeMap::new(), received: BTreeMap::new(), finished: false };
                 self.runs.insert(run, fresh);
             }
-            Entry::Started { run, index } => {
-                let run = self.runs.get_mut(&run)?;
-                if !run.started.insert(index) {
+            Entry::Persons { data_set, persons_digest } => {
+                let account = self.accounts.get_mut(&data_set)?;
+                if account.read_otherwise.is_some() {
                     return None;
                 }
+                account.read_otherwise = Some(std::mem::replace(&mut account.persons_digest, persons_digest));
+            }
+            Entry::Linked { data_sets } => self.link(&data_sets)?,
+            Entry::Started { run, index } => {
+                self.runs.get(&run)?.plan.releases().get(index as usize)?;
             }
             Entry::Stored { receipt, bytes_digest } => {
                 let run = self.runs.get_mut(&receipt.run)?;
-                if !run.started.contains(&receipt.index) {
-                    return None;
-                }
                 if run.stored.insert(receipt.index, (receipt, bytes_digest)).is_some() {
                     return None;
                 }
@@ -298,6 +307,32 @@ impl State {
         Some(())
     }
 
+    /// Makes two data sets share what they spend. Whoever is in one of them is in the other too, so that what the other has
+    /// spent is added to its sum, and to those of data sets that share persons with it.
+    fn link(&mut self, [first, second]: &[String; 2]) -> Option<()> {
+        let [of_first, of_second] = [self.affected(first)?, self.affected(second)?];
+        let [from_first, from_second] = [self.accounts.get(first)?.sum, self.accounts.get(second)?.sum];
+        let known: Vec<&Account> = [first, second].iter().filter_map(|name| self.accounts.get(*name)).collect();
+        let unbounded = known.iter().any(|account| account.unbounded);
+        let unbounded_by_unknown = known.iter().any(|account| account.unbounded_by_unknown);
+        for name in of_first.union(&of_second) {
+            let account = self.accounts.get_mut(name)?;
+            account.unbounded |= unbounded;
+            account.unbounded_by_unknown |= unbounded_by_unknown;
+            account.sum = match (of_first.contains(name), of_second.contains(name)) {
+                (true, true) => account.sum,
+                (true, false) => add_charge(account.sum, from_second),
+                (false, _) => add_charge(account.sum, from_first),
+            };
+            account.shares_with.extend([first, second].into_iter().filter(|other| *other != name).cloned());
+        }
+        for (own, others) in [(first, &of_second), (second, &of_first)] {
+            let account = self.accounts.get_mut(own)?;
+            account.shares_with.extend(others.iter().filter(|other| *other != own).cloned());
+        }
+        Some(())
+    }
+
     /// The data set and all that share persons with it.
     pub(super) fn affected(&self, data_set: &str) -> Option<BTreeSet<String>> {
         let mut names = self.accounts.get(data_set)?.shares_with.clone();
@@ -309,16 +344,19 @@ impl State {
     pub(super) fn same_data(&self, data_set: &str, persons: &PersonDigests) -> Result<u32, LedgerError> {
         let account =
             self.accounts.get(data_set).ok_or_else(|| LedgerError::Unknown { data_set: data_set.to_owned() })?;
-        let same = account.persons_digest == persons.digest()
+        let same = persons.are(&account.persons_digest)
             && account.rows == persons.rows()
             && persons.rows_per_person() <= account.rows_per_person;
         if same { Ok(account.rows_per_person) } else { Err(LedgerError::OtherData { data_set: data_set.to_owned() }) }
     }
 
-    /// The data set that has exactly these persons.
-    pub(super) fn data_set_of(&self, persons_digest: &str) -> Option<&str> {
-        let mut accounts = self.accounts.values();
-        accounts.find(|account| account.persons_digest == persons_digest).map(|account| account.data_set.as_str())
+    /// The data set that has exactly these persons, and whether they were registered so.
+    pub(super) fn data_set_of(&self, persons_digest: &str) -> Option<(&str, bool)> {
+        self.accounts.values().find_map(|account| {
+            let first = account.read_otherwise.as_ref().unwrap_or(&account.persons_digest);
+            let known = account.persons_digest == persons_digest || first == persons_digest;
+            known.then_some((account.data_set.as_str(), first == persons_digest))
+        })
     }
 
     /// Whether the digests of these persons are kept, with a data set or with a plain run.

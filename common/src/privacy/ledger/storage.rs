@@ -58,6 +58,15 @@ pub trait Storage {
     /// Ends the transaction without writing anything.
     fn abandon(&mut self);
 
+    /// Looks whether the storage is whole in itself, as far as it can tell.
+    ///
+    /// # Errors
+    ///
+    /// It is not.
+    fn check(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// The last record known, kept where a restored or deleted ledger does not take it along.
     ///
     /// # Errors

@@ -158,15 +158,225 @@ fn a_release_is_stored_before_it_can_be_read_and_a_repeat_gives_the_same_bytes()
 }
 
 #[test]
-fn a_crash_between_start_and_storing_costs_the_budget_and_sends_nothing() {
+fn a_release_whose_process_died_before_it_was_stored_is_made_under_the_same_reservation() {
     let (memory, mut ledger) = opened();
     reserve(&mut ledger, "run", 0.2, 1).unwrap();
-    let permit = ledger.permit("run", 0).unwrap();
-    drop((permit, ledger));
+    let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored yet") };
+    let lost = release(&query(), permit, &mut NoisePool::seeded(1)).unwrap();
+    let written = memory.disk.borrow().records.len();
+    drop((lost, ledger));
+    let mut restarted = Ledger::open(memory.clone()).unwrap();
+    let Grant::Fresh(permit) = restarted.permit("run", 0).unwrap() else { panic!("nothing is stored yet") };
+    assert_eq!(memory.disk.borrow().records.len(), written, "a permit that nothing came of leaves no trace");
+    let made = restarted.store(release(&query(), permit, &mut NoisePool::seeded(2)).unwrap()).unwrap();
+    let Grant::Stored(again) = Ledger::open(memory).unwrap().permit("run", 0).unwrap() else { panic!("it is stored") };
+    assert_eq!(made.bytes(), again.bytes());
+    assert!((restarted.account("cohort").unwrap().sum - 0.04).abs() < 1e-12, "charged once");
+}
+
+/// Two permits for one release, as of two processes: one of them is stored, and the other value is never seen.
+#[test]
+fn of_two_values_of_one_release_only_the_stored_one_can_leave() {
+    let (memory, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.2, 1).unwrap();
+    let mut other = Ledger::open(memory).unwrap();
+    let [first, second] = [&mut ledger, &mut other].map(|ledger| {
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored yet") };
+        release(&query(), permit, &mut NoisePool::new()).unwrap()
+    });
+    let made = ledger.store(first).unwrap();
+    assert!(matches!(other.store(second), Err(LedgerError::NotPlanned { .. })));
+    let Grant::Stored(again) = other.permit("run", 0).unwrap() else { panic!("it is stored") };
+    assert_eq!(made.bytes(), again.bytes());
+}
+
+/// Whatever step of the disk is the last one, release and receipt are both there or both not, and nothing was handed out before.
+#[test]
+fn a_release_and_its_receipt_are_one_transaction_that_is_on_disk_before_anything_can_be_read() {
+    for fuse in 0..12 {
+        let (memory, mut ledger) = opened();
+        reserve(&mut ledger, "run", 0.2, 1).unwrap();
+        let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored yet") };
+        let unsent = release(&query(), permit, &mut NoisePool::seeded(fuse)).unwrap();
+        memory.fuse.set(fuse as u32);
+        let handed_out = ledger.store(unsent).map(|release| release.bytes());
+        memory.fuse.set(u32::MAX);
+        let stored = memory.stored("sent/run/0");
+        let on_record = Ledger::open(memory.clone()).unwrap().receipts("run").len();
+        assert_eq!(usize::from(stored.is_some()), on_record, "step {fuse}");
+        if let Ok(bytes) = handed_out {
+            assert_eq!(stored, Some(bytes), "step {fuse}");
+            assert_eq!(memory.disk.borrow().anchor.unwrap().sequence, memory.disk.borrow().records.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn what_the_peer_said_is_kept_with_the_reservation_or_nothing_is_charged() {
+    for fuse in 0..16 {
+        let (memory, mut ledger) = opened();
+        let early = [(3, b"rows".to_vec()), (7, b"terms".to_vec())];
+        memory.fuse.set(fuse);
+        let _ = ledger.reserve_with("run", "cohort", &persons(0..1000), &[], "digest", &plan(0.1, 1), &early);
+        memory.fuse.set(u32::MAX);
+        let mut restarted = Ledger::open(memory).unwrap();
+        let charged = restarted.account("cohort").unwrap().sum > 0.0;
+        let kept =
+            charged && early.iter().all(|(index, bytes)| restarted.received("run", *index) == Ok(Some(bytes.clone())));
+        assert_eq!(charged, kept, "step {fuse}");
+    }
+}
+
+/// Adds records as earlier versions wrote them.
+fn written(memory: &Memory, bodies: &[&str]) {
+    let mut disk = memory.disk.borrow_mut();
+    for body in bodies {
+        let record = Record::link(&disk.records.last().unwrap().end(), 1, (*body).to_owned());
+        disk.anchor = Some(record.end());
+        disk.records.push(record);
+    }
+}
+
+#[test]
+fn a_ledger_of_an_earlier_version_whose_release_was_started_and_never_stored_goes_on() {
+    let (memory, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.2, 2).unwrap();
+    drop(ledger);
+    written(&memory, &[r#"{"kind":"started","run":"run","index":1}"#]);
+    let mut ledger = Ledger::open(memory).unwrap();
+    let Grant::Fresh(permit) = ledger.permit("run", 1).unwrap() else { panic!("nothing is stored yet") };
+    ledger.store(release(&query(), permit, &mut NoisePool::new()).unwrap()).unwrap();
+    assert_eq!(ledger.verify().unwrap().0, 5);
+}
+
+#[test]
+fn data_sets_that_turn_out_to_hold_the_same_rows_share_what_both_have_spent() {
+    let (memory, mut ledger) = opened();
+    for (name, range) in [("by row", 5000..6000), ("part", 5500..5501), ("apart", 8000..8001)] {
+        ledger.register(&registration(name, range, 1.0)).unwrap();
+    }
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    let by_row = |ledger: &mut Ledger<Memory>, run: &str, mu: f64| {
+        ledger.reserve(run, "by row", &persons(5000..6000), &[], "digest", &plan(mu, 1))
+    };
+    by_row(&mut ledger, "run 2", 0.2).unwrap();
+    ledger.link("by row", "cohort").unwrap();
+    let sums = |ledger: &Ledger<Memory>| {
+        ["cohort", "by row", "part", "apart"].map(|name| (ledger.account(name).unwrap().sum * 1e6).round() / 1e6)
+    };
+    // Whoever is in a part of the one is in the other too.
+    assert_eq!(sums(&ledger), [0.05, 0.05, 0.05, 0.0]);
+    let before = memory.disk.borrow().records.len();
+    ledger.link("cohort", "by row").unwrap();
+    assert_eq!(memory.disk.borrow().records.len(), before, "known already");
+    by_row(&mut ledger, "run 3", 0.1).unwrap();
+    reserve(&mut ledger, "run 4", 0.1, 1).unwrap();
     let mut restarted = Ledger::open(memory).unwrap();
-    assert!(matches!(restarted.permit("run", 0), Err(LedgerError::Lost { .. })));
-    assert!(restarted.account("cohort").unwrap().sum >= 0.04);
-    assert!(restarted.receipts("run").is_empty());
+    assert_eq!(sums(&restarted), [0.07, 0.07, 0.07, 0.0]);
+    assert!(restarted.account("cohort").unwrap().shares_with.contains("by row"));
+    assert!(matches!(restarted.link("cohort", "unknown"), Err(LedgerError::Unknown { .. })));
+    restarted.verify().unwrap();
+}
+
+#[test]
+fn ids_that_are_whole_numbers_count_by_their_value() {
+    for (written, value) in [
+        ("007", "7"),
+        ("7", "7"),
+        (" 7 ", "7"),
+        ("+7", "7"),
+        ("7.0", "7"),
+        ("7.", "7"),
+        ("-07", "-7"),
+        ("000", "0"),
+        ("-0", "0"),
+        ("7.5", "7.5"),
+        ("7a", "7a"),
+        ("", ""),
+        ("-", "-"),
+        (".0", ".0"),
+        ("1e3", "1e3"),
+        (" a", " a"),
+        ("0x7", "0x7"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+    ] {
+        assert_eq!(canonical_id(written.as_bytes()), value.as_bytes(), "{written:?}");
+    }
+    let digests = |ids: &[&str]| PersonDigests::new(&[7; 32], ids, 1).unwrap();
+    let (_, mut ledger) = opened();
+    let mut csv = registration("csv", 0..1, 1.0);
+    csv.persons = digests(&["p1", "007", "0042"]);
+    ledger.register(&csv).unwrap();
+    let mut parquet = csv.clone();
+    (parquet.data_set, parquet.persons) = ("parquet".to_owned(), digests(&["42", "7", "p1"]));
+    assert_eq!(ledger.register(&parquet), Err(LedgerError::SamePersons { existing: "csv".to_owned() }));
+    ledger.reserve("run", "csv", &parquet.persons, &[], "digest", &plan(0.1, 1)).unwrap();
+    assert!(matches!(PersonDigests::new(&[7; 32], ["7", "007"], 1), Err(LedgerError::RowsPerPerson { found: 2, .. })));
+}
+
+#[test]
+fn a_data_set_of_an_earlier_version_keeps_its_persons_and_counts_numbers_by_their_value_from_its_next_run_on() {
+    let (memory, mut ledger) = opened();
+    // As registered by an earlier version: digests of the ids as they are written.
+    let mut code = PersonDigester::new(&[7; 32]);
+    let raw = |id: &str| keyed(&[7; 32], &[id.as_bytes()])[..16].to_vec();
+    let mut blob = [raw("007"), raw("0042")];
+    blob.sort();
+    let blob = blob.concat();
+    let digest = hexadecimal(&Sha256::digest(&blob));
+    drop(ledger.register(&registration("parquet", 42..43, 1.0)));
+    reserve(&mut ledger, "before", 0.1, 1).unwrap();
+    drop(ledger);
+    memory.disk.borrow_mut().blobs.insert("persons/old".to_owned(), blob);
+    let registered = format!(
+        r#"{{"kind":"registered","data_set":"old","persons":2,"persons_digest":"{digest}","rows":2,"rows_per_person":1,"epsilon":1.0,
+        "delta":1e-5,"accountant":"exact","cap":0.3,"shares_with":[]}}"#
+    );
+    let plain = format!(
+        r#"{{"kind":"plain","run":"plain","data_set":"x","peers":[],"study":"s","persons_digest":"{digest}","shares_with":["old"]}}"#
+    );
+    written(&memory, &[&registered, &plain]);
+    ["007", "0042"].iter().for_each(|id| code.push(id.as_bytes()));
+    let persons = code.finish(1).unwrap();
+    let mut ledger = Ledger::open(memory.clone()).unwrap();
+    ledger.afford("old", &persons, &plan(0.1, 1)).unwrap();
+    ledger.reserve("run", "old", &persons, &[], "digest", &plan(0.1, 1)).unwrap();
+    // The person 42 is in the cohort and in `parquet`: what those have spent counts here too, and the other way round.
+    let mut ledger = Ledger::open(memory).unwrap();
+    ledger.verify().unwrap();
+    let sums = ["old", "cohort", "parquet"].map(|name| ledger.account(name).unwrap().sum);
+    assert!(sums.iter().all(|sum| *sum >= 0.02), "{sums:?}");
+    ledger.reserve("run 2", "old", &persons, &[], "digest", &plan(0.1, 1)).unwrap();
+    let by_value = PersonDigests::new(&[7; 32], ["42", "7"], 1).unwrap();
+    ledger.reserve("run 3", "old", &by_value, &[], "digest", &plan(0.1, 1)).unwrap();
+    // The plain run that showed them is still found.
+    let mut later = registration("later", 0..0, 1.0);
+    later.persons = PersonDigests::new(&[7; 32], ["007", "new"], 1).unwrap();
+    assert!(ledger.register(&later).unwrap().unbounded);
+    ledger.verify().unwrap();
+}
+
+#[test]
+fn a_changed_byte_is_noticed_before_a_run_spends_and_while_the_ledger_is_open() {
+    let (memory, mut ledger) = opened();
+    reserve(&mut ledger, "run", 0.1, 1).unwrap();
+    let Grant::Fresh(permit) = ledger.permit("run", 0).unwrap() else { panic!("nothing is stored yet") };
+    ledger.store(release(&query(), permit, &mut NoisePool::new()).unwrap()).unwrap();
+    ledger.keep_received("run", 1, b"reply").unwrap();
+    for name in ["persons/cohort", "sent/run/0", "received/run/1"] {
+        let flip = || memory.disk.borrow_mut().blobs.get_mut(name).unwrap()[0] ^= 1;
+        flip();
+        for ledger in [&mut ledger, &mut Ledger::open(memory.clone()).unwrap()] {
+            let afford = ledger.afford("cohort", &persons(0..1000), &plan(0.1, 1)).unwrap_err();
+            assert_eq!(
+                (afford.exit(), afford.clone()),
+                (crate::exit::Exit::Refused, LedgerError::Changed { name: name.to_owned() })
+            );
+            assert_eq!(reserve(ledger, "more", 0.1, 1), Err(afford));
+        }
+        flip();
+    }
+    reserve(&mut ledger, "more", 0.1, 1).unwrap();
 }
 
 #[test]

@@ -27,8 +27,8 @@ impl PerRecord {
     /// Adds one record's noised message to others.
     ///
     /// # Errors
-    /// No share, values that do not fit the lattice, no randomness; the record must not be tried again with other noise
-    /// once something was sent.
+    /// No share, no randomness, neither of which depends on the record; it must not be tried again with other noise once
+    /// something was sent.
     pub fn add(&mut self, query: &Query, pool: &mut NoisePool, to: &mut NoisedRecords) -> Result<(), ReleaseError> {
         let (sensitivity, slack) = (query.sensitivity, query.slack());
         let sigma = match self.scale {
@@ -41,10 +41,7 @@ impl PerRecord {
             }
         };
         let step = sigma * STEP_PER_SIGMA;
-        let values = query.on_lattice(step).ok_or(ReleaseError::TooLarge)?;
-        let noise = pool.take(values.len())?;
-        let sums = values.iter().zip(noise).map(|(value, noise)| value.checked_add(noise));
-        let sums = sums.collect::<Option<Vec<i64>>>().ok_or(ReleaseError::TooLarge)?;
+        let sums = query.noised(step, pool)?;
         to.values.extend(sums.iter().map(|&sum| (sum as f64 * step).clamp(f64::MIN, f64::MAX)));
         to.records += 1;
         Ok(())

@@ -11,7 +11,9 @@ use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::sampler::SCALE;
 use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
+use crate::star::stream::Maker;
 use crate::stream;
+use crate::study::Study;
 
 fn bounds(width: usize) -> RowBounds {
     let column = |index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
@@ -167,9 +169,12 @@ fn division_onto_the_lattice_is_correctly_rounded() {
         let divisor = (1u64 << 52) | (random.random::<u64>() >> 12);
         let value = u128::from(random.random::<u64>()) >> random.random_range(0..40);
         let shift = random.random_range(-20..60);
-        let Some(quotient) = divide_rounding(value, shift, divisor) else {
+        let quotient = divide_rounding(value, shift, divisor);
+        if quotient == LARGEST_STEPS {
+            assert!(value >= u128::from(divisor) << 62 >> shift.max(0), "{value} 2^{shift} / {divisor} was cut");
             continue;
-        };
+        }
+        let quotient = quotient as u128;
         let (left, right) = if shift >= 0 {
             (value << shift, quotient * u128::from(divisor))
         } else {
@@ -178,8 +183,12 @@ fn division_onto_the_lattice_is_correctly_rounded() {
         let unit = if shift >= 0 { u128::from(divisor) } else { u128::from(divisor) << -shift };
         assert!(2 * left.abs_diff(right) <= unit, "{value} 2^{shift} / {divisor} gave {quotient}");
     }
-    assert_eq!(divide_rounding(3, 130, 1 << 52), Some(3 << 78));
-    assert_eq!(divide_rounding(1, 127 + 60, 1 << 52), None);
+    assert_eq!(divide_rounding(3, 110, 1 << 52), 3 << 58);
+    assert_eq!(divide_rounding(1, 127 + 60, 1 << 52), LARGEST_STEPS);
+    assert_eq!(divide_rounding(u128::MAX, 1000, 1 << 52), LARGEST_STEPS);
+    assert_eq!(divide_rounding(0, 1000, 1 << 52), 0);
+    assert_eq!(divide_rounding(u128::MAX, -120, 1 << 52), 0, "a divisor beyond 128 bits");
+    assert_eq!(divide_rounding(u128::MAX, -1000, 1 << 52), 0);
     assert!((ROOT_TWO as u128).pow(2) <= 2u128 << 124 && ROOT_TWO_BITS == 62);
     assert!((ROOT_TWO as u128 + 1).pow(2) > 2u128 << 124);
     for value in [1.0, 0.1, 1e-300, 1e300, 3.7306 * STEP_PER_SIGMA] {
@@ -194,7 +203,7 @@ fn division_onto_the_lattice_is_correctly_rounded() {
 #[test]
 fn noise_keeps_the_permitted_share_and_wastes_nothing() {
     for sensitivity in [1e-6, 0.6, 1.5, 2e4] {
-        for entries in [0, 1, 55, 1_000_000] {
+        for entries in [0, 1, 55, 60_000] {
             for mu in [1e-3, 0.268, 2.0] {
                 let (sigma, reached) = noise_scale(sensitivity, entries, mu).unwrap();
                 assert!(reached <= mu && reached > mu * (1.0 - 1e-12), "{reached} of {mu}");
@@ -208,6 +217,10 @@ fn noise_keeps_the_permitted_share_and_wastes_nothing() {
         assert!(noise_scale(bad, 1, 1.0).is_err(), "{bad}");
     }
     assert!(noise_scale(1.0, 1, 1e-13).is_err(), "rounding alone exceeds such a share");
+    assert!(
+        matches!(noise_scale(1.0, 1_000_000, 1e-3), Err(ScaleError::Thin { .. })),
+        "more numbers than the share has"
+    );
     assert!(noise_scale(f64::MAX, 1, 0.5).is_err());
     let query = Query::histogram(3, [0].into_iter());
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-320] {
@@ -262,11 +275,77 @@ fn what_is_sent_lies_on_the_lattice_and_reads_back() {
     assert!(lattice.expect(3, lattice.step() * 2.0).is_err());
 }
 
+fn exact(values: Vec<i128>, exponent: i32) -> Query {
+    Query { formula: "", sensitivity: 1.0, payload: Payload::Exact { values, exponent } }
+}
+
 #[test]
-fn values_far_beyond_the_noise_are_refused_and_not_wrapped() {
-    let query =
-        Query { formula: "", sensitivity: 1e-9, payload: Payload::Exact { values: vec![1 << 60], exponent: 0 } };
-    assert_eq!(release(&query, permit(1.0), &mut NoisePool::seeded(1)).unwrap_err(), ReleaseError::TooLarge);
+fn values_are_cut_at_a_public_number_of_steps_exactly_and_nothing_they_are_ends_a_release() {
+    let top = i128::from(LARGEST_STEPS);
+    let on = |value: i128| exact(vec![value], 0).on_lattice(1.0).unwrap()[0];
+    for value in [top - 1, top, top + 1, top * 2, i128::MAX] {
+        assert_eq!(on(value), value.min(top) as i64);
+        assert_eq!(on(-value), -value.min(top) as i64);
+    }
+    assert_eq!(on(i128::MIN), -LARGEST_STEPS);
+    assert_eq!(on(0), 0);
+    // Whatever the value, there is a release, and it is nowhere near where one row could have moved it from.
+    for (values, exponent) in [
+        (vec![0, 1, -1, top, -top, i128::MAX, i128::MIN], 0),
+        (vec![1 << 60, i128::MIN], 900),
+        (vec![i128::MAX, i128::MIN], -1000),
+    ] {
+        let made = release(&exact(values.clone(), exponent), permit(1.0), &mut NoisePool::seeded(1)).unwrap().stored();
+        assert_eq!(made.lattice().integers().len(), values.len());
+        for (value, integer) in values.iter().zip(made.lattice().integers()) {
+            let beyond = exponent > 0 || (exponent == 0 && value.unsigned_abs() >= 1 << 26);
+            assert!(!beyond || (*value > 0) == (*integer > 0), "{value} 2^{exponent} became {integer}");
+            assert!(integer.unsigned_abs() < (1 << 62) + (1 << 45), "{integer}");
+        }
+    }
+    // At the threshold of a release: the last value that is not cut, and the first that is.
+    let step = noise_scale(1.0, 1, 1.0).unwrap().0 * STEP_PER_SIGMA;
+    let limit = LARGEST_STEPS as f64 * step;
+    for (value, cut) in [(limit * 0.999, false), (limit * 1.001, true), (f64::MAX.sqrt(), true)] {
+        let query = exact(vec![(value * 2f64.powi(40)) as i128], -40);
+        assert_eq!(query.on_lattice(step).unwrap()[0] == LARGEST_STEPS, cut, "{value}");
+        assert!(release(&query, permit(1.0), &mut NoisePool::new()).is_ok());
+    }
+}
+
+#[test]
+fn messages_of_any_value_are_released_and_stay_within_their_cut() {
+    let values = vec![0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 5e-324, 0.3, -0.3];
+    for (bound, mu) in [(0.3, 1.0), (0.3, 1e-5), (1e-250, 1.0), (1e250, 1.0), (0.3, 1e5)] {
+        let query = Query {
+            formula: "",
+            sensitivity: 2.0 * bound,
+            payload: Payload::PerRow { values: values.clone(), bound, shift: 1.0 },
+        };
+        let (sigma, _) = noise_scale(2.0 * bound, 0, mu).unwrap();
+        let steps = query.on_lattice(sigma * STEP_PER_SIGMA).unwrap();
+        assert_eq!(&steps[..3], [0, 0, 0], "zeros and what is no number");
+        assert_eq!((steps[3], steps[4]), (steps[5], steps[6]), "infinite is as far as the largest number");
+        assert!(steps.iter().all(|k| *k as f64 * (sigma * STEP_PER_SIGMA) <= bound && *k >= -steps[3]));
+        let made = release(&query, permit(mu), &mut NoisePool::seeded(4)).unwrap().stored();
+        assert!(made.lattice().values().iter().all(|value| value.is_finite()), "bound {bound} mu {mu}");
+    }
+}
+
+#[test]
+fn cutting_brings_no_two_values_farther_apart() {
+    let mut random = ChaCha8Rng::seed_from_u64(21);
+    let top = i128::from(LARGEST_STEPS);
+    for _ in 0..20_000 {
+        let mut near = || match random.random_range(0..3) {
+            0 => top - random.random_range(-1000..1000),
+            1 => -top - random.random_range(-1000..1000),
+            _ => i128::from(random.random::<i64>()) << random.random_range(0..60),
+        };
+        let (first, second) = (near(), near());
+        let on = |value: i128| i128::from(exact(vec![value], 0).on_lattice(1.0).unwrap()[0]);
+        assert!((on(first) - on(second)).abs() <= first.abs_diff(second).min(i128::MAX as u128) as i128);
+    }
 }
 
 #[test]
@@ -386,6 +465,31 @@ fn audit_records(runs: u32, mu: f64, pretended: u32) -> (f64, f64) {
         let places = sent.values().iter().zip(a.iter().zip(&b).cycle());
         places.map(|(v, (a, b))| (b - a) * ((v - a) + (v - b)) / 2.0 / (sigma * sigma)).sum()
     })
+}
+
+#[test]
+fn a_record_of_a_stream_that_cannot_be_used_sends_the_bytes_of_no_record_whatever_weights_are_published() {
+    let text = "id = \"s\"\nprotocol = \"stream\"\nmode = \"private\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
+                [outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8\n[privacy]\n\
+                epsilon = 1.0\ndelta = 1e-6";
+    let maker = Maker::new(&Study::parse(text).unwrap()).unwrap();
+    let charged = release(&maker.opening().unwrap(), permit(0.5), &mut NoisePool::seeded(1)).unwrap().stored();
+    // The noise is the same every time, so that equal bytes mean equal messages.
+    let sent = |weights: f64, record: Option<(f64, f64)>| -> Vec<u64> {
+        let (mut right, mut pool) = (PerRecord::new(&charged, 1), NoisePool::seeded(2));
+        let record = record.map(|(x, y)| maker.scaled([x].into_iter(), y));
+        let records = [Some((vec![0.2], 0.3)), record, Some((vec![0.9], -0.4))];
+        let noised = maker.noised(vec![weights; 8], 5, &records, &mut right, &mut pool).unwrap();
+        assert_eq!((noised.records(), noised.values().len()), (3, 24));
+        noised.values().iter().map(|value| value.to_bits()).collect()
+    };
+    for weights in [0.0, 1.5, -1e308, f64::INFINITY, f64::NAN] {
+        let nothing = sent(weights, None);
+        for (x, y) in [(f64::NAN, 0.1), (0.1, f64::NAN), (0.1, f64::INFINITY), (f64::NAN, f64::NEG_INFINITY)] {
+            assert_eq!(sent(weights, Some((x, y))), nothing, "{weights} {x} {y}");
+        }
+    }
+    assert_ne!(sent(0.0, Some((0.5, 0.5))), sent(0.0, None));
 }
 
 #[test]

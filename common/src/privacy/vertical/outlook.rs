@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::design::MEAN_SQUARE;
 use super::{Coefficients, Design, Plan, Prediction};
 use crate::privacy::bounds::RowBounds;
+use crate::report::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
 
 /// The correlations that are shown where none is declared: independent columns, and what is common between measurements of one
 /// person.
@@ -139,6 +140,33 @@ impl Outlook {
                 from.unwrap_or(SHOWN[SHOWN.len() - 1])
             ),
         }
+    }
+
+    /// What a reader of the result must know first: that the error is expected to be as large as what is sought, or that intervals would
+    /// miss. From the plan alone.
+    pub fn caution(&self) -> Option<Caution> {
+        let worst =
+            self.cases.iter().fold(&self.cases[0], |worst, case| match case.relative_error > worst.relative_error {
+                true => case,
+                false => worst,
+            });
+        // What is not finite is as large as anything.
+        let noise = (!(worst.relative_error < 1.0)).then(|| {
+            let banner = if self.relative_error < 1.0 { MAYBE_NOISE } else { MOSTLY_NOISE };
+            let size = format!("{:.0} %", 100.0 * worst.relative_error);
+            let reason = format!(
+                "its plan foretold, from public facts alone, that the slopes miss the pooled ones by {size} of their length at a \
+                 correlation of {} between columns; more rows, fewer columns or a larger epsilon make it less, and `privacy plan` says by how much",
+                worst.correlation
+            );
+            Caution::new(banner, reason, true)
+        });
+        let bias = self.bias().filter(|_| self.biased).map(|sentence| {
+            let sentence = sentence.trim_start_matches("warning: ");
+            let remedy = "`[privacy.design]` can declare a design that rules it out";
+            Caution::new(WITHHELD, format!("{sentence}; {remedy}"), true)
+        });
+        Caution::joined(noise, bias)
     }
 
     /// What follows for intervals, in a sentence; none where no correlation up to .95 makes a difference.

@@ -363,3 +363,28 @@ fn the_ridge_is_added_in_full_and_raised_only_where_the_noise_needs_more() {
     assert!((Solver::new(&lattice, own, 0.0).unwrap().shifted[(0, 0)] - own.floor()).abs() < 1e-9);
     assert!((Solver::new(&lattice, own, 2.0 * own.floor()).unwrap().shifted[(0, 0)] - 2.0 * own.floor()).abs() < 1e-9);
 }
+
+/// The table of errors in the README. Run by hand:
+/// `cargo test --release -p fedreg-common errors_by_rows -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: 15 runs of each of 15 settings, the largest of 100 000 rows"]
+fn errors_by_rows_and_epsilon() {
+    for rows in [1_000, 3_000, 10_000, 30_000, 100_000] {
+        for epsilon in [1.0, 3.0, 10.0] {
+            let study = TwoParties::study(0.3, epsilon, 1).unwrap();
+            let planned = study.outlook(&study.private_plan(rows as u64).unwrap()).unwrap();
+            let runs = (0..15).map(|seed| {
+                let data = TwoParties::draw(rows, 0.3, seed).unwrap();
+                data.error(&data.exchange_under_with(&study, &mut NoisePool::seeded(seed)).unwrap())
+            });
+            let measured = median(runs.collect());
+            println!(
+                "{rows} rows, epsilon {epsilon}: measured {:.1} %, planned {:.1} %, nothing exchanged {:.1} %",
+                100.0 * measured,
+                100.0 * planned.relative_error,
+                100.0 * planned.relative_error_alone
+            );
+            assert!((1.0 / 1.6..1.6).contains(&(planned.relative_error / measured)), "{rows} {epsilon}: {measured}");
+        }
+    }
+}

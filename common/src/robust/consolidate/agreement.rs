@@ -21,8 +21,9 @@
 use nalgebra::DMatrix;
 use statrs::distribution::{Beta, ChiSquared, ContinuousCDF};
 
-use super::{Frame, by_distance, chi_squared, distances_to, kept_share_of_variance, mean_of, median};
+use super::{Frame, by_distance, chi_squared, distances_to, kept_share_of_variance, mean_of};
 use crate::robust::estimate::Estimate;
+use crate::robust::weights::Weights;
 
 /// Chance with which honest estimates alone may look like a broken majority, per tail.
 const FALSE_ALARM: f64 = 1e-4;
@@ -52,28 +53,32 @@ impl Agreement {
         frame: &Frame,
         points: &DMatrix<f64>,
         from_pivot: &[f64],
-        majority: usize,
+        weights: &Weights,
     ) -> Self {
-        let m = all.len();
-        if m < 4 {
-            return by_claims(all, frame, from_pivot, majority);
-        }
         let order = by_distance(from_pivot);
-        let half = Half::around(points, order[..m / 2].to_vec());
+        let nearest = &order[..weights.within_half(&order)];
+        // A half of one estimate, or less, shows nothing of how far its members lie apart.
+        if weights.effective(0..all.len()) < 4.0 || nearest.len() < 2 {
+            return by_claims(all, frame, from_pivot, weights);
+        }
+        let half = Half::around(points, nearest.to_vec(), weights);
         let degrees = frame.noise.as_ref().map_or(points.nrows() as f64, |shape| shape.degrees);
-        let floor = noise_floor(all, frame).max(rounding_floor(frame));
-        let mut found = quarter(all, &order, from_pivot, majority, half.degrees(points, floor).min(degrees), floor);
-        let noise = relative_noise(all);
+        let floor = noise_floor(all, frame, weights).max(rounding_floor(frame));
+        let mut found = quarter(all, &order, from_pivot, half.degrees(points, floor).min(degrees), floor, weights);
+        let noise = relative_noise(all, weights);
         let (mut goes_on, near) = half.goes_on(points, &noise, degrees, floor);
         if !goes_on {
             // The half around the pivot may be colluders who lie closer together than noise allows; the others may still
             // be a majority.
-            let farthest: Vec<usize> = by_distance(&half.distances).split_off(m - m / 2);
-            goes_on = Half::around(points, farthest).goes_on(points, &noise, degrees, floor).0;
+            let mut farthest = by_distance(&half.distances);
+            farthest.reverse();
+            farthest.truncate(weights.within_half(&farthest));
+            goes_on =
+                farthest.len() > 1 && Half::around(points, farthest, weights).goes_on(points, &noise, degrees, floor).0;
         }
         found.restrict(&Agreement { majority: goes_on, with_core: near });
-        if tightness(m, half.degrees(points, floor).min(degrees)) > UNTELLING {
-            found.restrict(&by_claims(all, frame, from_pivot, majority));
+        if tightness(half.estimates(), half.degrees(points, floor).min(degrees)) > UNTELLING {
+            found.restrict(&by_claims(all, frame, from_pivot, weights));
         }
         found
     }
@@ -92,72 +97,87 @@ fn quarter(
     all: &[&Estimate],
     order: &[usize],
     from_pivot: &[f64],
-    majority: usize,
     degrees: f64,
     floor: f64,
+    weights: &Weights,
 ) -> Agreement {
-    let m = all.len();
-    let core = m / 4 + 1;
+    let m = weights.effective(0..all.len());
     let mut kept: Vec<f64> = all.iter().map(|e| e.kept as f64).collect();
-    let typical = median(&mut kept);
+    let typical = weights.median(&mut kept);
     let share = |e: &Estimate| (typical / e.kept as f64).clamp(1.0 / CLAIM_RANGE, CLAIM_RANGE);
     let own = share(all[order[0]]);
     let squares: Vec<f64> = all.iter().zip(from_pivot).map(|(e, d)| 2.0 * d * d / (own + share(e))).collect();
-    let mut sorted = squares.clone();
-    sorted.sort_unstable_by(f64::total_cmp);
-    // Order statistics of the m - 1 others; the pivot itself is the first of the sorted list.
-    let tail = |rank: usize, at: f64| {
-        let (a, b) = ((rank - 1) as f64, (m - rank + 1) as f64);
-        Beta::new(a, b).map_or(0.5, |law| law.inverse_cdf(at))
+    let sorted = by_distance(&squares);
+    let core = weights.beyond(&sorted, 0.25).max(2).min(sorted.len());
+    let majority = weights.beyond(&sorted, 0.5);
+    // Order statistics of the others, in units of whole estimates; the pivot itself is the first of the sorted list.
+    let rank = |first: usize| {
+        let others: f64 = sorted[1..first].iter().map(|&i| weights.at(i)).sum();
+        others * m / all.len() as f64
+    };
+    let tail = |first: usize, at: f64| {
+        let below = rank(first);
+        Beta::new(below, m - below).map_or(0.5, |law| law.inverse_cdf(at))
     };
     let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
         / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
-    let limit = factor * sorted[core - 1].max(floor);
-    Agreement { majority: sorted[majority - 1] <= limit, with_core: squares.iter().map(|d| *d <= limit).collect() }
+    let limit = factor * squares[sorted[core - 1]].max(floor);
+    Agreement {
+        majority: squares[sorted[majority - 1]] <= limit,
+        with_core: squares.iter().map(|d| *d <= limit).collect(),
+    }
 }
 
-/// Half of the estimates that are nearest to their own mean.
-struct Half {
+/// Half of the weight of the estimates, those that are nearest to their own mean.
+struct Half<'a> {
+    weights: &'a Weights,
     /// Ascending.
     members: Vec<usize>,
     /// Of every estimate from the half's mean.
     distances: Vec<f64>,
 }
 
-impl Half {
+impl<'a> Half<'a> {
     /// From some estimates to those nearest to their mean, until they stay.
-    fn around(points: &DMatrix<f64>, mut members: Vec<usize>) -> Half {
-        let size = members.len();
+    fn around(points: &DMatrix<f64>, mut members: Vec<usize>, weights: &'a Weights) -> Half<'a> {
         let mut distances = Vec::new();
         for _ in 0..ROUNDS {
-            distances = distances_to(points, mean_of(points, &members).as_slice());
+            distances = distances_to(points, mean_of(points, &members, weights).as_slice());
             let mut next = by_distance(&distances);
-            next.truncate(size);
+            next.truncate(weights.within_half(&next).max(2));
             next.sort_unstable();
             if next == members {
                 break;
             }
             members = next;
         }
-        Half { members, distances }
+        Half { weights, members, distances }
+    }
+
+    /// The number of equally weighted estimates whose half shows as much.
+    fn estimates(&self) -> f64 {
+        let (all, half) = (0..self.distances.len(), self.members.iter().copied());
+        self.weights.effective(all).min(2.0 * self.weights.effective(half) + 1.0)
     }
 
     /// Whether the estimate next to the half may belong to it, and which ones may; as the distances are, or in units of
     /// each estimate's claimed noise, whichever is milder.
     fn goes_on(&self, points: &DMatrix<f64>, noise: &[f64], degrees: f64, floor: f64) -> (bool, Vec<bool>) {
-        let (m, size) = (self.distances.len(), self.members.len() as f64);
-        let factor = tightness(m, self.degrees(points, floor).min(degrees));
+        let m = self.distances.len();
+        let weight: f64 = self.members.iter().map(|&i| self.weights.at(i)).sum();
+        let outside = 1.0 + self.weights.effective(self.members.iter().copied()).recip();
+        let factor = tightness(self.estimates(), self.degrees(points, floor).min(degrees));
         let mut inside = vec![false; m];
         self.members.iter().for_each(|&i| inside[i] = true);
         let judged = |units: &dyn Fn(usize) -> f64| -> Vec<bool> {
             // The mean is nearer to those from whom it was taken.
             let squares: Vec<f64> = (0..m)
                 .map(|i| {
-                    let taken = if inside[i] { size / (size - 1.0) } else { size / (size + 1.0) };
-                    self.distances[i] * self.distances[i] * taken / units(i)
+                    let taken = if inside[i] { 1.0 - self.weights.at(i) / weight } else { outside };
+                    self.distances[i] * self.distances[i] / taken / units(i)
                 })
                 .collect();
-            let within = self.members.iter().map(|&i| squares[i]).sum::<f64>() / size;
+            let within = self.members.iter().map(|&i| self.weights.at(i) * squares[i]).sum::<f64>() / weight;
             squares.iter().map(|d| *d <= factor * within.max(floor)).collect()
         };
         let (plain, scaled) = (judged(&|_| 1.0), judged(&|i| noise[i]));
@@ -170,16 +190,20 @@ impl Half {
     /// which are closer than noise allows, show nothing.
     fn degrees(&self, points: &DMatrix<f64>, floor: f64) -> f64 {
         let q = points.nrows() as f64;
-        let chosen = &self.members[..self.members.len().min(SPREAD_OF)];
-        let centre = mean_of(points, chosen);
-        let spread = DMatrix::from_fn(points.nrows(), chosen.len(), |j, k| points[(j, chosen[k])] - centre[j]);
+        let every = self.members.len().div_ceil(SPREAD_OF).max(1);
+        let chosen: Vec<usize> = self.members.iter().copied().step_by(every).collect();
+        let centre = mean_of(points, &chosen, self.weights);
+        let roots: Vec<f64> = chosen.iter().map(|&i| self.weights.at(i).sqrt()).collect();
+        let spread =
+            DMatrix::from_fn(points.nrows(), chosen.len(), |j, k| roots[k] * (points[(j, chosen[k])] - centre[j]));
         let small =
             if spread.nrows() < spread.ncols() { &spread * spread.transpose() } else { spread.transpose() * &spread };
         let (trace, square) = (small.trace(), small.norm_squared());
-        if !(trace > 0.25 * floor * chosen.len() as f64 && square > 0.0 && square.is_finite()) {
+        let weight: f64 = chosen.iter().map(|&i| self.weights.at(i)).sum();
+        if !(trace > 0.25 * floor * weight && square > 0.0 && square.is_finite()) {
             return q;
         }
-        let share = square / (trace * trace) - ((chosen.len() - 1) as f64).recip();
+        let share = square / (trace * trace) - (self.weights.effective(chosen.into_iter()) - 1.0).recip();
         if share > 0.0 { share.recip().clamp(1.0, q) } else { q }
     }
 }
@@ -189,20 +213,19 @@ impl Half {
 ///
 /// The second factor covers 1 in 10 000 of halves of normal estimates, as simulated for 4 to 100 estimates of 1 to 100
 /// coefficients; its least value of 1.6 leaves room for estimates that differ by laws with longer tails.
-fn tightness(m: usize, degrees: f64) -> f64 {
+fn tightness(m: f64, degrees: f64) -> f64 {
     let middle = chi_squared(degrees, 0.5);
     let lower = ChiSquared::new(degrees + 2.0).map_or(0.5, |law| law.cdf(middle)) * degrees / 0.5;
-    let m = m as f64;
     let chance = 1.25 * ((38.0 / m).max(6.0 / m.sqrt()) / degrees.sqrt()).exp();
     middle / lower * chance.max(1.6)
 }
 
 /// The third question.
-fn by_claims(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usize) -> Agreement {
+fn by_claims(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], weights: &Weights) -> Agreement {
     let Some(shape) = &frame.noise else {
         return Agreement { majority: true, with_core: vec![true; all.len()] };
     };
-    let claims = believable(all.iter().map(|e| variance_per_row(e)).collect());
+    let claims = believable(all.iter().map(|e| variance_per_row(e)).collect(), weights);
     let pivot = by_distance(from_pivot)[0];
     let quantile = chi_squared(shape.degrees, 1.0 - FALSE_ALARM) / shape.degrees;
     let rounding = rounding_floor(frame);
@@ -211,7 +234,7 @@ fn by_claims(all: &[&Estimate], frame: &Frame, from_pivot: &[f64], majority: usi
         .zip(&claims)
         .map(|(d, claim)| d * d <= (ROOM * (claims[pivot] + claim) * shape.size * quantile).max(rounding))
         .collect();
-    Agreement { majority: with_core.iter().filter(|with| **with).count() >= majority, with_core }
+    Agreement { majority: weights.is_majority((0..all.len()).filter(|&i| with_core[i])), with_core }
 }
 
 /// Variance of one whitened coefficient that an estimate claims: `scale^2` over its kept rows, rejection included.
@@ -219,32 +242,25 @@ fn variance_per_row(e: &Estimate) -> f64 {
     e.scale * e.scale / kept_share_of_variance() / e.kept as f64
 }
 
-/// The lower of the two middle values when even: half of the estimates cannot raise it.
-fn lower_median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    let middle = values.len().saturating_sub(1) / 2;
-    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(middle, f64::total_cmp).1 }
-}
-
 /// Claims, none of which buys more than `CLAIM_RANGE` times the lower median.
-fn believable(claims: Vec<f64>) -> Vec<f64> {
-    let most = CLAIM_RANGE * lower_median(&claims);
+fn believable(claims: Vec<f64>, weights: &Weights) -> Vec<f64> {
+    let most = CLAIM_RANGE * weights.lower_median(&claims);
     claims.into_iter().map(|claim| claim.min(most)).collect()
 }
 
 /// Claimed variances over their lower median.
-fn relative_noise(all: &[&Estimate]) -> Vec<f64> {
+fn relative_noise(all: &[&Estimate], weights: &Weights) -> Vec<f64> {
     let claims: Vec<f64> = all.iter().map(|e| variance_per_row(e)).collect();
-    let typical = lower_median(&claims);
+    let typical = weights.lower_median(&claims);
     let relative = |claim: f64| if typical > 0.0 { claim / typical } else { 1.0 };
     claims.iter().map(|claim| relative(*claim).clamp(1.0 / CLAIM_RANGE, CLAIM_RANGE)).collect()
 }
 
 /// Squared distance that noise alone puts between an estimate and the truth, by the lower median of claims.
-fn noise_floor(all: &[&Estimate], frame: &Frame) -> f64 {
+fn noise_floor(all: &[&Estimate], frame: &Frame, weights: &Weights) -> f64 {
     frame.noise.as_ref().map_or(0.0, |shape| {
         let claims: Vec<f64> = all.iter().map(|e| variance_per_row(e)).collect();
-        shape.size * lower_median(&claims)
+        shape.size * weights.lower_median(&claims)
     })
 }
 

@@ -80,7 +80,7 @@ fn distances_by_blocks_agree_with_direct_ones() {
         700,
         |_, j| if j % 9 == 0 { 1e6 } else { 1.0 } * rng.sample::<f64, _>(rand_distr::StandardNormal),
     );
-    let by_blocks = reach(&points, 351);
+    let by_blocks = reach(&points, |row| *row.select_nth_unstable_by(350, f64::total_cmp).1);
     for (i, found) in by_blocks.iter().enumerate() {
         let mut direct: Vec<f64> = points.column_iter().map(|c| (c - points.column(i)).norm()).collect();
         direct.sort_by(f64::total_cmp);
@@ -377,6 +377,24 @@ fn claims_buy_no_weight() {
         assert!(off(&found, &beta) < 2.0 * plain + 0.01, "factor {factor}: {}", off(&found, &beta));
         let widest = found.std_errors().unwrap().amax();
         assert!(widest < 0.01, "factor {factor}: standard error {widest}");
+    }
+}
+
+#[test]
+fn modest_claims_near_the_centre_open_no_way_for_others_far_away() {
+    for modesty in [1e-6, 1e-12] {
+        let (beta, mut all) = honest(9, 20, 6);
+        let plain = off(&of(&all, "refine"), &beta);
+        let mut rng = rng(10);
+        let away = unit_direction(&mut rng, 6) * (0.03 / f64::sqrt(modesty));
+        for (at, e) in all[..9].iter_mut().enumerate() {
+            let packed = e.gram.as_ref().unwrap().packed().iter().map(|g| g * modesty).collect();
+            e.gram = Some(Gram::from_packed(packed));
+            let told = if at < 6 { beta.clone() } else { &beta + &away };
+            e.coefficients = (told + unit_direction(&mut rng, 6) * 1e-6).iter().copied().collect();
+        }
+        let found = of(&all, "refine");
+        assert!(off(&found, &beta) < 3.0 * plain + 0.01, "{modesty}: {} beside {plain}", off(&found, &beta));
     }
 }
 

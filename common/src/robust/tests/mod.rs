@@ -3,7 +3,9 @@
 mod consensus;
 mod fits;
 mod following;
+mod honest;
 mod measure;
+mod sites;
 mod vectors;
 
 use nalgebra::{DMatrix, DVector};

@@ -1,7 +1,7 @@
 //! When a run opens: a study in rounds, and every private study, is held until the quorum is ready. What is asked of a site costs it
 //! budget, and below the quorum nothing would come of it.
 
-use super::{Act, Hub, NAMED, Site};
+use super::{Act, Hub, NAMED, Record, Site};
 use crate::star::message::ToSite;
 use crate::star::method::{Method, Pace};
 use crate::study::Study;
@@ -20,7 +20,7 @@ impl Site {
 }
 
 impl Hub {
-    /// Whether the run is held: nothing was asked of anybody yet.
+    /// Whether the run is held: nothing is asked of anybody, or nothing more, before the quorum is ready.
     pub fn held(&self) -> bool {
         self.held
     }
@@ -42,6 +42,9 @@ impl Hub {
         self.held = false;
         // What is in no snapshot yet must not be told as kept.
         acts.extend(self.keep());
+        if !std::mem::replace(&mut self.asked, true) {
+            acts.push(Act::Store(Record::Opened));
+        }
         for site in self.sites.values().filter(|site| site.joined) {
             if let Some(line) = site.line {
                 acts.push(Act::Say(line, self.welcome(site)));

@@ -3,7 +3,7 @@
 use super::{Hub, NAMED};
 use crate::exit::Exit;
 use crate::id::Role;
-use crate::report::{Disclosure, PerParty, Report, Seconds, WorkerRow};
+use crate::report::{Disclosure, PerParty, Report, Seconds, VERSION, WorkerRow};
 use crate::star::message::ToSite;
 use crate::star::method::Outcome;
 
@@ -14,9 +14,9 @@ impl Hub {
             .sites
             .iter()
             .filter(|(_, site)| site.position.left.is_some() || !site.finished())
-            .filter(|(_, site)| !(self.held() && site.counts()))
+            .filter(|(_, site)| self.asked || !site.counts())
             .take(NAMED)
-            .map(|(name, site)| match self.held() && site.line.is_some() && site.position.left.is_none() {
+            .map(|(name, site)| match !self.asked && site.line.is_some() && site.position.left.is_none() {
                 true => format!("; {name} was connected, but not ready"),
                 false => format!("; {name} {}", site.state(true)),
             })
@@ -65,12 +65,14 @@ impl Hub {
                 bytes: site.position.bytes,
             })
             .collect();
-        Report {
+        let report = Report {
             protocol: self.study.protocol.name().to_string(),
             mode: self.study.mode.name().to_string(),
             study: self.study.id.clone(),
             study_digest: self.digest.to_string(),
             run: self.run.to_string(),
+            date: None,
+            version: VERSION.to_string(),
             role: Some(Role::Coordinator),
             call: String::new(),
             family: self.study.model.family,
@@ -86,6 +88,7 @@ impl Hub {
             trace: Vec::new(),
             notes,
             missing: 0,
+            lambda: None,
             path: None,
             cv: None,
             lambda_min: None,
@@ -110,7 +113,10 @@ impl Hub {
             course: outcome.course,
             comparison: None,
             function: outcome.function,
-        }
+            caution: None,
+        };
+        let caution = self.study.site_caution(&report, goes_on);
+        report.cautioned(caution)
     }
 }
 
@@ -119,6 +125,8 @@ fn own_view(report: &Report, name: &str) -> Report {
     let mut own = Report { role: Some(Role::Worker), ..report.clone() };
     if let Some(consolidation) = &mut own.consolidation {
         consolidation.batches.retain(|batch| batch.worker == name);
+        // What other sites say alone is theirs.
+        consolidation.sites.retain(|site| site.worker == name);
         if report.course.is_some() {
             consolidation.trusted = consolidation.batches.iter().filter(|batch| batch.trusted).count() as u64;
         }

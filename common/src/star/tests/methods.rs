@@ -14,8 +14,8 @@ use crate::privacy::sampler::NoisePool;
 use crate::privacy::simulate::{Batch, Corruption, batch_setup};
 use crate::report::Report;
 use crate::sim::star::{Faults, run};
-use crate::star::hub::Act;
-use crate::star::message::{Body, Kind, ToSite};
+use crate::star::hub::{Act, Hub};
+use crate::star::message::{Body, Kind, MOST, ToHub, ToSite};
 use crate::star::method::method;
 use crate::star::robust::private_body;
 use crate::star::site::{self, Site};
@@ -25,7 +25,7 @@ const PRIVATE: &str = "mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-
 pub(super) const EM: &str = "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 5\nstart = [1.0, 1.0]\n";
 pub(super) const FEATURES: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[columns.y]\nrange = [0, \
                         1]\n[features]\ncount = 4\n";
-const STREAM: &str =
+pub(super) const STREAM: &str =
     "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[stream]\ngrid = 3\n";
 
 pub(super) fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study> {
@@ -50,7 +50,7 @@ pub(super) fn sums(site: usize, rounds: u64) -> Vec<Body> {
 }
 
 /// What must not depend on the line.
-fn essence(report: &Report) -> String {
+pub(super) fn essence(report: &Report) -> String {
     let (course, function) = (&report.course, report.function.as_ref().map(|function| &function.fitted));
     format!("{:?} {course:?} {function:?} {} {:?}", report.coefficients, report.rounds, report.statistics.nobs)
 }
@@ -265,4 +265,97 @@ fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_
         // Seven sites' worth of rows; a third of the norm of the coefficients would be easy.
         assert!(error < 0.02 * unit.norm(), "{error}");
     }
+}
+
+#[test]
+fn a_hub_that_publishes_more_than_there_are_rounds_or_what_no_method_reads_broke_the_protocol() {
+    let welcome = ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0, held: false };
+    let heard = |study: &Arc<Study>, numbers: &[u64]| {
+        let mut site = Site::new(Arc::clone(study), [1; 16]);
+        site.open();
+        site.hear(welcome.clone());
+        let body = body(Kind::Coefficients, 0, &[1.0, 1.0]);
+        numbers
+            .iter()
+            .flat_map(|number| site.hear(ToSite::Broadcast { number: *number, body: body.clone() }))
+            .collect::<Vec<_>>()
+    };
+    let em = study("em", 2, false, EM);
+    assert!(matches!(heard(&em, &[4])[..], [site::Act::Heard { number: 4, .. }]), "the last of five rounds");
+    let acts = heard(&em, &[0, 5]);
+    let [site::Act::Heard { .. }, site::Act::Refused { exit: Exit::Peer, sentence }] = &acts[..] else {
+        panic!("{acts:?}")
+    };
+    assert_eq!(sentence, "the coordinator published number 5, and the last one is 4");
+    // What was published before says nothing new, on one line; on another one it is said again.
+    assert_eq!(heard(&em, &[3, 3, 2]).len(), 1);
+    let features = study("features", 2, false, FEATURES);
+    assert!(matches!(heard(&features, &[0])[..], [site::Act::Refused { exit: Exit::Peer, .. }]));
+}
+
+#[test]
+fn counts_that_no_run_reaches_reject_their_site_and_the_others_go_on() {
+    for contributions in [u64::MAX, MOST + 1, 1 << 63] {
+        let study = super::study_with(3, "");
+        let mut hub = joined(&study, 3);
+        let acts = hub.hear(1, ToHub::Complete { run: super::RUN, contributions });
+        assert!(matches!(said(&acts)[..], [ToSite::Rejected { .. }, ..]), "{acts:?}");
+        let acts = hub.hear(1, contribution(&study, u64::MAX, super::piece(1, 0.0)));
+        assert!(super::kept(&acts).is_empty(), "{acts:?}");
+        for line in 1..=3 {
+            hub.hear(line, contribution(&study, 0, super::piece(line, 0.0)));
+            hub.hear(line, ToHub::Complete { run: super::RUN, contributions: 1 });
+        }
+        assert_eq!(hub.exit(), Some(Exit::Done), "{contributions}");
+    }
+}
+
+#[test]
+fn numbers_so_large_that_the_sum_of_all_is_none_are_not_accepted_under_noise_either() {
+    for private in [false, true] {
+        let study = study("em", 3, private, &EM.replace("rounds = 5", "rounds = 5\nestimator = \"clip\""));
+        let mut hub = joined(&study, 3);
+        for round in 0..5 {
+            let lie = body(Kind::GradientSum, 10, &[f64::MAX, f64::MAX]);
+            hub.hear(1, contribution(&study, round, lie));
+            for site in 1..3 {
+                hub.hear(site + 1, contribution(&study, round, sums(site as usize, 5)[round as usize].clone()));
+            }
+        }
+        assert_eq!(hub.exit(), Some(Exit::Done), "{:?}", hub.report());
+        let report = hub.report().unwrap();
+        assert_eq!(report.rounds, 5);
+        assert_eq!(report.workers.unwrap()[0].rejected, 5);
+    }
+}
+
+#[test]
+fn a_run_is_closed_with_the_quorum_that_came_and_not_below_it() {
+    let study = study("em", 3, true, &format!("{EM}[sites]\nquorum = 2\n"));
+    let mut hub = super::hub(&study);
+    let come = |hub: &mut Hub, site: u64| {
+        hub.open(site + 1, &format!("w{site}"));
+        hub.hear(site + 1, super::join(&study, 1));
+        hub.hear(site + 1, ToHub::Ready)
+    };
+    come(&mut hub, 0);
+    let reason = hub.close().unwrap_err();
+    assert_eq!(reason, "1 workers are ready, and the quorum is 2: the run goes on");
+    come(&mut hub, 1);
+    assert!(hub.held(), "the third is waited for");
+    let acts = hub.close().unwrap();
+    assert!(
+        !hub.held() && acts.iter().any(|act| matches!(act, Act::Say(1, ToSite::Broadcast { number: 0, .. }))),
+        "{acts:?}"
+    );
+    let answer = |site: usize, round: u64| contribution(&study, round, sums(site, 5)[round as usize].clone());
+    hub.hear(1, answer(0, 0));
+    assert!(hub.close().unwrap_err().contains("1 workers have contributed, and the quorum is 2"));
+    hub.hear(2, answer(1, 0));
+    let acts = hub.close().unwrap();
+    assert!(acts.contains(&Act::Ended(Exit::NotConverged)), "{acts:?}");
+    let report = hub.report().unwrap();
+    assert_eq!(report.rounds, 1);
+    assert!(report.notes.contains(&"the run was closed by `coordinator finish`".to_string()), "{:?}", report.notes);
+    assert_eq!(hub.close().unwrap_err(), "the run is over already");
 }

@@ -175,7 +175,7 @@ fn one_that_is_there_and_never_ready_is_done_without_and_its_line_closed() {
     assert_eq!(opened(&acts), (vec![1, 2], vec![1, 2]));
     let left = kept(&acts);
     assert!(
-        matches!(left[..], [Record::Left { sentence, .. }] if sentence == "it was not ready within 30 s after the quorum was there"),
+        matches!(left[..], [Record::Left { sentence, .. }, Record::Opened] if sentence == "it was not ready within 30 s after the quorum was there"),
         "{left:?}"
     );
 }

@@ -1,5 +1,6 @@
 //! One side of a private fit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{PrivateFit, Table};
 use crate::fit::Coefficient;
 use crate::id::{Digest, Role};
-use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage};
+use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage, keyed};
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query, release};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
@@ -18,6 +19,7 @@ use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::study::{CoefficientTerms, Study};
 use crate::vertical::agree;
 use crate::vertical::message::{Body, Estimates, Message, Noised, Purpose, Rows, Shared, Terms};
+use crate::vertical::names;
 use crate::vertical::session::{Opening, Progress};
 use crate::vertical::turns::{Came, Turns};
 
@@ -37,6 +39,8 @@ pub struct Setting<S> {
 
 /// Where the ledger keeps the fingerprint of the rows of a run, beside the messages that came.
 const FINGERPRINT: u32 = u32::MAX;
+/// Where it keeps that the peer has all that it needs.
+const DELIVERED: u32 = u32::MAX - 1;
 
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +87,21 @@ pub struct PrivateSession<S> {
     /// Messages that came before the run was reserved and belong to it.
     early: Vec<(u32, Vec<u8>)>,
     reserved: bool,
+    /// Whether messages are those of a run that was interrupted, as the ledger kept them.
+    remembering: bool,
+    /// What came and what was answered before the first noised value, by the number of what came: a peer that was killed before it had
+    /// reserved says all of it again.
+    agreed: BTreeMap<u64, (Message, Released<Message>)>,
+}
+
+/// Whether a run that was interrupted here was begun with other rows. To be asked before anybody is contacted: what a session
+/// refuses, the peer may notice.
+///
+/// # Errors
+/// The ledger refuses.
+pub fn has_changed<S: Storage>(table: &Table, run: &str, ledger: &mut Ledger<S>) -> Result<bool, LedgerError> {
+    let fingerprint = table.clipped().0.fingerprint(&ledger.key()?);
+    Ok(ledger.received(run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint))
 }
 
 impl<S: Storage> PrivateSession<S> {
@@ -95,7 +114,8 @@ impl<S: Storage> PrivateSession<S> {
         let role = table.role();
         let plan = study.private_plan(table.rows() as u64).map_err(|error| Abort::Refused(error.to_string()))?;
         let (rows, outcome) = table.clipped();
-        let fingerprint = rows.fingerprint(&setting.ledger.key()?);
+        let secret = setting.ledger.key()?;
+        let fingerprint = rows.fingerprint(&secret);
         let exchange = Exchange::new(plan.clone(), Side::of(role), rows, outcome)
             .map_err(|error| Abort::Bug(error.to_string()))?;
         let run = opening.run.to_string();
@@ -105,11 +125,10 @@ impl<S: Storage> PrivateSession<S> {
             setting.ledger.afford(&setting.data_set, &setting.persons, releases)?;
         } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
             // Releases of one run are charged together because they are about the same rows.
-            return Err(Abort::Refused(format!(
-                "the data have changed since run {run} was interrupted: what it reserved is spent; start a new run"
-            )));
+            return Err(Abort::Changed { run });
         }
-        let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
+        // The same whenever this party is started again in the run: the other one may have reserved by then and say the same.
+        let key = keyed(&secret, &[b"rows of run ", run.as_bytes()]);
         Ok(PrivateSession {
             role,
             turns: Turns::new(role, Purpose::Fit, &study, opening.run),
@@ -126,6 +145,8 @@ impl<S: Storage> PrivateSession<S> {
             estimates: None,
             early: vec![(FINGERPRINT, fingerprint.to_vec())],
             reserved,
+            remembering: false,
+            agreed: BTreeMap::new(),
         })
     }
 
@@ -141,6 +162,22 @@ impl<S: Storage> PrivateSession<S> {
         };
         // No gradient: nobody may look whether it has converged.
         Progress { phase, fit: (0, 1), round: self.exchange.rounds(), certificate: None }
+    }
+
+    /// Keeps that the peer has confirmed our last message: from here on nobody else is needed for the result.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn delivered(&mut self) -> Result<(), LedgerError> {
+        self.setting.ledger.keep_received(&self.run, DELIVERED, b"delivered")
+    }
+
+    /// Whether that is known.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn is_delivered(&mut self) -> Result<bool, LedgerError> {
+        Ok(self.reserved && self.setting.ledger.received(&self.run, DELIVERED)?.is_some())
     }
 
     /// Says in the ledger that the run is over, once its results are where they belong.
@@ -195,17 +232,18 @@ impl<S: Storage> PrivateSession<S> {
 
     /// Reserves the budget of the whole run. When this returns the charge is on disk; only then noise is used.
     fn reserve(&mut self) -> Result<(), Abort> {
-        if !self.reserved {
-            let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
-            let releases = &self.plan.side(Side::of(self.role)).releases;
-            let study = self.study.digest().to_string();
-            ledger.state_bounds(data_set, &study, &self.study.stated_bounds(self.role))?;
-            ledger.reserve(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases)?;
-            self.reserved = true;
+        let early = std::mem::take(&mut self.early);
+        let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
+        if self.reserved {
+            return Ok(early
+                .iter()
+                .try_for_each(|(sequence, bytes)| ledger.keep_received(&self.run, *sequence, bytes))?);
         }
-        for (sequence, bytes) in std::mem::take(&mut self.early) {
-            self.setting.ledger.keep_received(&self.run, sequence, &bytes)?;
-        }
+        let releases = &self.plan.side(Side::of(self.role)).releases;
+        let study = self.study.digest().to_string();
+        ledger.state_bounds(data_set, &study, &self.study.stated_bounds(self.role))?;
+        ledger.reserve_with(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases, &early)?;
+        self.reserved = true;
         Ok(())
     }
 
@@ -347,6 +385,8 @@ impl<S: Storage> PrivateSession<S> {
                 if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
                     return Err(self.fault(PeerFault::Kind { came, expected: "those that the study shares" }));
                 }
+                names::given(&self.study, peer, theirs.slopes.as_deref().unwrap_or_default())
+                    .map_err(|fault| self.fault(fault))?;
                 self.estimates = Some(theirs);
             }
             (place, _) => {
@@ -438,26 +478,21 @@ impl<S: Storage> PrivateSession<S> {
         let body = match self.place {
             // What both agreed on before the budget was reserved follows from our own side.
             Place::Hello { .. } => self.turns.hello(&self.study),
-            Place::Rows { .. } => {
-                let key = if first { [0; 32] } else { self.key };
-                Body::Rows(Rows {
-                    key: first.then_some(key),
-                    rows: self.table.rows() as u64,
-                    ids: self.table.ids_digest(&key),
-                })
-            }
+            Place::Rows { .. } => match self.setting.ledger.received(&self.run, sequence as u32)? {
+                Some(bytes) => self.recall(sequence, &bytes)?,
+                // A run of an earlier version.
+                None => {
+                    let key = if first { [0; 32] } else { self.key };
+                    let ids = self.table.ids_digest(&key);
+                    Body::Rows(Rows { key: first.then_some(key), rows: self.table.rows() as u64, ids })
+                }
+            },
             Place::Shared { .. } => {
                 let columns = self.plan.side(Side::of(self.role.partner())).width as u32;
                 Body::Shared(Shared { columns, ..self.shared() })
             }
             _ => match self.setting.ledger.received(&self.run, sequence as u32)? {
-                Some(bytes) => recall(&bytes).ok_or_else(|| {
-                    Abort::from(LedgerError::Changed { name: format!("message {sequence} of run {}", self.run) })
-                })?,
-                // The terms came and the budget was reserved, but what came was not kept: what both had agreed on is gone.
-                None if matches!(self.place, Place::Terms { .. }) => {
-                    return Err(LedgerError::Lost { run: self.run.clone(), index: 0 }.into());
-                }
+                Some(bytes) => self.recall(sequence, &bytes)?,
                 None => return Ok(None),
             },
         };
@@ -465,9 +500,14 @@ impl<S: Storage> PrivateSession<S> {
         Ok(Some(Message { header: Header { study, run, sender: self.role.partner(), sequence }, body }))
     }
 
+    fn recall(&self, sequence: u64, bytes: &[u8]) -> Result<Body, Abort> {
+        let changed = || LedgerError::Changed { name: format!("message {sequence} of run {}", self.run) };
+        recall(bytes).ok_or_else(|| changed().into())
+    }
+
     /// Keeps a message of the peer before anything follows from it.
     fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
-        let Some(bytes) = record(body) else { return Ok(()) };
+        let Some(bytes) = record(body).filter(|_| !self.remembering) else { return Ok(()) };
         match self.reserved {
             true => self.setting.ledger.keep_received(&self.run, sequence as u32, &bytes)?,
             false => self.early.push((sequence as u32, bytes)),
@@ -483,19 +523,30 @@ impl<S: Storage> Session for PrivateSession<S> {
 
     fn start(&mut self) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
         let mut turn = if self.opening.first { self.speak()? } else { Turn::Wait };
+        self.remembering = true;
         while let Some(message) = self.remembered()? {
             turn = self.receive(message)?;
         }
+        self.remembering = false;
         Ok(turn)
     }
 
     fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
         let over = self.place == Place::Over;
         let sequence = message.header.sequence;
+        // Small, and all that the parties say before the first noised value.
+        let opening = matches!(message.body, Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Terms(_));
+        let opening = opening.then(|| message.clone());
         let body = match self.turns.receive(message, &self.study, over)? {
             Came::Next(body) => body,
             Came::Answered(answer) => return Ok(Turn::Send(answer)),
-            Came::Old => return Ok(Turn::Wait),
+            Came::Old => {
+                return match (opening, self.agreed.get(&sequence)) {
+                    (Some(again), Some((before, answer))) if again == *before => Ok(Turn::Send(answer.clone())),
+                    (Some(_), Some(_)) => Err(self.fault(PeerFault::Changed { sequence })),
+                    _ => Ok(Turn::Wait),
+                };
+            }
         };
         self.keep(sequence, &body)?;
         if self.speaker() == self.role {
@@ -509,11 +560,19 @@ impl<S: Storage> Session for PrivateSession<S> {
         if self.place == Place::Over {
             return Ok(Turn::Finish(self.finish()?));
         }
-        self.speak()
+        let turn = self.speak()?;
+        if let (Some(message), Turn::Send(answer)) = (opening, &turn) {
+            self.agreed.insert(sequence, (message, answer.clone()));
+        }
+        Ok(turn)
     }
 
     fn resend(&self) -> Option<Released<Message>> {
         self.turns.resend()
+    }
+
+    fn position(&self) -> u64 {
+        self.turns.sequence()
     }
 }
 
@@ -575,6 +634,7 @@ fn record(body: &Body) -> Option<Vec<u8>> {
             return Some(bytes);
         }
         Body::Estimates(Estimates { shift, slopes }) => Kept::Estimates { shift: *shift, slopes: slopes.clone() },
+        Body::Rows(Rows { key, rows, ids }) => Kept::Rows { key: *key, rows: *rows, ids: ids.0 },
         Body::Go => Kept::Go,
         _ => return None,
     };
@@ -590,6 +650,7 @@ fn recall(bytes: &[u8]) -> Option<Body> {
     Some(match serde_json::from_slice(bytes).ok()? {
         Kept::Terms { epsilon, delta, cap, columns } => Body::Terms(Terms { epsilon, delta, cap, columns }),
         Kept::Estimates { shift, slopes } => Body::Estimates(Estimates { shift, slopes }),
+        Kept::Rows { key, rows, ids } => Body::Rows(Rows { key, rows, ids: Digest(ids) }),
         Kept::Go => Body::Go,
     })
 }
@@ -599,5 +660,6 @@ fn recall(bytes: &[u8]) -> Option<Body> {
 enum Kept {
     Terms { epsilon: f64, delta: f64, cap: f64, columns: u32 },
     Estimates { shift: f64, slopes: Option<Vec<Coefficient>> },
+    Rows { key: Option<[u8; 32]>, rows: u64, ids: [u8; 32] },
     Go,
 }

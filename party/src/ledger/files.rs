@@ -1,0 +1,351 @@
+//! One file of data is one budget: which files stand behind the data sets of a ledger, and behind those of other ledgers.
+//!
+//! A file is known by its inode, so that links and other paths are the same file, and by digests of its rows, so that copies are
+//! ([`crate::read::content`]). What is known stands in the anchors, which together are an index of the ledgers whose anchors lie in
+//! one folder. A file that grows has no digest: it is known by its inode alone.
+
+use std::fs::{self, Metadata};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use fedreg_common::id::Role;
+use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, Registration};
+use serde::{Deserialize, Serialize};
+
+use super::anchors;
+use super::{LedgerFile, Place, locked};
+use crate::read::{ReadError, content};
+
+/// A file of data as one role reads it.
+#[derive(Debug, Clone, Copy)]
+pub struct DataFile<'a> {
+    /// Whose columns of it are read: both parties may have theirs in one file, as in a rehearsal.
+    pub role: Role,
+    /// Where it is.
+    pub path: &'a Path,
+    /// The separator, where it is stated.
+    pub separator: Option<u8>,
+    /// The column of identifiers.
+    pub id: Option<&'a str>,
+    /// Whether it may grow.
+    pub grows: bool,
+}
+
+/// What an anchor knows of a file or of its rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Known {
+    /// The data set to which they belong.
+    pub(super) data_set: String,
+    /// Of a file, its size and time of change when its rows were looked at: as long as they stay, so do the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stamp: Option<String>,
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It belongs to another ledger, or the ledger refuses.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl DataFile<'_> {
+    /// Its name in anchors.
+    fn file_key(&self, about: &Metadata) -> String {
+        format!("{}: file {}", self.role.name(), identity(self.path, about))
+    }
+
+    /// The names of its rows in anchors.
+    fn row_keys(&self) -> Result<Vec<String>, ReadError> {
+        if self.grows {
+            return Ok(Vec::new());
+        }
+        let digests = content::digests(self.path, self.separator, self.id)?;
+        Ok(digests.iter().map(|digest| format!("{}: rows {digest}", self.role.name())).collect())
+    }
+}
+
+/// Registers a data set with its file, unless that belongs to another ledger.
+///
+/// # Errors
+/// As [`Ledger::register`] and [`use_file`].
+pub fn register(
+    place: [&Path; 2],
+    ledger: &mut Ledger<LedgerFile>,
+    file: &DataFile<'_>,
+    registration: &Registration,
+) -> Result<Account, FileError> {
+    // Looked up before anything is written, and again with the account: another process may have been faster.
+    refuse_elsewhere(place, file, &keys(file)?)?;
+    ledger.register(registration)?;
+    use_file(place, ledger, &registration.data_set, file)?;
+    Ok(ledger.account(&registration.data_set)?)
+}
+
+/// What a file and its rows are known by.
+fn keys(file: &DataFile<'_>) -> Result<Vec<String>, ReadError> {
+    let Ok(about) = fs::metadata(file.path) else { return Ok(Vec::new()) };
+    let mut keys = file.row_keys()?;
+    keys.push(file.file_key(&about));
+    Ok(keys)
+}
+
+fn refuse_elsewhere([ledger, anchor]: [&Path; 2], file: &DataFile<'_>, keys: &[String]) -> Result<(), LedgerError> {
+    match anchors::elsewhere(ledger, anchor, file.role, file.path, keys) {
+        None => Ok(()),
+        Some(other) => Err(LedgerError::Elsewhere { data: file.path.display().to_string(), ledger: other }),
+    }
+}
+
+/// Lets a data set of a ledger use a file. If it, or one with the same rows, is known under another data set of the ledger, both share
+/// what they spend from here on; the first use makes it known.
+///
+/// # Errors
+/// It belongs to another ledger whose anchor lies in the same folder; files that cannot be read or written.
+pub fn use_file(
+    [ledger_path, anchor]: [&Path; 2],
+    ledger: &mut Ledger<LedgerFile>,
+    data_set: &str,
+    file: &DataFile<'_>,
+) -> Result<(), FileError> {
+    let place = Place { ledger: ledger_path.to_owned(), anchor: anchor.to_owned() };
+    let Ok(about) = fs::metadata(file.path) else { return Ok(()) };
+    let (file_key, stamp) = (file.file_key(&about), stamp(&about));
+    let seen = |known: Option<&Known>| {
+        known.is_some_and(|known| known.data_set == data_set && known.stamp == Some(stamp.clone()))
+    };
+    let known = place.read_anchor().map_err(LedgerError::from)?;
+    if known.is_some_and(|known| seen(known.files.get(&file_key))) {
+        return Ok(());
+    }
+    let keys = keys(file)?;
+    // Two ledgers that look at once would both find nothing.
+    let lock = locked(&anchor.with_file_name("index.lock"));
+    let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
+    refuse_elsewhere([ledger_path, anchor], file, &keys)?;
+    let known = place.read_anchor().map_err(LedgerError::from)?;
+    let others: Vec<String> =
+        keys.iter().filter_map(|key| Some(known.as_ref()?.files.get(key)?.data_set.clone())).collect();
+    for other in others {
+        if other != data_set && ledger.account(&other).is_ok() {
+            tracing::warn!(
+                "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
+                file.path.display()
+            );
+            ledger.link(data_set, &other)?;
+        }
+    }
+    let changed = place.change_anchor(|anchor| {
+        let before = anchor.files.clone();
+        for key in keys {
+            anchor.files.entry(key).or_insert_with(|| Known { data_set: data_set.to_owned(), stamp: None });
+        }
+        anchor.files.insert(file_key, Known { data_set: data_set.to_owned(), stamp: Some(stamp) });
+        let news = anchor.add(ledger_path, file.role, file.path);
+        news || anchor.files != before
+    });
+    Ok(changed.map_err(LedgerError::from)?)
+}
+
+/// What makes a file the same one under whatever path: its number, with the time of its birth as numbers are given again.
+fn identity(path: &Path, about: &Metadata) -> String {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let born = about.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born = born.map_or(0, |since| since.as_nanos());
+        let _ = path;
+        format!("{}:{}:{born}", about.dev(), about.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = about;
+        anchors::full(path)
+    }
+}
+
+fn stamp(about: &Metadata) -> String {
+    let changed = about.modified().ok().and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+    format!("{} {}", about.len(), changed.map_or(0, |since| since.as_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use fedreg_common::exit::Exit;
+    use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::ledger::PersonDigests;
+    use fedreg_common::privacy::mechanism::{PlannedRelease, ReleasePlan};
+
+    use super::super::open_or_create;
+    use super::*;
+
+    /// A folder with a table, ledgers, and their anchors in one folder.
+    struct Host(tempfile::TempDir);
+
+    impl Host {
+        fn new() -> Host {
+            let host = Host(tempfile::tempdir().unwrap());
+            host.write("cohort.csv", &Host::table(|at| format!("p{at}"), 0..30));
+            host
+        }
+
+        /// Two columns of identifiers, and what was measured.
+        fn table(id: impl Fn(usize) -> String, rows: impl Iterator<Item = usize>) -> String {
+            let row = |at: usize| format!("{},{},{},{:.3}", id(at), 900 - at, at % 4, (0.7 * at as f64).sin());
+            let rows: Vec<String> = rows.map(row).collect();
+            format!("id,number,group,x\n{}\n", rows.join("\n"))
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        fn places(&self, ledger: &str) -> [PathBuf; 2] {
+            [self.path(&format!("{ledger}/privacy.sqlite")), self.path(&format!("anchors/{ledger}"))]
+        }
+
+        fn ledger(&self, ledger: &str) -> Ledger<LedgerFile> {
+            let [path, anchor] = self.places(ledger);
+            open_or_create(&path, &anchor).unwrap()
+        }
+
+        fn persons(&self, ledger: &mut Ledger<LedgerFile>, file: &str, id: Option<usize>) -> PersonDigests {
+            let text = fs::read_to_string(self.path(file)).unwrap();
+            let rows = text.lines().skip(1).enumerate();
+            let ids: Vec<String> = rows
+                .map(|(at, line)| id.map_or((at + 1).to_string(), |id| line.split(',').nth(id).unwrap().to_owned()))
+                .collect();
+            PersonDigests::new(&ledger.key().unwrap(), ids, 1).unwrap()
+        }
+
+        /// Registers a file by one of its columns of identifiers, or by none.
+        fn register(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>) -> Result<Account, FileError> {
+            let (mut opened, place) = (self.ledger(ledger), self.places(ledger));
+            let persons = self.persons(&mut opened, file, id);
+            let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 30, false).unwrap();
+            let registration = Registration { data_set: data_set.to_owned(), persons, budget, bounds: BTreeMap::new() };
+            super::register([&place[0], &place[1]], &mut opened, &self.file(file, id, false), &registration)
+        }
+
+        fn file<'a>(&self, file: &str, id: Option<usize>, grows: bool) -> DataFile<'a> {
+            let path: &'static Path = Box::leak(self.path(file).into_boxed_path());
+            let id = id.map(|id| ["id", "number"][id]);
+            DataFile { role: Role::Worker, path, separator: None, id, grows }
+        }
+
+        fn spend(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>, mu: f64) {
+            let mut opened = self.ledger(ledger);
+            let persons = self.persons(&mut opened, file, id);
+            let plan = ReleasePlan::new(vec![PlannedRelease { label: "r".to_owned(), mu }]);
+            opened.reserve(&format!("{data_set} {mu}"), data_set, &persons, &[], "digest", &plan).unwrap();
+        }
+
+        fn sums(&self, ledger: &str, names: &[&str]) -> Vec<f64> {
+            let opened = self.ledger(ledger);
+            names.iter().map(|name| (opened.account(name).unwrap().sum * 1e9).round() / 1e9).collect()
+        }
+    }
+
+    #[test]
+    fn studies_that_differ_in_the_column_of_identifiers_share_one_budget() {
+        let host = Host::new();
+        for (name, id) in [("by id", Some(0)), ("by number", Some(1)), ("by row", None)] {
+            host.register("a", name, "cohort.csv", id).unwrap();
+        }
+        host.spend("a", "by id", "cohort.csv", Some(0), 0.1);
+        host.spend("a", "by number", "cohort.csv", Some(1), 0.2);
+        host.spend("a", "by row", "cohort.csv", None, 0.1);
+        assert_eq!(host.sums("a", &["by id", "by number", "by row"]), [0.06; 3]);
+        host.ledger("a").verify().unwrap();
+    }
+
+    #[test]
+    fn a_copy_in_another_order_under_other_names_and_with_other_identifiers_shares_the_budget_too() {
+        let host = Host::new();
+        host.register("a", "cohort", "cohort.csv", Some(0)).unwrap();
+        host.spend("a", "cohort", "cohort.csv", Some(0), 0.1);
+        let copy =
+            Host::table(|at| format!("q{}", 7 * at), (0..30).rev()).replace("id,number,group,x", "id,number,arm,y");
+        host.write("copy.csv", &copy);
+        host.register("a", "copy", "copy.csv", Some(0)).unwrap();
+        assert_eq!(host.sums("a", &["cohort", "copy"]), [0.01; 2]);
+        // One changed row makes it another table.
+        host.write("changed.csv", &copy.replace('q', "z").replace("0.644", "0.645"));
+        assert_eq!(host.register("a", "changed", "changed.csv", Some(0)).unwrap().sum, 0.0);
+    }
+
+    #[test]
+    fn links_and_copies_are_refused_in_another_ledger_whose_anchor_lies_in_the_same_folder() {
+        let host = Host::new();
+        host.register("a", "cohort", "cohort.csv", Some(0)).unwrap();
+        fs::hard_link(host.path("cohort.csv"), host.path("link.csv")).unwrap();
+        fs::copy(host.path("cohort.csv"), host.path("copy.csv")).unwrap();
+        host.write("reversed.csv", &Host::table(|at| format!("p{at}"), (0..30).rev()));
+        for (file, id) in [("cohort.csv", None), ("link.csv", Some(1)), ("copy.csv", Some(0)), ("reversed.csv", None)] {
+            let refused = host.register("b", "other", file, id).unwrap_err();
+            let FileError::Ledger(refused) = refused else { panic!("{refused}") };
+            let text = refused.to_string();
+            assert_eq!(refused.exit(), Exit::Refused);
+            assert!(text.contains("a/privacy.sqlite") && text.contains("use that one (`privacy.ledger`)"), "{text}");
+            assert!(host.ledger("b").accounts().next().is_none(), "{file} is registered all the same");
+        }
+        // A link to a file that grows is known by the inode alone.
+        let [path, anchor] = host.places("b");
+        let grown = host.file("link.csv", None, true);
+        assert!(use_file([&path, &anchor], &mut host.ledger("b"), "stream", &grown).is_err());
+        host.write("other.csv", &Host::table(|at| format!("p{at}"), 1..31));
+        host.register("b", "other", "other.csv", Some(0)).unwrap();
+        // The columns of another party, as in a rehearsal.
+        let of_bob = DataFile { role: Role::Bob, ..host.file("cohort.csv", Some(0), false) };
+        use_file([&path, &anchor], &mut host.ledger("b"), "other", &of_bob).unwrap();
+    }
+
+    #[test]
+    fn data_sets_of_earlier_versions_are_known_from_their_next_use_on() {
+        let host = Host::new();
+        let [path, anchor] = host.places("a");
+        for (name, id) in [("by id", Some(0)), ("by row", None)] {
+            let mut opened = host.ledger("a");
+            let persons = host.persons(&mut opened, "cohort.csv", id);
+            let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 30, false).unwrap();
+            let data_set = name.to_owned();
+            opened.register(&Registration { data_set, persons, budget, bounds: BTreeMap::new() }).unwrap();
+            host.spend("a", name, "cohort.csv", id, 0.1);
+        }
+        assert_eq!(host.sums("a", &["by id", "by row"]), [0.01; 2]);
+        for (name, id) in [("by id", Some(0)), ("by row", None), ("by id", Some(0))] {
+            use_file([&path, &anchor], &mut host.ledger("a"), name, &host.file("cohort.csv", id, false)).unwrap();
+        }
+        assert_eq!(host.sums("a", &["by id", "by row"]), [0.02; 2]);
+        // In a ledger beside it the same file is no second budget either.
+        let [path, anchor] = host.places("b");
+        let refused = use_file([&path, &anchor], &mut host.ledger("b"), "x", &host.file("cohort.csv", None, false));
+        assert!(matches!(refused, Err(FileError::Ledger(LedgerError::Elsewhere { .. }))));
+    }
+
+    #[test]
+    fn a_file_that_was_written_anew_is_looked_at_again() {
+        let host = Host::new();
+        host.register("a", "cohort", "cohort.csv", Some(0)).unwrap();
+        let next = Host::table(|at| format!("p{at}"), 40..70);
+        host.write("next.csv", &next);
+        host.register("a", "next", "next.csv", Some(0)).unwrap();
+        host.spend("a", "cohort", "cohort.csv", Some(0), 0.1);
+        assert_eq!(host.sums("a", &["cohort", "next"]), [0.01, 0.0]);
+        // The rows of the one in the file of the other.
+        host.write("cohort.csv", &next);
+        let [path, anchor] = host.places("a");
+        use_file([&path, &anchor], &mut host.ledger("a"), "cohort", &host.file("cohort.csv", Some(0), false)).unwrap();
+        assert_eq!(host.sums("a", &["cohort", "next"]), [0.01; 2]);
+    }
+}

@@ -1,0 +1,349 @@
+//! CSV in which every physical line is one record, for private streams.
+//!
+//! In the usual reading a quote may span lines, blank lines are passed over, and a line that cannot be read ends the
+//! table: what one contributor writes decides how many records there are, and whether those of others are heard. Here a
+//! line feed ends a record whatever stands before it. A line that cannot be read is a record in which everything is
+//! missing, and nothing after the header is an error but a source that fails.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use fedreg_common::data::Frame;
+
+use super::{ReadError, Request, csv};
+
+/// Longest line of a record, bytes: so much memory is held, whatever comes.
+pub const LONGEST_LINE: usize = 1 << 20;
+
+/// Longest header line, bytes.
+const LONGEST_HEADER: usize = 16 << 20;
+
+/// A table that is being read.
+pub struct Table<R> {
+    file: String,
+    source: BufReader<R>,
+    /// Header and columns, into which the lines are put.
+    columns: csv::Table<Cursor<Vec<u8>>>,
+    /// Number of the last line.
+    line: u64,
+    text: Vec<u8>,
+    cells: Cells,
+    /// Whether a last line without a line feed counts as cut short.
+    cut: bool,
+    ended: bool,
+    /// Why reading stopped: told after the records that came before.
+    failed: Option<ReadError>,
+}
+
+impl<R: Read> Table<R> {
+    /// Reads the header, the first line that is not blank. Of a source that is `cut` where its writer stops, a last line
+    /// without a line feed cannot be read: its last cell may have lost digits.
+    ///
+    /// # Errors
+    ///
+    /// A source that fails or is no table, a header with empty or repeated names, a column that is not there.
+    pub fn new(source: R, file: &str, request: &Request, cut: bool) -> Result<Table<R>, ReadError> {
+        let failed = |source| ReadError::Read { file: file.to_owned(), source };
+        let mut source = BufReader::with_capacity(1 << 16, source);
+        let (mut header, mut line) = (Vec::new(), 0);
+        loop {
+            let end = next_line(&mut source, &mut header, LONGEST_HEADER).map_err(failed)?;
+            line += 1;
+            if end == End::TooLong {
+                let problem = format!("no header within the first {} MiB; this is no table", LONGEST_HEADER >> 20);
+                return Err(ReadError::Format { file: file.to_owned(), problem });
+            }
+            if end != End::Feed || !header.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let columns = csv::Table::new(Cursor::new(std::mem::take(&mut header)), file, request)?;
+        let file = file.to_owned();
+        let (text, cells) = (Vec::new(), Cells::default());
+        Ok(Table { file, source, columns, line, text, cells, cut, ended: false, failed: None })
+    }
+
+    /// The next records, at most `rows` of them and fewer only at the end; `None` after the last.
+    ///
+    /// # Errors
+    ///
+    /// A source that fails, after all records that came before.
+    pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
+        while self.columns.waiting() < rows.max(1) && !self.ended {
+            match next_line(&mut self.source, &mut self.text, LONGEST_LINE) {
+                Ok(End::Nothing) => self.ended = true,
+                Ok(end) => {
+                    self.line += 1;
+                    let readable = match end {
+                        End::TooLong => false,
+                        End::Source if self.cut => false,
+                        _ => self.cells.split(&self.text, self.columns.separator()),
+                    };
+                    match readable {
+                        true => self.columns.take(self.cells.iter(), self.line)?,
+                        false => self.columns.take(std::iter::empty(), self.line)?,
+                    }
+                }
+                Err(source) => {
+                    self.ended = true;
+                    self.failed = Some(ReadError::Read { file: self.file.clone(), source });
+                }
+            }
+        }
+        match (self.columns.batch()?, self.failed.take()) {
+            (None, Some(failed)) => Err(failed),
+            (batch, failed) => {
+                self.failed = failed;
+                Ok(batch)
+            }
+        }
+    }
+}
+
+/// Sizes only: the cells are the data that must not leave.
+impl<R> fmt::Debug for Table<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+/// How a line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// With a line feed.
+    Feed,
+    /// With the source.
+    Source,
+    /// With a line feed or the source, after more bytes than can be held.
+    TooLong,
+    /// There was none.
+    Nothing,
+}
+
+/// Reads a line without its line feed. Of one that is too long nothing is kept.
+fn next_line(source: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<End> {
+    line.clear();
+    let (mut any, mut long) = (false, false);
+    loop {
+        let bytes = match source.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let at_end = bytes.is_empty();
+        any |= !at_end;
+        let feed = bytes.iter().position(|byte| *byte == b'\n');
+        let part = &bytes[..feed.unwrap_or(bytes.len())];
+        long |= part.len() > longest - line.len();
+        match long {
+            true => line.clear(),
+            false => line.extend_from_slice(part),
+        }
+        let used = feed.map_or(bytes.len(), |feed| feed + 1);
+        source.consume(used);
+        match (feed, at_end) {
+            (Some(_), _) | (None, true) if long => return Ok(End::TooLong),
+            (Some(_), _) => return Ok(End::Feed),
+            (None, true) => return Ok(if any { End::Source } else { End::Nothing }),
+            (None, false) => {}
+        }
+    }
+}
+
+/// The cells of one line.
+#[derive(Default)]
+struct Cells {
+    /// One after the other, without their quotes.
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Cells {
+    /// Splits a line; `false` where a quote is not closed in it, or is closed in the middle of a cell.
+    fn split(&mut self, line: &[u8], separator: u8) -> bool {
+        self.text.clear();
+        self.ends.clear();
+        let mut rest = line.strip_suffix(b"\r").unwrap_or(line);
+        loop {
+            let end = match rest.strip_prefix(b"\"") {
+                None => {
+                    let end = rest.iter().position(|byte| *byte == separator).unwrap_or(rest.len());
+                    self.text.extend_from_slice(&rest[..end]);
+                    end
+                }
+                Some(quoted) => match self.unquoted(quoted) {
+                    Some(length) => 1 + length,
+                    None => return false,
+                },
+            };
+            self.ends.push(self.text.len());
+            match rest.get(end) {
+                None => return true,
+                Some(byte) if *byte == separator => rest = &rest[end + 1..],
+                Some(_) => return false,
+            }
+        }
+    }
+
+    /// Takes what stands before the closing quote, a double quote as one, and says where the cell ends.
+    fn unquoted(&mut self, mut quoted: &[u8]) -> Option<usize> {
+        let whole = quoted.len();
+        loop {
+            let quote = quoted.iter().position(|byte| *byte == b'"')?;
+            self.text.extend_from_slice(&quoted[..quote]);
+            quoted = &quoted[quote + 1..];
+            match quoted.strip_prefix(b"\"") {
+                None => return Some(whole - quoted.len()),
+                Some(after) => {
+                    self.text.push(b'"');
+                    quoted = after;
+                }
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, end)| self.text.get(begin..*end).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedreg_common::data::{Place, Values};
+    use proptest::prelude::*;
+
+    use super::super::tests::chain;
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            columns: Some(vec!["a".to_owned(), "y".to_owned()]),
+            id: Some("who".to_owned()),
+            lenient: true,
+            torn: true,
+            ..Request::default()
+        }
+    }
+
+    /// Identifier and numbers of every record, and where it stands.
+    fn records(text: impl Read, rows: usize, cut: bool) -> Vec<(Vec<u8>, [f64; 2], Place)> {
+        let mut table = Table::new(text, "pipe", &request(), cut).unwrap();
+        let mut all = Vec::new();
+        while let Some(frame) = table.next(rows).unwrap() {
+            let numbers = |name: &str| match &frame.column(name).unwrap().values {
+                Values::Numeric(values) => values.clone(),
+                other => panic!("{other:?}"),
+            };
+            let (a, y) = (numbers("a"), numbers("y"));
+            for (row, id) in frame.ids().unwrap().iter().enumerate() {
+                all.push((id.to_vec(), [a[row], y[row]], frame.place(row)));
+            }
+        }
+        all
+    }
+
+    fn is_unreadable((id, values, _): &(Vec<u8>, [f64; 2], Place)) -> bool {
+        id.is_empty() && values.iter().all(|value| value.is_nan())
+    }
+
+    #[test]
+    fn every_physical_line_is_one_record_and_quotes_never_span_lines() {
+        let text = "who;a;y\n\np1;1;2\r\n  \np2;\"3\";\"4\"\n\"p3;5;6\np4\";7;8\n\"p;\"\"5\";9;10\np6;1\n\"p7\"x;1;2\n";
+        for rows in [1, 3, 100] {
+            let all = records(text.as_bytes(), rows, false);
+            assert_eq!(all.len(), 9);
+            let places: Vec<Place> = all.iter().map(|record| record.2).collect();
+            assert_eq!(places, (2..11).map(Place::Line).collect::<Vec<_>>());
+            let unreadable: Vec<usize> = (0..9).filter(|&at| is_unreadable(&all[at])).collect();
+            assert_eq!(unreadable, [0, 2, 4, 7, 8]);
+            let sound = |at: usize| (all[at].0.as_slice(), all[at].1);
+            assert_eq!(sound(1), (b"p1".as_slice(), [1.0, 2.0]));
+            assert_eq!(sound(3), (b"p2".as_slice(), [3.0, 4.0]));
+            assert_eq!(sound(5), (b"p4\"".as_slice(), [7.0, 8.0]));
+            assert_eq!(sound(6), (b"p;\"5".as_slice(), [9.0, 10.0]));
+        }
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_is_a_record_and_unreadable_where_the_writer_may_have_stopped() {
+        let text = "who,a,y\np1,1,2\np2,3,4";
+        assert!(!is_unreadable(&records(text.as_bytes(), 5, false)[1]));
+        let cut = records(text.as_bytes(), 5, true);
+        assert_eq!((cut.len(), is_unreadable(&cut[0]), is_unreadable(&cut[1])), (2, false, true));
+        assert_eq!(records("who,a,y\n".as_bytes(), 5, true), []);
+        assert_eq!(records("who,a,y".as_bytes(), 5, true), []);
+    }
+
+    /// A source without an end in its memory: a record of so many bytes, in small pieces.
+    fn long(bytes: u64) -> impl Read {
+        let digits = io::repeat(b'9').take(bytes);
+        b"who,a,y\np1,1,2\np2,".as_slice().chain(digits).chain(b",4\np3,5,6\n".as_slice())
+    }
+
+    #[test]
+    fn a_line_of_any_length_is_passed_over_in_bounded_memory() {
+        for (bytes, readable) in [(1000, true), (LONGEST_LINE as u64, false), (50_000_000, false)] {
+            let mut table = Table::new(long(bytes), "pipe", &request(), true).unwrap();
+            assert_eq!(table.next(10).unwrap().unwrap().rows(), 3);
+            assert!(table.text.capacity() <= 2 * LONGEST_LINE && table.cells.text.capacity() <= 2 * LONGEST_LINE);
+            let all = records(long(bytes), 10, true);
+            // So many digits are no number, but the line can be read.
+            assert_eq!((all[1].0 == b"p2", is_unreadable(&all[2])), (readable, false), "{bytes}");
+        }
+        // A name is held until its record has left, so it is bounded too.
+        let text = format!("who,a,y\n{},1,2\n", "p".repeat(super::super::LONGEST_ID + 1));
+        assert_eq!(records(text.as_bytes(), 5, true)[0].0, b"");
+    }
+
+    #[test]
+    fn a_header_is_one_line_too_and_is_refused_as_everywhere() {
+        let message = |text: &'static str| chain(&Table::new(text.as_bytes(), "pipe", &request(), true).unwrap_err());
+        assert_eq!(message("\"who,a,y\n\"p1\",1,2\n"), "pipe: line 1: a quote is opened and never closed");
+        assert_eq!(message("who,a,a\n"), "cannot use pipe: the header has the name `a` twice, as columns 2 and 3");
+        assert_eq!(message("who,a\n"), "cannot use pipe: there is no column `y`");
+        assert_eq!(message("\n \r\n"), "pipe: the file is empty");
+    }
+
+    /// Fails after what it holds.
+    struct Failing<'a>(&'a [u8]);
+
+    impl Read for Failing<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::Error::other("the line is down")),
+                read => Ok(read),
+            }
+        }
+    }
+
+    #[test]
+    fn what_came_before_a_source_failed_is_given_out_first() {
+        let mut table = Table::new(Failing(b"who,a,y\np1,1,2\np2,3,4\np3"), "pipe", &request(), true).unwrap();
+        assert_eq!(table.next(5).unwrap().unwrap().rows(), 2);
+        assert!(chain(&table.next(5).unwrap_err()).contains("the line is down"));
+        assert!(table.next(5).unwrap().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_of_any_bytes_is_one_record_and_leaves_the_others_as_they_are(
+            line in proptest::collection::vec(proptest::sample::select(b"a1,;\"\r\t|.\xe9\x01\0 -eN".to_vec()), 0..40),
+            at in 0usize..6,
+            rows in 1usize..8,
+            ends in any::<bool>(),
+        ) {
+            let mut lines: Vec<Vec<u8>> = (0..6).map(|row| format!("p{row},{row},{}", 2 * row).into_bytes()).collect();
+            let text = |lines: &[Vec<u8>]| [b"who,a,y\n".to_vec(), lines.join(&b'\n'), if ends { b"\n".to_vec() } else { Vec::new() }].concat();
+            let usual = records(&text(&lines)[..], rows, !ends);
+            lines[at] = line;
+            // No bytes after the last line feed are no line.
+            prop_assume!(ends || !lines[5].is_empty());
+            let found = records(&text(&lines)[..], rows, !ends);
+            prop_assert_eq!(found.len(), 6);
+            for row in (0..6).filter(|row| *row != at) {
+                prop_assert_eq!(format!("{:?}", &found[row]), format!("{:?}", &usual[row]));
+            }
+        }
+    }
+}
