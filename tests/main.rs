@@ -3,3 +3,4 @@
 mod accountants;
 mod protocol;
 mod vertical;
+mod vertical_rounds;

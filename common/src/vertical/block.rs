@@ -98,8 +98,6 @@ pub struct Pass {
     pub gradient: DVector<f64>,
     /// Weighted loss.
     pub loss: f64,
-    /// Largest linear predictor in absolute value.
-    pub extreme: f64,
 }
 
 /// How an exact fit of the block went.
@@ -109,8 +107,6 @@ pub struct Solved {
     pub passes: u32,
     /// Scaled gradient at the end.
     pub certificate: f64,
-    /// Largest linear predictor in absolute value.
-    pub extreme: f64,
     /// Weighted loss at the end.
     pub loss: f64,
 }
@@ -286,9 +282,9 @@ impl Block {
         if !intercept {
             return 0.0;
         }
-        let Outcome { family, y, weights, offset, .. } = &self.outcome;
+        let Outcome { family, y, weights, offset: offsets, .. } = &self.outcome;
         let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| weights[row]);
-        let offset = |row: usize| offset.as_ref().map_or(0.0, |offset| offset[row]);
+        let offset = |row: usize| offsets.as_ref().map_or(0.0, |offset| offset[row]);
         let rows = 0..y.len();
         let mean = rows.clone().map(|i| weight(i) * y[i]).sum::<f64>() / self.weight_sum;
         let mean_offset = rows.clone().map(|i| weight(i) * offset(i)).sum::<f64>() / self.weight_sum;
@@ -301,16 +297,27 @@ impl Block {
                 return family.linear(mean.max(1e-300)) - exposure.ln();
             }
         };
+        // Without an offset the mean is the null model's.
+        if offsets.is_none() {
+            return intercept;
+        }
         for _ in 0..100 {
-            let (mut score, mut information) = (0.0, 0.0);
-            for i in rows.clone() {
-                let eta = intercept + offset(i);
-                score += weight(i) * (y[i] - family.mean(eta));
-                information += weight(i) * family.variance(eta);
-            }
+            let starts: Vec<usize> = (0..y.len()).step_by(BLOCK_ROWS).collect();
+            let parts: Vec<(f64, f64)> = starts
+                .into_par_iter()
+                .map(|start| {
+                    (start..y.len().min(start + BLOCK_ROWS)).fold((0.0, 0.0), |(score, information), i| {
+                        let eta = intercept + offset(i);
+                        let score = score + weight(i) * (y[i] - family.mean(eta));
+                        (score, information + weight(i) * family.variance(eta))
+                    })
+                })
+                .collect();
+            let (score, information) = parts.into_iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
             let step = (score / information.max(f64::MIN_POSITIVE)).clamp(-2.0, 2.0);
             intercept += step;
-            if step.abs() <= 1e-15 * intercept.abs().max(1.0) {
+            // The error of the next point is of the order of the step's square, and this is far below rounding.
+            if step.abs() <= 1e-9 * intercept.abs().max(1.0) {
                 break;
             }
         }
@@ -327,9 +334,10 @@ impl Block {
         })
     }
 
-    /// The weighted loss of a perfect fit.
-    pub fn saturated_loss(&self) -> f64 {
-        self.weighted_sum(|i| self.outcome.family.saturated(self.outcome.y[i]))
+    /// Twice the loss of the present predictions above that of a perfect fit.
+    pub fn deviance(&self) -> f64 {
+        let Outcome { family, y, .. } = &self.outcome;
+        self.weighted_sum(|i| 2.0 * (family.at(y[i], self.predictor(i)).loss - family.saturated(y[i]))).max(0.0)
     }
 
     fn weighted_sum(&self, of: impl Fn(usize) -> f64) -> f64 {
@@ -484,7 +492,6 @@ impl Block {
             return Pass {
                 gradient: &tables.score - &self.gram * beta - &self.across.cross,
                 loss: 0.5 * tables.total + self.own_loss(beta) + self.across.loss + self.across.cross.dot(beta),
-                extreme: 0.0,
             };
         }
         let Block { x, outcome, other, eta, .. } = self;
@@ -497,7 +504,7 @@ impl Block {
                 multiply(x, start, beta.as_slice(), eta);
                 let mut residual = [0.0; BLOCK_ROWS];
                 let residual = &mut residual[..eta.len()];
-                let (mut loss, mut extreme) = (0.0, 0.0_f64);
+                let mut loss = 0.0;
                 for (i, residual) in residual.iter_mut().enumerate() {
                     let row = start + i;
                     let total = eta[i] + other[row] + outcome.offset.as_ref().map_or(0.0, |offset| offset[row]);
@@ -509,17 +516,15 @@ impl Block {
                     let point = family.at(outcome.y[row], total);
                     *residual = weight * (outcome.y[row] - point.mean);
                     loss += weight * point.loss;
-                    extreme = extreme.max(total.abs());
                 }
                 let gradient = DVector::from_fn(p, |j, _| dot(column(x, j, start, eta.len()), residual));
-                Pass { gradient, loss, extreme }
+                Pass { gradient, loss }
             })
             .collect();
-        let zero = Pass { gradient: DVector::zeros(p), loss: 0.0, extreme: 0.0 };
+        let zero = Pass { gradient: DVector::zeros(p), loss: 0.0 };
         parts.into_iter().fold(zero, |mut sum, part| {
             sum.gradient += part.gradient;
             sum.loss += part.loss;
-            sum.extreme = sum.extreme.max(part.extreme);
             sum
         })
     }
@@ -623,7 +628,7 @@ impl Block {
     pub fn solve(&mut self, tol: f64, first: Option<Pass>) -> Solved {
         if self.columns() == 0 {
             let pass = first.unwrap_or_else(|| self.pass(&DVector::zeros(0)));
-            return Solved { passes: 1, certificate: 0.0, extreme: pass.extreme, loss: pass.loss };
+            return Solved { passes: 1, certificate: 0.0, loss: pass.loss };
         }
         let constant = self.outcome.family == Family::Gaussian;
         let mut beta = self.beta.clone();
@@ -646,7 +651,7 @@ impl Block {
             };
             let objective = pass.loss + self.penalty_at(&beta);
             let slack = 1e-12 * objective.abs();
-            let mut length = 1.0;
+            let mut length = if constant { 1.0 } else { self.first_length(&step) };
             let (next, next_pass) = loop {
                 let next = &beta + &step * length;
                 let next_pass = self.pass(&next);
@@ -674,23 +679,70 @@ impl Block {
                 stalls += 1;
             }
             (beta, pass, certificate) = (next, next_pass, next_certificate);
-            if self.outcome.family == Family::Binomial && pass.extreme > SATURATED {
-                break;
-            }
         }
         self.return_to(&beta);
         self.beta = beta;
-        Solved { passes, certificate, extreme: pass.extreme, loss: pass.loss }
+        Solved { passes, certificate, loss: pass.loss }
     }
 
-    /// The relative change that one more Newton step would make: large where the loss falls for ever along a flat
-    /// valley, whatever the gradient says.
-    pub fn pending_change(&mut self) -> f64 {
+    /// One more Newton step after an exact fit, and the relative change that it makes: large where the loss falls for
+    /// ever along a flat valley, whatever the gradient says. It is not taken where the loss would rise.
+    pub fn step_on(&mut self, solved: Solved) -> (Solved, f64) {
+        if self.columns() == 0 {
+            return (solved, 0.0);
+        }
         let beta = self.beta.clone();
         let pass = self.pass(&beta);
         self.curvature = None;
-        let next = &beta + self.metric().solve(&pass.gradient);
-        self.change(&beta, &next)
+        let step = self.metric().solve(&pass.gradient);
+        let length = self.first_length(&step);
+        let next = &beta + step * length;
+        let change = self.change(&beta, &next);
+        let next_pass = self.pass(&next);
+        let passes = solved.passes + 2;
+        if !(next_pass.loss <= pass.loss + 1e-12 * pass.loss.abs()) {
+            self.return_to(&beta);
+            return (Solved { passes, ..solved }, change);
+        }
+        let certificate = self.certificate(&next_pass.gradient, &next);
+        self.beta = next;
+        (Solved { passes, certificate, loss: next_pass.loss }, change)
+    }
+
+    /// The share of a Newton step that is tried first. Where rows have run to probabilities of 0 and 1 a second
+    /// derivative is rounding, and a step by it could go anywhere.
+    fn first_length(&self, step: &DVector<f64>) -> f64 {
+        let starts: Vec<usize> = (0..self.rows()).step_by(BLOCK_ROWS).collect();
+        let largest = |start: usize| {
+            let mut moved = [0.0; BLOCK_ROWS];
+            let moved = &mut moved[..BLOCK_ROWS.min(self.rows() - start)];
+            self.multiply(start, step.as_slice(), moved);
+            moved.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))
+        };
+        (LONGEST_STEP / starts.into_par_iter().map(largest).reduce(|| 0.0, f64::max)).min(1.0)
+    }
+
+    /// How small a scaled gradient can be told from zero: rounding of outcome, mean and the terms of the predictor, as
+    /// a mean over rows in units of the outcome's spread.
+    pub fn rounding(&self) -> f64 {
+        let size = match &self.tables {
+            Some(tables) => {
+                let own = self.gram.abs() * self.beta.abs();
+                (tables.score.amax() + own.amax() + self.across.cross.amax()) / self.weight_sum
+            }
+            None => {
+                // Columns have mean square 1, so that this bounds the terms of an ordinary row.
+                let own = self.beta.lp_norm(1);
+                let family = self.outcome.family;
+                let sum = self.weighted_sum(|row| {
+                    let predictor = self.predictor(row);
+                    let terms = own + self.other[row].abs();
+                    self.outcome.y[row].abs() + family.mean(predictor).abs() + family.variance(predictor) * terms
+                });
+                sum / self.weight_sum
+            }
+        };
+        f64::EPSILON * size / self.outcome.spread
     }
 
     /// The exact fit as one Newton step without a sweep to verify it, where that is safe: gaussian without penalty, and
@@ -719,8 +771,8 @@ impl Block {
 /// Sweeps after which an exact fit gives up: only separated or degenerate data get here.
 const MAX_PASSES: u32 = 60;
 
-/// A linear predictor beyond which a fitted probability is 0 or 1 to rounding.
-pub const SATURATED: f64 = 36.0;
+/// How far one Newton step may move a linear predictor.
+pub const LONGEST_STEP: f64 = 100.0;
 
 fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
     let n = x.nrows();

@@ -20,6 +20,7 @@ use super::meter::Meter;
 use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
+use super::separation::{self, Growth};
 use super::subspace::Shown;
 
 /// One fit of a run.
@@ -38,6 +39,8 @@ pub(super) struct Fitted {
     pub(super) end: FitEnd,
     /// Weighted loss of the joint predictions.
     pub(super) loss: f64,
+    /// Relative change of the last exchange.
+    pub(super) change: f64,
     pub(super) termination: Termination,
 }
 
@@ -81,7 +84,13 @@ pub(super) struct Fits {
     peer_penalty: f64,
     incoming: Option<Partial>,
     incoming_values: Vec<f64>,
+    growth: Growth,
     flat_rounds: u32,
+    /// Smallest scaled gradient and smallest change of the present fit so far, and for how many rounds now neither has
+    /// become smaller.
+    least: (f64, f64),
+    still_rounds: u32,
+    change: f64,
     loss: f64,
     pub(super) trace: Vec<TracePoint>,
 
@@ -101,11 +110,23 @@ struct Accepted {
 /// Slack of the safeguard, relative to the objective: rounding of a sum over the rows.
 const SLACK: f64 = 1e-12;
 
-/// A linear predictor from which on a fitted mean is extreme for practical purposes.
-const FAR: f64 = 15.0;
+/// Rounds in a row without a smaller gradient or a smaller change after which a fit at the limit of rounding is over.
+const STILL_ROUNDS: u32 = 5;
 
-/// Rounds of growing coefficients at a flat objective after which separation is named.
+/// A gradient this many times what rounding of single rows can make of zero is at the limit of rounding.
+const ROUNDING: f64 = 64.0;
+
+/// A relative change above which nothing is said to stand still.
+const STILL: f64 = 1e-6;
+
+/// A scaled gradient at which a fit that goes on is in a flat valley.
+const FLAT: f64 = 1e-8;
+
+/// Rounds in a flat valley after which separation is named.
 const FLAT_ROUNDS: u32 = 4;
+
+/// A relative change of the coefficients below which nothing grows without bound.
+const GROWING: f64 = 1e-3;
 
 impl Fits {
     pub(super) fn new(
@@ -149,7 +170,11 @@ impl Fits {
             peer_penalty: 0.0,
             incoming: None,
             incoming_values: Vec::new(),
+            growth: Growth::default(),
             flat_rounds: 0,
+            least: (f64::INFINITY, f64::INFINITY),
+            still_rounds: 0,
+            change: f64::INFINITY,
             loss: 0.0,
             trace: Vec::new(),
             fitted: Vec::new(),
@@ -261,7 +286,7 @@ impl Fits {
         self.memory.clear();
         self.memory = Memory::new(self.columns.0.max(1));
         let unpenalised = self.study.penalty.is_none() && self.study.fit.acceleration == Acceleration::Anderson;
-        self.shown = unpenalised.then(|| Shown::new(self.role == Role::Bob && hidden_at_alice(&self.study)));
+        self.shown = unpenalised.then(|| Shown::new(self.columns.1, self.partner_hides()));
         self.accepted = None;
         self.extrapolated = false;
         self.own_change = f64::INFINITY;
@@ -269,7 +294,16 @@ impl Fits {
         self.certificate = 1.0;
         self.peer_certificate = 1.0;
         self.peer_penalty = 0.0;
+        self.growth = Growth::default();
         self.flat_rounds = 0;
+        self.least = (f64::INFINITY, f64::INFINITY);
+        self.still_rounds = 0;
+        self.change = f64::INFINITY;
+    }
+
+    /// Whether the partner's predictions carry a term that only it holds.
+    fn partner_hides(&self) -> bool {
+        self.role == Role::Bob && hidden_at_alice(&self.study)
     }
 
     /// Prepares the block for the present fit.
@@ -396,7 +430,8 @@ impl Fits {
                 let beta = block.beta().clone();
                 let shift = block.scalings().iter().zip(beta.iter()).map(|(s, b)| s.centre / s.scale * b).sum();
                 let certificate = self.certificate;
-                self.fitted.push(Fitted { beta, end: FitEnd { shift, certificate }, loss: self.loss, termination });
+                let end = FitEnd { shift, certificate };
+                self.fitted.push(Fitted { beta, end, loss: self.loss, change: self.change, termination });
             }
             Some(fold) => {
                 let Some(folds) = &encoded.folds else { return };
@@ -428,23 +463,26 @@ impl Fits {
         let before = block.beta().clone();
         self.incoming_values = partial.values.clone();
         block.take(partial.values, partial.loss);
-        let solved = block.solve(inner_tol(partial.certificate), None);
+        let unpenalised = self.study.penalty.is_none() && block.outcome().family != Family::Gaussian;
+        let tol = if unpenalised { exact_tol(partial.certificate) } else { inner_tol(partial.certificate) };
+        let mut solved = block.solve(tol, None);
+        self.own_change = block.change(&before, block.beta());
+        if unpenalised && self.own_change <= self.study.fit.tol {
+            let (stepped, change) = block.step_on(solved);
+            solved = stepped;
+            self.own_change = self.own_change.max(change);
+            if separation::exhausted(block, std::iter::empty()) {
+                self.own_change = self.own_change.max(1.0);
+            }
+        }
         let beta = block.beta().clone();
         self.loss = solved.loss;
         self.certificate = solved.certificate;
         self.peer_certificate = partial.certificate;
-        self.own_change = block.change(&before, &beta);
-        if solved.extreme > FAR && self.study.penalty.is_none() && block.outcome().family != Family::Gaussian {
-            self.own_change = self.own_change.max(block.pending_change());
-        }
+        self.change = partial.change.max(self.own_change);
         let penalty = block.penalty_at(&beta);
         let objective = solved.loss + penalty + partial.penalty;
-        self.record(
-            partial.round,
-            partial.certificate.max(solved.certificate),
-            partial.change.max(self.own_change),
-            objective,
-        );
+        self.record(partial.round, partial.certificate.max(solved.certificate), self.change, objective);
         let values = block.outgoing();
         let own_loss = block.own_loss(&beta);
         self.charge(&beta, block)?;
@@ -475,8 +513,9 @@ impl Fits {
         self.certificate = block.certificate(&pass.gradient, &beta);
         let change = self.own_change.max(answer.change);
         let certificate = self.certificate.max(answer.certificate);
+        self.change = change;
         self.record(self.round, certificate, change, objective);
-        let ended = self.verdict(block, &pass, objective, certificate, change);
+        let ended = self.verdict(block, certificate, change);
         self.last_change = change;
         if let Some(termination) = ended {
             return self.close(encoded, termination);
@@ -493,14 +532,7 @@ impl Fits {
     }
 
     /// Whether the fit is over, and why.
-    fn verdict(
-        &mut self,
-        block: &Block,
-        pass: &Pass,
-        objective: f64,
-        certificate: f64,
-        change: f64,
-    ) -> Option<Termination> {
+    fn verdict(&mut self, block: &Block, certificate: f64, change: f64) -> Option<Termination> {
         let tol = self.study.fit.tol;
         let mut step = change;
         if self.study.fit.acceleration == Acceleration::None {
@@ -511,24 +543,37 @@ impl Fits {
                 step = 0.0;
             }
         }
+        let unbounded = self.study.penalty.is_none()
+            && block.outcome().family != Family::Gaussian
+            && self.unbounded(block, certificate, change);
+        if unbounded {
+            return Some(Termination::Separation);
+        }
         if certificate <= tol && step <= tol {
             return Some(Termination::Converged);
         }
-        let family = block.outcome().family;
-        if family != Family::Gaussian {
-            let flat = self.accepted.as_ref().is_some_and(|accepted| {
-                (accepted.objective - objective).abs() <= 1e-2 * objective.abs().max(1e-8 * block.weight_sum())
-            });
-            let growing = pass.extreme > FAR && change > 1e-3;
-            self.flat_rounds = if flat && growing { self.flat_rounds + 1 } else { 0 };
-            let perfect = family == Family::Binomial
-                && pass.extreme > FAR
-                && pass.loss - block.saturated_loss() <= 1e-7 * block.weight_sum();
-            if self.study.penalty.is_none() && (perfect || self.flat_rounds >= FLAT_ROUNDS) {
-                return Some(Termination::Separation);
-            }
+        // Below rounding no tolerance is met, however long the fit goes on.
+        let smaller = certificate < self.least.0 || change < self.least.1;
+        self.still_rounds = if smaller { 0 } else { self.still_rounds + 1 };
+        self.least = (self.least.0.min(certificate), self.least.1.min(change));
+        let still = self.still_rounds >= STILL_ROUNDS && change <= STILL;
+        if still && certificate <= ROUNDING * block.rounding() {
+            return Some(Termination::Converged);
         }
         (self.round >= self.study.fit.round_limit()).then_some(Termination::MaxRounds)
+    }
+
+    /// Whether the estimates grow without bound.
+    fn unbounded(&mut self, block: &Block, certificate: f64, change: f64) -> bool {
+        if self.growth.unbounded(block, self.partner_hides()) && change > GROWING {
+            return true;
+        }
+        // Coefficients that go on and on without a gradient: those of the partner, who may be at the limit of rounding.
+        let flat = certificate <= FLAT && change > GROWING && separation::at_limit(block);
+        self.flat_rounds = if flat { self.flat_rounds + 1 } else { 0 };
+        let directions = self.shown.iter().flat_map(Shown::directions);
+        let settled = certificate <= self.study.fit.tol.max(FLAT);
+        self.flat_rounds >= FLAT_ROUNDS || (settled && separation::exhausted(block, directions))
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.
@@ -671,6 +716,12 @@ impl Fits {
 /// the partner's predictions alone.
 fn inner_tol(certificate: f64) -> f64 {
     (1e-4 * certificate).clamp(1e-14, 1e-8)
+}
+
+/// The same where the leader takes the partner's answer for a minimum over its block, which columns that are close to
+/// each other magnify what is missing of.
+fn exact_tol(certificate: f64) -> f64 {
+    (1e-6 * certificate).clamp(1e-14, 1e-10)
 }
 
 /// Whether Alice's predictions carry a term that only she holds.

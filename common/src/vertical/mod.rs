@@ -13,6 +13,7 @@ pub mod penalty;
 pub mod predict;
 pub mod prepare;
 pub mod private;
+mod separation;
 pub mod session;
 pub mod std_err;
 pub mod subspace;

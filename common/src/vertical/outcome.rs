@@ -211,6 +211,10 @@ fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statist
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
     let saturated = saturated(family, y, weights);
     let mut deviance = (2.0 * (fitted.loss - saturated)).max(0.0);
+    if study.penalty.is_none() && family != Family::Gaussian {
+        // Row by row: of large counts the two sums have few digits of their difference.
+        deviance = block.deviance();
+    }
     if let Some(learnt) = &work.inference {
         // The joint step lowers the deviance by the part of the working residual that the columns still explained;
         // for gaussian what is left is the deviance.
@@ -374,7 +378,7 @@ pub(super) fn finish(
         rounds: work.fits.rounds(),
         trace: work.fits.trace.clone(),
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
-        notes: notes(role, study, work),
+        notes: notes(role, study, work, termination),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(role, study, disclosures, work),
         path: path.filter(|path| path.len() > 1 || validated.is_some()),
@@ -411,8 +415,9 @@ fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<
         .collect()
 }
 
-fn notes(role: Role, study: &Study, work: &Work) -> Vec<String> {
+fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Vec<String> {
     let mut notes = work.encoded.notes.clone();
+    notes.extend(below_rounding(study, work).filter(|_| termination.converged()));
     let dropped: Vec<&str> = work
         .encoded
         .block
@@ -446,6 +451,22 @@ fn notes(role: Role, study: &Study, work: &Work) -> Vec<String> {
         notes.push("standard errors: not computed, since the fit did not converge".to_string());
     }
     notes
+}
+
+/// Says so where a fit ended because nothing moved any more, above its tolerance.
+fn below_rounding(study: &Study, work: &Work) -> Option<String> {
+    let tol = study.fit.tol;
+    let peer = work.peer.as_ref()?;
+    let ends = work.fits.fitted.iter().zip(&peer.fits);
+    let (gradient, change) = ends.fold((0.0_f64, 0.0_f64), |(gradient, change), (own, peer)| {
+        (gradient.max(own.end.certificate).max(peer.certificate), change.max(own.change))
+    });
+    (gradient > tol || change > tol).then(|| {
+        format!(
+            "the tolerance {tol:e} is below rounding for these data: the fit ended when nothing moved any more, at a \
+             scaled gradient of {gradient:.1e} and a relative change of {change:.1e}"
+        )
+    })
 }
 
 /// What left this party in the fit.

@@ -1,11 +1,17 @@
 //! The leader's next point in an unpenalised fit: the minimum over its own coefficients and over every direction that
 //! the partner has shown.
 //!
-//! What the partner sends are vectors in the column space of its block, so any combination of them is a point that the
-//! partner could choose. The leader minimises the objective over its own coefficients and such combinations together,
-//! and sends its part of the minimum; the partner's exact answer lowers the objective further and shows one more
-//! direction. The objective therefore never rises, with no safeguard, and once the partner has shown as many directions
-//! as it has columns the leader's minimum is the joint one.
+//! What the partner sends are vectors in the column space of its block, so the difference of two of them is a direction
+//! in which the partner could go. The leader minimises the objective over its own coefficients and such directions
+//! together, and sends its part of the minimum; the partner's exact answer lowers the objective further and shows one
+//! more direction. The objective therefore never rises, with no safeguard, and once the partner has shown as many
+//! directions as it has columns the leader's minimum is the joint one.
+//!
+//! Digits: the minimisation starts at the vector that came, not at its projection on the directions, and the partner's
+//! answer is the minimum over its block, so that along each direction the gradient there is zero. What a computed
+//! direction holds beyond the partner's space, rounding of a difference that became small, has a gradient that is not
+//! zero; it is taken out. The fit then comes to rest at the joint minimum however inaccurate the directions are: they
+//! decide how fast.
 //!
 //! On gaussian data this takes as many rounds as Anderson extrapolation with full memory. On other families
 //! extrapolation carries the curvature of early, distant points along and can stall for hundreds of rounds on blocks
@@ -17,96 +23,110 @@ use std::borrow::Cow;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
-use super::block::Block;
+use super::block::{Block, LONGEST_STEP};
 use crate::glm::Family;
 use crate::linalg::{self, BLOCK_ROWS, Definite};
 
-/// A vector adds a direction when this share of it lies outside the directions shown before.
+/// A change adds a direction when this share of it lies outside own columns and the directions shown before: of a column
+/// that depends on own ones only rounding does.
 const NOVELTY: f64 = 1e-8;
+
+/// And while at most this share of what is new is rounding.
+const NOISE: f64 = 1e-3;
+
+/// How far beyond its estimate rounding is allowed for.
+const CAUTION: f64 = 8.0;
 
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
 
 /// The directions that the partner has shown.
 pub struct Shown {
-    /// What the first vector held that is not the partner's block: subtracted from all of them.
-    base: Option<Vec<f64>>,
+    /// The partner's last vector; none before one came whose difference to the next is the partner's to choose.
+    last: Option<Vec<f64>>,
     subtract_first: bool,
+    /// As many directions as the partner has columns.
+    most: usize,
     directions: Vec<Direction>,
     own: Option<Definite>,
 }
 
-/// A direction beyond the own columns and the directions before it, mean square 1: a combination of what the partner
-/// sent, less `X own`.
+/// A direction beyond the own columns and the directions before it, mean square 1: a combination of changes of what the
+/// partner sent, less `X own`.
 struct Direction {
     values: Vec<f64>,
     /// Weighted sum of squares.
     squares: f64,
     own: DVector<f64>,
+    /// How much of its length is rounding, estimated.
+    noise: f64,
 }
 
-/// A vector in terms of own columns and directions.
-struct Place {
-    own: DVector<f64>,
-    along: DVector<f64>,
+/// Where a minimisation starts: the present predictions, from which every step is counted.
+struct Start {
+    /// Joint linear predictor.
+    predictor: Vec<f64>,
+    /// What is taken out of the gradient: along each direction, what rounding makes of zero.
+    tilt: DVector<f64>,
 }
 
 struct Sweep {
     gradient: DVector<f64>,
     loss: f64,
+    /// Sum of squares of the residuals.
+    squares: f64,
 }
 
 impl Shown {
-    /// `subtract_first` where the partner's vectors carry a term that is not its own to vary: an outcome or an offset
-    /// that it holds alone.
-    pub fn new(subtract_first: bool) -> Shown {
-        Shown { base: None, subtract_first, directions: Vec::new(), own: None }
+    /// For a partner with so many columns. `subtract_first` where the partner's vectors carry a term that is not its own
+    /// to vary: an outcome or an offset that it holds alone.
+    pub fn new(most: usize, subtract_first: bool) -> Shown {
+        Shown { last: None, subtract_first, most, directions: Vec::new(), own: None }
     }
 
-    /// Takes a vector in, and says where it lies.
+    /// Takes a vector in: what is new in its change is one more direction.
     ///
     /// Own columns are taken out of a new direction, so that the two together stay well conditioned however close the
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
-    fn take(&mut self, block: &Block, mut vector: Vec<f64>) -> Place {
-        let mut place = Place { own: DVector::zeros(block.columns()), along: DVector::zeros(self.directions.len()) };
-        if self.subtract_first {
-            match &self.base {
-                None => {
-                    self.base = Some(vector);
-                    return place;
-                }
-                Some(base) => vector.iter_mut().zip(base).for_each(|(v, base)| *v -= base),
-            }
+    fn take(&mut self, block: &Block, vector: &[f64]) {
+        let last = self.last.replace(vector.to_vec());
+        let mut change = match last {
+            Some(last) => vector.iter().zip(&last).map(|(v, last)| v - last).collect(),
+            None if self.subtract_first => return,
+            None => vector.to_vec(),
+        };
+        if self.directions.len() >= self.most {
+            return;
         }
         let metric = self.own.get_or_insert_with(|| {
             Definite::from_gram(block.gram()).unwrap_or_else(|| Definite::from_gram_lifted(block.gram()))
         });
         let weights = block.outcome().weights.as_deref();
-        let length = squares(&vector).sqrt();
+        let (length, whole) = (squares(&change).sqrt(), squares(vector).sqrt());
+        let root = (vector.len() as f64).sqrt();
+        let mut noise = (f64::EPSILON * length.max(whole)).powi(2);
+        let mut own = DVector::zeros(block.columns());
         for _ in 0..2 {
-            let share = metric.solve(&DVector::from_vec(block.products(&weighted(&vector, weights))));
-            block.subtract(&share, &mut vector);
-            place.own += share;
-            for (at, direction) in self.directions.iter().enumerate() {
-                let share = product(&direction.values, &weighted(&vector, weights)) / direction.squares;
-                vector.par_iter_mut().zip(&direction.values).for_each(|(v, d)| *v -= share * d);
-                place.along[at] += share;
+            let share = metric.solve(&DVector::from_vec(block.products(&weighted(&change, weights))));
+            block.subtract(&share, &mut change);
+            own += share;
+            for direction in &self.directions {
+                let share = product(&direction.values, &weighted(&change, weights)) / direction.squares;
+                change.par_iter_mut().zip(&direction.values).for_each(|(v, d)| *v -= share * d);
+                own.axpy(-share, &direction.own, 1.0);
+                noise += (share * direction.noise * root).powi(2);
             }
         }
-        let rest = squares(&vector).sqrt();
-        if rest > NOVELTY * length {
-            let unit = (vector.len() as f64).sqrt() / rest;
-            vector.par_iter_mut().for_each(|v| *v *= unit);
-            let mut own = place.own.clone();
-            for (direction, along) in self.directions.iter().zip(place.along.iter()) {
-                own.axpy(-along, &direction.own, 1.0);
-            }
-            let squares = product(&vector, &weighted(&vector, weights));
-            self.directions.push(Direction { values: vector, squares, own: own * unit });
-            place.along = place.along.push(1.0 / unit);
+        let rest = squares(&change).sqrt();
+        let noise = noise.sqrt();
+        if !(rest > NOVELTY * length && noise <= NOISE * rest) {
+            return;
         }
-        place
+        let unit = root / rest;
+        change.par_iter_mut().for_each(|v| *v *= unit);
+        let squares = product(&change, &weighted(&change, weights));
+        self.directions.push(Direction { values: change, squares, own: own * unit, noise: noise / rest });
     }
 
     /// What the directions at these coordinates hold beyond combinations of what the partner sent.
@@ -116,17 +136,27 @@ impl Shown {
         sum
     }
 
-    /// The leader's part of the minimum, from the point of the last exchange.
-    pub fn minimise(&mut self, block: &mut Block, vector: &[f64], tol: f64) -> DVector<f64> {
+    /// The leader's part of the minimum, from the point of the last exchange, at which the block's last pass was.
+    pub fn minimise(&mut self, block: &Block, vector: &[f64], tol: f64) -> DVector<f64> {
         let p = block.columns();
-        let place = self.take(block, vector.to_vec());
-        // Where columns of the two depend on each other, a part of the partner's vector lies in the own columns and in no
-        // direction. It stays where it is: along it nothing can be gained.
-        let shared = &place.own - self.taken_out(place.along.as_slice(), p);
-        let mut point = DVector::zeros(p + place.along.len());
-        point.rows_mut(0, p).copy_from(&(block.beta() + &place.own));
-        point.rows_mut(p, place.along.len()).copy_from(&place.along);
-        let mut sweep = self.sweep(block, &point);
+        self.take(block, vector);
+        let mut point = DVector::zeros(p + self.directions.len());
+        let mut start = Start {
+            predictor: (0..block.rows()).map(|row| block.predictor(row)).collect(),
+            tilt: DVector::zeros(self.directions.len()),
+        };
+        let mut sweep = self.sweep(block, &start, &point);
+        // A direction plus what was taken out of it is the partner's, along which its answer left no gradient beyond that
+        // of an unfinished fit: what is no larger than rounding explains counts as zero.
+        let own_gradient = sweep.gradient.rows(0, p).into_owned();
+        let length = (block.rows() as f64).sqrt() * sweep.squares.sqrt();
+        for (at, direction) in self.directions.iter().enumerate() {
+            let along = sweep.gradient[p + at] + direction.own.dot(&own_gradient);
+            if along.abs() <= CAUTION * direction.noise * length {
+                start.tilt[at] = along;
+                sweep.gradient[p + at] -= along;
+            }
+        }
         let mut hessian: Option<(Definite, Vec<usize>)> = None;
         for round in 0..MAX_STEPS {
             let steepness = self.steepness(block, &sweep.gradient);
@@ -134,17 +164,17 @@ impl Shown {
             if round > 0 && !(steepness > tol) {
                 break;
             }
-            let Some((definite, kept)) = hessian.take().or_else(|| self.curvature(block, &point)) else {
+            let Some((definite, kept)) = hessian.take().or_else(|| self.curvature(block, &start, &point)) else {
                 break;
             };
             let mut step = DVector::zeros(point.len());
             let solved = definite.solve(&sweep.gradient.select_rows(&kept));
             kept.iter().zip(solved.iter()).for_each(|(at, value)| step[*at] = *value);
             let slack = 1e-13 * sweep.loss.abs();
-            let mut length = 1.0;
+            let mut length = self.first_length(block, &step);
             let next = loop {
                 let next = &point + &step * length;
-                let next_sweep = self.sweep(block, &next);
+                let next_sweep = self.sweep(block, &start, &next);
                 if next_sweep.loss <= sweep.loss + slack {
                     break Some((next, next_sweep));
                 }
@@ -162,28 +192,43 @@ impl Shown {
             // A second derivative that still gains digits quickly is worth another sweep.
             hessian = (gain < 0.05).then_some((definite, kept));
         }
-        point.rows(0, p) - self.taken_out(point.rows(p, point.len() - p).as_slice(), p) - shared
+        block.beta() + point.rows(0, p) - self.taken_out(point.rows(p, point.len() - p).as_slice(), p)
+    }
+
+    /// The share of a step that is tried first, as in the fit of a block.
+    fn first_length(&self, block: &Block, step: &DVector<f64>) -> f64 {
+        if block.outcome().family == Family::Gaussian {
+            return 1.0;
+        }
+        let mut moved = vec![0.0; block.rows()];
+        self.step(block, 0, step, &mut moved);
+        (LONGEST_STEP / moved.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))).min(1.0)
     }
 
     fn steepness(&self, block: &Block, gradient: &DVector<f64>) -> f64 {
         gradient.amax() / (block.weight_sum() * block.outcome().spread)
     }
 
-    fn predictor(&self, block: &Block, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
+    fn predictor(&self, block: &Block, from: &Start, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
+        self.step(block, start, point, eta);
+        eta.iter_mut().zip(&from.predictor[start..]).for_each(|(eta, from)| *eta += from);
+    }
+
+    /// What a step adds to the predictor of some rows.
+    fn step(&self, block: &Block, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
         block.multiply(start, point.as_slice(), eta);
         for (direction, alpha) in self.directions.iter().zip(point.iter().skip(block.columns())) {
             eta.iter_mut().zip(&direction.values[start..]).for_each(|(eta, d)| *eta += alpha * d);
         }
-        let add = |eta: &mut [f64], more: &[f64]| eta.iter_mut().zip(&more[start..]).for_each(|(eta, m)| *eta += m);
-        if let Some(base) = &self.base {
-            add(eta, base);
-        }
-        if let Some(offset) = &block.outcome().offset {
-            add(eta, offset);
-        }
     }
 
-    fn sweep(&self, block: &Block, point: &DVector<f64>) -> Sweep {
+    /// The directions shown, beyond own columns.
+    pub fn directions(&self) -> impl Iterator<Item = &[f64]> {
+        self.directions.iter().map(|direction| direction.values.as_slice())
+    }
+
+    /// Gradient and loss at a step from the start, both tilted.
+    fn sweep(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Sweep {
         let (p, size) = (block.columns(), point.len());
         let outcome = block.outcome();
         let starts: Vec<usize> = (0..block.rows()).step_by(BLOCK_ROWS).collect();
@@ -193,8 +238,8 @@ impl Shown {
                 let rows = BLOCK_ROWS.min(block.rows() - start);
                 let mut values = [0.0; BLOCK_ROWS];
                 let values = &mut values[..rows];
-                self.predictor(block, start, point, values);
-                let mut loss = 0.0;
+                self.predictor(block, from, start, point, values);
+                let (mut loss, mut squares) = (0.0, 0.0);
                 for (i, value) in values.iter_mut().enumerate() {
                     let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[start + i]);
                     if weight == 0.0 {
@@ -204,6 +249,7 @@ impl Shown {
                     let at = outcome.family.at(outcome.y[start + i], *value);
                     loss += weight * at.loss;
                     *value = weight * (outcome.y[start + i] - at.mean);
+                    squares += *value * *value;
                 }
                 let gradient = DVector::from_fn(size, |j, _| {
                     if j < p {
@@ -212,18 +258,23 @@ impl Shown {
                         product(&self.directions[j - p].values[start..start + rows], values)
                     }
                 });
-                Sweep { gradient, loss }
+                Sweep { gradient, loss, squares }
             })
             .collect();
-        parts.into_iter().fold(Sweep { gradient: DVector::zeros(size), loss: 0.0 }, |mut sum, part| {
+        let tilt = from.tilt.dot(&point.rows(p, size - p));
+        let zero = Sweep { gradient: DVector::zeros(size), loss: tilt, squares: 0.0 };
+        let mut sum = parts.into_iter().fold(zero, |mut sum, part| {
             sum.gradient += part.gradient;
             sum.loss += part.loss;
+            sum.squares += part.squares;
             sum
-        })
+        });
+        sum.gradient.rows_mut(p, size - p).axpy(-1.0, &from.tilt, 1.0);
+        sum
     }
 
     /// The second derivative, without directions that depend on the others: columns of the two parties may.
-    fn curvature(&self, block: &Block, point: &DVector<f64>) -> Option<(Definite, Vec<usize>)> {
+    fn curvature(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Option<(Definite, Vec<usize>)> {
         let outcome = block.outcome();
         let p = block.columns();
         let size = point.len();
@@ -235,7 +286,7 @@ impl Shown {
         }
         let gram = linalg::packed_gram(block.rows(), size, |rows, packed| {
             let mut roots = vec![0.0; rows.len()];
-            self.predictor(block, rows.start, point, &mut roots);
+            self.predictor(block, from, rows.start, point, &mut roots);
             for (i, root) in roots.iter_mut().enumerate() {
                 let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[rows.start + i]);
                 *root = if weight == 0.0 { 0.0 } else { (weight * outcome.family.variance(*root)).sqrt() };

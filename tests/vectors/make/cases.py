@@ -72,7 +72,11 @@ GLM = [
     case("binomial_dummies_across", "data/admissions_extra.csv", "readmitted", "binomial", ["age", "region"], ["in_south", "creatinine"], tags=["collinear", "collinear_across_parties"]),
     case("gaussian_missing", "data/missing.csv", "stay_days", "gaussian", ["age", "smoker", "region"], ["creatinine", "admission", "insured"], tags=["missing"]),
     case("binomial_missing", "data/missing.csv", "readmitted", "binomial", ["age", "smoker", "region"], ["creatinine", "admission", "insured"], tags=["missing"]),
+    case("binomial_steep", "data/steep.csv", "steep", "binomial", ["dose", "noise"], ["marker"]),
     # poisson
+    case("poisson_counts_in_the_hundreds", "data/counts.csv", "hundreds", "poisson", ["a1", "a2", "a3"], ["b1", "b2", "b3"]),
+    case("poisson_counts_in_the_millions", "data/counts.csv", "millions", "poisson", ["a1", "a2", "a3"], ["b1", "b2", "b3"]),
+    case("poisson_quine", "data/quine.csv", "Days", "poisson", ["Eth", "Sex"], ["Age", "Lrn"]),
     case("poisson_admissions", ADMISSIONS, "emergency_visits", "poisson", ADMIT_A, ADMIT_B, offset="log_followup", new_data=ADMISSIONS_NEW),
     case("poisson_no_offset", ADMISSIONS, "emergency_visits", "poisson", ADMIT_A, ADMIT_B),
     case("poisson_weights_offset", "data/admissions_extra.csv", "emergency_visits", "poisson", ADMIT_A, ADMIT_B, weights="case_weight", offset="log_followup"),

@@ -318,6 +318,47 @@ def separated():
     )
 
 
+def steep():
+    """Probabilities near 0 and 1 with a finite fit: the largest linear predictor is 72."""
+    rng = np.random.default_rng(57)
+    n = 400
+    first, second = rng.normal(0, 1, n), rng.normal(0, 1, n)
+    marker = np.round(0.8 * first + 0.6 * rng.normal(0, 1, n), 3)
+    dose, noise = np.round(first, 3), np.round(second, 3)
+    steep = (rng.random(n) < uniform_probability(16 * dose + 6 * marker - 2)).astype(int)
+    write(
+        VECTORS / "steep.csv",
+        {"id": ids(n, "t"), "dose": fixed(dose, 3), "noise": fixed(noise, 3), "marker": fixed(marker, 3), "steep": plain_integers(steep)},
+    )
+
+
+def counts():
+    """Counts in the hundreds and in the millions, of paired columns."""
+    rng = np.random.default_rng(438)
+    n = 300
+    a = rng.normal(0, 1, (n, 3))
+    b = 0.95 * a + np.sqrt(1 - 0.95**2) * rng.normal(0, 1, (n, 3))
+    a, b = np.round(a, 3), np.round(b, 3)
+    eta = 0.2 * a[:, 0] - 0.1 * a[:, 2] + 0.15 * b[:, 1]
+    columns = {"id": ids(n, "c")}
+    columns |= {f"a{j + 1}": fixed(a[:, j], 3) for j in range(3)}
+    columns |= {f"b{j + 1}": fixed(b[:, j], 3) for j in range(3)}
+    columns["hundreds"] = plain_integers(rng.poisson(438 * np.exp(eta)))
+    columns["millions"] = plain_integers(rng.poisson(1.35e6 * np.exp(eta)))
+    write(VECTORS / "counts.csv", columns)
+
+
+def quine():
+    """Days absent from school, from R's MASS (Quine 1978; Aitkin 1978)."""
+    script = "write.csv(MASS::quine, row.names = FALSE)"
+    text = subprocess.run(["Rscript", "-e", script], check=True, capture_output=True, text=True).stdout
+    rows = list(csv.DictReader(text.splitlines()))
+    columns = {"id": ids(len(rows), "q")}
+    for name in ["Eth", "Sex", "Age", "Lrn", "Days"]:
+        columns[name] = [row[name] for row in rows]
+    write(VECTORS / "quine.csv", columns)
+
+
 def longley():
     script = 'write.csv(longley, row.names = FALSE)'
     text = subprocess.run(["Rscript", "-e", script], check=True, capture_output=True, text=True).stdout
@@ -342,6 +383,9 @@ def main():
     odd_names()
     small()
     separated()
+    steep()
+    counts()
+    quine()
     longley()
 
 

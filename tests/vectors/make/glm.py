@@ -112,6 +112,10 @@ def newton(family, columns, y, w, offset):
     n, p = len(y), len(columns)
     x = [[mpf(v) for v in column] for column in columns]
     beta = mpmath.matrix(p, 1)
+    if family == "poisson" and all(v == 1 for v in x[0]):
+        # From zero the first step overshoots to the mean itself, and each one after that comes back by 1.
+        total = mpmath.fsum(b * a for a, b in zip(y, w))
+        beta[0] = mpmath.log(total / mpmath.fsum(b * mpmath.exp(o) for b, o in zip(w, offset)))
     last = None
     for _ in range(100):
         eta = [offset[i] + mpmath.fdot((beta[j], x[j][i]) for j in range(p)) for i in range(n)]
