@@ -348,8 +348,12 @@ fn a_new_row_that_either_party_cannot_use_has_no_score_and_is_counted() {
     }
     let log = &ended[1].log;
     assert!(log.contains("3 of 5 rows have no score (NA)"), "{log}");
-    assert!(log.contains("column `a` has in 1 rows") && log.contains("column `g` has in 1 rows"), "{log}");
-    assert!(ended[2].log.contains("column `b` has in 1 rows") && !ended[2].log.contains("3 of 5"), "{}", ended[2].log);
+    assert!(log.contains("column `a` has in 1 of 5 rows") && log.contains("column `g` has in 1 of 5 rows"), "{log}");
+    assert!(
+        ended[2].log.contains("column `b` has in 1 of 5 rows") && !ended[2].log.contains("3 of 5"),
+        "{}",
+        ended[2].log
+    );
 }
 
 /// A command of a worker: exit code, standard output, standard error.

@@ -445,9 +445,10 @@ impl Work for Predict {
             let frame = read_new_rows(role, &config, &study, &model)?;
             let rows = frame.rows() as u64;
             let table = NewRows::new(study, role, model, frame)?;
-            for (column, rows) in table.unusable() {
+            for (column, unusable) in table.unusable() {
                 let what = "a missing value, or a level that the fit did not have: no score";
-                tracing::warn!("{}: column `{column}` has in {rows} rows {what}", config.data.file.display());
+                let file = config.data.file.display();
+                tracing::warn!("{file}: column `{column}` has in {unusable} of {rows} rows {what}");
             }
             Ok(Counted { rows, table })
         }
