@@ -25,7 +25,7 @@ use super::weights::{SITES, Weights, copies};
 /// Share of honest estimates that the gate of `refine` lets in.
 const GATE: f64 = 0.999;
 /// Share of cases in which half of honest estimates lie closer together than the gate allows for.
-const SMALL_HALF: f64 = 0.05;
+const SMALL_HALF: f64 = 0.01;
 /// A Gram counts for at most this many times the majority's median.
 const CLAIM_CAP: f64 = 2.0;
 
@@ -359,6 +359,10 @@ fn distances_to(points: &DMatrix<f64>, point: &[f64]) -> Vec<f64> {
     points.column_iter().map(|c| between(c.as_slice(), point)).collect()
 }
 
+fn squared(distances: &[f64]) -> Vec<f64> {
+    distances.iter().map(|d| d * d).collect()
+}
+
 /// Positions from nearest to farthest, the earlier of equals first.
 fn by_distance(distances: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..distances.len()).collect();
@@ -491,7 +495,7 @@ fn consolidate_distinct(
         }
         Method::Filter { discard } => spectral_filter(&points, &weights, discard.unwrap_or((m - 1) / 2))?,
         Method::Refine => {
-            let found = refine(all, &frame, &points, &centre, &dominating, &weights);
+            let found = refine(all, &frame, &points, &centre, &weights);
             let point = found.point.clone();
             pooled = Some(found);
             point
@@ -507,7 +511,7 @@ fn consolidate_distinct(
             dominating.iter().for_each(|&i| entered[i] = true);
             entered
         }
-        (None, _) => gate(distances.iter().map(|d| d * d).collect(), points.nrows(), &[], &weights),
+        (None, _) => gate(&squared(&distances), points.nrows(), &weights),
     };
     let members: Vec<Member> = all
         .iter()
@@ -556,33 +560,18 @@ fn chi_squared(degrees: f64, share: f64) -> f64 {
     ChiSquared::new(degrees.max(1.0)).map_or(degrees, |law| law.inverse_cdf(share))
 }
 
-/// Which estimates lie where honest ones do, by their squared distances from a centre; `within` lists those whose mean the
-/// centre is.
+/// Which estimates lie where honest ones do, by their squared distances from the centre.
 ///
 /// The scale is that of the majority, so that what all of them have in common (sites that differ, laws with longer tails
-/// than the normal one) widens the gate, and nobody's claim does. Half of few estimates may lie closer together than half
-/// of many would: the gate is as wide as that explains in 19 of 20 cases.
-fn gate(mut squares: Vec<f64>, q: usize, within: &[usize], weights: &Weights) -> Vec<bool> {
-    let m = squares.len();
-    let total: f64 = within.iter().map(|&i| weights.at(i)).sum();
-    // The mean is nearer to those from whom it was taken, and farther from the others.
-    let outside = 1.0 + if within.is_empty() { 0.0 } else { weights.effective(within.iter().copied()).recip() };
-    let mut inside = vec![false; m];
-    within.iter().for_each(|&i| inside[i] = true);
-    for (i, square) in squares.iter_mut().enumerate() {
-        let own = 1.0 - weights.at(i) / total;
-        let taken = if !inside[i] { outside } else { own };
-        if taken > 0.0 {
-            *square /= taken;
-        }
-    }
-    let effective = weights.effective(0..m);
+/// than the normal one) widens the gate, and nobody's claim does. Half of few estimates may lie much closer together than
+/// half of many would: the gate is as wide as that explains in 99 of 100 cases.
+fn gate(squares: &[f64], q: usize, weights: &Weights) -> Vec<bool> {
+    let effective = weights.effective(0..squares.len());
     let majority = (0.5 * effective).floor() + 1.0;
     let tail = Beta::new(majority, effective - majority + 1.0).map_or(0.5, |law| law.inverse_cdf(SMALL_HALF));
     let q = q as f64;
     let factor = chi_squared(q, GATE) / chi_squared(q, tail.min(0.5)).max(f64::MIN_POSITIVE);
-    let middle = weights.majority_value(&mut squares.clone());
-    let limit = middle * factor;
+    let limit = factor * weights.majority_value(&mut squares.to_vec());
     squares.iter().map(|square| *square <= limit && square.is_finite()).collect()
 }
 
@@ -605,7 +594,6 @@ fn refine(
     frame: &Frame,
     points: &DMatrix<f64>,
     centre: &DVector<f64>,
-    dominating: &[usize],
     weights: &Weights,
 ) -> Refined {
     let (q, m) = points.shape();
@@ -613,7 +601,7 @@ fn refine(
     let distances = distances_to(points, centre.as_slice());
     let with_gram: Option<Vec<_>> = all.iter().map(|e| e.gram.as_ref()).collect();
     let Some(grams) = with_gram else {
-        let gate = gate(distances.iter().map(|d| d * d).collect(), q, dominating, weights);
+        let gate = gate(&squared(&distances), q, weights);
         let point = mean_of(points, &(0..m).filter(|&i| gate[i]).collect::<Vec<_>>(), weights);
         return Refined {
             coefficients: frame.restore(&point),
@@ -647,7 +635,7 @@ fn refine(
         let square = d.iter().zip(&g).map(|(d, g)| d * g).sum::<f64>();
         if square.is_nan() { f64::INFINITY } else { square }
     };
-    let gate = gate((0..m).map(|i| form(i, &start)).collect(), q, dominating, weights);
+    let gate = gate(&(0..m).map(|i| form(i, &start)).collect::<Vec<_>>(), q, weights);
 
     let size = q * (q + 1) / 2;
     let (mut sum, mut squared, mut pull) = (vec![0.0; size], vec![0.0; size], vec![0.0; q]);
