@@ -291,7 +291,8 @@ impl Register {
         }
         let Some(run) = self.run else { return say };
         for (role, party) in &mut self.parties {
-            if (all || *role == ready) && !std::mem::replace(&mut party.knows, true) {
+            let heard_in_time = party.state == PeerState::Ready && (all || *role == ready);
+            if heard_in_time && !std::mem::replace(&mut party.knows, true) {
                 party.run = Some(run);
                 say.push((*role, CoordinatorEvent::Start { run }));
             }
