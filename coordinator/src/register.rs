@@ -858,9 +858,11 @@ mod tests {
             let together = both.iter().all(|process| process.exit.is_none() && process.run.is_some());
             (together && both.len() == 2 && both[0].run == both[1].run, both)
         };
-        // Whatever was before: once both are there and have read their data, they are in one run, or both have been told.
+        // Whatever was before: two that are there and have read their data are in one run. Whoever is told ends with 69, and whoever is
+        // alone then waits for the other no longer than stated.
         let (together, processes) = both(&mut stage);
-        let told = processes.iter().all(|process| process.exit == Some(Exit::Unreachable));
+        let told = processes.iter().any(|process| process.exit == Some(Exit::Unreachable))
+            && processes.iter().all(|process| process.exit.is_none_or(|exit| exit == Exit::Unreachable));
         assert!(together || told, "{ops:?}, private {private}, {order:?}: {processes:?}");
         // Whoever was told and is started again is in one run with the other.
         let (together, processes) = both(&mut stage);
