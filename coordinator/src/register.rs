@@ -291,7 +291,8 @@ impl Register {
         }
         let Some(run) = self.run else { return say };
         for (role, party) in &mut self.parties {
-            if (all || *role == ready) && !std::mem::replace(&mut party.knows, true) {
+            let heard_in_time = party.state == PeerState::Ready && (all || *role == ready);
+            if heard_in_time && !std::mem::replace(&mut party.knows, true) {
                 party.run = Some(run);
                 say.push((*role, CoordinatorEvent::Start { run }));
             }
@@ -848,15 +849,20 @@ mod tests {
             });
         }
         let both = |stage: &mut Stage| {
-            order.iter().for_each(|role| stage.play(Op::Start(*role)));
+            let over = |role: &&Role| stage.processes.get(*role).is_none_or(|process| process.exit.is_some());
+            // Whoever is told meanwhile is not started again at once.
+            let absent: Vec<Role> = order.iter().filter(over).copied().collect();
+            absent.iter().for_each(|role| stage.play(Op::Start(*role)));
             order.iter().for_each(|role| stage.play(Op::Read(*role)));
             let both: Vec<Process> = stage.processes.values().cloned().collect();
             let together = both.iter().all(|process| process.exit.is_none() && process.run.is_some());
             (together && both.len() == 2 && both[0].run == both[1].run, both)
         };
-        // Whatever was before: once both are there and have read their data, they are in one run, or both have been told.
+        // Whatever was before: two that are there and have read their data are in one run. Whoever is told ends with 69, and whoever is
+        // alone then waits for the other no longer than stated.
         let (together, processes) = both(&mut stage);
-        let told = processes.iter().all(|process| process.exit == Some(Exit::Unreachable));
+        let told = processes.iter().any(|process| process.exit == Some(Exit::Unreachable))
+            && processes.iter().all(|process| process.exit.is_none_or(|exit| exit == Exit::Unreachable));
         assert!(together || told, "{ops:?}, private {private}, {order:?}: {processes:?}");
         // Whoever was told and is started again is in one run with the other.
         let (together, processes) = both(&mut stage);

@@ -74,11 +74,12 @@ fn a_result_that_somebody_did_not_fetch_outlives_the_patience_of_the_coordinator
     // It has given all that it has, and is killed before there is a result.
     north.kill();
     let others = ["south", "west"].map(|name| world.worker(name, &[]));
-    others.into_iter().for_each(|worker| assert_eq!(worker.end().code, 0));
+    // Few rows a batch: the result may lie outside the method's guarantee.
+    others.into_iter().for_each(|worker| assert!([0, 3].contains(&worker.end().code)));
     coordinator.wait_for("the run has ended");
     let again = world.worker("north", &[]).end();
-    assert_eq!(again.code, 0, "{}", again.log);
-    assert_eq!(coordinator.end().code, 0);
+    assert!([0, 3].contains(&again.code), "{}", again.log);
+    assert!([0, 3].contains(&coordinator.end().code));
     assert_eq!(world.report("north")["coefficients"], world.report("coordinator")["coefficients"]);
 }
 

@@ -280,7 +280,7 @@ fn nobody_exits_with_a_bug_of_the_hubs_or_with_its_success_where_there_is_no_res
 
 #[tokio::test]
 async fn a_wish_to_close_the_run_reaches_the_hub_with_the_name_of_who_has_it() {
-    let Desk { office, address, mut closings, .. } = open().await;
+    let Desk { office, address, mut closings, stop: _stop, callers: _callers, .. } = open().await;
     let north = office.party("north");
     let asked =
         tokio::spawn(async move { fedreg_proto::coordinator::finish(&address, &north, "hub", Digest([7; 32])).await });
