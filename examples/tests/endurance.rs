@@ -17,7 +17,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ledgers::{records, stored};
@@ -39,8 +39,17 @@ fn generator() -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(count("FEDREG_SEED", 1) as u64)
 }
 
+/// An address for the whole of a play: below the ports that the system gives to lines that are dialled, which would take it
+/// between two runs.
 fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::SeqCst);
+        let port = 20_000 + (std::process::id().wrapping_mul(61).wrapping_add(step)) % 12_000;
+        if let Ok(listener) = TcpListener::bind(format!("127.0.0.1:{port}")) {
+            return listener.local_addr().unwrap().to_string();
+        }
+    }
 }
 
 /// A study with its folder, and the command of each of its roles; the coordinator is the first.
@@ -134,7 +143,8 @@ impl Play {
         let study = format!(
             "id = \"endurance\"\nprotocol = \"{protocol}\"\n{mode}{workers}[outcome]\ncolumn = \"y\"\n{section}\n"
         );
-        let world = sites::World::of(&study);
+        let mut world = sites::World::of(&study);
+        world.address = free_address();
         let mut roles = vec![Role {
             name: "coordinator",
             arguments: arguments(&["serve", "--listen", &world.address, "--out", "coordinator", "--wait", "60"]),
