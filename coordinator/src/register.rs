@@ -587,8 +587,12 @@ mod tests {
     }
 
     fn join_as(process: &Process) -> PartyEvent {
+        join_in(&study("1e-8"), process)
+    }
+
+    fn join_in(study: &Study, process: &Process) -> PartyEvent {
         let run = process.run;
-        match join_with(process.role, &study("1e-8"), run) {
+        match join_with(process.role, study, run) {
             PartyEvent::Join { role, version, keys, run, .. } => {
                 PartyEvent::Join { role, version, keys, run, instance: Some(process.instance) }
             }
@@ -710,16 +714,20 @@ mod tests {
         processes: BTreeMap<Role, Process>,
         /// Runs in the ledgers that are not closed.
         unfinished: BTreeMap<Role, RunId>,
+        study: Study,
         private: bool,
         started: u8,
     }
 
     impl Stage {
         fn new(private: bool) -> Stage {
+            let mode = if private { Mode::Private } else { Mode::Plain };
+            let study = Study { mode, ..study("1e-8") };
             Stage {
-                register: register(),
+                register: Register::new(&study, RUN),
                 processes: BTreeMap::new(),
                 unfinished: BTreeMap::new(),
+                study,
                 private,
                 started: 10,
             }
@@ -737,7 +745,10 @@ mod tests {
                     }
                     CoordinatorEvent::Abort { notice, .. } => {
                         process.exit = Some(notice.exit);
-                        self.unfinished.remove(&role);
+                        // A run that was cut short from outside stays in the ledger, and goes on.
+                        if !matches!(notice.exit, Exit::Unreachable | Exit::Interrupted) {
+                            self.unfinished.remove(&role);
+                        }
                     }
                     _ => {}
                 }
@@ -756,7 +767,7 @@ mod tests {
                 return;
             };
             process.online = true;
-            let (join, ready) = (join_as(process), process.ready);
+            let (join, ready) = (join_in(&self.study, process), process.ready);
             self.register.open(role);
             self.take(role, join);
             if ready {
@@ -793,7 +804,6 @@ mod tests {
                         self.drop_line(role);
                     }
                     self.processes.remove(&role);
-                    self.unfinished.remove(&role);
                 }
                 Op::Cut(role) => {
                     self.drop_line(role);
@@ -809,7 +819,7 @@ mod tests {
                 }
                 Op::RestartCoordinator => {
                     self.started += 1;
-                    self.register = Register::new(&study("1e-8"), RunId([self.started; 16]));
+                    self.register = Register::new(&self.study, RunId([self.started; 16]));
                     for role in [Alice, Bob] {
                         if let Some(process) = self.processes.get_mut(&role) {
                             process.online = false;
@@ -822,7 +832,7 @@ mod tests {
             if self.register.verdict().is_some() {
                 let alive: Vec<Role> =
                     self.processes.values().filter(|process| process.exit.is_none()).map(|p| p.role).collect();
-                self.register = Register::new(&study("1e-8"), RunId([self.started; 16]));
+                self.register = Register::new(&self.study, RunId([self.started; 16]));
                 self.started += 1;
                 for role in alive {
                     if let Some(process) = self.processes.get_mut(&role) {

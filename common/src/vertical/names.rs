@@ -7,7 +7,7 @@ use crate::fit::Coefficient;
 use crate::id::Role;
 use crate::report::INTERCEPT;
 use crate::session::PeerFault;
-use crate::study::Study;
+use crate::study::{ColumnTerms, Study};
 
 /// Checks the names in the peer's part of the coefficient table.
 ///
@@ -65,8 +65,13 @@ fn names(study: &Study, factors: &[String], name: &str) -> bool {
     let Some(rest) = name.strip_prefix(column.as_str()) else {
         return false;
     };
-    let declared = study.columns.get(column).map_or(&[][..], |terms| &terms.levels);
-    let level = |level: &str| declared.is_empty() || declared.iter().any(|declared| declared == level);
+    let terms = study.columns.get(column);
+    let declared = terms.map_or(&[][..], |terms| &terms.levels);
+    // The one term of a column of truth values, however its file writes them.
+    let truth = terms.is_some_and(ColumnTerms::is_boolean);
+    let level = |level: &str| {
+        declared.is_empty() || declared.iter().any(|declared| declared == level) || (truth && level == "TRUE")
+    };
     match further {
         [] => level(rest),
         _ => rest.match_indices(':').any(|(at, _)| level(&rest[..at]) && names(study, further, &rest[at + 1..])),

@@ -148,7 +148,9 @@ async fn listen(callers: &mut mpsc::Receiver<Caller>, gone: oneshot::Receiver<()
 pub(crate) fn private_worker(world: &World, data: &Path, tag: &str) -> Config {
     let file = |name: &str| world.path(name);
     let folder = |name: &str| Some(world.path(&format!("{tag}-{name}")));
-    let text = format!("[privacy]\nledger = \"{tag}-ledger\"\nanchor = \"{tag}-anchor\"\ndata_set = \"records\"\n");
+    // An anchor folder of its own as well: the ledgers of one folder know each other's files.
+    let text =
+        format!("[privacy]\nledger = \"{tag}-ledger\"\nanchor = \"{tag}-anchors/anchor\"\ndata_set = \"records\"\n");
     world.write(&format!("{tag}.toml"), &text);
     let overrides = Overrides {
         config: Some(file(&format!("{tag}.toml"))),
@@ -163,7 +165,7 @@ pub(crate) fn private_worker(world: &World, data: &Path, tag: &str) -> Config {
         ..Overrides::default()
     };
     let mut config = Config::load(&overrides).unwrap();
-    config.privacy = LedgerTerms { ledger: folder("ledger"), anchor: folder("anchor"), ..config.privacy };
+    config.privacy = LedgerTerms { ledger: folder("ledger"), anchor: folder("anchors/anchor"), ..config.privacy };
     privacy::init(&config).unwrap();
     config
 }
