@@ -92,16 +92,63 @@ mutate "noise used twice" common/src/privacy/sampler.rs \
     's/self\.ready\.split_off\(self\.ready\.len\(\) - count\)/self.ready[self.ready.len() - count..].to_vec()/' "${tests[@]}"
 mutate "noise drawn before its budget is reserved" $ledger \
     's/(pub fn permit\(&mut self, run: &str, index: u32\) -> Result<Grant, LedgerError> \{)/$1 if !self.is_reserved(run) { let planned = crate::privacy::mechanism::PlannedRelease { label: String::new(), mu: 1.0 }; return Ok(Grant::Fresh(Permit::new(run.to_owned(), index, planned))); }/' "${tests[@]}"
-mutate "noise drawn before its start is on record" $ledger \
-    's/transaction\.append\(Entry::Started \{ run: run\.to_owned\(\), index \}\)\?;//' "${tests[@]}"
 mutate "retry noised anew" $ledger \
-    's/known\.stored\.get\(&index\)\.cloned\(\)/known.stored.get(&index).cloned().filter(|_| false)/; s/if known\.started\.contains\(&index\)/if false/; s/!known\.started\.contains\(&index\) \|\| known\.stored\.contains_key\(&index\)/!known.started.contains(&index)/' "${tests[@]}"
+    's/known\.stored\.get\(&index\)\.cloned\(\)/known.stored.get(&index).cloned().filter(|_| false)/; s/if !fits \|\| known\.stored\.contains_key\(&index\)/if !fits/' "${tests[@]}"
+mutate "stored release stored twice" $ledger \
+    's/if !fits \|\| known\.stored\.contains_key\(&index\)/if !fits/' privacy::ledger::tests::of_two_values
+mutate "receipt without its bytes" $ledger \
+    's/transaction\.storage\.put_blob\(&sent_blob\(&run, index\), &bytes\)\?;//' privacy::ledger::tests
+mutate "words of the peer not kept with the reservation" $ledger \
+    's/received\.iter\(\)\.try_for_each\(\|\(index, bytes\)\| transaction\.keep\(run, \*index, bytes\)\)/Ok(())/' privacy::ledger::tests::what_the_peer_said
+mutate "changed bytes not looked for before spending" $ledger \
+    's/self\.check_bytes\(\)\?;\n/\n/g' privacy::ledger::tests::a_changed_byte
+mutate "linked data sets keep their sums" common/src/privacy/ledger/state.rs \
+    's/add_charge\(account\.sum, from_second\)/account.sum/' privacy::ledger::tests::data_sets_that_turn_out
+mutate "leading zeros make another person" common/src/privacy/ledger/persons.rs \
+    's/let value = canonical_id\(identifier\)/let value = std::borrow::Cow::Borrowed(identifier)/' privacy::ledger::tests::ids_that_are
 mutate "budget not checked before sending" $ledger \
     's/let charge = transaction\.affordable\(data_set, persons, plan\)\?;/let _ = (data_set, persons); let charge = plan.charge();/' "${tests[@]}"
 mutate "charge rounded down" common/src/privacy/accountant.rs \
     's/(pub fn add_charge\(.*?\{\n)/$1    if true { return (sum + charge).next_down(); }\n/s' "${tests[@]}"
 mutate "sign of the extrapolation" common/src/vertical/accelerate.rs \
     's/next\.axpy\(-share, &image, 1\.0\)/next.axpy(share, &image, 1.0)/' "${tests[@]}"
+
+mutate "sums not cut before the noise" $mechanism \
+    's/quotient\.min\(CUT\) as i64/quotient as i64/' values_are_cut_at_a_public_number
+mutate "a margin that vanishes beside 1" common/src/privacy/accountant.rs \
+    's/\(1\.0 \+ ROUNDING_MARGIN\)\)\.next_up\(\)/(1.0 + 2f64.powi(-80)))/' a_charged_quotient_is_larger
+mutate "the lattice is free" common/src/privacy/accountant.rs \
+    's/curve \+ lattice\)\.next_up/curve).next_up/' the_exact_accountant_pays_for_its_lattice
+mutate "any share for any number of entries" $mechanism \
+    's/    enough_for\(mu, slack \* slack\)\?;\n//' noise_keeps_the_permitted_share
+mutate "distance of the solver left out" common/src/features/output.rs \
+    's/\(exact \+ solved\) \* ROOM/exact * ROOM/' the_certified_distance_is_in_the_sensitivity
+mutate "unfinished rounds averaged away" common/src/privacy/robust.rs \
+    's/ \* batches\.max\(1\) as f64//' what_all_batches_leave_unfinished
+mutate "inference not withheld" common/src/report/caution.rs \
+    's/self\.coefficients\.iter_mut\(\)\.for_each\(Coefficient::withhold_inference\);//' a_caution_stands_first
+mutate "every estimate a vote" common/src/robust/weights.rs \
+    's/let uniform = sites < SITES \|\| equal/let uniform = true || sites < SITES || equal/' robust::tests::sites
+mutate "copies count" common/src/robust/weights.rs \
+    's/if found\[later\]\.is_none_or/if false && found[later].is_none_or/' robust::tests::sites::rows_that_come_again
+mutate "a window for whoever sends most" common/src/robust/online.rs \
+    's/held\(at\) > own\)/true)/' robust::tests::sites::a_site_that_floods
+mutate "the rarer value rejected" common/src/robust/batch.rs \
+    's/const STEPS: f64 = 2\.0/const STEPS: f64 = 0.0/' robust::tests::honest::the_rarer
+mutate "a result that was asked for is forgotten" common/src/star/hub.rs \
+    's/if !self\.asked \{\n            let why/if self.held {\n            let why/' star::tests::resume
+mutate "ready before it joined" common/src/star/hub.rs \
+    's/\|\| !self\.asked;/|| false;/' nobody_counts_for_the_quorum
+mutate "any count of contributions" common/src/star/hub.rs \
+    's/contributions > MOST/contributions > u64::MAX - 1/' counts_that_no_run_reaches
+mutate "any broadcast" common/src/star/site.rs \
+    's/if number > most/if number > u64::MAX - 1/' a_hub_that_publishes_more
+mutate "the minimum at the projection" common/src/vertical/subspace.rs \
+    's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' vertical::
+mutate "a spreadsheet may run a name" common/src/report/csv.rs \
+    's/if begun && /if false \&\& /' spreadsheet
+mutate "cells told to a peer" common/src/session.rs \
+    's/Abort::Bug\(_\) => format!\("internal error at \{own\}; the reason is shown there only"\),//' what_may_quote_data
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"
