@@ -57,9 +57,8 @@ impl OpenError {
     /// where nobody was reached.
     pub fn in_vain(self, waited: &str, hint: &str) -> Abort {
         match self {
-            OpenError::Unreachable(sentence) | OpenError::Unproven { sentence, refused: false } => {
-                Abort::Unreachable(format!("{waited}; {sentence}; {hint}"))
-            }
+            OpenError::Unreachable(sentence) => Abort::Unreachable(format!("{waited}; {sentence}; {hint}")),
+            OpenError::Unproven { sentence, refused: false } => Abort::Unreachable(format!("{waited}; {sentence}")),
             OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => {
                 Abort::Refused(format!("{waited}; {sentence}"))
             }

@@ -97,8 +97,9 @@ pub fn refuse_too_many(frame: &Frame, terms: &[Term], beside: usize, dropped: Op
     if columns <= rows {
         return Ok(());
     }
-    let widest =
-        levels.into_iter().map(|(column, levels)| (column, levels.len() - 1)).max_by_key(|(_, levels)| *levels);
+    let widths = levels.into_iter().map(|(column, levels)| (column, levels.len() - 1));
+    // The first of several that are equally wide.
+    let widest = widths.reduce(|widest, next| if next.1 > widest.1 { next } else { widest });
     Err(DataError::TooManyCoefficients { rows, columns, widest })
 }
 

@@ -529,7 +529,9 @@ pub fn reconstructible(report: &Report) -> Vec<String> {
         let mut columns: Vec<_> = disclosure.columns.iter().filter(|column| column.share > SMALLEST_SHARE).collect();
         // An outcome that leaves is the first that a reader must know.
         columns.sort_by(|a, b| {
-            (b.term == report.outcome).cmp(&(a.term == report.outcome)).then(b.share.total_cmp(&a.share))
+            // All that is printed as 100 % stays in the order of the columns.
+            let [a_share, b_share] = [a, b].map(|column| column.share.min(1.0 - 1e-9));
+            (b.term == report.outcome).cmp(&(a.term == report.outcome)).then(b_share.total_cmp(&a_share))
         });
         let more = columns.len().saturating_sub(NAMED_COLUMNS);
         columns.truncate(NAMED_COLUMNS);

@@ -84,7 +84,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 async fn next(link: &mut GrpcLink) -> Event<Message> {
     loop {
         match soon(link.recv()).await {
-            Event::Alive => {}
+            Event::Alive | Event::Part => {}
             event => return event,
         }
     }
