@@ -158,7 +158,7 @@ async fn listening_can_be_interrupted_in_the_middle_of_a_message() {
             biased;
             event = alice.recv() => match event {
                 Event::Message(message) => break message,
-                Event::Alive => {}
+                Event::Alive | Event::Part => {}
                 event => panic!("{event:?}"),
             },
             () = tokio::time::sleep(Duration::from_micros(200)) => cancelled += 1,
