@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fedreg_common::data::encode::{column_terms, refuse_too_many};
 use fedreg_common::data::{DataError, advice};
