@@ -307,10 +307,16 @@ impl Definite {
 
     /// `(R' R)^-1`.
     pub fn inverse(&self) -> DMatrix<f64> {
+        let inverse_factor = self.inverse_factor();
+        &inverse_factor * inverse_factor.transpose()
+    }
+
+    /// The inverse of the factor: a basis in which the matrix is the identity.
+    pub fn inverse_factor(&self) -> DMatrix<f64> {
         let p = self.r.ncols();
         let mut inverse_factor = DMatrix::identity(p, p);
         self.r.solve_upper_triangular_mut(&mut inverse_factor);
-        &inverse_factor * inverse_factor.transpose()
+        inverse_factor
     }
 
     /// `R b`, whose length is the norm of `b` in the metric of the matrix.

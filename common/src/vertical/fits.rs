@@ -125,6 +125,9 @@ const FLAT: f64 = 1e-8;
 /// Rounds in a flat valley after which separation is named.
 const FLAT_ROUNDS: u32 = 4;
 
+/// Rounds beyond the columns of the smaller side after which a fit is taken for one that may not end.
+const LATE_ROUNDS: usize = 8;
+
 /// A relative change of the coefficients below which nothing grows without bound.
 const GROWING: f64 = 1e-3;
 
@@ -471,7 +474,7 @@ impl Fits {
             let (stepped, change) = block.step_on(solved);
             solved = stepped;
             self.own_change = self.own_change.max(change);
-            if separation::exhausted(block, std::iter::empty()) {
+            if separation::exhausted(block, self.study.model.intercept, std::iter::empty()) {
                 self.own_change = self.own_change.max(1.0);
             }
         }
@@ -572,8 +575,12 @@ impl Fits {
         let flat = certificate <= FLAT && change > GROWING && separation::at_limit(block);
         self.flat_rounds = if flat { self.flat_rounds + 1 } else { 0 };
         let directions = self.shown.iter().flat_map(Shown::directions);
+        // Before a fit may end, and where it takes longer than a finite estimate does.
         let settled = certificate <= self.study.fit.tol.max(FLAT);
-        self.flat_rounds >= FLAT_ROUNDS || (settled && separation::exhausted(block, directions))
+        let late = self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS;
+        let look = settled || (late && change > GROWING);
+        self.flat_rounds >= FLAT_ROUNDS
+            || (look && separation::exhausted(block, self.study.model.intercept, directions))
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.

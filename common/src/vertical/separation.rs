@@ -11,10 +11,11 @@
 //! Biometrika 71 (1984); C. J. Geyer, "Likelihood inference in exponential families and directions of recession",
 //! Electronic Journal of Statistics 3 (2009).
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::block::Block;
+use crate::glm::Family;
 use crate::linalg::{self, BLOCK_ROWS, Definite};
 
 /// How far the loss is followed, in steps: an estimate that turns beyond could not be told from an infinite one.
@@ -29,6 +30,19 @@ const GROWTH: f64 = 1e-2;
 
 /// The variance of one row at which it has run to the limit of what its outcome says.
 const LIMIT: f64 = 1e-6;
+
+/// Losses above a perfect fit, and variances, below which a row counts as free: at the limit of what its outcome says, or
+/// on its way there. Rows of continuous columns get there one after the other, so several are tried.
+const FREE: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 0.7];
+
+/// The share of a combination's squares that rounding of inner products leaves on rows that it does not move.
+const UNMOVED: f64 = 1e-11;
+
+/// The share of its largest movement below which a combination does not move a row: the root of what rounding leaves.
+const STILL_ROW: f64 = 1e-6;
+
+/// Corrections of a combination that moves some free rows away from their limits.
+const CORRECTIONS: usize = 30;
 
 /// The predictions that steps are measured from.
 #[derive(Debug, Clone, Default)]
@@ -93,45 +107,106 @@ pub(super) fn at_limit(block: &Block) -> bool {
     })
 }
 
-/// Whether some combination of own columns, a constant and `more` columns is held by nothing but rows that have run to
-/// their limit, and moves them further out: estimates that grow without bound where rounding has stopped them.
-pub(super) fn exhausted<'a>(block: &Block, more: impl Iterator<Item = &'a [f64]>) -> bool {
-    if !at_limit(block) {
-        return false;
-    }
-    let weights = block.working_weights();
+/// Whether some combination of own columns, a constant where the model has one, and `more` columns moves no row but free
+/// ones, and lets the loss stay flat however far one goes: estimates that grow without bound, also where gradient and
+/// steps have become so small that rounding has stopped them.
+///
+/// The loss along the combination is the proof, so that nothing is named that is not so; what is guessed is only where to
+/// look: combinations of the free rows' own predictors.
+pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<Item = &'a [f64]>) -> bool {
     let outcome = block.outcome();
+    let rows = block.rows();
     let prior = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-    let held = |row: usize| weights[row] > LIMIT * prior(row);
-    let constant = vec![1.0; block.rows()];
-    let first = if block.has_intercept() { None } else { Some(constant.as_slice()) };
-    let own = (0..block.columns()).map(|j| block.column(j));
-    let mut columns: Vec<&[f64]> = first.into_iter().chain(own).collect();
+    let now: Vec<f64> = (0..rows).map(|row| block.predictor(row)).collect();
+    // How far a row is from its limit; rows without weight are as free as can be.
+    let distance: Vec<f64> = (0..rows)
+        .into_par_iter()
+        .with_min_len(BLOCK_ROWS)
+        .map(|row| {
+            if prior(row) == 0.0 {
+                return 0.0;
+            }
+            let (family, y) = (outcome.family, outcome.y[row]);
+            (family.at(y, now[row]).loss - family.saturated(y)).max(family.variance(now[row]))
+        })
+        .collect();
+    let constant = vec![1.0; if intercept && !block.has_intercept() { rows } else { 0 }];
+    let mut columns: Vec<&[f64]> = (0..block.columns()).map(|j| block.column(j)).collect();
+    if !constant.is_empty() {
+        columns.push(&constant);
+    }
     for column in more {
         columns.push(column);
     }
     let gram = |counts: &(dyn Fn(usize) -> bool + Sync)| {
-        linalg::packed_gram(block.rows(), columns.len(), |rows, packed| {
+        linalg::packed_gram(rows, columns.len(), |rows, packed| {
             for column in &columns {
                 packed.extend(rows.clone().map(|row| if counts(row) { prior(row).sqrt() * column[row] } else { 0.0 }));
             }
         })
     };
-    let all = gram(&|_| true);
-    let rest = gram(&held);
-    let now: Vec<f64> = (0..block.rows()).map(|row| block.predictor(row)).collect();
-    let kept_of = |gram| Definite::from_gram_limited(gram).map_or_else(Vec::new, |(_, kept)| kept);
-    let (of_all, of_rest) = (kept_of(&all), kept_of(&rest));
-    let free = of_all.iter().filter(|j| !of_rest.contains(j));
-    free.copied().any(|j| {
-        let mut step: Vec<f64> = columns[j].to_vec();
-        if let Some((definite, kept)) = Definite::from_gram_limited(&rest) {
-            let share: DVector<f64> = definite.solve(&rest.column(j).into_owned().select_rows(&kept));
-            for (k, share) in kept.iter().zip(share.iter()) {
-                step.iter_mut().zip(columns[*k]).for_each(|(s, x)| *s -= share * x);
+    let Some((metric, kept)) = Definite::from_gram_limited(&gram(&|_| true)) else { return false };
+    let columns_kept: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
+    let unwhitened = metric.inverse_factor();
+    let mut tried = usize::MAX;
+    FREE.iter().any(|limit| {
+        let free: Vec<usize> = (0..rows).filter(|row| prior(*row) > 0.0 && distance[*row] <= *limit).collect();
+        if free.is_empty() || free.len() == tried {
+            return false;
+        }
+        tried = free.len();
+        // In coordinates in which all rows together have unit squares, combinations that leave the other rows alone.
+        let rest = gram(&|row| distance[row] > *limit).select_rows(&kept).select_columns(&kept);
+        let whitened = unwhitened.transpose() * rest * &unwhitened;
+        let eigen = ((&whitened + whitened.transpose()) * 0.5).symmetric_eigen();
+        let alone: Vec<usize> = (0..kept.len()).filter(|j| eigen.eigenvalues[*j] <= UNMOVED).collect();
+        !alone.is_empty()
+            && recedes(block, &now, &free, &columns_kept, &(&unwhitened * eigen.eigenvectors.select_columns(&alone)))
+    })
+}
+
+/// Whether the loss stays flat along a combination of the columns in the span of `basis`, whose coordinates are
+/// orthonormal: the one nearest to the predictors of the free rows, corrected where it moves a row away from its limit.
+fn recedes(block: &Block, now: &[f64], free: &[usize], columns: &[&[f64]], basis: &DMatrix<f64>) -> bool {
+    let outcome = block.outcome();
+    let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
+    let limit: Vec<f64> = free
+        .iter()
+        .map(|row| match outcome.family {
+            Family::Binomial if outcome.y[*row] >= 0.5 => 1.0,
+            _ => -1.0,
+        })
+        .collect();
+    let mut target: Vec<f64> = free.iter().zip(&limit).map(|(row, sign)| sign * (sign * now[*row]).max(0.0)).collect();
+    for _ in 0..CORRECTIONS {
+        let products = DVector::from_iterator(
+            columns.len(),
+            columns.iter().map(|column| free.iter().zip(&target).map(|(row, t)| weight(*row) * column[*row] * t).sum()),
+        );
+        let combination = basis * (basis.transpose() * products);
+        let mut step = vec![0.0; now.len()];
+        for (column, share) in columns.iter().zip(combination.iter()) {
+            step.iter_mut().zip(*column).for_each(|(step, x)| *step += share * x);
+        }
+        let longest = free.iter().fold(0.0_f64, |most, row| most.max(step[*row].abs()));
+        if !(longest > 0.0 && longest.is_finite()) {
+            return false;
+        }
+        let mut before = now.to_vec();
+        let mut wrong = false;
+        for (row, sign) in free.iter().zip(&limit) {
+            let step = step[*row] / longest;
+            if step.abs() > STILL_ROW {
+                before[*row] -= step;
+                wrong |= sign * step < 0.0;
             }
         }
-        let toward = |sign: f64| now.iter().zip(&step).map(|(now, step)| now - sign * step).collect::<Vec<f64>>();
-        flat(block, &now, &toward(1.0)) || flat(block, &now, &toward(-1.0))
-    })
+        if !wrong || flat(block, now, &before) {
+            return flat(block, now, &before);
+        }
+        for ((target, row), sign) in target.iter_mut().zip(free).zip(&limit) {
+            *target = sign * (sign * step[*row] / longest).max(0.0);
+        }
+    }
+    false
 }
