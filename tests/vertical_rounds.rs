@@ -406,7 +406,7 @@ fn name_all(sizes: &[((usize, usize), usize)], seeds: Range<u64>) {
             }
         }
     }
-    most.sort_by(|a, b| b.0.cmp(&a.0));
+    most.sort_by_key(|entry| std::cmp::Reverse(entry.0));
     println!("{} fits, most rounds {:#?}", most.len(), &most[..8]);
     assert!(wrong.is_empty(), "{} of {}: {:#?}", wrong.len(), most.len(), &wrong[..wrong.len().min(60)]);
 }
