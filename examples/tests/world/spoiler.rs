@@ -30,8 +30,9 @@ pub(crate) struct Spoil {
 pub(crate) fn before(listener: String, spoils: &[Spoil]) -> String {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = socket.local_addr().unwrap().to_string();
-    let mut spoils = spoils.to_vec().into_iter();
+    let spoils: Vec<Spoil> = spoils.to_vec();
     std::thread::spawn(move || {
+        let mut spoils = spoils.into_iter();
         for mut dialler in socket.incoming().flatten() {
             let spoil = spoils.next();
             if spoil.is_some_and(|spoil| spoil.fault == Fault::Alert) {

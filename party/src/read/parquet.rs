@@ -762,7 +762,7 @@ mod tests {
             Cells::Int64(vec![Some(1000 * moment), Some(0)]),
             Cells::Int64(vec![Some(1_000_000 * moment), Some(1)]),
             Cells::Int64(vec![Some(1000 * moment), Some(0)]),
-            Cells::Int96(vec![Some(old.clone()), Some(old)]),
+            Cells::Int96(vec![Some(old), Some(old)]),
         ];
         let (_folder, path) = write(schema, vec![group]);
         let columns = ["small", "large", "fixed", "bytes"];
