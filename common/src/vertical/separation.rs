@@ -188,19 +188,18 @@ fn recedes(block: &Block, now: &[f64], free: &[usize], columns: &[&[f64]], basis
         for (column, share) in columns.iter().zip(combination.iter()) {
             step.iter_mut().zip(*column).for_each(|(step, x)| *step += share * x);
         }
-        let longest = free.iter().fold(0.0_f64, |most, row| most.max(step[*row].abs()));
+        let longest =
+            (0..now.len()).filter(|row| weight(*row) > 0.0).fold(0.0_f64, |most, row| most.max(step[row].abs()));
         if !(longest > 0.0 && longest.is_finite()) {
             return false;
         }
-        let mut before = now.to_vec();
-        let mut wrong = false;
-        for (row, sign) in free.iter().zip(&limit) {
-            let step = step[*row] / longest;
-            if step.abs() > STILL_ROW {
-                before[*row] -= step;
-                wrong |= sign * step < 0.0;
-            }
-        }
+        // All rows take part, so that a combination that is rounding of dependent columns is found out.
+        let before: Vec<f64> = now
+            .iter()
+            .zip(&step)
+            .map(|(now, step)| now - if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 })
+            .collect();
+        let wrong = free.iter().zip(&limit).any(|(row, sign)| sign * step[*row] / longest < -STILL_ROW);
         if !wrong || flat(block, now, &before) {
             return flat(block, now, &before);
         }
