@@ -421,7 +421,7 @@ fn estimates_that_grow_without_bound_are_named_within_as_many_rounds_as_a_fit_ma
 /// The same with more columns and seeds, 440 fits:
 /// `cargo test --release -p fedreg-tests -- --ignored --nocapture estimates_that_grow`.
 #[test]
-#[ignore = "a few minutes"]
+#[ignore = "half a minute"]
 fn estimates_that_grow_without_bound_are_named_over_all_sizes_and_seeds() {
     name_all(&SIZES, 0..2);
 }
