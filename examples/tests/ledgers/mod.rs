@@ -23,7 +23,8 @@ pub(crate) fn let_go(ledger: &Path) {
 /// Bodies of the ledger's records; none while it cannot be read.
 pub(crate) fn records(ledger: &Path) -> Vec<String> {
     let read = || -> rusqlite::Result<Vec<String>> {
-        let tool = Connection::open_with_flags(ledger, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // A process that was killed while it wrote leaves a journal, which a reader that may not write cannot roll back.
+        let tool = Connection::open_with_flags(ledger, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let mut statement = tool.prepare("SELECT body FROM records ORDER BY sequence")?;
         statement.query_map([], |row| row.get(0))?.collect()
     };
