@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fedreg_common::conversation::{Content, Opening, Purpose};
 use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
@@ -11,11 +12,11 @@ use fedreg_common::privacy::release::Declaration;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
 use fedreg_common::study::{HeldBy, Study};
-use fedreg_common::vertical::message::{Body, Message, Purpose};
+use fedreg_common::vertical::message::{Body, Message};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
 use fedreg_common::vertical::prepare::{Policy, Prepared};
-use fedreg_common::vertical::session::{Opening, VerticalSession};
+use fedreg_common::vertical::session::VerticalSession;
 use fedreg_party::read;
 use fedreg_tests::vectors::{self, Case, Glm};
 use fedreg_tests::vertical::{fitted, frame, numeric, run, run_with, session, study};
@@ -235,7 +236,7 @@ fn studies_that_differ_end_before_any_data_are_touched_and_name_the_keys() {
     let mut bob = session(&theirs, Role::Bob, Policy::default(), frame(&theirs, Role::Bob, &case.file())).unwrap();
     let Ok(Turn::Send(hello)) = alice.start() else { panic!("alice speaks first") };
     assert!(matches!(hello.value().body, Body::Hello(_)));
-    let abort = bob.receive(hello.into()).unwrap_err();
+    let abort = bob.receive(Role::Alice, hello.into()).unwrap_err();
     assert_eq!(abort, Abort::Study { keys: vec!["fit.tol".to_string()] });
     assert_eq!(abort.exit(), Exit::Refused);
 }
@@ -249,14 +250,14 @@ fn tampered(more: &str, mut tamper: impl FnMut(&mut Message)) -> Abort {
     let mut turn = alice.start();
     loop {
         let Ok(Turn::Send(sent)) = turn else { panic!("alice ended without an abort") };
-        let answer = match bob.receive(sent.into()) {
+        let answer = match bob.receive(Role::Alice, sent.into()) {
             Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => answer,
             Ok(_) => panic!("bob ended without an abort"),
             Err(abort) => return abort,
         };
         let mut message: Message = answer.into();
         tamper(&mut message);
-        turn = alice.receive(message);
+        turn = alice.receive(Role::Bob, message);
         if let Err(abort) = turn {
             return abort;
         }
@@ -343,14 +344,14 @@ fn a_repeat_with_other_content_is_refused_and_an_honest_one_gets_the_same_bytes(
     let (mut alice, mut bob) = (open(Role::Alice), open(Role::Bob));
     let Ok(Turn::Send(first)) = alice.start() else { panic!("alice speaks first") };
     let first: Message = first.into();
-    let Ok(Turn::Send(answer)) = bob.receive(first.clone()) else { panic!("bob answers") };
-    let Ok(Turn::Send(again)) = bob.receive(first.clone()) else { panic!("bob answers again") };
+    let Ok(Turn::Send(answer)) = bob.receive(Role::Alice, first.clone()) else { panic!("bob answers") };
+    let Ok(Turn::Send(again)) = bob.receive(Role::Alice, first.clone()) else { panic!("bob answers again") };
     assert!(answer == again);
     let mut changed = first;
     if let Body::Hello(hello) = &mut changed.body {
         hello.keys.pop();
     }
-    let abort = bob.receive(changed).unwrap_err();
+    let abort = bob.receive(Role::Alice, changed).unwrap_err();
     assert_eq!(abort, Abort::Peer { peer: Role::Alice, fault: PeerFault::Changed { sequence: 0 } });
 }
 

@@ -4,6 +4,7 @@
 //! randomness go in, results come out. The modules stand in the order in which data flows.
 
 pub mod bounded;
+pub mod conversation;
 pub mod data;
 pub mod em;
 pub mod exit;

@@ -31,7 +31,7 @@ pub enum Turn<M, O> {
     Finish(O),
 }
 
-/// A two-party protocol as a value.
+/// One side of a protocol, as a value.
 pub trait Session {
     /// What comes in.
     type Inbound: Clone;
@@ -40,17 +40,20 @@ pub trait Session {
     /// What the session yields in the end.
     type Output;
 
+    /// Whose side it is.
+    fn role(&self) -> Role;
+
     /// Begins. The side that speaks first gets its first message here.
     ///
     /// # Errors
     /// The session cannot begin.
     fn start(&mut self) -> Result<Turn<Self::Outbound, Self::Output>, Abort>;
 
-    /// Takes a message in.
+    /// Takes a message in that came by the line of `from`: a peer, or the coordinator. What the message claims is checked against that.
     ///
     /// # Errors
     /// The message breaks the protocol, or what it says ends the run.
-    fn receive(&mut self, message: Self::Inbound) -> Result<Turn<Self::Outbound, Self::Output>, Abort>;
+    fn receive(&mut self, from: Role, message: Self::Inbound) -> Result<Turn<Self::Outbound, Self::Output>, Abort>;
 
     /// The last message sent, for a line that may have lost it: the same bytes, never recomputed. A session that has
     /// finished still answers.

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use fedreg_common::conversation::VERSION;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::study::{Mode, Study};
-use fedreg_common::vertical::message::VERSION;
 use fedreg_proto::link::Notice;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, StatusReply};
 

@@ -206,7 +206,7 @@ impl Keeper {
     async fn converse(&mut self, mut line: Joined) -> bool {
         let join = PartyEvent::Join {
             role: self.joining.role,
-            version: fedreg_common::vertical::message::VERSION,
+            version: fedreg_common::conversation::VERSION,
             keys: self.joining.keys.clone(),
             run: self.run,
             instance: Some(self.joining.instance),

@@ -311,8 +311,8 @@ impl<L: Link> Driver<'_, L> {
                     return Ok((session, output, confirmed));
                 }
             }
-            let message = self.next(&session).await?;
-            (session, turn) = self.compute(session, move |session| session.receive(message)).await?;
+            let (peer, message) = (self.ends.peer, self.next(&session).await?);
+            (session, turn) = self.compute(session, move |session| session.receive(peer, message)).await?;
         }
     }
 
@@ -433,8 +433,9 @@ impl<L: Link> Driver<'_, L> {
                     }
                 }
                 Ok(Heard::Message(message)) => {
+                    let peer = self.ends.peer;
                     let turn;
-                    (session, turn) = self.compute(session, move |session| session.receive(message)).await?;
+                    (session, turn) = self.compute(session, move |session| session.receive(peer, message)).await?;
                     if let Turn::Send(again) | Turn::FinishAndSend { last: again, .. } = turn {
                         self.link.send(again);
                         said = false;

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::report::Seconds;
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::vertical::message::Message;
-use fedreg_common::vertical::session::{Opening, Progress};
+use fedreg_common::vertical::session::Progress;
 use fedreg_proto::coordinator;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};

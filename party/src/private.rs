@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Role, RunId};
@@ -12,7 +13,7 @@ use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Study;
 use fedreg_common::vertical::prepare::needed_columns;
 use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
-use fedreg_common::vertical::session::{Opening, Progress};
+use fedreg_common::vertical::session::Progress;
 
 use crate::config::Config;
 use crate::ledger::{DataFile, LedgerFile, use_file};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use fedreg_common::conversation::Opening;
 use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
@@ -16,7 +17,7 @@ use fedreg_common::study::{Mode, Study};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::vertical::predict::{self, NewRows, PredictSession, Scores};
 use fedreg_common::vertical::prepare::{Prepared, needed_columns};
-use fedreg_common::vertical::session::{Opening, Progress, VerticalSession};
+use fedreg_common::vertical::session::{Progress, VerticalSession};
 use fedreg_proto::certs::CertsError;
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::Notice;

@@ -14,10 +14,11 @@ pub use events::{coordinator_event, party_event, status_reply};
 
 use crate::register::PeerState;
 use crate::wire;
+use fedreg_common::conversation::Purpose;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::PeerFault;
-use fedreg_common::vertical::message::{HeldKind, Purpose};
+use fedreg_common::vertical::message::HeldKind;
 
 /// Both directions of an enumeration from one table.
 macro_rules! correspond {

@@ -80,7 +80,7 @@ fn midway(study: &Arc<Study>, blocks: [&DMatrix<f64>; 2], y: &[f64], exchanges: 
     };
     ends[1].start().unwrap();
     for turn in 0..exchanges {
-        message = match ends[(turn + 1) % 2].receive(message).unwrap() {
+        message = match ends[(turn + 1) % 2].receive(message.header.sender, message).unwrap() {
             Turn::Send(message) => Message::from(message),
             other => panic!("{other:?}"),
         };
@@ -107,7 +107,7 @@ fn round(criterion: &mut Criterion) {
             group.bench_function(format!("{who} of 100000 rows, 10+10 columns, {family}"), |bench| {
                 bench.iter_batched(
                     || midway(&study, [&a, &b], &y, exchanges),
-                    |(mut end, message)| end.receive(message).unwrap(),
+                    |(mut end, message)| end.receive(message.header.sender, message).unwrap(),
                     BatchSize::PerIteration,
                 );
             });

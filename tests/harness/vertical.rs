@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fedreg_common::conversation::Opening;
 use fedreg_common::data::Frame;
 use fedreg_common::glm::Family;
 use fedreg_common::id::{Role, RunId};
@@ -12,7 +13,7 @@ use fedreg_common::study::Study;
 use fedreg_common::vertical::message::Message;
 use fedreg_common::vertical::outcome::VerticalFit;
 use fedreg_common::vertical::prepare::{Policy, Prepared, needed_columns};
-use fedreg_common::vertical::session::{Opening, VerticalSession};
+use fedreg_common::vertical::session::VerticalSession;
 use fedreg_party::read;
 
 use crate::vectors::Case;

@@ -91,11 +91,11 @@ where
         let arrived = [0, 1].into_iter().find_map(|side| lines[side].pop_front().map(|message| (side, message)));
         match arrived {
             Some((0, message)) => {
-                let turn = first.receive(message);
+                let turn = first.receive(second.role(), message);
                 settle!(0, turn)
             }
             Some((_, message)) => {
-                let turn = second.receive(message);
+                let turn = second.receive(first.role(), message);
                 settle!(1, turn)
             }
             // Silence: whoever waits sends its last message again; a finished side only answers.

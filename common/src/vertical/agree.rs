@@ -1,51 +1,155 @@
 //! What every kind of run compares before it starts: the rows, and the columns that both hold.
 
+use crate::conversation::{Refusal, Step};
+use crate::data::align::Mask;
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
 use crate::study::Study;
 
-use super::message::{Rows, Shared};
+use super::message::{Body, Rows, Shared};
 
-/// Checks that the peer holds the same rows. The first speaker's message brings the key of the digests.
-///
-/// # Errors
-/// Other rows, or a key where none belongs.
-pub(super) fn rows(
+/// A table, as far as both parties must agree on it.
+pub(super) trait Compared {
+    /// How many rows.
+    fn rows(&self) -> u64;
+
+    /// The digest of what must be the same in each row.
+    fn digest(&self, key: &[u8; 32]) -> Digest;
+
+    /// What it means when the digests differ.
+    fn differs(&self) -> String {
+        let rows = self.rows();
+        format!("the parties hold different ids: both have {rows} rows, but not the same ones; compare the id columns")
+    }
+
+    /// The rows that lack a value here, where only complete ones take part.
+    fn incomplete(&self) -> Option<&Mask> {
+        None
+    }
+
+    /// Keeps the rows that are complete at both parties.
+    ///
+    /// # Errors
+    /// The peer's mask does not fit, no row is left, or those that are left cannot be used.
+    fn settle(&mut self, _theirs: Vec<u8>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// The digests of the columns that both hold.
+    ///
+    /// # Errors
+    /// The rows are not settled.
+    fn shared(&self, _key: &[u8; 32]) -> Result<Shared, Abort> {
+        Err(Abort::Bug("a table without shared columns is compared by them".to_string()))
+    }
+}
+
+/// A part of the agreement. Both parties say theirs, the first speaker first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Rows,
+    Complete,
+    Shared,
+}
+
+/// One side of the agreement.
+pub(super) struct Agreement<T> {
+    pub(super) table: T,
     role: Role,
-    answered: bool,
-    theirs: &Rows,
-    key: &mut [u8; 32],
-    own: u64,
-    ids: impl FnOnce(&[u8; 32]) -> Digest,
-) -> Result<(), Abort> {
-    let partner = role.partner();
-    match (answered, theirs.key) {
-        (false, Some(came)) => *key = came,
-        (true, None) => {}
-        _ => {
-            let fault = PeerFault::Garbage("a proof of rows with a key where none belongs".to_string());
-            return Err(Abort::Peer { peer: partner, fault });
+    first: Role,
+    /// Of the digests: the first speaker's.
+    key: [u8; 32],
+    parts: &'static [Part],
+    said: usize,
+}
+
+impl<T: Compared> Agreement<T> {
+    pub(super) fn new(table: T, role: Role, first: Role, key: [u8; 32], parts: &'static [Part]) -> Agreement<T> {
+        Agreement { table, role, first, key, parts, said: 0 }
+    }
+
+    /// The part that is being compared.
+    pub(super) fn part(&self) -> Option<Part> {
+        self.parts.get(self.said / 2).copied()
+    }
+
+    fn is_answer(&self) -> bool {
+        self.said % 2 == 1
+    }
+
+    pub(super) fn step(&self) -> Option<Step> {
+        let speaker = if self.is_answer() { self.first.partner() } else { self.first };
+        self.part().map(|part| Step {
+            speaker,
+            expected: match part {
+                Part::Rows => "a proof of rows",
+                Part::Complete => "a mask of complete rows",
+                Part::Shared => "digests of shared columns",
+            },
+        })
+    }
+
+    pub(super) fn build(&mut self) -> Result<Body, Abort> {
+        let body = match self.part() {
+            Some(Part::Rows) => Body::Rows(self.proof((!self.is_answer()).then_some(self.key))),
+            Some(Part::Complete) => {
+                Body::Complete(self.table.incomplete().map(|mask| mask.as_bytes().to_vec()).unwrap_or_default())
+            }
+            Some(Part::Shared) => Body::Shared(self.shared()?),
+            None => Body::Go,
+        };
+        self.said += 1;
+        Ok(body)
+    }
+
+    /// What proves these rows, here or at the peer.
+    pub(super) fn proof(&self, key: Option<[u8; 32]>) -> Rows {
+        Rows { key, rows: self.table.rows(), ids: self.table.digest(&key.unwrap_or(self.key)) }
+    }
+
+    pub(super) fn shared(&self) -> Result<Shared, Abort> {
+        self.table.shared(&self.key)
+    }
+
+    /// Compares what the peer said with the own table; yields what it said of shared columns.
+    pub(super) fn absorb(&mut self, study: &Study, body: Body) -> Result<Option<Shared>, Refusal> {
+        let mut shared = None;
+        match (self.part(), body) {
+            (Some(Part::Rows), Body::Rows(theirs)) => self.compare_rows(&theirs)?,
+            (Some(Part::Complete), Body::Complete(mask)) => self.table.settle(mask)?,
+            (Some(Part::Shared), Body::Shared(theirs)) => {
+                compare_shared(study, &self.shared()?, &theirs)?;
+                shared = Some(theirs);
+            }
+            _ => return Err(Refusal::Kind),
+        }
+        self.said += 1;
+        Ok(shared)
+    }
+
+    fn compare_rows(&mut self, theirs: &Rows) -> Result<(), Refusal> {
+        match (self.is_answer(), theirs.key) {
+            (false, Some(came)) => self.key = came,
+            (true, None) => {}
+            _ => return Err(PeerFault::Garbage("a proof of rows with a key where none belongs".to_string()).into()),
+        }
+        let (role, partner) = (self.role, self.role.partner());
+        let (own, peer) = (self.table.rows(), theirs.rows);
+        if own != peer {
+            return Err(Abort::Data(format!(
+                "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
+            ))
+            .into());
+        }
+        match theirs.ids == self.table.digest(&self.key) {
+            true => Ok(()),
+            false => Err(Abort::Data(self.table.differs()).into()),
         }
     }
-    let peer = theirs.rows;
-    if own != peer {
-        return Err(Abort::Data(format!(
-            "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
-        )));
-    }
-    if theirs.ids != ids(key) {
-        return Err(Abort::Data(format!(
-            "the parties hold different ids: both have {own} rows, but not the same ones; compare the id columns"
-        )));
-    }
-    Ok(())
 }
 
 /// Checks that columns which both hold are the same.
-///
-/// # Errors
-/// The first column that differs.
-pub(super) fn shared(study: &Study, ours: &Shared, theirs: &Shared) -> Result<(), Abort> {
+fn compare_shared(study: &Study, ours: &Shared, theirs: &Shared) -> Result<(), Abort> {
     let compared = [
         ("outcome", Some(study.outcome.column.clone()), ours.outcome, theirs.outcome),
         ("offset", study.offset.as_ref().map(|offset| offset.column.clone()), ours.offset, theirs.offset),

@@ -1,7 +1,6 @@
 //! The basis exchange of a session: in parts, for standard errors or in place of rows on a gaussian path.
 
 use nalgebra::{DMatrix, DVector};
-use rand::Rng;
 
 use crate::id::Role;
 use crate::session::PeerFault;
@@ -113,12 +112,12 @@ impl TableKit {
 
 impl Work {
     /// A part of the basis for a path.
-    pub(super) fn path_basis(&mut self, start: u64, rng: &mut impl Rng) -> Option<Basis> {
+    pub(super) fn path_basis(&mut self, start: u64) -> Option<Basis> {
         if self.sending.is_none() {
             let block = &self.encoded.block;
             let weights = block.outcome().weights.clone().unwrap_or_else(|| vec![1.0; block.rows()]);
-            let sender =
-                Sender::new(&Reported { inner: block.matrix(), centres: vec![], weights: &weights }, false, rng)?;
+            let reported = Reported { inner: block.matrix(), centres: vec![], weights: &weights };
+            let sender = Sender::new(&reported, false, &mut self.rng)?;
             self.fits.meter.record_basis(block.columns() as u64);
             self.sending = Some(Sending { sender, weights, working_squares: 0.0 });
         }
@@ -126,13 +125,13 @@ impl Work {
     }
 
     /// A part of the basis for standard errors.
-    pub(super) fn inference_basis(&mut self, start: u64, rng: &mut impl Rng) -> Option<Basis> {
+    pub(super) fn inference_basis(&mut self, start: u64) -> Option<Basis> {
         if self.sending.is_none() {
             let block = &self.encoded.block;
             let weights = block.working_weights();
             let working_squares = working(block, &weights).iter().map(|z| z * z).sum();
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
-            let sender = Sender::new(&reported, !block.has_intercept(), rng)?;
+            let sender = Sender::new(&reported, !block.has_intercept(), &mut self.rng)?;
             self.fits.meter.record_basis(block.columns() as u64);
             self.sending = Some(Sending { sender, weights, working_squares });
         }

@@ -1,23 +1,12 @@
 //! What Alice and Bob say to each other.
 
-use std::fmt;
-
+use crate::conversation::{self, Content, Hello};
 use crate::id::Digest;
 use crate::privacy::mechanism::LatticeVector;
-use crate::privacy::release::{Declaration, Discloses, Released};
-use crate::session::Header;
-
-/// The version of the conversation; both sides must speak the same.
-pub const VERSION: u32 = 1;
+use crate::privacy::release::{Declaration, Discloses};
 
 /// One message.
-#[derive(Clone, PartialEq)]
-pub struct Message {
-    /// Who, which run, which place in the conversation.
-    pub header: Header,
-    /// What it says.
-    pub body: Body,
-}
+pub type Message = conversation::Message<Body>;
 
 /// What a message says. At most one long vector each, which travels as frames of a fixed size.
 #[derive(Clone, PartialEq)]
@@ -56,36 +45,6 @@ pub enum Body {
     Estimates(Estimates),
     /// Nothing to say, go on.
     Go,
-}
-
-/// See [`Body::Hello`].
-#[derive(Clone, PartialEq)]
-pub struct Hello {
-    /// [`VERSION`].
-    pub version: u32,
-    /// What the sender's user asked for.
-    pub purpose: Purpose,
-    /// The digest of each key of the study, by dotted name, so that both sides can print which differ.
-    pub keys: Vec<(String, Digest)>,
-}
-
-/// What a conversation is for; both users must have asked for the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// A fit.
-    Fit,
-    /// Scoring new rows with a fit that was made before.
-    Predict,
-}
-
-impl Purpose {
-    /// The command that asks for it.
-    pub fn command(self) -> &'static str {
-        match self {
-            Purpose::Fit => "fit",
-            Purpose::Predict => "predict",
-        }
-    }
 }
 
 /// See [`Body::Rows`].
@@ -249,9 +208,18 @@ pub struct FitEnd {
     pub certificate: f64,
 }
 
-impl Body {
-    /// What kind of message it is, for people.
-    pub fn kind(&self) -> &'static str {
+impl Content for Body {
+    const GO: Body = Body::Go;
+
+    fn greeting(hello: Hello) -> Body {
+        Body::Hello(hello)
+    }
+
+    fn hello(&self) -> Option<&Hello> {
+        if let Body::Hello(hello) = self { Some(hello) } else { None }
+    }
+
+    fn kind(&self) -> &'static str {
         match self {
             Body::Hello(_) => "a greeting",
             Body::Rows(_) => "a proof of rows",
@@ -274,9 +242,9 @@ impl Body {
     }
 }
 
-impl Discloses for Message {
+impl Discloses for Body {
     fn discloses(&self) -> Vec<Declaration> {
-        match &self.body {
+        match self {
             Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => vec![],
             Body::Terms(_) => vec![],
             Body::Noised(_) | Body::Estimates(_) => vec![Declaration::Undeclarable],
@@ -296,18 +264,5 @@ impl Discloses for Message {
                 None => vec![Declaration::Summary],
             },
         }
-    }
-}
-
-impl From<Released<Message>> for Message {
-    fn from(released: Released<Message>) -> Message {
-        released.into_inner()
-    }
-}
-
-/// Prints the kind and the place only: messages end up in logs, and their content is data.
-impl fmt::Debug for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "message {} from {}: {}", self.header.sequence, self.header.sender, self.body.kind())
     }
 }

@@ -17,4 +17,3 @@ mod separation;
 pub mod session;
 pub mod std_err;
 pub mod subspace;
-mod turns;

@@ -86,7 +86,9 @@ pub(super) fn disclosure_refused(who: Role, share: f64, most: f64) -> Abort {
 }
 
 /// The results that this side sends.
-pub(super) fn results(role: Role, study: &Study, peer_columns: usize, work: &mut Work) -> Result<Results, Abort> {
+pub(super) fn results(work: &Work) -> Result<Results, Abort> {
+    let Work { role, peer_columns, .. } = *work;
+    let study = &*work.study;
     let statistics = match role {
         Role::Alice => Some(statistics(study, peer_columns, work)?),
         _ => None,
@@ -341,15 +343,10 @@ fn table(
     rows
 }
 
-pub(super) fn finish(
-    role: Role,
-    run: RunId,
-    study: &Study,
-    peer_columns: usize,
-    disclosures: &Disclosures,
-    work: &mut Work,
-) -> Result<VerticalFit, Abort> {
-    let Some(peer) = work.peer.clone() else {
+pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
+    let Work { role, peer_columns, .. } = *work;
+    let study = &*work.study;
+    let Some(peer) = &work.peer else {
         return Err(Abort::Bug("the peer's results are missing".to_string()));
     };
     let statistics = match (role, &work.own_results) {
@@ -365,7 +362,7 @@ pub(super) fn finish(
     let model = model(role, run, study, work, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = if role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
-    let path = study.penalty.as_ref().map(|_| path(role, study, work, &peer, df));
+    let path = study.penalty.as_ref().map(|_| path(role, study, work, peer, df));
     let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
     let mut termination = terminations.clone().find(|reason| !reason.converged()).unwrap_or(Termination::Converged);
     if work.redone && termination.converged() {
@@ -380,7 +377,7 @@ pub(super) fn finish(
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
         notes: notes(role, study, work, termination),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
-        disclosure: disclosure(role, study, disclosures, work),
+        disclosure: disclosure(role, study, &study.disclosures(role), work),
         path: path.filter(|path| path.len() > 1 || validated.is_some()),
         cv: validated.as_ref().map(|(points, _, _)| points.clone()),
         lambda: validated.map(|(_, best, within)| (best, within)),

@@ -8,19 +8,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::data::align;
 use crate::data::encode;
 use crate::data::{DataError, Frame};
 use crate::id::{Digest, Role};
-use crate::privacy::release::Released;
-use crate::session::{Abort, PeerFault, Session, Turn};
+use crate::session::{Abort, PeerFault};
 use crate::study::Study;
 
-use super::message::{Body, Message, Purpose, Rows};
+use super::agree::{Agreement, Compared, Part};
+use super::message::Body;
 use super::outcome::Model;
 use super::prepare;
-use super::session::Opening;
-use super::turns::{Came, Turns};
 
 /// One party's new rows with its own part of the linear predictor.
 pub struct NewRows {
@@ -150,186 +149,87 @@ impl std::fmt::Debug for Scores {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Hello { answered: bool },
-    Rows { answered: bool },
-    Scores,
-    Over,
+/// Both parties' parts must come from the same fit: the run is compared under the key, like the ids.
+impl Compared for NewRows {
+    fn rows(&self) -> u64 {
+        self.own.len() as u64
+    }
+
+    fn digest(&self, key: &[u8; 32]) -> Digest {
+        let ids = align::digest_rows(&self.frame, key);
+        Digest::of(&[ids.as_slice(), self.model.run.as_bytes()].concat())
+    }
+
+    fn differs(&self) -> String {
+        "the parties hold different ids, or model files of different runs".to_string()
+    }
 }
 
 /// One side of a joint prediction.
-pub struct PredictSession {
-    rows: NewRows,
-    first: bool,
-    turns: Turns,
-    key: [u8; 32],
-    place: Place,
+pub type PredictSession = Conversation<PredictScript>;
+
+/// What the sides of a joint prediction say.
+pub struct PredictScript {
+    agreement: Agreement<NewRows>,
+    scored: bool,
     theirs: Option<Vec<f64>>,
 }
 
 impl PredictSession {
     /// A session over new rows.
     pub fn new(rows: NewRows, opening: Opening) -> PredictSession {
-        PredictSession {
-            turns: Turns::new(rows.role, Purpose::Predict, &rows.study, opening.run),
-            first: opening.first,
-            key: Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0,
-            rows,
-            place: Place::Hello { answered: false },
-            theirs: None,
-        }
-    }
-
-    fn fault(&self, fault: PeerFault) -> Abort {
-        self.turns.fault(fault)
-    }
-
-    fn speaker(&self) -> Role {
-        let first = if self.first { self.rows.role } else { self.rows.role.partner() };
-        match self.place {
-            Place::Hello { answered } | Place::Rows { answered } => {
-                if answered {
-                    first.partner()
-                } else {
-                    first
-                }
-            }
-            Place::Scores => self.rows.study.prediction.result_to.partner(),
-            Place::Over => first,
-        }
-    }
-
-    fn next(&self) -> Place {
-        match self.place {
-            Place::Hello { answered: false } => Place::Hello { answered: true },
-            Place::Hello { answered: true } => Place::Rows { answered: false },
-            Place::Rows { answered: false } => Place::Rows { answered: true },
-            Place::Rows { answered: true } => Place::Scores,
-            Place::Scores | Place::Over => Place::Over,
-        }
-    }
-
-    /// Both parties' parts must come from the same fit: the run is compared under the key, like the ids.
-    fn digest_of_rows(&self) -> Digest {
-        let ids = align::digest_rows(&self.rows.frame, &self.key);
-        Digest::of(&[ids.as_slice(), self.rows.model.run.as_bytes()].concat())
-    }
-
-    fn speak(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        let mut body = Body::Go;
-        if self.speaker() == self.rows.role {
-            body = match self.place {
-                Place::Hello { .. } => self.turns.hello(&self.rows.study),
-                Place::Rows { answered } => Body::Rows(Rows {
-                    key: (!answered).then_some(self.key),
-                    rows: self.rows.own.len() as u64,
-                    ids: self.digest_of_rows(),
-                }),
-                Place::Scores => Body::Prediction(self.rows.own.clone()),
-                Place::Over => Body::Go,
-            };
-            self.place = self.next();
-        }
-        let released = self.turns.send(body)?;
-        if self.place == Place::Over {
-            return Ok(Turn::FinishAndSend { output: self.output(), last: released });
-        }
-        Ok(Turn::Send(released))
-    }
-
-    fn absorb(&mut self, body: Body) -> Result<(), Abort> {
-        let kind = body.kind();
-        let role = self.rows.role;
-        match (self.place, body) {
-            (Place::Hello { .. }, Body::Hello(_)) => {}
-            (Place::Rows { answered }, Body::Rows(rows)) => {
-                match (answered, rows.key) {
-                    (false, Some(key)) => self.key = key,
-                    (true, None) => {}
-                    _ => return Err(self.fault(PeerFault::Garbage("a key where none belongs".to_string()))),
-                }
-                let own = self.rows.own.len() as u64;
-                if rows.rows != own {
-                    return Err(Abort::Data(format!(
-                        "the parties hold different rows: {role} has {own}, {} has {}",
-                        role.partner(),
-                        rows.rows
-                    )));
-                }
-                if rows.ids != self.digest_of_rows() {
-                    return Err(Abort::Data(
-                        "the parties hold different ids, or model files of different runs".to_string(),
-                    ));
-                }
-            }
-            (Place::Scores, Body::Prediction(values)) => {
-                let (came, expected) = (values.len() as u64, self.rows.own.len() as u64);
-                if came != expected {
-                    return Err(self.fault(PeerFault::Length { what: "predictions of new rows", came, expected }));
-                }
-                if values.iter().any(|value| value.is_infinite()) {
-                    return Err(self.fault(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }));
-                }
-                self.theirs = Some(values);
-            }
-            (Place::Hello { .. }, _) => {
-                return Err(self.fault(PeerFault::Kind { came: kind, expected: "a greeting" }));
-            }
-            (Place::Rows { .. }, _) => {
-                return Err(self.fault(PeerFault::Kind { came: kind, expected: "a proof of rows" }));
-            }
-            _ => {
-                return Err(self.fault(PeerFault::Kind { came: kind, expected: "predictions of new rows" }));
-            }
-        }
-        self.place = self.next();
-        Ok(())
-    }
-
-    fn output(&mut self) -> Option<Scores> {
-        let theirs = self.theirs.take()?;
-        let link: Vec<f64> = self.rows.own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
-        let family = self.rows.model.family;
-        Some(Scores {
-            ids: self.rows.frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
-            response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { family.mean(*eta) }).collect(),
-            link,
-        })
+        let (role, study) = (rows.role, Arc::clone(&rows.study));
+        let key = Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0;
+        let agreement = Agreement::new(rows, role, opening.first_speaker(role), key, &[Part::Rows]);
+        let script = PredictScript { agreement, scored: false, theirs: None };
+        Conversation::open(role, Purpose::Predict, &study, &opening, script)
     }
 }
 
-impl Session for PredictSession {
-    type Inbound = Message;
-    type Outbound = Released<Message>;
+impl Script for PredictScript {
+    type Body = Body;
     type Output = Option<Scores>;
 
-    fn start(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        if self.first { self.speak() } else { Ok(Turn::Wait) }
+    fn step(&self) -> Option<Step> {
+        let speaker = self.agreement.table.study.prediction.result_to.partner();
+        let scores = Step { speaker, expected: "predictions of new rows" };
+        self.agreement.step().or((!self.scored).then_some(scores))
     }
 
-    fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        let over = self.place == Place::Over;
-        let body = match self.turns.receive(message, &self.rows.study, over)? {
-            Came::Next(body) => body,
-            Came::Answered(answer) => return Ok(Turn::Send(answer)),
-            Came::Old => return Ok(Turn::Wait),
-        };
-        if self.speaker() == self.rows.role {
-            if body != Body::Go {
-                return Err(self.fault(PeerFault::Kind { came: body.kind(), expected: "a go-ahead" }));
-            }
-        } else {
-            self.absorb(body)?;
+    fn build(&mut self) -> Result<Said<Body>, Abort> {
+        if self.agreement.part().is_some() {
+            return Ok(self.agreement.build()?.into());
         }
-        if self.place == Place::Over { Ok(Turn::Finish(self.output())) } else { self.speak() }
+        self.scored = true;
+        Ok(Body::Prediction(self.agreement.table.own.clone()).into())
     }
 
-    fn resend(&self) -> Option<Released<Message>> {
-        self.turns.resend()
+    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        if self.agreement.part().is_some() {
+            let study = Arc::clone(&self.agreement.table.study);
+            return self.agreement.absorb(&study, body).map(drop);
+        }
+        let Body::Prediction(values) = body else { return Err(Refusal::Kind) };
+        let (came, expected) = (values.len() as u64, self.agreement.table.rows());
+        if came != expected {
+            return Err(PeerFault::Length { what: "predictions of new rows", came, expected }.into());
+        }
+        if values.iter().any(|value| value.is_infinite()) {
+            return Err(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }.into());
+        }
+        self.theirs = Some(values);
+        self.scored = true;
+        Ok(())
     }
 
-    fn position(&self) -> u64 {
-        self.turns.sequence()
+    fn finish(&mut self) -> Result<Option<Scores>, Abort> {
+        let Some(theirs) = self.theirs.take() else { return Ok(None) };
+        let NewRows { own, model, frame, .. } = &self.agreement.table;
+        let link: Vec<f64> = own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
+        Ok(Some(Scores {
+            ids: frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
+            response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { model.family.mean(*eta) }).collect(),
+            link,
+        }))
     }
 }

@@ -9,7 +9,7 @@ use crate::data::formula::{Formula, Term};
 use crate::data::outcome::{self, Support};
 use crate::data::{DataError, Frame};
 use crate::glm::Family;
-use crate::id::{Digest, Role};
+use crate::id::Role;
 use crate::session::Abort;
 use crate::study::{HeldBy, HeldColumn, Missing, Study};
 
@@ -78,7 +78,7 @@ pub struct Prepared {
     pub(super) incomplete: Option<Mask>,
     advice: Vec<Advice>,
     /// The block, where no row can be dropped any more.
-    pub(super) encoded: Option<Encoded>,
+    encoded: Option<Encoded>,
 }
 
 /// Columns as numbers.
@@ -257,8 +257,13 @@ impl Prepared {
         }
     }
 
-    pub(super) fn ids_digest(&self, key: &[u8; 32]) -> Digest {
-        Digest(align::digest_rows(&self.frame, key))
+    /// The block, once it is known which rows take part.
+    pub(super) fn encoded(&self) -> Result<&Encoded, Abort> {
+        self.encoded.as_ref().ok_or_else(unsettled)
+    }
+
+    pub(super) fn take_encoded(&mut self) -> Result<Encoded, Abort> {
+        self.encoded.take().ok_or_else(unsettled)
     }
 
     pub(super) fn encode(&mut self, complete: Option<CompleteCases>) -> Result<(), Abort> {
@@ -356,6 +361,10 @@ impl Prepared {
         });
         Ok(())
     }
+}
+
+fn unsettled() -> Abort {
+    Abort::Bug("the block was used before the rows were settled".to_string())
 }
 
 pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {

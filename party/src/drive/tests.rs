@@ -58,7 +58,11 @@ impl Session for Toy {
         })
     }
 
-    fn receive(&mut self, word: Word) -> Result<Turn<Word, Vec<Word>>, Abort> {
+    fn role(&self) -> Role {
+        if self.first { Role::Alice } else { Role::Bob }
+    }
+
+    fn receive(&mut self, _from: Role, word: Word) -> Result<Turn<Word, Vec<Word>>, Abort> {
         std::thread::sleep(self.pause);
         assert_ne!(Some(word.sequence), self.panics_at, "told to panic");
         if word.sequence + 2 == self.expected {

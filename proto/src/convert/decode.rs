@@ -6,13 +6,14 @@ use super::{
 };
 use crate::limits::{CHUNK_BYTES, COEFFICIENTS, KEYS, Limits, RESULT_VALUES};
 use crate::wire::{self, frame::Kind, start};
+use fedreg_common::conversation::{Content, Hello};
 use fedreg_common::fit;
 use fedreg_common::id::Digest;
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::session::{Header, PeerFault};
 use fedreg_common::vertical::message::{
-    Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Hello, Message, Noised, Partial, Results, Rows, Shared,
-    Table, Terms,
+    Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Message, Noised, Partial, Results, Rows, Shared, Table,
+    Terms,
 };
 
 const VALUE_BYTES: u64 = size_of::<f64>() as u64;

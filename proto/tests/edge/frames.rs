@@ -2,11 +2,12 @@
 
 use crate::say::{header, message, partial, released, same, say};
 use bytes::Bytes;
+use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::session::{Header, PeerFault};
 use fedreg_common::vertical::message::{
-    Basis, Body, Ended, FitEnd, Held, HeldKind, Hello, Message, Partial, Purpose, Results, Rows, Shared, Table, Terms,
+    Basis, Body, Ended, FitEnd, Held, HeldKind, Message, Partial, Results, Rows, Shared, Table, Terms,
 };
 use fedreg_proto::convert::{Decoder, frames};
 use fedreg_proto::limits::{CHUNK_BYTES, COEFFICIENTS, FRAME_BYTES, KEYS, Limits, NAME_BYTES, RESULT_VALUES};

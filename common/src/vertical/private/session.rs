@@ -1,11 +1,11 @@
 //! One side of a private fit.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{PrivateFit, Table};
+use crate::conversation::{Content, Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::fit::Coefficient;
 use crate::id::{Digest, Role};
 use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage, keyed};
@@ -15,13 +15,12 @@ use crate::privacy::sampler::NoisePool;
 use crate::privacy::statement::{Protects, Statement};
 use crate::privacy::vertical::{Exchange, Fitted, Need, Outlook, Plan, Side};
 use crate::report::INTERCEPT;
-use crate::session::{Abort, Header, PeerFault, Session, Turn};
+use crate::session::{Abort, PeerFault};
 use crate::study::{CoefficientTerms, Study};
-use crate::vertical::agree;
-use crate::vertical::message::{Body, Estimates, Message, Noised, Purpose, Rows, Shared, Terms};
+use crate::vertical::agree::{Agreement, Part};
+use crate::vertical::message::{Body, Estimates, Noised, Rows, Shared, Terms};
 use crate::vertical::names;
-use crate::vertical::session::{Opening, Progress};
-use crate::vertical::turns::{Came, Turns};
+use crate::vertical::session::Progress;
 
 /// What a private session needs beside table and opening.
 pub struct Setting<S> {
@@ -45,15 +44,8 @@ const DELIVERED: u32 = u32::MAX - 1;
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Hello {
-        answered: bool,
-    },
-    Rows {
-        answered: bool,
-    },
-    Shared {
-        answered: bool,
-    },
+    /// The parties compare their tables.
+    Agreeing,
     Terms {
         answered: bool,
     },
@@ -70,13 +62,14 @@ enum Place {
 }
 
 /// One side of a private fit.
-pub struct PrivateSession<S> {
+pub type PrivateSession<S> = Conversation<PrivateScript<S>>;
+
+/// What the sides of a private fit say.
+pub struct PrivateScript<S> {
     role: Role,
     study: Arc<Study>,
-    turns: Turns,
-    opening: Opening,
-    table: Table,
-    key: [u8; 32],
+    first: Role,
+    agreement: Agreement<Table>,
     place: Place,
     setting: Setting<S>,
     run: String,
@@ -87,11 +80,6 @@ pub struct PrivateSession<S> {
     /// Messages that came before the run was reserved and belong to it.
     early: Vec<(u32, Vec<u8>)>,
     reserved: bool,
-    /// Whether messages are those of a run that was interrupted, as the ledger kept them.
-    remembering: bool,
-    /// What came and what was answered before the first noised value, by the number of what came: a peer that was killed before it had
-    /// reserved says all of it again.
-    agreed: BTreeMap<u64, (Message, Released<Message>)>,
 }
 
 /// Whether a run that was interrupted here was begun with other rows. To be asked before anybody is contacted: what a session
@@ -129,14 +117,14 @@ impl<S: Storage> PrivateSession<S> {
         }
         // The same whenever this party is started again in the run: the other one may have reserved by then and say the same.
         let key = keyed(&secret, &[b"rows of run ", run.as_bytes()]);
-        Ok(PrivateSession {
+        let first = opening.first_speaker(role);
+        let agreement = Agreement::new(table, role, first, key, &[Part::Rows, Part::Shared]);
+        let script = PrivateScript {
             role,
-            turns: Turns::new(role, Purpose::Fit, &study, opening.run),
-            study,
-            opening,
-            table,
-            key,
-            place: Place::Hello { answered: false },
+            study: Arc::clone(&study),
+            first,
+            agreement,
+            place: Place::Agreeing,
             setting,
             run,
             plan,
@@ -145,23 +133,22 @@ impl<S: Storage> PrivateSession<S> {
             estimates: None,
             early: vec![(FINGERPRINT, fingerprint.to_vec())],
             reserved,
-            remembering: false,
-            agreed: BTreeMap::new(),
-        })
+        };
+        Ok(Conversation::open(role, Purpose::Fit, &study, &opening, script))
     }
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        let phase = match self.place {
-            Place::Hello { .. } => "comparing studies",
-            Place::Rows { .. } | Place::Shared { .. } => "lining up rows",
+        let phase = match self.script().place {
+            Place::Agreeing if !self.has_greeted() => "comparing studies",
+            Place::Agreeing => "lining up rows",
             Place::Terms { .. } => "comparing budgets",
             Place::Partial { .. } => "fitting",
             Place::Estimates { .. } => "exchanging results",
             Place::Over => "done",
         };
         // No gradient: nobody may look whether it has converged.
-        Progress { phase, fit: (0, 1), round: self.exchange.rounds(), certificate: None }
+        Progress { phase, fit: (0, 1), round: self.script().exchange.rounds(), certificate: None }
     }
 
     /// Keeps that the peer has confirmed our last message: from here on nobody else is needed for the result.
@@ -169,7 +156,8 @@ impl<S: Storage> PrivateSession<S> {
     /// # Errors
     /// The ledger cannot be written.
     pub fn delivered(&mut self) -> Result<(), LedgerError> {
-        self.setting.ledger.keep_received(&self.run, DELIVERED, b"delivered")
+        let script = self.script_mut();
+        script.setting.ledger.keep_received(&script.run, DELIVERED, b"delivered")
     }
 
     /// Whether that is known.
@@ -177,7 +165,8 @@ impl<S: Storage> PrivateSession<S> {
     /// # Errors
     /// The ledger cannot be read.
     pub fn is_delivered(&mut self) -> Result<bool, LedgerError> {
-        Ok(self.reserved && self.setting.ledger.received(&self.run, DELIVERED)?.is_some())
+        let script = self.script_mut();
+        Ok(script.reserved && script.setting.ledger.received(&script.run, DELIVERED)?.is_some())
     }
 
     /// Says in the ledger that the run is over, once its results are where they belong.
@@ -185,35 +174,121 @@ impl<S: Storage> PrivateSession<S> {
     /// # Errors
     /// The ledger cannot be written.
     pub fn close(&mut self) -> Result<(), LedgerError> {
-        self.setting.ledger.finish(&self.run)
+        let script = self.script_mut();
+        script.setting.ledger.finish(&script.run)
     }
+}
 
-    fn fault(&self, fault: PeerFault) -> Abort {
-        self.turns.fault(fault)
-    }
+impl<S: Storage> Script for PrivateScript<S> {
+    type Body = Body;
+    type Output = PrivateFit;
 
-    fn speaker(&self) -> Role {
-        let first = if self.opening.first { self.role } else { self.role.partner() };
+    fn step(&self) -> Option<Step> {
         let in_order = |answered: bool, first: Role| if answered { first.partner() } else { first };
-        match self.place {
-            Place::Hello { answered } | Place::Rows { answered } | Place::Shared { answered } => {
-                in_order(answered, first)
-            }
-            Place::Terms { answered } => in_order(answered, first),
-            Place::Partial { from, .. } => from,
-            Place::Estimates { answered } => in_order(answered, Role::Bob),
-            Place::Over => first.partner(),
-        }
+        let (speaker, expected) = match self.place {
+            Place::Agreeing => return self.agreement.step(),
+            Place::Terms { answered } => (in_order(answered, self.first), "terms of a budget"),
+            Place::Partial { from, .. } => (from, "noised values"),
+            Place::Estimates { answered } => (in_order(answered, Role::Bob), "noised estimates"),
+            Place::Over => return None,
+        };
+        Some(Step { speaker, expected })
     }
 
+    fn build(&mut self) -> Result<Said<Body>, Abort> {
+        let said = match self.place {
+            Place::Agreeing => self.agreement.build()?.into(),
+            Place::Terms { .. } => Body::Terms(self.own_terms()?).into(),
+            Place::Partial { .. } => {
+                let noised = self.work()?.ok_or_else(|| Abort::Bug("no partial prediction".to_string()))?;
+                Said::Released(Released::noised(&noised, |index, value| Body::Noised(Noised { index, value })))
+            }
+            Place::Estimates { .. } => {
+                self.work()?;
+                let shared: fn(&Fitted) -> Body = match self.study.fit.coefficients {
+                    CoefficientTerms::Shared => |fitted| Body::Estimates(estimates(fitted)),
+                    CoefficientTerms::Own => {
+                        |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
+                    }
+                };
+                Said::Released(Released::fitted(&self.fitted()?, shared))
+            }
+            Place::Over => Body::Go.into(),
+        };
+        self.advance()?;
+        Ok(said)
+    }
+
+    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        let came = body.kind();
+        match (self.place, body) {
+            (Place::Agreeing, body) => {
+                if let Some(theirs) = self.agreement.absorb(&self.study, body)? {
+                    self.check_width(theirs.columns)?;
+                }
+            }
+            (Place::Terms { .. }, Body::Terms(terms)) => self.absorb_terms(terms)?,
+            (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(round, &noised)?,
+            (Place::Estimates { .. }, Body::Estimates(theirs)) => {
+                let shared = self.study.fit.coefficients == CoefficientTerms::Shared;
+                let peer = self.role.partner();
+                let owned = theirs.slopes.iter().flatten().all(|row| row.party == peer);
+                if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
+                    return Err(PeerFault::Kind { came, expected: "those that the study shares" }.into());
+                }
+                names::given(&self.study, peer, theirs.slopes.as_deref().unwrap_or_default())?;
+                self.estimates = Some(theirs);
+            }
+            _ => return Err(Refusal::Kind),
+        }
+        Ok(self.advance()?)
+    }
+
+    fn finish(&mut self) -> Result<PrivateFit, Abort> {
+        self.result()
+    }
+
+    /// Keeps a message of the peer before anything follows from it.
+    fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        let Some(bytes) = record(body) else { return Ok(()) };
+        match self.reserved {
+            true => self.setting.ledger.keep_received(&self.run, sequence as u32, &bytes)?,
+            false => self.early.push((sequence as u32, bytes)),
+        }
+        Ok(())
+    }
+
+    fn resumes(&self) -> bool {
+        self.reserved
+    }
+
+    fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
+        let part = self.agreement.part();
+        if part == Some(Part::Shared) {
+            // What both agreed on before the budget was reserved follows from the own side.
+            let columns = self.plan.side(Side::of(self.role.partner())).width as u32;
+            return Ok(Some(Body::Shared(Shared { columns, ..self.agreement.shared()? })));
+        }
+        if let Some(bytes) = self.setting.ledger.received(&self.run, sequence as u32)? {
+            let changed = || LedgerError::Changed { name: format!("message {sequence} of run {}", self.run) };
+            return Ok(Some(recall(&bytes).ok_or_else(changed)?));
+        }
+        // A run of an earlier version kept no proof of rows: it follows from the own one.
+        let key = (self.first != self.role).then_some([0; 32]);
+        Ok((part == Some(Part::Rows)).then(|| Body::Rows(self.agreement.proof(key))))
+    }
+
+    /// All that the parties say before the first noised value is small, and a peer that was killed before it had reserved says it again.
+    fn is_answered_again(&self, body: &Body) -> bool {
+        matches!(body, Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Terms(_))
+    }
+}
+
+impl<S: Storage> PrivateScript<S> {
     fn advance(&mut self) -> Result<(), Abort> {
         self.place = match self.place {
-            Place::Hello { answered: false } => Place::Hello { answered: true },
-            Place::Hello { answered: true } => Place::Rows { answered: false },
-            Place::Rows { answered: false } => Place::Rows { answered: true },
-            Place::Rows { answered: true } => Place::Shared { answered: false },
-            Place::Shared { answered: false } => Place::Shared { answered: true },
-            Place::Shared { answered: true } => Place::Terms { answered: false },
+            Place::Agreeing if self.agreement.part().is_some() => Place::Agreeing,
+            Place::Agreeing => Place::Terms { answered: false },
             Place::Terms { answered: false } => Place::Terms { answered: true },
             Place::Terms { answered: true } => {
                 self.reserve()?;
@@ -253,71 +328,6 @@ impl<S: Storage> PrivateSession<S> {
         Ok(Terms { epsilon: account.epsilon, delta: account.delta, cap: account.cap, columns })
     }
 
-    fn shared(&self) -> Shared {
-        Shared {
-            outcome: Some(self.table.outcome_digest(&self.key)),
-            offset: None,
-            weights: None,
-            folds: None,
-            columns: self.plan.side(Side::of(self.role)).width as u32,
-            basis: false,
-        }
-    }
-
-    /// Our turn: says what the script has for us, or that the other may go on.
-    fn speak(&mut self) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
-        let released = if self.speaker() != self.role || self.place == Place::Over {
-            self.turns.send(Body::Go)?
-        } else {
-            match self.place {
-                Place::Partial { .. } => {
-                    let noised = self.work()?.ok_or_else(|| Abort::Bug("no partial prediction".to_string()))?;
-                    self.advance()?;
-                    self.turns
-                        .send_released(Released::noised(&noised, |index, value| Body::Noised(Noised { index, value })))
-                }
-                Place::Estimates { .. } => {
-                    self.work()?;
-                    let fitted = self.fitted()?;
-                    self.advance()?;
-                    self.turns.send_released(Released::fitted(
-                        &fitted,
-                        match self.study.fit.coefficients {
-                            CoefficientTerms::Shared => |fitted| Body::Estimates(estimates(fitted)),
-                            CoefficientTerms::Own => {
-                                |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
-                            }
-                        },
-                    ))
-                }
-                _ => {
-                    let body = self.build()?;
-                    self.advance()?;
-                    self.turns.send(body)?
-                }
-            }
-        };
-        if self.place == Place::Over {
-            return Ok(Turn::FinishAndSend { output: self.finish()?, last: released });
-        }
-        Ok(Turn::Send(released))
-    }
-
-    /// The public messages.
-    fn build(&self) -> Result<Body, Abort> {
-        Ok(match self.place {
-            Place::Hello { .. } => self.turns.hello(&self.study),
-            Place::Rows { answered } => Body::Rows(Rows {
-                key: (!answered).then_some(self.key),
-                rows: self.table.rows() as u64,
-                ids: self.table.ids_digest(&self.key),
-            }),
-            Place::Shared { .. } => Body::Shared(self.shared()),
-            Place::Terms { .. } => Body::Terms(self.own_terms()?),
-            _ => Body::Go,
-        })
-    }
-
     /// Makes releases until one is to be sent, or a message is needed, or nothing is.
     fn work(&mut self) -> Result<Option<NoisedRelease>, Abort> {
         loop {
@@ -347,83 +357,48 @@ impl<S: Storage> PrivateSession<S> {
     }
 
     fn fitted(&self) -> Result<Fitted, Abort> {
-        let (rows, outcome) = self.table.bounds();
+        let (rows, outcome) = self.agreement.table.bounds();
         self.exchange.fitted(rows, outcome).ok_or_else(|| Abort::Bug("no estimate at the end".to_string()))
     }
 
-    fn absorb(&mut self, body: Body) -> Result<(), Abort> {
-        let came = body.kind();
-        match (self.place, body) {
-            (Place::Hello { .. }, Body::Hello(_)) => {}
-            (Place::Rows { answered }, Body::Rows(rows)) => {
-                let (table, own) = (&self.table, self.table.rows() as u64);
-                agree::rows(self.role, answered, &rows, &mut self.key, own, |key| table.ids_digest(key))?;
-            }
-            (Place::Shared { .. }, Body::Shared(theirs)) => {
-                agree::shared(&self.study, &self.shared(), &theirs)?;
-                self.check_width(theirs.columns)?;
-            }
-            (Place::Terms { .. }, Body::Terms(terms)) => {
-                let positive = |value: f64| value > 0.0 && value.is_finite();
-                if !(positive(terms.epsilon) && positive(terms.delta) && positive(terms.cap)) {
-                    return Err(self.fault(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }));
-                }
-                self.check_width(terms.columns)?;
-                // A person's joint epsilon is computed from the peer's cap; it would be too small if the peer understated it.
-                let partner = Side::of(self.role.partner());
-                if terms.cap < self.plan.side(partner).releases.charge() {
-                    let expected = "a cap that this run does not pass";
-                    return Err(self.fault(PeerFault::Value { what: "a budget", expected, round: 0 }));
-                }
-                self.terms = Some(terms);
-            }
-            (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(round, &noised)?,
-            (Place::Estimates { .. }, Body::Estimates(theirs)) => {
-                let shared = self.study.fit.coefficients == CoefficientTerms::Shared;
-                let peer = self.role.partner();
-                let owned = theirs.slopes.iter().flatten().all(|row| row.party == peer);
-                if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
-                    return Err(self.fault(PeerFault::Kind { came, expected: "those that the study shares" }));
-                }
-                names::given(&self.study, peer, theirs.slopes.as_deref().unwrap_or_default())
-                    .map_err(|fault| self.fault(fault))?;
-                self.estimates = Some(theirs);
-            }
-            (place, _) => {
-                let expected = match place {
-                    Place::Hello { .. } => "a greeting",
-                    Place::Rows { .. } => "a proof of rows",
-                    Place::Shared { .. } => "digests of shared columns",
-                    Place::Terms { .. } => "terms of a budget",
-                    Place::Partial { .. } => "noised values",
-                    Place::Estimates { .. } => "noised estimates",
-                    Place::Over => "nothing more",
-                };
-                return Err(self.fault(PeerFault::Kind { came, expected }));
-            }
+    fn absorb_terms(&mut self, terms: Terms) -> Result<(), Refusal> {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        if !(positive(terms.epsilon) && positive(terms.delta) && positive(terms.cap)) {
+            return Err(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }.into());
         }
-        self.advance()
+        self.check_width(terms.columns)?;
+        // A person's joint epsilon is computed from the peer's cap; it would be too small if the peer understated it.
+        let partner = self.role.partner();
+        if terms.cap < self.plan.side(Side::of(partner)).releases.charge() {
+            return Err(Abort::Refused(format!(
+                "the budget that {partner} has for its data set is smaller than what this run spends there: {partner} needs a larger \
+                 one, or the study a smaller epsilon"
+            ))
+            .into());
+        }
+        self.terms = Some(terms);
+        Ok(())
     }
 
     /// The peer's partial prediction: whatever it holds, the residuals made of it are cut here.
-    fn absorb_partial(&mut self, round: u32, noised: &Noised) -> Result<(), Abort> {
+    fn absorb_partial(&mut self, round: u32, noised: &Noised) -> Result<(), Refusal> {
         let expected = 2 * round;
         if noised.index != expected {
-            return Err(self.fault(PeerFault::Round { came: noised.index, expected }));
+            return Err(PeerFault::Round { came: noised.index, expected }.into());
         }
         self.work()?;
-        self.exchange.receive(&noised.value).map_err(|error| self.fault(PeerFault::Garbage(error.to_string())))
+        Ok(self.exchange.receive(&noised.value).map_err(|error| PeerFault::Garbage(error.to_string()))?)
     }
 
-    fn check_width(&self, came: u32) -> Result<(), Abort> {
+    fn check_width(&self, came: u32) -> Result<(), PeerFault> {
         let expected = self.plan.side(Side::of(self.role.partner())).width as u64;
         match u64::from(came) == expected {
             true => Ok(()),
-            false => Err(self.fault(PeerFault::Length { what: "columns", came: came.into(), expected })),
+            false => Err(PeerFault::Length { what: "columns", came: came.into(), expected }),
         }
     }
 
-    fn finish(&mut self) -> Result<PrivateFit, Abort> {
+    fn result(&mut self) -> Result<PrivateFit, Abort> {
         let missing = || Abort::Bug("the peer's results are missing".to_string());
         let theirs = self.estimates.clone().ok_or_else(missing)?;
         let terms = self.terms.ok_or_else(missing)?;
@@ -446,7 +421,7 @@ impl<S: Storage> PrivateSession<S> {
         let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
         let mut coefficients = Vec::new();
         if alice.is_some() {
-            let (_, outcome) = self.table.bounds();
+            let (_, outcome) = self.agreement.table.bounds();
             let intercept = outcome.centre() + shift;
             coefficients.push(Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(intercept), None));
         }
@@ -460,119 +435,12 @@ impl<S: Storage> PrivateSession<S> {
         let outlook = self.study.outlook(&self.plan).map_err(|error| Abort::Bug(error.to_string()))?;
         Ok(PrivateFit {
             coefficients,
-            nobs: self.table.rows() as u64,
+            nobs: self.agreement.table.rows() as u64,
             rounds: self.exchange.rounds(),
             notes: notes(&self.study, &outlook),
             statement,
             outlook,
         })
-    }
-
-    /// What the peer said at this place of a run that was interrupted, if it is known: stored, or what it must have said.
-    fn remembered(&mut self) -> Result<Option<Message>, Abort> {
-        if !self.reserved || self.place == Place::Over {
-            return Ok(None);
-        }
-        let sequence = self.turns.sequence();
-        let first = !self.opening.first;
-        let body = match self.place {
-            // What both agreed on before the budget was reserved follows from our own side.
-            Place::Hello { .. } => self.turns.hello(&self.study),
-            Place::Rows { .. } => match self.setting.ledger.received(&self.run, sequence as u32)? {
-                Some(bytes) => self.recall(sequence, &bytes)?,
-                // A run of an earlier version.
-                None => {
-                    let key = if first { [0; 32] } else { self.key };
-                    let ids = self.table.ids_digest(&key);
-                    Body::Rows(Rows { key: first.then_some(key), rows: self.table.rows() as u64, ids })
-                }
-            },
-            Place::Shared { .. } => {
-                let columns = self.plan.side(Side::of(self.role.partner())).width as u32;
-                Body::Shared(Shared { columns, ..self.shared() })
-            }
-            _ => match self.setting.ledger.received(&self.run, sequence as u32)? {
-                Some(bytes) => self.recall(sequence, &bytes)?,
-                None => return Ok(None),
-            },
-        };
-        let (study, run) = (self.study.digest(), self.opening.run);
-        Ok(Some(Message { header: Header { study, run, sender: self.role.partner(), sequence }, body }))
-    }
-
-    fn recall(&self, sequence: u64, bytes: &[u8]) -> Result<Body, Abort> {
-        let changed = || LedgerError::Changed { name: format!("message {sequence} of run {}", self.run) };
-        recall(bytes).ok_or_else(|| changed().into())
-    }
-
-    /// Keeps a message of the peer before anything follows from it.
-    fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
-        let Some(bytes) = record(body).filter(|_| !self.remembering) else { return Ok(()) };
-        match self.reserved {
-            true => self.setting.ledger.keep_received(&self.run, sequence as u32, &bytes)?,
-            false => self.early.push((sequence as u32, bytes)),
-        }
-        Ok(())
-    }
-}
-
-impl<S: Storage> Session for PrivateSession<S> {
-    type Inbound = Message;
-    type Outbound = Released<Message>;
-    type Output = PrivateFit;
-
-    fn start(&mut self) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
-        let mut turn = if self.opening.first { self.speak()? } else { Turn::Wait };
-        self.remembering = true;
-        while let Some(message) = self.remembered()? {
-            turn = self.receive(message)?;
-        }
-        self.remembering = false;
-        Ok(turn)
-    }
-
-    fn receive(&mut self, message: Message) -> Result<Turn<Released<Message>, PrivateFit>, Abort> {
-        let over = self.place == Place::Over;
-        let sequence = message.header.sequence;
-        // Small, and all that the parties say before the first noised value.
-        let opening = matches!(message.body, Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Terms(_));
-        let opening = opening.then(|| message.clone());
-        let body = match self.turns.receive(message, &self.study, over)? {
-            Came::Next(body) => body,
-            Came::Answered(answer) => return Ok(Turn::Send(answer)),
-            Came::Old => {
-                return match (opening, self.agreed.get(&sequence)) {
-                    (Some(again), Some((before, answer))) if again == *before => Ok(Turn::Send(answer.clone())),
-                    (Some(_), Some(_)) => Err(self.fault(PeerFault::Changed { sequence })),
-                    _ => Ok(Turn::Wait),
-                };
-            }
-        };
-        self.keep(sequence, &body)?;
-        if self.speaker() == self.role {
-            if body != Body::Go {
-                let came = body.kind();
-                return Err(self.fault(PeerFault::Kind { came, expected: "a go-ahead" }));
-            }
-        } else {
-            self.absorb(body)?;
-        }
-        if self.place == Place::Over {
-            return Ok(Turn::Finish(self.finish()?));
-        }
-        let turn = self.speak()?;
-        if let (Some(message), Turn::Send(answer)) = (opening, &turn) {
-            self.agreed.insert(sequence, (message, answer.clone()));
-        }
-        Ok(turn)
-    }
-
-    fn resend(&self) -> Option<Released<Message>> {
-        self.turns.resend()
-    }
-
-    fn position(&self) -> u64 {
-        self.turns.sequence()
     }
 }
 

@@ -10,6 +10,8 @@ use crate::id::{Digest, Role};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, RowBounds};
 use crate::session::Abort;
 use crate::study::Study;
+use crate::vertical::agree::Compared;
+use crate::vertical::message::Shared;
 use crate::vertical::prepare::{Policy, identifiers};
 
 /// A party's rows, clipped to the study's public bounds.
@@ -102,13 +104,26 @@ impl Table {
     pub(super) fn clipped(&self) -> (ClippedRows, ClippedOutcome) {
         (self.rows.clone(), ClippedOutcome::new(&self.outcome_bounds, &self.outcome))
     }
+}
 
-    pub(super) fn ids_digest(&self, key: &[u8; 32]) -> Digest {
+impl Compared for Table {
+    fn rows(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    fn digest(&self, key: &[u8; 32]) -> Digest {
         Digest(align::digest_rows(&self.frame, key))
     }
 
-    pub(super) fn outcome_digest(&self, key: &[u8; 32]) -> Digest {
-        Digest(align::digest_numbers("outcome", &self.outcome, key))
+    fn shared(&self, key: &[u8; 32]) -> Result<Shared, Abort> {
+        Ok(Shared {
+            outcome: Some(Digest(align::digest_numbers("outcome", &self.outcome, key))),
+            offset: None,
+            weights: None,
+            folds: None,
+            columns: self.rows.width() as u32,
+            basis: false,
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::conversation::Opening;
 use crate::data::{ColumnBuilder, Frame, Ids, Place, Places};
 use crate::exit::Exit;
 use crate::id::{Role, RunId};
@@ -21,7 +22,6 @@ use crate::sim::pair::{self, Faults};
 use crate::study::Study;
 use crate::vertical::message::{Body, Estimates, Message, Noised};
 use crate::vertical::prepare::Policy;
-use crate::vertical::session::Opening;
 
 const ROWS: usize = 300;
 
@@ -246,7 +246,7 @@ fn converse(
         let Some((side, message)) = [0, 1].into_iter().find_map(|side| Some((side, lines[side].pop_front()?))) else {
             panic!("silence");
         };
-        let turn = sessions[side].receive(message)?;
+        let turn = sessions[side].receive(message.header.sender, message)?;
         settle(side, turn, &mut lines, &mut outputs);
     }
 }
@@ -384,12 +384,12 @@ fn against_body(twist: impl Fn(&mut Body)) -> Result<PrivateFit, Abort> {
             _ => panic!("bob has nothing to say"),
         };
         twist(&mut message.body);
-        let answer: Message = match alice.receive(message)? {
+        let answer: Message = match alice.receive(Role::Bob, message)? {
             Turn::Send(message) => message.into(),
             Turn::FinishAndSend { output, .. } | Turn::Finish(output) => return Ok(output),
             Turn::Wait => panic!("alice waits"),
         };
-        turn = bob.receive(answer)?;
+        turn = bob.receive(Role::Alice, answer)?;
     }
 }
 
@@ -434,8 +434,8 @@ fn a_peer_that_states_a_cap_below_the_cost_of_the_run_is_refused() {
     let honest = with_cap(1.0).unwrap().statement;
     // What both have for their lifetime is what one run costs, less what roundings leave.
     let refused = with_cap(0.99).unwrap_err();
-    assert!(refused.to_string().contains("a cap that this run does not pass"), "{refused}");
-    assert_eq!(refused.exit(), Exit::Peer);
+    assert!(refused.to_string().starts_with("the budget that bob has for its data set is smaller"), "{refused}");
+    assert_eq!(refused.exit(), Exit::Refused);
     let larger = with_cap(2.0).unwrap().statement;
     assert!(larger.epsilon_joint > honest.epsilon_joint);
 }
