@@ -19,7 +19,6 @@ use fedreg_party::read::{self, ReadError, Request};
 use fedreg_party::service::Failure as PartyFailure;
 use fedreg_party::worker::config::{Config, Overrides, PolicyTerms};
 use fedreg_party::worker::privacy::init;
-use serde_json::Value;
 
 use crate::Failure;
 use crate::arguments::{Common, DEFAULT_ACCOUNTANT, DEFAULT_DELTA, DEFAULT_EPSILON, ModeName};
@@ -30,9 +29,6 @@ use crate::stage::{Stage, cannot_write, folder, shown};
 
 /// Workers whose complaints are shown when a run fails.
 const LAST_WORDS: usize = 5;
-
-/// Workers whose account is told in a line of the merged report.
-const NAMED_SITES: usize = 12;
 
 /// Different texts that a feature may always have; beyond, a tenth as many as rows.
 const MOST_TEXTS: usize = 50;
@@ -367,46 +363,21 @@ pub(crate) fn rehearse_with(
     if !study.noised() {
         return stage.report("coordinator");
     }
-    let mut accounts = Vec::new();
+    let mut accounts = BTreeMap::new();
     for name in study.workers.keys() {
         // A worker that left early has none.
         if stage.path(&format!("{name}/report.json")).is_file()
             && let PerParty::Own(Some(account)) = stage.report(name)?.privacy
         {
-            accounts.push((name, account));
+            accounts.insert(name.clone(), account);
         }
     }
     let mut merged = stage.report("coordinator")?;
     merged.privacy = match merged.privacy {
-        PerParty::Own(promise) => PerParty::Own(promise.map(|promise| with_sites(promise, accounts))),
+        PerParty::Own(promise) => PerParty::Own(promise.map(|promise| promise.with_sites(accounts))),
         by_role => by_role,
     };
     Ok(merged)
-}
-
-/// What every site was promised, with what each of them released, spent and has left: only a rehearsal sees all their reports.
-fn with_sites(mut promise: Value, accounts: Vec<(&String, Value)>) -> Value {
-    let Some(fields) = promise.as_object_mut() else { return promise };
-    let number = |account: &Value, field: &str| account.get(field).and_then(Value::as_f64).unwrap_or(f64::NAN);
-    let lines = accounts.iter().take(NAMED_SITES).map(|(name, account)| {
-        let releases = account.get("releases").and_then(Value::as_array).map_or(0, Vec::len);
-        format!(
-            "{name}: {releases} release{}, spent {:.6} of {:.6} (epsilon {:.4} by zcdp, {:.4} exact), left {:.6}; each with its sensitivity \
-             and sigma in {name}/report.txt",
-            if releases == 1 { "" } else { "s" },
-            number(account, "spent"),
-            number(account, "cap"),
-            number(account, "epsilon_spent_zcdp"),
-            number(account, "epsilon_spent_exact"),
-            number(account, "left")
-        )
-    });
-    let lines: Vec<Value> = lines.map(Value::String).collect();
-    if let Some(Value::Array(account)) = fields.get_mut("account") {
-        account.extend(lines);
-    }
-    fields.insert("sites".to_string(), accounts.into_iter().map(|(name, account)| (name.clone(), account)).collect());
-    promise
 }
 
 /// Writes the workers' private files and runs all processes to their end.

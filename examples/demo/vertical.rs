@@ -8,6 +8,7 @@ use fedreg_common::data::encode::{column_terms, refuse_too_many};
 use fedreg_common::data::{DataError, advice};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
+use fedreg_common::privacy::statement::Statement;
 use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge;
 use fedreg_common::report::table::reconstructible;
@@ -307,9 +308,8 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             continue;
         };
         if merged.mode == Mode::Private.name() {
-            let sent =
-                peer.privacy.of(role.partner()).and_then(Option::as_ref).and_then(|account| account.get("releases"));
-            let releases = sent.and_then(|releases| releases.as_array()).map_or(0, Vec::len);
+            let account = peer.privacy.of(role.partner()).and_then(Option::as_ref);
+            let releases = account.and_then(Statement::charged).map_or(0, |charged| charged.releases.len());
             text.push_str(&format!(
                 "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",
                 role.partner(),

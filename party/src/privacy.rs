@@ -7,13 +7,11 @@ use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
-use fedreg_common::privacy::statement::Statement;
 use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, Suggestion};
 use fedreg_proto::files::read_study;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::config::{Config, LedgerTerms, Overrides};
 use crate::ledger::{self, LedgerFile};
@@ -280,17 +278,6 @@ pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> 
         time: 0,
     };
     plain::record(&config.ledger(), config.anchor(), line, |key| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?))
-}
-
-/// The privacy block of a report.
-pub(crate) fn block(statement: &Statement, outlook: &Outlook) -> serde_json::Value {
-    let mut block = serde_json::to_value(statement).unwrap_or_default();
-    if let Some(fields) = block.as_object_mut() {
-        fields.insert("promise".to_string(), json!(statement.promise()));
-        fields.insert("account".to_string(), json!(statement.account()));
-        fields.insert("expected".to_string(), json!(outlook));
-    }
-    block
 }
 
 #[derive(Serialize)]

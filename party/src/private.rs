@@ -8,6 +8,7 @@ use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::sampler::NoisePool;
+use fedreg_common::privacy::statement::Statement;
 use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Study;
@@ -179,7 +180,7 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         rounds: fit.rounds,
         termination: Termination::FixedRounds,
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
-        privacy: PerParty::Own(Some(privacy::block(&fit.statement, &fit.outlook))),
+        privacy: PerParty::Own(Some(Statement { expected: Some(fit.outlook.clone()), ..fit.statement.clone() })),
         ..common
     }
     .cautioned(Caution::joined(fit.outlook.caution(), Caution::of_released(&fit.coefficients)))

@@ -1,10 +1,19 @@
 //! The privacy block of a report: what is protected, what was released, what it cost, what is left.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use crate::privacy::accountant::{Accountant, joint_sum};
+use serde::{Deserialize, Serialize};
+
+use crate::privacy::accountant::{Accountant, Budget, add_charge, joint_sum};
 use crate::privacy::ledger::{Account, BoundsChange};
-use crate::privacy::mechanism::Receipt;
+use crate::privacy::mechanism::{PlannedRelease, Receipt, ReleasePlan};
+use crate::privacy::vertical::Outlook;
+use crate::report::number_or_null;
+
+/// Lines that one account has at most, beside those about changed bounds.
+const SHOWN: usize = 12;
+/// Sites whose account is told in the words of a merged report.
+const NAMED_SITES: usize = 12;
 
 /// How somebody who is covered may go about it.
 const KIND: &str = "information-theoretic, up to the generator of the noise";
@@ -87,12 +96,18 @@ impl Protects {
         }
     }
 
-    /// Whether somebody with unlimited computing power is covered.
-    pub fn kind(self) -> &'static str {
-        KIND
+    /// The definition of privacy where a person has at most so many rows.
+    pub fn scope(self, rows_per_person: u32) -> Scope {
+        Scope {
+            unit: self.unit(rows_per_person),
+            adversary: self.adversary().to_owned(),
+            not_protected: self.not_protected().to_owned(),
+            kind: KIND.to_owned(),
+            mechanism: MECHANISM.to_owned(),
+        }
     }
 
-    /// Unit, adversary and what is not protected, in words, a thought a line.
+    /// The same in words, a sentence each.
     pub fn lines(self, rows_per_person: u32) -> Vec<String> {
         vec![
             format!("protected: {}", self.unit(rows_per_person)),
@@ -111,33 +126,62 @@ impl Protects {
     }
 }
 
-/// Everything that a report says about privacy; no private value is in it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The privacy account of a report; no private value is in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statement {
-    #[serde(skip)]
-    protects: Protects,
-    #[serde(skip)]
-    rows_per_person: u32,
-    /// What is protected.
-    pub unit: String,
-    /// From whom.
-    pub adversary: &'static str,
-    /// What is not protected.
-    pub not_protected: &'static str,
-    /// Whether somebody with unlimited computing power is covered.
-    pub kind: &'static str,
-    /// Epsilon of the budget: the guarantee for the lifetime of the data set, over all peers.
+    /// What is protected, from whom, and how.
+    #[serde(flatten)]
+    pub scope: Scope,
+    /// Epsilon of the budget: the guarantee for the lifetime of the data set over all peers; of one run in what all sites are promised.
     pub epsilon: f64,
     /// Delta of the budget.
     pub delta: f64,
     /// How sums are read.
     pub accountant: Accountant,
-    /// How every release was made private.
-    pub mechanism: &'static str,
-    /// The releases of this run, in their order.
-    pub releases: Vec<Receipt>,
     /// What this run was charged, as a sum of `(sensitivity / sigma)^2`.
     pub charge: f64,
+    /// What was released, or will be.
+    #[serde(flatten)]
+    pub releases: Releases,
+    /// The promise in words, a sentence each.
+    pub promise: Vec<String>,
+    /// What was released and spent in words, a sentence each.
+    pub account: Vec<String>,
+    /// What was expected of a run between two parties before it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Outlook>,
+}
+
+/// The definition of privacy that a guarantee follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scope {
+    /// What is protected.
+    pub unit: String,
+    /// From whom.
+    pub adversary: String,
+    /// What is not protected.
+    pub not_protected: String,
+    /// Whether an adversary with unlimited computing power is covered.
+    pub kind: String,
+    /// How every release is made private.
+    pub mechanism: String,
+}
+
+/// What an account has beside the promise: what the holder of a ledger spent, or what was planned for all sites.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Releases {
+    /// In the report of one who holds a ledger.
+    Charged(Charged),
+    /// In the coordinator's report, who knows the plan only.
+    Planned(Planned),
+}
+
+/// The releases of a run, and the account of the ledger after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Charged {
+    /// The releases of this run, in their order.
+    pub releases: Vec<Receipt>,
     /// Largest sum: the guarantee.
     pub cap: f64,
     /// Sum charged so far over all runs: bookkeeping, no guarantee of its own.
@@ -145,10 +189,12 @@ pub struct Statement {
     /// What may still be charged.
     pub left: f64,
     /// The sum so far, as an epsilon by zero-concentrated privacy.
+    #[serde(deserialize_with = "number_or_null")]
     pub epsilon_spent_zcdp: f64,
     /// The sum so far, as an epsilon by the Gaussian curve.
+    #[serde(deserialize_with = "number_or_null")]
     pub epsilon_spent_exact: f64,
-    /// Epsilon of the cap for a person with a row in both parties' blocks, towards whoever sees the merged result; only in
+    /// Epsilon of the cap for a person with a row in both parties' blocks, towards a reader of the merged result; only in
     /// vertical studies.
     pub epsilon_joint: Option<f64>,
     /// Whether these persons were ever in a run without privacy; what that showed is not covered.
@@ -157,58 +203,167 @@ pub struct Statement {
     pub bounds_changed: Vec<BoundsChange>,
 }
 
+/// The releases that every site of a study makes, from public facts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Of every site, and of every batch where there are several.
+    pub planned: Vec<PlannedRelease>,
+    /// The run's charge as an epsilon by zero-concentrated privacy.
+    #[serde(deserialize_with = "number_or_null")]
+    pub epsilon_zcdp: f64,
+    /// The same by the Gaussian curve.
+    #[serde(deserialize_with = "number_or_null")]
+    pub epsilon_exact: f64,
+    /// The sites' own accounts by name, in a rehearsal, which sees them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sites: BTreeMap<String, Statement>,
+}
+
 impl Statement {
-    /// The statement about one run.
+    /// The account of one run by the holder of a ledger.
     pub fn new(account: &Account, releases: Vec<Receipt>, charge: f64, protects: Protects) -> Statement {
-        let peer_cap = match protects {
-            Protects::Block { peer_cap } => Some(peer_cap),
+        let Account { epsilon, delta, accountant, rows_per_person, .. } = *account;
+        let epsilon_joint = match protects {
+            Protects::Block { peer_cap } => Some(accountant.epsilon(joint_sum(account.cap, peer_cap), delta)),
             Protects::Rows { .. } | Protects::Records { .. } => None,
         };
-        Statement {
-            protects,
-            rows_per_person: account.rows_per_person,
-            unit: protects.unit(account.rows_per_person),
-            adversary: protects.adversary(),
-            not_protected: protects.not_protected(),
-            kind: protects.kind(),
-            epsilon: account.epsilon,
-            delta: account.delta,
-            accountant: account.accountant,
-            mechanism: MECHANISM,
+        let mut promise = protects.lines(rows_per_person);
+        promise.push(format!(
+            "guarantee: epsilon {epsilon} at delta {delta:e} {}, for the lifetime of the data set",
+            protects.towards()
+        ));
+        promise.extend(epsilon_joint.map(|joint| {
+            format!(
+                "a person with a row in both blocks: epsilon {joint:.2} at delta {delta:e} towards whoever sees the merged result"
+            )
+        }));
+        let charged = Charged {
             releases,
-            charge,
             cap: account.cap,
             spent: account.sum,
             left: account.left(),
             epsilon_spent_zcdp: account.epsilon_spent(Accountant::Zcdp),
             epsilon_spent_exact: account.epsilon_spent(Accountant::Exact),
-            epsilon_joint: peer_cap.map(|peer| account.accountant.epsilon(joint_sum(account.cap, peer), account.delta)),
+            epsilon_joint,
             plain_runs: account.unbounded,
             bounds_changed: account.bounds_changed.clone(),
+        };
+        Statement {
+            scope: protects.scope(rows_per_person),
+            epsilon,
+            delta,
+            accountant,
+            charge,
+            promise,
+            account: charged.lines(charge),
+            releases: Releases::Charged(charged),
+            expected: None,
         }
     }
 
-    /// The promise in words, one thought a line.
-    pub fn promise(&self) -> Vec<String> {
-        let (epsilon, delta) = (self.epsilon, self.delta);
-        let mut lines = self.protects.lines(self.rows_per_person);
-        lines.push(format!(
-            "guarantee: epsilon {epsilon} at delta {delta:e} {}, for the lifetime of the data set",
-            self.protects.towards()
+    /// What the persons of every one of `sites` sites are promised by the plan of a run.
+    pub fn planned(
+        budget: &Budget,
+        plan: &ReleasePlan,
+        charge: f64,
+        protects: Protects,
+        (sites, rows_per_person): (usize, u32),
+    ) -> Statement {
+        let (epsilon, delta, accountant) = (budget.epsilon(), budget.delta(), budget.accountant());
+        let mut promise = protects.lines(rows_per_person);
+        promise.push(format!(
+            "guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own persons; what a site has spent in \
+             all stands in its own report"
         ));
-        if let Some(joint) = self.epsilon_joint {
-            lines.push(format!(
-                "a person with a row in both blocks: epsilon {joint:.2} at delta {delta:e} towards whoever sees the merged result"
+        if sites > 1 {
+            let everywhere = (0..sites).fold(0.0, |sum, _| add_charge(sum, charge));
+            promise.push(format!(
+                "a person with rows at several of the {sites} sites: the sums of the sites add up, at all of them to epsilon {:.2} at delta \
+                 {delta:e} for this run",
+                accountant.epsilon(everywhere, delta)
             ));
         }
-        lines
+        let (zcdp, exact) = (Accountant::Zcdp.epsilon(charge, delta), Accountant::Exact.epsilon(charge, delta));
+        let sizes = plan.releases().iter().map(|release| release.mu);
+        let (smallest, largest) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+        let of = if protects == (Protects::Rows { batches: true }) { " of every batch" } else { "" };
+        let account = vec![
+            format!(
+                "releases of each site: {}{of}, by {MECHANISM}, with sensitivity / sigma from {smallest:.6} to {largest:.6}; sensitivities, \
+                 their formulas and sigmas stand in each site's own report",
+                plan.releases().len()
+            ),
+            format!("charged at each site: {charge:.6} (epsilon {zcdp:.4} by zcdp, {exact:.4} exact)"),
+        ];
+        let planned = Planned {
+            planned: plan.releases().to_vec(),
+            epsilon_zcdp: zcdp,
+            epsilon_exact: exact,
+            sites: BTreeMap::new(),
+        };
+        Statement {
+            scope: protects.scope(rows_per_person),
+            epsilon,
+            delta,
+            accountant,
+            charge,
+            releases: Releases::Planned(planned),
+            promise,
+            account,
+            expected: None,
+        }
     }
 
-    /// What was released and spent in words, one thought a line.
-    pub fn account(&self) -> Vec<String> {
+    /// The releases that were charged to a ledger; none where the plan alone is known.
+    pub fn charged(&self) -> Option<&Charged> {
+        match &self.releases {
+            Releases::Charged(charged) => Some(charged),
+            Releases::Planned(_) => None,
+        }
+    }
+
+    /// Keeps the first lines of what many releases say: rounds with the same noise say the same every time, and of many batches the
+    /// first tell enough.
+    pub fn shorten(&mut self) {
+        let Releases::Charged(charged) = &self.releases else { return };
+        let first = charged.releases.first();
+        let alike = first.is_some_and(|first| charged.releases.iter().all(|release| release.sigma == first.sigma));
+        let shown = if alike { 3 } else { SHOWN } + charged.bounds_changed.len();
+        if self.account.len() > shown + 1 {
+            let more = self.account.len() - shown;
+            self.account.truncate(shown);
+            let rest = if alike { "with the same noise" } else { "stand in the JSON report" };
+            self.account.push(format!("and {more} more releases {rest}"));
+        }
+    }
+
+    /// Adds the sites' own accounts, which only a rehearsal sees together.
+    pub fn with_sites(mut self, sites: BTreeMap<String, Statement>) -> Statement {
+        self.account.extend(sites.iter().take(NAMED_SITES).filter_map(|(name, account)| {
+            let charged = account.charged()?;
+            let count = charged.releases.len();
+            Some(format!(
+                "{name}: {count} release{}, {}; each with its sensitivity and sigma in {name}/report.txt",
+                if count == 1 { "" } else { "s" },
+                format_args!(
+                    "spent {:.6} of {:.6} (epsilon {:.4} by zcdp, {:.4} exact), left {:.6}",
+                    charged.spent, charged.cap, charged.epsilon_spent_zcdp, charged.epsilon_spent_exact, charged.left
+                )
+            ))
+        }));
+        if let Releases::Planned(planned) = &mut self.releases {
+            planned.sites = sites;
+        }
+        self
+    }
+}
+
+impl Charged {
+    /// What was released and spent in words, a sentence each.
+    fn lines(&self, charge: f64) -> Vec<String> {
         let mut lines = vec![format!(
-            "spent: {:.6} of {:.6} (bookkeeping: epsilon {:.4} by zcdp, {:.4} exact); this run {:.6}, left {:.6}",
-            self.spent, self.cap, self.epsilon_spent_zcdp, self.epsilon_spent_exact, self.charge, self.left
+            "spent: {:.6} of {:.6} (bookkeeping: epsilon {:.4} by zcdp, {:.4} exact); this run {charge:.6}, left {:.6}",
+            self.spent, self.cap, self.epsilon_spent_zcdp, self.epsilon_spent_exact, self.left
         )];
         if self.plain_runs {
             lines.push("these persons were in a run without privacy: what it showed is not covered".to_owned());

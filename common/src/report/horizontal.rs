@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
-use super::table::{Column, WORDS, account_line, coefficients, folded, labelled, table, words};
+use super::table::{Column, coefficients, folded, labelled, table};
 use super::{Comparison, Report, WorkerRow, account, caution, function, html as page, plot, robust, standing};
 use crate::fit::Termination;
 
@@ -117,8 +117,7 @@ fn privacy(report: &Report) -> Vec<String> {
     let Some(account) = report.privacy.of_or_own(report.role).and_then(Option::as_ref) else {
         return vec!["none spent: values left without noise".to_string()];
     };
-    let lines: Vec<String> = WORDS.iter().flat_map(|field| words(account, field)).map(visible).collect();
-    if lines.is_empty() { vec![account_line(account)] } else { lines }
+    account.promise.iter().chain(&account.account).map(|line| visible(line)).collect()
 }
 
 fn workers(out: &mut String, report: &Report) -> std::fmt::Result {

@@ -28,6 +28,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
+use crate::privacy::statement::Statement;
 
 /// The version of this program, as reports state it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -115,7 +116,7 @@ pub struct Report {
     /// What left.
     pub disclosure: PerParty<Disclosure>,
     /// The privacy account; null in plain mode.
-    pub privacy: PerParty<Option<serde_json::Value>>,
+    pub privacy: PerParty<Option<Statement>>,
     /// Which batches of a robust fit were trusted, and why.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub consolidation: Option<robust::Consolidation>,

@@ -10,6 +10,7 @@ use super::{CvPoint, Disclosure, PathPoint, Report, caution, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
+use crate::privacy::statement::Statement;
 use crate::study::Mode;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
@@ -422,14 +423,8 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         let Some(account) = account else {
             return vec![format!("{}none: values left without noise", owner(role))];
         };
-        let lines: Vec<&str> = WORDS.iter().flat_map(|field| words(account, field)).collect();
-        match lines.is_empty() {
-            true => vec![format!("{}{}", owner(role), account_line(account))],
-            false => {
-                let own = lines.iter().filter(|line| !common.contains(line));
-                own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
-            }
-        }
+        let own = account.promise.iter().chain(&account.account).filter(|line| !common.contains(line));
+        own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
     });
     let privacy: Vec<String> = said_once.into_iter().chain(privacy).collect();
     if !plain {
@@ -553,63 +548,18 @@ pub fn reconstructible(report: &Report) -> Vec<String> {
     report.disclosure.each(report.role).into_iter().filter_map(sentence).collect()
 }
 
-/// The fields of a privacy account that say in words what is promised, and what was released and spent.
-pub(super) const WORDS: [&str; 2] = ["promise", "account"];
-
-/// A field of a privacy account in words, a thought a line; empty where it brings none.
-pub(super) fn words<'a>(account: &'a serde_json::Value, field: &str) -> Vec<&'a str> {
-    let lines = account.get(field).and_then(serde_json::Value::as_array);
-    lines.into_iter().flatten().filter_map(serde_json::Value::as_str).collect()
-}
-
 /// What every one of several privacy accounts promises: it is said once.
-fn promised_by_all<'a>(accounts: &[(Option<Role>, &'a Option<serde_json::Value>)]) -> Vec<&'a str> {
-    let of = |account: &'a Option<serde_json::Value>| account.as_ref().map(|account| words(account, WORDS[0]));
-    let each: Vec<Vec<&str>> = accounts.iter().map(|(_, account)| of(account).unwrap_or_default()).collect();
-    let first = each.first().cloned().unwrap_or_default();
-    first.into_iter().filter(|line| each.iter().all(|lines| lines.contains(line))).collect()
+fn promised_by_all<'a>(accounts: &[(Option<Role>, &'a Option<Statement>)]) -> Vec<&'a String> {
+    let promise = |account: &'a Option<Statement>| account.as_ref().map_or(&[][..], |account| &account.promise);
+    let first = accounts.first().map_or(&[][..], |(_, account)| promise(account));
+    first.iter().filter(|line| accounts.iter().all(|(_, account)| promise(account).contains(line))).collect()
 }
 
-/// The fields of a privacy account in the order in which people look for them; the rest as they come.
-pub(super) fn in_order(fields: &serde_json::Map<String, serde_json::Value>) -> Vec<(&String, &serde_json::Value)> {
-    const FIRST: [&str; 4] = ["round", "epsilon", "epsilon_limit", "delta"];
-    let mut fields: Vec<_> = fields.iter().collect();
-    fields.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
-    fields
-}
-
-/// A privacy account on one line: its scalars by name, and its lists by length.
-pub(super) fn account_line(account: &serde_json::Value) -> String {
-    use serde_json::Value;
-    let Value::Object(fields) = account else {
-        return visible(&plain_value(account));
-    };
-    let parts: Vec<String> = in_order(fields)
-        .into_iter()
-        .filter_map(|(name, value)| {
-            let name = visible(&name.replace('_', " "));
-            match value {
-                Value::Null | Value::Object(_) => None,
-                Value::Array(items) => Some(format!("{} {name}", items.len())),
-                scalar => Some(format!("{name} {}", visible(&plain_value(scalar)))),
-            }
-        })
-        .collect();
-    parts.join(", ")
-}
-
-/// A scalar of a privacy account for people: numbers to six significant digits.
-pub(super) fn plain_value(value: &serde_json::Value) -> String {
-    use serde_json::Value;
-    match value {
-        Value::Null => UNDEFINED.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Number(n) => match (n.as_u64(), n.as_f64()) {
-            (Some(whole), _) => whole.to_string(),
-            (None, Some(x)) if x != 0.0 && shape(x, 6).0.abs() > 6 => exponential(x, (shape(x, 6).1 - 1) as usize),
-            (None, x) => single(x, 6),
-        },
-        other => other.to_string(),
+/// A number of a privacy account, to six significant digits.
+pub(super) fn plain_number(x: f64) -> String {
+    match shape(x, 6) {
+        (exponent, digits) if x.is_finite() && exponent.abs() > 6 => exponential(x, (digits - 1) as usize),
+        _ => single(Some(x).filter(|x| x.is_finite()), 6),
     }
 }
 

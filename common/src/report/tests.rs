@@ -14,6 +14,10 @@ use super::merge::{MergeError, merge};
 use super::table::text;
 use super::*;
 use crate::fit::CONFIDENCE;
+use crate::privacy::accountant::Accountant;
+use crate::privacy::ledger::BoundsChange;
+use crate::privacy::mechanism::Receipt;
+use crate::privacy::statement::{Charged, Releases, Scope, Statement};
 
 type Row<'a> = (&'a str, Option<f64>, Option<f64>);
 
@@ -183,11 +187,45 @@ fn private() -> Report {
     for row in &mut report.coefficients {
         *row = Coefficient::new(row.term.clone(), row.party, row.estimate, None, report.family, 1.0);
     }
-    report.privacy = PerParty::Own(Some(json!({
-        "epsilon": 0.8, "epsilon_limit": 2.0, "delta": 1e-6, "unit": "replace one row",
-        "releases": [{"index": 0, "round": 1, "sigma": 12.5, "what": "partial predictions"}, {"round": 2, "sigma": 12.5, "kind": "<b>"}],
-    })));
+    report.privacy = PerParty::Own(Some(account("<b>", 0.8, 2)));
     report
+}
+
+/// An account with a word in all its texts.
+fn account(word: &str, epsilon: f64, releases: u32) -> Statement {
+    let text = || word.to_owned();
+    let release = |index: u32| Receipt {
+        run: text(),
+        index,
+        label: text(),
+        sensitivity: epsilon,
+        formula: text(),
+        sigma: 12.5,
+        mu: 0.25,
+    };
+    let scope = Scope { unit: text(), adversary: text(), not_protected: text(), kind: text(), mechanism: text() };
+    let charged = Charged {
+        releases: (0..releases).map(release).collect(),
+        cap: 0.5,
+        spent: 0.25,
+        left: 0.25,
+        epsilon_spent_zcdp: 2.0,
+        epsilon_spent_exact: 1.75,
+        epsilon_joint: Some(epsilon),
+        plain_runs: false,
+        bounds_changed: vec![BoundsChange { column: text(), from: text(), to: text() }],
+    };
+    Statement {
+        scope,
+        epsilon,
+        delta: 1e-6,
+        accountant: Accountant::Zcdp,
+        charge: 0.25,
+        releases: Releases::Charged(charged),
+        promise: vec![format!("guarantee: epsilon {epsilon} for {word}")],
+        account: vec![format!("spent by {word}")],
+        expected: None,
+    }
 }
 
 fn with_path() -> Report {
@@ -292,10 +330,7 @@ fn in_private_mode_there_are_no_stars_and_the_text_says_why_and_what_was_spent()
     assert!(shown.contains("Standard errors are NA: in private mode"), "{shown}");
     assert!(shown.contains("Deviances and AIC are NA"), "{shown}");
     assert!(shown.contains("Ended:     the fixed number of rounds was run (7 rounds)\n"), "{shown}");
-    assert!(
-        shown.contains("alice: epsilon 0.8, epsilon limit 2, delta 1e-06, 2 releases, unit replace one row"),
-        "{shown}"
-    );
+    assert!(shown.contains("guarantee: epsilon 0.8 for <b>") && shown.contains("alice: spent by <b>"), "{shown}");
     assert!(!shown.contains("***"), "{shown}");
     // Standard errors that account for the noise are shown, still without stars.
     report.coefficients = diabetes().coefficients;
@@ -364,9 +399,7 @@ fn long_names_keep_the_columns_of_the_text_aligned() {
 fn hostile_names_are_inert_on_the_page() {
     let hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
     let mut report = with_path();
-    report.privacy = PerParty::Own(Some(
-        json!({ hostile: hostile, "releases": [{ hostile: hostile }], "n": { hostile: [hostile] } }),
-    ));
+    report.privacy = PerParty::Own(Some(account(hostile, 1.0, 1)));
     for field in [
         &mut report.protocol,
         &mut report.mode,
@@ -718,7 +751,7 @@ prop_compose! {
         let disclosure = Disclosure { vectors: sent, rank: missing, declared: vec![call.clone()], columns: vec![column] };
         (report.study, report.call, report.notes) = (study, call, vec![note]);
         (report.missing, report.termination) = (missing, Termination::ALL[ended]);
-        let privacy = certificate.map(|x| json!({ "epsilon": x, "releases": [{ "round": sent }] }));
+        let privacy = certificate.map(|x| account(&report.call, x, sent as u32 % 4));
         if merged {
             report.role = None;
             let both = [Role::Alice, Role::Bob];

@@ -6,9 +6,9 @@ use super::horizontal::value;
 use super::privacy::{PrivacyTerms, check_budget};
 use super::{EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
 use crate::features;
-use crate::privacy::accountant::{Accountant, Budget, add_charge};
+use crate::privacy::accountant::Budget;
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
-use crate::privacy::statement::{MECHANISM, Protects};
+use crate::privacy::statement::{Protects, Statement};
 
 /// What rounding may add to a sum of squares, per release.
 const ROOM: f64 = 1.0 - 1e-12;
@@ -115,55 +115,10 @@ impl Study {
     }
 
     /// What every site's persons are promised, for reports; none without noise.
-    pub fn site_promise(&self) -> Option<serde_json::Value> {
-        let budget = self.site_budget().ok().flatten()?;
-        let protects = self.site_protects();
-        let (epsilon, delta) = (budget.epsilon(), budget.delta());
-        let plan = self.site_plan()?;
-        let charge = self.site_charge()?;
-        let mut promise = protects.lines(self.rows_per_person());
-        promise.push(format!(
-            "guarantee: epsilon {epsilon} at delta {delta:e} for this run, at each site for its own persons; what a site has spent in \
-             all stands in its own report"
-        ));
-        let sites = self.workers.len();
-        if sites > 1 {
-            let everywhere = (0..sites).fold(0.0, |sum, _| add_charge(sum, charge));
-            promise.push(format!(
-                "a person with rows at several of the {sites} sites: the sums of the sites add up, at all of them to epsilon {:.2} at delta \
-                 {delta:e} for this run",
-                budget.accountant().epsilon(everywhere, delta)
-            ));
-        }
-        let (zcdp, exact) = (Accountant::Zcdp.epsilon(charge, delta), Accountant::Exact.epsilon(charge, delta));
-        let sizes = plan.releases().iter().map(|release| release.mu);
-        let (smallest, largest) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
-        let of = if self.protocol == Protocol::Robust { " of every batch" } else { "" };
-        let account = vec![
-            format!(
-                "releases of each site: {}{of}, by {MECHANISM}, with sensitivity / sigma from {smallest:.6} to {largest:.6}; sensitivities, \
-                 their formulas and sigmas stand in each site's own report",
-                plan.releases().len()
-            ),
-            format!("charged at each site: {charge:.6} (epsilon {zcdp:.4} by zcdp, {exact:.4} exact)"),
-        ];
-        Some(serde_json::json!({
-            "mechanism": MECHANISM,
-            "unit": protects.unit(self.rows_per_person()),
-            "adversary": protects.adversary(),
-            "not_protected": protects.not_protected(),
-            "kind": protects.kind(),
-            "epsilon": epsilon,
-            "delta": delta,
-            "accountant": budget.accountant().name(),
-            // Of every site, and of every batch where there are several; sigma and sensitivity stand in the sites' own reports.
-            "planned": plan.releases(),
-            "charge": charge,
-            "epsilon_zcdp": zcdp,
-            "epsilon_exact": exact,
-            "promise": promise,
-            "account": account,
-        }))
+    pub fn site_promise(&self) -> Option<Statement> {
+        let (budget, plan) = (self.site_budget().ok().flatten()?, self.site_plan()?);
+        let size = (self.workers.len(), self.rows_per_person());
+        Some(Statement::planned(&budget, &plan, self.site_charge()?, self.site_protects(), size))
     }
 
     pub(super) fn check_site_budgets(&self) -> Result<(), StudyError> {
@@ -271,8 +226,8 @@ mod tests {
         let charge = three.site_charge().unwrap();
         assert!(charge <= cap && charge > 0.999 * cap && three.site_plan().unwrap().charge() < cap / 8.9);
         let promise = three.site_promise().unwrap();
-        assert!(promise["unit"].as_str().unwrap().contains("at most 3"), "{promise}");
-        assert_eq!(promise["charge"].as_f64(), Some(charge));
+        assert!(promise.scope.unit.contains("at most 3"), "{promise:?}");
+        assert_eq!(promise.charge, charge);
         assert_ne!(one.digest(), three.digest());
     }
 

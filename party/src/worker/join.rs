@@ -577,7 +577,7 @@ impl Worker<'_> {
         let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
         let Job { config, study, .. } = self.job;
         let privacy = match self.run.filter(|_| study.noised()) {
-            Some(run) => PerParty::Own(Some(private::block(config, study, run)?)),
+            Some(run) => PerParty::Own(Some(private::statement(config, study, run)?)),
             None => report.privacy.clone(),
         };
         let mut notes = report.notes;

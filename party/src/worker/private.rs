@@ -15,7 +15,6 @@ use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Protocol, Study};
-use serde_json::json;
 
 use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};
 use super::config::Config;
@@ -24,9 +23,6 @@ use super::persons::{Persons, forget};
 use crate::ledger::{self, DataFile, LedgerFile};
 use crate::plain::{self, PlainLine};
 use crate::service::Failure;
-
-/// Lines of a worker's account that are shown; its JSON has all releases.
-const SHOWN: usize = 12;
 
 /// A worker's ledger in one run.
 pub(crate) struct Purse {
@@ -379,35 +375,21 @@ pub(crate) fn close(config: &Config, run: RunId) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The privacy block of a worker's report.
-pub(crate) fn block(config: &Config, study: &Study, run: RunId) -> Result<serde_json::Value, Failure> {
+/// The privacy account of a worker's report.
+pub(crate) fn statement(config: &Config, study: &Study, run: RunId) -> Result<Statement, Failure> {
     let ledger = open(config)?;
-    let run = run.to_string();
     let account = ledger.account(&config.data_set())?;
     let charge = study.site_charge().unwrap_or(0.0);
-    let statement = Statement::new(&account, ledger.receipts(&run), charge, study.site_protects());
-    let mut block = serde_json::to_value(&statement).unwrap_or_default();
-    if let Some(fields) = block.as_object_mut() {
-        fields.insert("promise".to_string(), json!(statement.promise()));
-        let mut lines = statement.account();
-        let per_person = study.stream_terms().records_per_person;
-        if let (Protocol::Stream, true, Some(opening)) = (study.protocol, per_person > 1, statement.releases.first()) {
-            let sigma = opening.sigma * f64::from(per_person).sqrt();
-            lines.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
-        }
-        // Rounds with the same noise say the same every time; of many batches the first ones tell enough.
-        let first = statement.releases.first();
-        let alike = first.is_some_and(|first| statement.releases.iter().all(|release| release.sigma == first.sigma));
-        let shown = if alike { 3 } else { SHOWN } + statement.bounds_changed.len();
-        if lines.len() > shown + 1 {
-            let more = lines.len() - shown;
-            lines.truncate(shown);
-            let rest = if alike { "with the same noise" } else { "stand in the JSON report" };
-            lines.push(format!("and {more} more releases {rest}"));
-        }
-        fields.insert("account".to_string(), json!(lines));
+    let receipts = ledger.receipts(&run.to_string());
+    let opening = receipts.first().map(|release| release.sigma);
+    let mut statement = Statement::new(&account, receipts, charge, study.site_protects());
+    let per_person = study.stream_terms().records_per_person;
+    if let (Protocol::Stream, true, Some(sigma)) = (study.protocol, per_person > 1, opening) {
+        let sigma = sigma * f64::from(per_person).sqrt();
+        statement.account.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
     }
-    Ok(block)
+    statement.shorten();
+    Ok(statement)
 }
 
 #[cfg(test)]

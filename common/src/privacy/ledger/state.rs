@@ -84,7 +84,7 @@ pub(super) enum Entry {
 }
 
 /// A column whose public bounds became others.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BoundsChange {
     /// Its name.
     pub column: String,

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::design::MEAN_SQUARE;
 use super::{Coefficients, Design, Plan, Prediction};
 use crate::privacy::bounds::RowBounds;
 use crate::report::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
+use crate::report::number_or_null;
 
 /// The correlations that are shown where none is declared: independent columns, and what is common between measurements of one
 /// person.
@@ -20,7 +21,7 @@ const SEARCHED: [f64; 20] =
     [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 
 /// All that a prediction assumes; none of it is taken from data.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assumed {
     /// Declared correlation between any two columns; none where the study declares none.
     pub correlation: Option<f64>,
@@ -39,24 +40,29 @@ pub struct Assumed {
 }
 
 /// What to expect at one correlation between any two columns.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// The correlation.
     pub correlation: f64,
     /// Expected distance of the slopes from the pooled ones after the run, relative to their length.
+    #[serde(deserialize_with = "number_or_null")]
     pub relative_error: f64,
     /// The same where nothing is exchanged.
+    #[serde(deserialize_with = "number_or_null")]
     pub relative_error_alone: f64,
     /// The largest bias of a coefficient, in standard deviations of its noise.
+    #[serde(deserialize_with = "number_or_null")]
     pub bias_to_noise: f64,
 }
 
 /// What to expect of a run before it is made.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
     /// At the declared correlation, or else for independent columns.
+    #[serde(deserialize_with = "number_or_null")]
     pub relative_error: f64,
     /// The same where nothing is exchanged.
+    #[serde(deserialize_with = "number_or_null")]
     pub relative_error_alone: f64,
     /// Whether exchanging nothing is expected to do as well or better: for the declared design, or else at every correlation of
     /// `cases`.

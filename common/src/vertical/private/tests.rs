@@ -16,6 +16,7 @@ use crate::privacy::ledger::{Ledger, LedgerError, PersonDigests, Registration};
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Disclosures, Released};
 use crate::privacy::sampler::NoisePool;
+use crate::privacy::statement::{Charged, Statement};
 use crate::report::INTERCEPT;
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::sim::pair::{self, Faults};
@@ -181,6 +182,10 @@ fn a_lossy_line_gives_the_same_bytes_as_a_clean_line() {
     }
 }
 
+fn charged(statement: &Statement) -> &Charged {
+    statement.charged().unwrap()
+}
+
 #[test]
 fn a_run_costs_what_was_planned_and_a_budget_for_two_refuses_the_third() {
     let study = study("epsilon = 1.0\n");
@@ -188,12 +193,13 @@ fn a_run_costs_what_was_planned_and_a_budget_for_two_refuses_the_third() {
     let parties = [alice, bob];
     let (first, _) = fitted(&parties, 1, Faults::NONE);
     let charge = first[0].statement.charge;
-    let spent = first[0].statement.spent;
+    let charged = charged(&first[0].statement);
+    let spent = charged.spent;
     assert!(spent >= charge && spent <= charge * (1.0 + 1e-14), "sums round up: {spent} {charge}");
-    assert_eq!(first[0].statement.releases.len(), 4, "X'X, X'y, the message, X'r");
-    assert!(first[0].statement.epsilon_joint.unwrap() > 1.5);
+    assert_eq!(charged.releases.len(), 4, "X'X, X'y, the message, X'r");
+    assert!(charged.epsilon_joint.unwrap() > 1.5);
     let (second, _) = fitted(&parties, 2, Faults::NONE);
-    assert!(second[0].statement.left < charge, "{:?}", second[0].statement);
+    assert!(second[0].statement.charged().unwrap().left < charge, "{:?}", second[0].statement);
     let refused = parties[0].session(3, 0).map(drop).unwrap_err();
     assert!(matches!(refused, Abort::Ledger(LedgerError::Overspent { .. })), "{refused}");
     assert_eq!(refused.exit(), Exit::Refused);
@@ -409,7 +415,7 @@ fn values_beyond_the_bound_are_cut_and_shapes_beyond_the_plan_are_refused() {
     // Cut residuals: no coefficient can pass what rows of norm one and residuals of the bound can give.
     assert!(huge.coefficients.iter().all(|row| row.estimate.unwrap().abs() < 1e6));
     let honest = against(|_| ()).unwrap();
-    for (hostile, honest) in huge.statement.releases.iter().zip(&honest.statement.releases) {
+    for (hostile, honest) in charged(&huge.statement).releases.iter().zip(&charged(&honest.statement).releases) {
         assert_eq!((hostile.sensitivity, hostile.sigma), (honest.sensitivity, honest.sigma));
     }
     let refused = |twist: fn(&mut Noised)| against(twist).unwrap_err();
@@ -437,7 +443,7 @@ fn a_peer_that_states_a_cap_below_the_cost_of_the_run_is_refused() {
     assert!(refused.to_string().starts_with("the budget that bob has for its data set is smaller"), "{refused}");
     assert_eq!(refused.exit(), Exit::Refused);
     let larger = with_cap(2.0).unwrap().statement;
-    assert!(larger.epsilon_joint > honest.epsilon_joint);
+    assert!(charged(&larger).epsilon_joint > charged(&honest).epsilon_joint);
 }
 
 #[test]
