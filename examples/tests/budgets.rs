@@ -88,12 +88,12 @@ fn studies_of_other_columns_by_other_paths_do_not_multiply_the_budget_of_a_file(
     let world = world();
     fs::create_dir(world.path("in")).unwrap();
     std::os::unix::fs::symlink("../cohort.csv", world.path("in/soft.csv")).unwrap();
-    for (data_set, features, data) in [
-        ("both", "\"a\", \"b\"", "cohort.csv"),
-        ("first", "\"a\"", "in/../cohort.csv"),
-        ("second", "\"b\"", "in/soft.csv"),
+    for (data_set, id, features, data) in [
+        ("both", "id", "\"a\", \"b\"", "cohort.csv"),
+        ("first", "number", "\"a\"", "in/../cohort.csv"),
+        ("second", "", "\"b\"", "in/soft.csv"),
     ] {
-        world.write("study.toml", &study_of("id", features));
+        world.write("study.toml", &study_of(id, features));
         let (code, text) = privacy(&world, &["init"], data, &terms("first", data_set), true);
         assert_eq!(code, 0, "{text}");
     }
@@ -101,6 +101,10 @@ fn studies_of_other_columns_by_other_paths_do_not_multiply_the_budget_of_a_file(
     for names in ["both, first", "both, second", "first, second"] {
         assert!(text.contains(&format!("shares persons with {names}: what one spends, all have spent")), "{text}");
     }
+    // By the same identifiers the persons themselves are known.
+    world.write("study.toml", &study_of("id", "\"b\""));
+    let (code, text) = privacy(&world, &["init"], "in/soft.csv", &terms("first", "again"), true);
+    assert!(code == 77 && text.contains("a second name does not bring a second budget"), "{code} {text}");
 }
 
 #[test]
