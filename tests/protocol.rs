@@ -11,7 +11,7 @@ use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
-use fedreg_common::study::{HeldBy, Study};
+use fedreg_common::study::{Study, Vertical};
 use fedreg_common::vertical::message::{Body, Message};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
@@ -19,7 +19,7 @@ use fedreg_common::vertical::prepare::{Policy, Prepared};
 use fedreg_common::vertical::session::VerticalSession;
 use fedreg_party::read;
 use fedreg_tests::vectors::{self, Case, Glm};
-use fedreg_tests::vertical::{fitted, frame, numeric, run, run_with, session, study};
+use fedreg_tests::vertical::{fitted, frame, numeric, run, run_with, session, study, study_at_alice};
 use nalgebra::DMatrix;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -28,7 +28,7 @@ use rand_distr::StandardNormal;
 
 /// Simulated data: `n` rows of normal columns with a covariance root, and an outcome of a family.
 struct Simulated {
-    study: Study,
+    study: Study<Vertical>,
     alice: Frame,
     bob: Frame,
 }
@@ -177,9 +177,7 @@ fn an_outcome_that_alice_alone_holds_gives_the_same_fit() {
         (diabetes(), "[penalty]\nlambda = [3.0, 1.0]\nalpha = 0.0\ncv = 4\n"),
     ] {
         let shared = fitted(run(&study(&case, more), &case.file(), Faults::NONE));
-        let mut alone = study(&case, more);
-        alone.outcome.held_by = fedreg_common::study::HeldBy::Alice;
-        let alone = fitted(run(&alone, &case.file(), Faults::NONE));
+        let alone = fitted(run(&study_at_alice(&case, more), &case.file(), Faults::NONE));
         for (shared, alone) in shared.iter().zip(&alone) {
             assert_eq!(shared.lambda.is_some(), alone.lambda.is_some());
             for (a, b) in shared.coefficients.iter().zip(&alone.coefficients) {
@@ -439,24 +437,20 @@ fn the_policy_stops_the_run_before_the_message_that_would_show_too_much() {
 #[test]
 fn an_outcome_that_alice_holds_alone_is_counted_before_any_of_it_leaves() {
     let case = diabetes();
-    let start = |study: &Study, policy: Policy| {
+    let start = |study: &Study<Vertical>, policy: Policy| {
         let study = Arc::new(study.clone());
         let frame = frame(&study, Role::Alice, &case.file());
         session(&study, Role::Alice, policy, frame).err().map(|abort| (abort.exit(), abort.to_string()))
     };
-    let held = |more: &str| {
-        let mut study = study(&case, more);
-        study.outcome.held_by = HeldBy::Alice;
-        study
-    };
+    let held = |more: &str| study_at_alice(&case, more);
     let path = held("[penalty]\nlambda = \"path\"\n");
     let within = held("");
     let limited = Policy { max_disclosure: Some(0.5), ..Policy::default() };
     let forbidden = Policy { allow_outcome: false, ..Policy::default() };
     // A path begins with every value of the outcome less its mean; families other than gaussian with every value.
     let mut counts = path.clone();
-    counts.model.family = fedreg_common::glm::Family::Poisson;
-    counts.penalty = None;
+    counts.method.family = fedreg_common::glm::Family::Poisson;
+    counts.method.penalty = None;
     for (study, policy) in [(&path, &limited), (&path, &forbidden), (&counts, &limited), (&within, &forbidden)] {
         let (exit, sentence) = start(study, policy.clone()).expect("refused before the session begins");
         assert_eq!(exit, Exit::Refused);
@@ -587,7 +581,7 @@ fn a_party_alone_with_more_coefficients_than_rows_is_refused_when_it_reads_its_t
 }
 
 /// What each party gets of new rows in a file, whose models are those of a fit.
-fn scored(study: &Arc<Study>, fits: &[VerticalFit; 2], file: &Path) -> [Option<Scores>; 2] {
+fn scored(study: &Arc<Study<Vertical>>, fits: &[VerticalFit; 2], file: &Path) -> [Option<Scores>; 2] {
     let open = |role: Role, model: &Model| {
         let header = read::header(file, None).unwrap();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
@@ -685,7 +679,7 @@ fn rows_of_which_none_can_be_used_have_no_scores_at_all() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let names: Vec<&str> = glm.case.alice.iter().chain(&glm.case.bob).map(String::as_str).collect();
     let gaps = vec![""; names.len()].join(",");
-    let offset = study.offset.as_ref().map_or(String::new(), |offset| format!(",{}", offset.column));
+    let offset = study.method.offset.as_ref().map_or(String::new(), |offset| format!(",{}", offset.column));
     let zero = if offset.is_empty() { "" } else { ",0" };
     std::fs::write(file.path(), format!("{}{offset}\n{gaps}{zero}\n{gaps}{zero}\n", names.join(","))).unwrap();
     let [scores, _] = scored(&study, &fits, file.path());

@@ -7,7 +7,7 @@ use fedreg_common::data::Frame;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::Role;
 use fedreg_common::sim::pair::{self, Ended, Faults};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_common::vertical::outcome::VerticalFit;
 use fedreg_common::vertical::prepare::Policy;
 use fedreg_tests::vectors::Case;
@@ -85,7 +85,7 @@ impl Pattern {
 
 /// Both parties' columns and the study that fits them.
 struct Data {
-    study: Study,
+    study: Study<Vertical>,
     frames: [Frame; 2],
 }
 

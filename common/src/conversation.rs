@@ -16,7 +16,7 @@ use std::fmt;
 use crate::id::{Digest, Role, RunId};
 use crate::privacy::release::{Declaration, Discloses, Disclosures, Released};
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
-use crate::study::Study;
+use crate::study::{Study, Vertical};
 
 #[cfg(test)]
 mod tests;
@@ -248,7 +248,13 @@ pub struct Conversation<S: Script> {
 
 impl<S: Script> Conversation<S> {
     /// A conversation of `role` with its partner.
-    pub fn open(role: Role, purpose: Purpose, study: &Study, opening: &Opening, script: S) -> Conversation<S> {
+    pub fn open(
+        role: Role,
+        purpose: Purpose,
+        study: &Study<Vertical>,
+        opening: &Opening,
+        script: S,
+    ) -> Conversation<S> {
         Conversation {
             role,
             peer: role.partner(),

@@ -58,6 +58,57 @@ impl FromStr for Role {
     }
 }
 
+/// Which method a study runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Two parties, different columns of the same rows.
+    #[default]
+    Vertical,
+    /// Many sites, the same columns of different rows, some of which are wrong.
+    Robust,
+    /// Many sites; models with something hidden, in rounds.
+    Em,
+    /// Many sites; a function of a few columns by random features.
+    Features,
+    /// Many sites; a function that follows a stream of records.
+    Stream,
+}
+
+impl Protocol {
+    /// The name as it stands in study files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Vertical => "vertical",
+            Protocol::Robust => "robust",
+            Protocol::Em => "em",
+            Protocol::Features => "features",
+            Protocol::Stream => "stream",
+        }
+    }
+}
+
+/// What leaves a party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Partial predictions without noise: declared, counted and metered.
+    #[default]
+    Plain,
+    /// Noised values, charged to a ledger: differential privacy towards whoever sees what left.
+    Private,
+}
+
+impl Mode {
+    /// The word in studies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Plain => "plain",
+            Mode::Private => "private",
+        }
+    }
+}
+
 /// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);

@@ -184,9 +184,8 @@ fn serve(arguments: ServeArguments, call: String) -> Result<Exit, Failure> {
         output::print(&config.print())?;
         return Ok(Exit::Done);
     }
-    let study = Arc::new(read_study(&config.study)?);
+    let study = read_study(&config.study)?;
     let ServeArguments { keep, announce, out, format, .. } = arguments;
-    let job = Job { config, study, keep, out, call, announce };
     let (cut, leash) = oneshot::channel::<()>();
     if arguments.leash {
         // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
@@ -206,9 +205,15 @@ fn serve(arguments: ServeArguments, call: String) -> Result<Exit, Failure> {
             _ = leash => {}
         }
     };
-    let exit = match job.study.is_horizontal() {
-        false => runtime.block_on(service::serve(&job, shutdown)),
-        true => runtime.block_on(star::serve(&job, shutdown)).and_then(|ended| conclude(&ended, format)),
+    let exit = match study.split() {
+        Ok(study) => {
+            let job = Job { config, study: Arc::new(study), keep, out, call, announce };
+            runtime.block_on(service::serve(&job, shutdown))
+        }
+        Err(study) => {
+            let job = Job { config, study: Arc::new(study), keep, out, call, announce };
+            runtime.block_on(star::serve(&job, shutdown)).and_then(|ended| conclude(&ended, format))
+        }
     };
     runtime.shutdown_timeout(Duration::from_millis(100));
     exit
@@ -251,7 +256,7 @@ fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
         Some(address) => address.clone(),
         None => dialled(&config.listen),
     };
-    let asked = runtime()?.block_on(edge::status(&address, &identity, &study.coordinator.certificate));
+    let asked = runtime()?.block_on(edge::status(&address, &identity, &study.head.coordinator.certificate));
     let reply = asked.map_err(not_asked)?;
     output::print(&match arguments.format {
         StatusFormat::Text => text(&reply),
@@ -283,7 +288,7 @@ fn finish(arguments: FinishArguments) -> Result<Exit, Failure> {
     let study = read_study(&config.study)?;
     let identity = Identity::load(&config.tls.files())?;
     let address = address.unwrap_or_else(|| dialled(&config.listen));
-    let asked = edge::finish(&address, &identity, &study.coordinator.certificate, study.digest());
+    let asked = edge::finish(&address, &identity, &study.head.coordinator.certificate, study.digest());
     let (closed, sentence) = runtime()?.block_on(asked).map_err(not_asked)?;
     output::print(&format!("{sentence}\n"))?;
     Ok(if closed { Exit::Done } else { Exit::NotReady })

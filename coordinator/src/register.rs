@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fedreg_common::conversation::VERSION;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::study::{Mode, Study};
+use fedreg_common::study::{Guarantee, Study, Vertical};
 use fedreg_proto::link::Notice;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, StatusReply};
 
@@ -57,7 +57,7 @@ struct Past {
 
 impl Register {
     /// An empty register for a study; `fresh` becomes the identifier of its run.
-    pub fn new(study: &Study, fresh: RunId) -> Register {
+    pub fn new(study: &Study<Vertical>, fresh: RunId) -> Register {
         let party = Party {
             state: PeerState::Absent,
             progress: Progress::default(),
@@ -67,20 +67,23 @@ impl Register {
             knows: false,
         };
         Register {
-            study: study.id.clone(),
+            study: study.head.id.clone(),
             digest: study.digest(),
             keys: study.key_digests(),
             fresh,
             run: None,
-            repeats: study.mode == Mode::Private,
-            parties: study.parties.keys().map(|role| (*role, party.clone())).collect(),
+            repeats: match study.guarantee {
+                Guarantee::Plain => false,
+                Guarantee::Private(_) => true,
+            },
+            parties: study.method.parties.keys().map(|role| (*role, party.clone())).collect(),
             ended: None,
             before: Vec::new(),
         }
     }
 
     /// An empty register for the run after this one.
-    pub fn after(self, study: &Study, fresh: RunId) -> Register {
+    pub fn after(self, study: &Study<Vertical>, fresh: RunId) -> Register {
         let mut before = self.before;
         if let (Some(run), Some(ended)) = (self.run, self.ended) {
             let instances = self.parties.values().filter_map(|party| party.instance).collect();
@@ -394,19 +397,31 @@ mod tests {
 
     const RUN: RunId = RunId([9; 16]);
 
-    fn study(tol: &str) -> Study {
-        Study::parse(&format!(
+    fn study(tol: &str) -> Study<Vertical> {
+        parsed(&format!(
             "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[fit]\ntol = {tol}\n[parties.alice]\ncertificate = \"a\"\ncolumns = \
              [\"u\"]\n[parties.bob]\ncertificate = \"b\"\ncolumns = [\"v\"]\n"
         ))
-        .unwrap()
+    }
+
+    fn parsed(text: &str) -> Study<Vertical> {
+        Study::parse(text).unwrap().vertical().unwrap()
+    }
+
+    /// A private study, with the same parties.
+    fn private() -> Study<Vertical> {
+        let terms = "[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.y]\nrange = [0, 1]\n[privacy]\nepsilon = \
+                     1.0\ndelta = 1e-5\n";
+        let plain = "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n[parties.bob]\n\
+                     certificate = \"b\"\ncolumns = [\"v\"]\n";
+        parsed(&format!("mode = \"private\"\n{plain}{terms}"))
     }
 
     fn join(role: Role) -> PartyEvent {
         join_with(role, &study("1e-8"), None)
     }
 
-    fn join_with(role: Role, study: &Study, run: Option<RunId>) -> PartyEvent {
+    fn join_with(role: Role, study: &Study<Vertical>, run: Option<RunId>) -> PartyEvent {
         PartyEvent::Join { role, version: VERSION, keys: study.key_digests(), run, instance: None }
     }
 
@@ -505,12 +520,7 @@ mod tests {
 
     #[test]
     fn in_private_mode_a_party_that_comes_back_without_the_run_is_told_it_whoever_comes_first() {
-        let terms = "mode = \"private\"\n[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.y]\nrange = [0, 1]\n\
-                     [privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
-        let (mode, rest) = terms.split_once('\n').unwrap();
-        let plain = "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n[parties.bob]\n\
-                     certificate = \"b\"\ncolumns = [\"v\"]\n";
-        let study = Study::parse(&format!("{mode}\n{plain}{rest}")).unwrap();
+        let study = private();
         let start = |role| (role, CoordinatorEvent::Start { run: RUN });
         // In the middle of a run, as its process was killed.
         let mut register = Register::new(&study, RUN);
@@ -590,7 +600,7 @@ mod tests {
         join_in(&study("1e-8"), process)
     }
 
-    fn join_in(study: &Study, process: &Process) -> PartyEvent {
+    fn join_in(study: &Study<Vertical>, process: &Process) -> PartyEvent {
         let run = process.run;
         match join_with(process.role, study, run) {
             PartyEvent::Join { role, version, keys, run, .. } => {
@@ -714,15 +724,14 @@ mod tests {
         processes: BTreeMap<Role, Process>,
         /// Runs in the ledgers that are not closed.
         unfinished: BTreeMap<Role, RunId>,
-        study: Study,
+        study: Study<Vertical>,
         private: bool,
         started: u8,
     }
 
     impl Stage {
         fn new(private: bool) -> Stage {
-            let mode = if private { Mode::Private } else { Mode::Plain };
-            let study = Study { mode, ..study("1e-8") };
+            let study = if private { self::private() } else { study("1e-8") };
             Stage {
                 register: Register::new(&study, RUN),
                 processes: BTreeMap::new(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::study::{Study, StudyError};
+use fedreg_common::study::{Study, StudyError, Vertical};
 use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
 use fedreg_proto::files::FileError;
 use fedreg_proto::output::OutputError;
@@ -100,11 +100,11 @@ impl Failure {
 
 /// What the coordinator serves.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct Job<M> {
     /// Its configuration.
     pub config: Config,
     /// The study.
-    pub study: Arc<Study>,
+    pub study: Arc<Study<M>>,
     /// Whether to serve the next run after one has ended.
     pub keep: bool,
     /// Folder for the reports of a horizontal study.
@@ -119,10 +119,10 @@ pub struct Job {
 ///
 /// # Errors
 /// It cannot serve.
-pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit, Failure> {
+pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> Result<Exit, Failure> {
     let Job { config, study, .. } = job;
     let mut store = Store::open(&config.state)?;
-    let names = study.parties.values().map(|terms| terms.certificate.clone()).collect();
+    let names = study.method.parties.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, names).await?;
     let address = listener.address().to_string();
     let register = Register::new(study, fresh()?);
@@ -156,18 +156,18 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Exit
 }
 
 /// Listens for the parties with these names in their certificates, and tells where.
-pub(crate) async fn listen(job: &Job, mut names: Vec<String>) -> Result<Listener, Failure> {
+pub(crate) async fn listen<M>(job: &Job<M>, mut names: Vec<String>) -> Result<Listener, Failure> {
     let Job { config, study, .. } = job;
     let identity = Identity::load(&config.tls.files())?;
-    identity.check_own_name(&study.coordinator.certificate)?;
+    identity.check_own_name(&study.head.coordinator.certificate)?;
     for warning in identity.warnings() {
         tracing::warn!("{warning}");
     }
     // Its own name is let in too: `coordinator status` shows the coordinator's certificate.
-    names.push(study.coordinator.certificate.clone());
+    names.push(study.head.coordinator.certificate.clone());
     let listener = Listener::bind(&config.listen, &identity, &names).await?;
     let address = listener.address();
-    tracing::info!("coordinating `{}` at {address}, study {}", study.id, study.digest());
+    tracing::info!("coordinating `{}` at {address}, study {}", study.head.id, study.digest());
     if let Some(path) = &job.announce {
         let draft = path.with_extension("draft");
         std::fs::write(&draft, address.to_string())
@@ -187,7 +187,7 @@ pub(crate) fn fresh() -> Result<RunId, Failure> {
 }
 
 struct Desk<'a> {
-    job: &'a Job,
+    job: &'a Job<Vertical>,
     /// The address that was bound.
     address: String,
     register: Register,
@@ -226,7 +226,7 @@ impl Desk<'_> {
                     tracing::info!("the run has ended with code {}", exit.code());
                     Instant::now() + FAREWELL
                 });
-                let told = self.job.study.parties.keys().all(|role| self.told.contains(role));
+                let told = self.job.study.method.parties.keys().all(|role| self.told.contains(role));
                 if (self.lines.is_empty() && told) || Instant::now() >= *over {
                     if !self.job.keep || interrupted {
                         return Ok(exit);
@@ -297,7 +297,8 @@ impl Desk<'_> {
 
     fn open(&mut self, caller: Caller, heard: &mpsc::Sender<Heard>) {
         let Caller { name, mut hear, say } = caller;
-        let role = self.job.study.parties.iter().find(|(_, terms)| terms.certificate == name).map(|(role, _)| *role);
+        let role =
+            self.job.study.method.parties.iter().find(|(_, terms)| terms.certificate == name).map(|(role, _)| *role);
         let Some(role) = role else {
             tracing::warn!("`{name}` joined, but has no part in the study");
             return;

@@ -12,6 +12,7 @@ use fedreg_common::report::{PerParty, Report, Seconds};
 use fedreg_common::star::hub::{Act, Hub, Line, Record, State as SiteState};
 use fedreg_common::star::message::{ToHub, ToSite};
 use fedreg_common::star::method::method;
+use fedreg_common::study::Sites;
 use fedreg_proto::output::{Folder, Format, date, peak_rss_bytes, write_whole};
 use fedreg_proto::register::{PeerState, Progress, Quorum, StatusReply};
 use fedreg_proto::star::{self as edge, BodyLimits, Caller, Closing, Heard};
@@ -40,11 +41,11 @@ pub struct Ended {
 ///
 /// # Errors
 /// It cannot serve.
-pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Ended, Failure> {
+pub async fn serve(job: &Job<Sites>, shutdown: impl Future<Output = ()>) -> Result<Ended, Failure> {
     let Job { config, study, .. } = job;
     let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let state = State::open(&config.state, study.digest(), fresh()?)?;
-    let certificates = study.workers.values().map(|terms| terms.certificate.clone()).collect();
+    let certificates = study.method.workers.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, certificates).await?;
     let shapes = method(study).map_err(Failure::Study)?.shapes();
     let limits = BodyLimits {
@@ -75,7 +76,7 @@ pub async fn serve(job: &Job, shutdown: impl Future<Output = ()>) -> Result<Ende
 type Brought = (Line, Option<Heard<ToHub>>);
 
 struct Desk<'a> {
-    job: &'a Job,
+    job: &'a Job<Sites>,
     hub: Hub,
     state: State,
     limits: BodyLimits,
@@ -102,7 +103,7 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn new(job: &'a Job, state: State, limits: BodyLimits, folder: Folder) -> Result<Desk<'a>, Failure> {
+    fn new(job: &'a Job<Sites>, state: State, limits: BodyLimits, folder: Folder) -> Result<Desk<'a>, Failure> {
         let hub = Desk::hub(job, &state, limits)?;
         Ok(Desk {
             job,
@@ -125,7 +126,7 @@ impl<'a> Desk<'a> {
         })
     }
 
-    fn hub(job: &Job, state: &State, limits: BodyLimits) -> Result<Hub, Failure> {
+    fn hub(job: &Job<Sites>, state: &State, limits: BodyLimits) -> Result<Hub, Failure> {
         let run: RunId = state.run();
         let mut hub = Hub::new(Arc::clone(&job.study), run, method(&job.study).map_err(Failure::Study)?);
         let mut records = 0_u64;
@@ -267,7 +268,7 @@ impl<'a> Desk<'a> {
     /// Somebody who holds the coordinator's own certificate wants to wait no longer.
     fn close(&mut self, closing: Closing) -> Vec<Act> {
         let Closing { name, study, answer } = closing;
-        let own = &self.job.study.coordinator.certificate;
+        let own = &self.job.study.head.coordinator.certificate;
         let ours = self.job.study.digest();
         let closed = if name != *own {
             Err(format!("only the certificate of {own} may close a run, and this is {name}"))
@@ -474,7 +475,7 @@ impl<'a> Desk<'a> {
         let progress = self.hub.progress();
         let anybody = progress.iter().any(|site| site.state != SiteState::Absent);
         StatusReply {
-            study: self.job.study.id.clone(),
+            study: self.job.study.head.id.clone(),
             digest: self.job.study.digest(),
             run: (anybody && !self.hub.held()).then(|| self.hub.run()),
             parties: progress
@@ -506,7 +507,7 @@ impl<'a> Desk<'a> {
 }
 
 /// When the time of a run is up, in a clock that nobody sets.
-fn due(job: &Job, state: &State) -> Option<Instant> {
+fn due(job: &Job<Sites>, state: &State) -> Option<Instant> {
     Instant::now().checked_add(state.left_of(Duration::from_secs(job.study.site_terms().deadline)))
 }
 
@@ -529,7 +530,7 @@ mod tests {
         let tls = TlsTerms { authority: place("a"), certificate: place("c"), key: place("k") };
         let job = Job {
             config: Config { study: place("s"), listen: String::new(), state: place("state"), wait: 1, tls },
-            study: Arc::new(Study::parse(STUDY).unwrap()),
+            study: Arc::new(Study::parse(STUDY).unwrap().sites().unwrap()),
             keep: false,
             out: None,
             call: String::new(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use fedreg_common::exit::Exit;
-use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PrivacyTerms, Study};
+use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PrivacyTerms, StudyFile};
 use serde::Deserialize;
 
 use crate::Failure;
@@ -125,7 +125,7 @@ pub(crate) fn terms(arguments: &Vertical) -> PrivacyTerms {
 }
 
 /// Keeps what the study says of columns that take part.
-pub(crate) fn only_used(study: &mut Study) {
+pub(crate) fn only_used(study: &mut StudyFile) {
     let used: Vec<&String> = study.parties.values().flat_map(|party| &party.columns).collect();
     let outcome = study.outcome.column.clone();
     study.columns.retain(|column, _| *column == outcome || used.contains(&column));

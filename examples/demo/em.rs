@@ -3,7 +3,7 @@
 use fedreg_common::em::{self, DEFAULT_SMOOTHING, Estimator, Model, Stated, Update, catoni_scale};
 use fedreg_common::exit::Exit;
 use fedreg_common::report::Report;
-use fedreg_common::study::{EmTerms, EstimatorName, Protocol, Study, UpdateName};
+use fedreg_common::study::{EmTerms, EstimatorName, Protocol, StudyFile, UpdateName};
 use nalgebra::DVector;
 
 use crate::Failure;
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
 }
 
 /// The scale of the smoothed truncation that costs least with so many rows, which are public.
-fn scale(terms: &EmTerms, study: &Study, rows: &Rows, (sigma, tau): (f64, f64)) -> Result<f64, em::EmError> {
+fn scale(terms: &EmTerms, study: &StudyFile, rows: &Rows, (sigma, tau): (f64, f64)) -> Result<f64, em::EmError> {
     let stated = Stated {
         model: terms.model,
         columns: rows.features.len(),

@@ -7,7 +7,9 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::report::{Comparison, INTERCEPT, Report};
 use fedreg_common::robust::minimum_rows;
-use fedreg_common::study::{Missing, OnlineTerms, PrivateFitTerms, Protocol, RobustTerms, RowTerms, Study};
+use fedreg_common::study::{
+    Missing, OnlineTerms, PrivateFitTerms, Protocol, RobustTerms, RowTerms, Sites, Study, StudyFile,
+};
 use fedreg_party::worker::last::joins;
 use nalgebra::{DMatrix, DVector};
 use rand::seq::SliceRandom;
@@ -58,11 +60,15 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
         let sentence = format!("column `{}` is not numeric and cannot be the outcome", table.outcome);
         return Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)));
     }
-    let study = study(arguments, &table)?;
+    let file = study(arguments, &table)?;
+    let parsed = Study::try_from(file.clone()).map_err(Failure::usage)?;
+    let Some(study) = parsed.sites() else {
+        return Err(Failure::usage("a study of two parties has no sites"));
+    };
     let all: Vec<usize> = (0..usize::try_from(table.count).unwrap_or(0)).collect();
     let damaged = Damaged::choose(arguments, &study, &all);
     let top = top(arguments, &study, &table)?;
-    let own = sites::rehearse_with(&place, "demo robust", &study, &all, |block| {
+    let own = sites::rehearse_with(&place, "demo robust", &file, &all, |block| {
         table.file_with(block.iter().copied(), |row, value| damaged.outcome(row, value, top))
     })?;
     // Least squares of one's own rows has no noise: beside a guarantee it would undo it.
@@ -87,7 +93,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
             );
         }
     }
-    sites::show(&place, &merged, &study, common.format, &more)
+    sites::show(&place, &merged, &file, common.format, &more)
 }
 
 /// Which rows were damaged.
@@ -98,11 +104,11 @@ struct Damaged {
 }
 
 impl Damaged {
-    fn choose(arguments: &Robust, study: &Study, all: &[usize]) -> Damaged {
+    fn choose(arguments: &Robust, study: &Study<Sites>, all: &[usize]) -> Damaged {
         let batch_rows = usize::try_from(study.site_terms().batch_rows).unwrap_or(usize::MAX).max(1);
-        let least = minimum_rows(study.coefficient_names().map_or(1, |names| names.len()));
+        let least = minimum_rows(study.method.coefficients.len());
         let mut batches: Vec<&[usize]> = Vec::new();
-        for block in sites::blocks(all, study.workers.len() as u64) {
+        for block in sites::blocks(all, study.method.workers.len() as u64) {
             // As a worker cuts them, a short last batch joined to the one before it.
             let (mut count, rest) = (block.len() / batch_rows, block.len() % batch_rows);
             if rest > 0 && (count == 0 || !joins(rest, batch_rows, least)) {
@@ -134,7 +140,7 @@ impl Damaged {
 
 /// The largest outcome, by which damage is measured. In private mode it is the public one: the largest of the rows would put one person's
 /// outcome into every damaged row.
-fn top(arguments: &Robust, study: &Study, table: &Rows) -> Result<f64, Failure> {
+fn top(arguments: &Robust, study: &Study<Sites>, table: &Rows) -> Result<f64, Failure> {
     match arguments.common.mode {
         ModeName::Private => {
             let public = study.outcome_bounds().map(|bounds| bounds.centre() + bounds.half_range());
@@ -148,7 +154,7 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().copied().filter(|value| value.is_finite()).fold(f64::NEG_INFINITY, f64::max)
 }
 
-fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
+fn study(arguments: &Robust, table: &Rows) -> Result<StudyFile, Failure> {
     let common = &arguments.common;
     let private = common.mode == ModeName::Private;
     let default_rows = match (private, arguments.data.is_none()) {
@@ -165,7 +171,7 @@ fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
         false => (table.levels()?, None),
     };
     let study = sites::study(Protocol::Robust, table, common, arguments.batch_rows.unwrap_or(default_rows));
-    Ok(Study {
+    Ok(StudyFile {
         columns,
         rows: RowTerms { missing: Missing::from(arguments.missing), ..study.rows },
         robust: Some(RobustTerms {
@@ -187,13 +193,13 @@ fn study(arguments: &Robust, table: &Rows) -> Result<Study, Failure> {
 /// Least squares of all rows as the workers hold them, and of the rows that were not damaged, beside ours.
 fn compare(
     report: &Report,
-    study: &Study,
+    study: &Study<Sites>,
     table: &Rows,
     damaged: &Damaged,
     top: f64,
 ) -> Result<Vec<Comparison>, anyhow::Error> {
     let mut frame = table.frame().clone();
-    let mask = match study.rows.missing {
+    let mask = match study.head.rows.missing {
         Missing::CompleteCases => {
             let names: Vec<String> = frame.names().map(str::to_string).collect();
             Some(frame.missing(names.iter().map(String::as_str))?)
@@ -205,8 +211,7 @@ fn compare(
         Some(mask) => mask.kept().collect(),
         None => (0..y.len()).collect(),
     };
-    let terms = study.model_terms()?;
-    let x = encode::encode(&mut frame, &terms, true, mask.as_ref())?.matrix;
+    let x = encode::encode(&mut frame, &study.method.model, true, mask.as_ref())?.matrix;
     let seen: Vec<f64> = rows.iter().zip(&y).map(|(row, y)| damaged.outcome(*row, *y, top)).collect();
     let all: Vec<usize> = (0..rows.len()).collect();
     let clean: Vec<usize> = all.iter().copied().filter(|at| !damaged.bad[rows[*at]]).collect();

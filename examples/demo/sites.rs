@@ -10,8 +10,8 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::{PerParty, Report};
 use fedreg_common::study::{
-    ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Mode, Model,
-    PredictionTerms, PrivacyTerms, Protocol, RowTerms, SiteTerms, Study, WorkerTerms,
+    ColumnTerms, CoordinatorTerms, DesignTerms, FitTerms, Guarantee, HeldColumn, InferenceTerms, Mechanism, Mode,
+    Model, PredictionTerms, PrivacyTerms, Protocol, RowTerms, SiteTerms, Sites, Study, StudyFile, WorkerTerms,
 };
 use fedreg_party::config::{DataTerms, LedgerTerms, TableFlags};
 use fedreg_party::output::{self, Folder, Format};
@@ -279,14 +279,14 @@ impl Rows {
 }
 
 /// A study of the rows, as far as methods do not differ.
-pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows: u64) -> Study {
+pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows: u64) -> StudyFile {
     let width = common.workers.to_string().len();
     let workers = (1..=common.workers)
         .map(|at| format!("worker-{at:0width$}"))
         .map(|name| (name.clone(), WorkerTerms { certificate: name, rows: None }))
         .collect();
     let private = common.mode == ModeName::Private;
-    Study {
+    StudyFile {
         id: "demo".to_string(),
         protocol,
         mode: if private { Mode::Private } else { Mode::Plain },
@@ -332,7 +332,7 @@ pub(crate) fn blocks(rows: &[usize], workers: u64) -> Vec<&[usize]> {
 pub(crate) fn rehearse(
     place: &Folder,
     command: &'static str,
-    study: &Study,
+    study: &StudyFile,
     rows: &Rows,
     shared: &[usize],
 ) -> Result<Report, Failure> {
@@ -343,28 +343,32 @@ pub(crate) fn rehearse(
 pub(crate) fn rehearse_with(
     place: &Folder,
     command: &'static str,
-    study: &Study,
+    study: &StudyFile,
     shared: &[usize],
     file: impl Fn(&[usize]) -> Result<Vec<u8>, Failure>,
 ) -> Result<Report, Failure> {
     let stage = Stage::new(place, command);
-    stage.study(study)?;
-    let mut names: Vec<&str> = study.workers.keys().map(String::as_str).collect();
+    let Some(study) = stage.study(study)?.sites() else {
+        return Err(Failure::usage("a study of two parties has no sites"));
+    };
+    let workers = &study.method.workers;
+    let mut names: Vec<&str> = workers.keys().map(String::as_str).collect();
     if shared.len() < names.len() {
         return Err(Failure::usage(format!("{} rows cannot be split among {} workers", shared.len(), names.len())));
     }
     names.push("coordinator");
     stage.certificates(&names)?;
     processes::watch_for_interrupts()?;
-    for (name, block) in study.workers.keys().zip(blocks(shared, study.workers.len() as u64)) {
+    for (name, block) in workers.keys().zip(blocks(shared, workers.len() as u64)) {
         folder(&stage.path(name))?.write("rows.csv", &file(block)?).map_err(cannot_write)?;
     }
-    play(&stage, study)?;
-    if !study.noised() {
-        return stage.report("coordinator");
+    play(&stage, &study)?;
+    match study.guarantee {
+        Guarantee::Plain => return stage.report("coordinator"),
+        Guarantee::Private(_) => {}
     }
     let mut accounts = BTreeMap::new();
-    for name in study.workers.keys() {
+    for name in workers.keys() {
         // A worker that left early has none.
         if stage.path(&format!("{name}/report.json")).is_file()
             && let PerParty::Own(Some(account)) = stage.report(name)?.privacy
@@ -381,8 +385,13 @@ pub(crate) fn rehearse_with(
 }
 
 /// Writes the workers' private files and runs all processes to their end.
-fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
-    for name in study.workers.keys().map(String::as_str).chain(["coordinator"]) {
+fn play(stage: &Stage<'_>, study: &Study<Sites>) -> Result<(), Failure> {
+    let workers = &study.method.workers;
+    let private = match study.guarantee {
+        Guarantee::Plain => false,
+        Guarantee::Private(_) => true,
+    };
+    for name in workers.keys().map(String::as_str).chain(["coordinator"]) {
         folder(&stage.path(name))?;
         // A file of an earlier rehearsal would be taken for this one's; and every rehearsal begins with its whole budget. Only here: no
         // other program ever removes a ledger.
@@ -398,8 +407,8 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
     }
     let reports = shown(&stage.path("coordinator"));
     let (mut coordinator, address) = stage.coordinator(&["--out", &reports])?;
-    let mut workers = Vec::new();
-    for name in study.workers.keys() {
+    let mut running = Vec::new();
+    for name in workers.keys() {
         let config = Config {
             study: "study.toml".into(),
             coordinator: address.clone(),
@@ -416,13 +425,13 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
             policy: PolicyTerms::default(),
             privacy: LedgerTerms {
                 data_set: Some("rehearsal".to_string()),
-                anchor: study.noised().then(|| format!("anchors/{name}.anchor").into()),
+                anchor: private.then(|| format!("anchors/{name}.anchor").into()),
                 ..LedgerTerms::default()
             },
         };
         let file = format!("{name}.toml");
         stage.write(&file, "A private file: nobody else ever sees it.", &config.print())?;
-        if study.noised() {
+        if private {
             let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
             let made = Config::load(&overrides).map_err(PartyFailure::from).and_then(|config| init(&config));
             made.map_err(|failure| {
@@ -431,15 +440,15 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
         }
         let (config, out) = (shown(&stage.path(&file)), shown(&stage.path(name)));
         let log = stage.path(&format!("{name}/log.txt"));
-        workers.push(Process::start(Role::Worker, name, &["join", "--config", &config, "--out", &out], &log)?);
+        running.push(Process::start(Role::Worker, name, &["join", "--config", &config, "--out", &out], &log)?);
     }
-    let mut all: Vec<&mut Process> = workers.iter_mut().collect();
+    let mut all: Vec<&mut Process> = running.iter_mut().collect();
     let ends = processes::wait(&mut all)?;
     let end = processes::wait(&mut [&mut coordinator])?;
     let _ = fs::remove_file(stage.path("coordinator.address"));
     let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
     let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
-    let failures = workers.iter().filter(|process| process.exit().as_ref().is_some_and(aborted));
+    let failures = running.iter().filter(|process| process.exit().as_ref().is_some_and(aborted));
     let words: Vec<String> = failures.map(Process::last_words).collect();
     words.iter().take(LAST_WORDS).for_each(|words| eprintln!("{words}"));
     if words.len() > LAST_WORDS {
@@ -460,7 +469,7 @@ fn play(stage: &Stage<'_>, study: &Study) -> Result<(), Failure> {
 pub(crate) fn show(
     place: &Folder,
     merged: &Report,
-    study: &Study,
+    study: &StudyFile,
     format: Format,
     more: &[String],
 ) -> Result<Exit, Failure> {

@@ -6,7 +6,7 @@ use anyhow::Context;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::report::{Report, json};
-use fedreg_common::study::{Mode, Study};
+use fedreg_common::study::{Mode, Study, StudyFile};
 use fedreg_coordinator::config as coordinator_config;
 use fedreg_party::output::{Folder, OutputError};
 use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
@@ -44,12 +44,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Writes the study, once its own parser has accepted it: the demo complains as every other program does.
-    pub(crate) fn study(&self, study: &Study) -> Result<(), Failure> {
-        let text = toml::to_string_pretty(study)
+    pub(crate) fn study(&self, file: &StudyFile) -> Result<Study, Failure> {
+        let text = toml::to_string_pretty(file)
             .context("the study cannot be written")
             .map_err(|error| Failure::new(Exit::Internal, error))?;
-        Study::parse(&text).map_err(Failure::usage)?;
-        self.write("study.toml", "What all parties agree on; each has the same file.", &text)
+        let study = Study::parse(&text).map_err(Failure::usage)?;
+        self.write("study.toml", "What all parties agree on; each has the same file.", &text)?;
+        Ok(study)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -121,9 +122,12 @@ impl<'a> Stage<'a> {
             .with_context(|| format!("cannot read {}", path.display()))
             .and_then(|text| json::parse(&text).with_context(|| format!("{}", path.display())))
             .map_err(|error| Failure::new(Exit::Internal, error))?;
-        if report.mode == Mode::Private.name() {
-            report.notes.insert(0, REHEARSAL.to_string());
-            folder(&self.path(name))?.report(&report).map_err(cannot_write)?;
+        match report.mode {
+            Mode::Plain => {}
+            Mode::Private => {
+                report.notes.insert(0, REHEARSAL.to_string());
+                folder(&self.path(name))?.report(&report).map_err(cannot_write)?;
+            }
         }
         Ok(report)
     }

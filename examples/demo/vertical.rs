@@ -14,7 +14,7 @@ use fedreg_common::report::merge::merge;
 use fedreg_common::report::table::reconstructible;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
-    Protocol, RowTerms, Study,
+    Protocol, RowTerms, StudyFile,
 };
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
@@ -210,7 +210,7 @@ fn look(
     table: &DataTerms,
     written: Written,
     header: &[String],
-    study: &Study,
+    study: &StudyFile,
 ) -> Result<(), Failure> {
     let names: Vec<String> = study.parties.values().flat_map(|party| &party.columns).cloned().collect();
     let names: Vec<String> = names.into_iter().filter(|name| header.contains(name)).collect();
@@ -252,14 +252,14 @@ fn look(
     Ok(())
 }
 
-fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> Study {
+fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> StudyFile {
     let party = |role: Role, columns: Vec<String>| {
         let terms = PartyTerms { certificate: role.name().to_string(), columns, formula: None, row_norm: None };
         (role, terms)
     };
     let shared =
         |column: &Option<String>| column.clone().map(|column| HeldColumn { column, held_by: Default::default() });
-    Study {
+    StudyFile {
         id: "demo".to_string(),
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
@@ -307,7 +307,7 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
         let (Some(disclosure), Some(bytes)) = (peer.disclosure.of(role), peer.bytes_sent.of(role)) else {
             continue;
         };
-        if merged.mode == Mode::Private.name() {
+        if merged.mode == Mode::Private {
             let account = peer.privacy.of(role.partner()).and_then(Option::as_ref);
             let releases = account.and_then(Statement::charged).map_or(0, |charged| charged.releases.len());
             text.push_str(&format!(
@@ -329,7 +329,7 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             disclosure.declared.join(", "),
         ));
     }
-    let gradients = if merged.mode == Mode::Private.name() { "" } else { ", gradients" };
+    let gradients = if merged.mode == Mode::Private { "" } else { ", gradients" };
     text.push_str(&format!(
         "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
     ));

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::Role;
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_party::config::{Config, Overrides};
 use fedreg_proto::files::read_study;
 
@@ -14,11 +14,15 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals")
 }
 
+fn study(folder: &Path) -> Study<Vertical> {
+    read_study(&folder.join("study.toml")).unwrap().vertical().unwrap()
+}
+
 #[test]
 fn the_two_hospitals_agree_on_a_study_that_parses() {
-    let study: Study = read_study(&samples().join("study.toml")).unwrap();
-    assert_eq!(study.id, "two-hospitals");
-    assert_eq!(study.parties[&Role::Alice].certificate, "north.hospital.example");
+    let study = study(&samples());
+    assert_eq!(study.head.id, "two-hospitals");
+    assert_eq!(study.method.parties[&Role::Alice].certificate, "north.hospital.example");
 }
 
 #[test]
@@ -40,9 +44,9 @@ fn each_private_file_parses_and_points_at_files_that_are_there() {
 #[test]
 fn both_hospitals_name_the_certificates_that_the_walkthrough_makes() {
     let readme = std::fs::read_to_string(samples().join("README.md")).unwrap();
-    let study = read_study(&samples().join("study.toml")).unwrap();
-    let mut names: Vec<&str> = study.parties.values().map(|terms| terms.certificate.as_str()).collect();
-    names.push(&study.coordinator.certificate);
+    let study = study(&samples());
+    let mut names: Vec<&str> = study.method.parties.values().map(|terms| terms.certificate.as_str()).collect();
+    names.push(&study.head.coordinator.certificate);
     for name in names {
         assert!(readme.contains(&format!("--name {name}")), "{name}");
     }
@@ -51,8 +55,8 @@ fn both_hospitals_name_the_certificates_that_the_walkthrough_makes() {
 #[test]
 fn the_private_walkthrough_has_files_that_fit_each_other() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals-private");
-    let study = read_study(&folder.join("study.toml")).unwrap();
-    let asked = study.privacy.as_ref().unwrap();
+    let study = study(&folder);
+    let asked = &study.private().unwrap().stated;
     for role in [Role::Alice, Role::Bob] {
         let flags = Overrides { config: Some(folder.join(format!("{role}.toml"))), ..Overrides::default() };
         let config = Config::load(role, &flags).unwrap();

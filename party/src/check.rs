@@ -8,8 +8,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
-use fedreg_common::study::{Acceleration, HeldBy, Lambda, Mode, Study};
-use fedreg_proto::files::read_study;
+use fedreg_common::study::{Acceleration, Guarantee, HeldBy, Lambda, Study, Vertical};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -92,29 +91,38 @@ pub struct Leaving {
 /// # Errors
 /// The first thing that a run would fail on here.
 pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
-    let study = Arc::new(read_study(&config.study)?);
+    let study = Arc::new(service::study(role, config)?);
     let identity = service::identity(role, config, &study)?;
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
     let certificate = identity.facts().names.clone();
-    if study.mode == Mode::Private {
-        return check_private(role, config, &study, certificate);
+    match study.guarantee {
+        Guarantee::Plain => check_plain(role, config, &study, certificate),
+        Guarantee::Private(_) => check_private(role, config, &study, certificate),
     }
-    let table = service::read_table(role, config, &study)?;
+}
+
+fn check_plain(
+    role: Role,
+    config: &Config,
+    study: &Arc<Study<Vertical>>,
+    certificate: Vec<String>,
+) -> Result<Checked, Failure> {
+    let table = service::read_table(role, config, study)?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names();
-    let intercept = study.model.intercept && role == Role::Alice;
+    let intercept = study.method.intercept && role == Role::Alice;
     if intercept {
         terms.insert(0, fedreg_common::report::INTERCEPT.to_string());
     }
-    let forecast = Forecast::new(role, config, &study, rows, terms.len() as u64);
+    let forecast = Forecast::new(role, config, study, rows, terms.len() as u64);
     Ok(Checked {
         role,
-        study: study.id.clone(),
+        study: study.head.id.clone(),
         study_digest: study.digest().to_string(),
-        family: study.model.family,
+        family: study.method.family,
         rows,
         certificate,
         line: line(role, config),
@@ -141,7 +149,7 @@ fn line(role: Role, config: &Config) -> String {
 fn check_private(
     role: Role,
     config: &Config,
-    study: &Arc<Study>,
+    study: &Arc<Study<Vertical>>,
     certificate: Vec<String>,
 ) -> Result<Checked, Failure> {
     private::allowed(role, config, study)?;
@@ -165,9 +173,9 @@ fn check_private(
     }
     Ok(Checked {
         role,
-        study: study.id.clone(),
+        study: study.head.id.clone(),
         study_digest: study.digest().to_string(),
-        family: study.model.family,
+        family: study.method.family,
         rows,
         certificate,
         line: line(role, config),
@@ -248,7 +256,7 @@ pub fn size(bytes: u64) -> String {
 struct Forecast<'a> {
     role: Role,
     config: &'a Config,
-    study: &'a Study,
+    study: &'a Study<Vertical>,
     rows: u64,
     own: u64,
     peer: u64,
@@ -257,17 +265,17 @@ struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    fn new(role: Role, config: &'a Config, study: &'a Study, rows: u64, own: u64) -> Self {
+    fn new(role: Role, config: &'a Config, study: &'a Study<Vertical>, rows: u64, own: u64) -> Self {
         // Of the peer's block only the study is known: its columns, which categorical ones make more of.
-        let peer = study.parties.get(&role.partner()).map_or(0, |terms| terms.columns.len() as u64);
-        let peer = peer.max(1) + u64::from(study.model.intercept && role == Role::Bob);
-        let limit = study.fit.round_limit();
-        let lambdas = match study.penalty.as_ref().map(|penalty| &penalty.lambda) {
+        let peer = study.method.parties.get(&role.partner()).map_or(0, |terms| terms.columns.len() as u64);
+        let peer = peer.max(1) + u64::from(study.method.intercept && role == Role::Bob);
+        let limit = study.method.fit.round_limit();
+        let lambdas = match study.method.penalty.as_ref().map(|penalty| &penalty.lambda) {
             None | Some(Lambda::One(_)) => 1,
             Some(Lambda::Many(list)) => list.len() as u64,
             Some(Lambda::Path(_)) => 100,
         };
-        let folds = study.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
+        let folds = study.method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
         Forecast {
             role,
             config,
@@ -281,7 +289,7 @@ impl<'a> Forecast<'a> {
     }
 
     fn basis(&self) -> bool {
-        let sends = self.study.inference.sender == self.role;
+        let sends = self.study.method.inference.sender == self.role;
         let limited = sends && self.config.policy.max_disclosure.is_some_and(|most| most < 1.0);
         self.study.uses_basis() && self.config.policy.allow_basis && !limited
     }
@@ -294,11 +302,11 @@ impl<'a> Forecast<'a> {
     /// Rounds of all fits: the accelerated method needs about as many as the smaller block has columns, a few more
     /// where weights change with the fit; a warm start saves about half.
     fn rounds(&self) -> Option<u64> {
-        if self.study.fit.acceleration == Acceleration::None {
+        if self.study.method.fit.acceleration == Acceleration::None {
             return None;
         }
         let smaller = self.own.min(self.peer);
-        let one = match self.study.model.family {
+        let one = match self.study.method.family {
             Family::Gaussian => smaller + 3,
             _ => smaller + smaller / 4 + 6,
         };
@@ -309,7 +317,7 @@ impl<'a> Forecast<'a> {
     fn vector(&self) -> u64 {
         match self.tables() {
             false => 8 * self.rows,
-            true if self.study.inference.sender == self.role => 8 * self.own,
+            true if self.study.method.inference.sender == self.role => 8 * self.own,
             true => 8 * self.peer,
         }
     }
@@ -317,7 +325,7 @@ impl<'a> Forecast<'a> {
     fn bytes(&self) -> Option<u64> {
         let mut bytes = self.rounds()? * (self.vector() + 200);
         if self.basis() {
-            bytes += match self.study.inference.sender == self.role {
+            bytes += match self.study.method.inference.sender == self.role {
                 true => 8 * self.rows * self.own,
                 false => 8 * (self.peer * self.peer + 2 * self.peer),
             };
@@ -340,7 +348,7 @@ impl<'a> Forecast<'a> {
 
     /// An outcome that is not sent by itself, and yet leaves.
     fn outcome_within_predictions(&self) -> Option<Leaving> {
-        let outcome = &self.study.outcome;
+        let outcome = &self.study.method.outcome;
         let within = self.role == Role::Alice && outcome.held_by == HeldBy::Alice && !self.study.sends_outcome();
         within.then(|| Leaving {
             what: "outcome, in predictions",
@@ -412,7 +420,7 @@ impl<'a> Forecast<'a> {
                 100.0 * most
             ));
         }
-        if policy.max_rounds.is_some_and(|most| most < self.study.fit.round_limit()) {
+        if policy.max_rounds.is_some_and(|most| most < self.study.method.fit.round_limit()) {
             lines.push(format!("at most {} rounds a fit, fewer than the study allows", self.limit));
         }
         if let Some(least) = policy.min_rows {

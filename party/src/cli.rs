@@ -11,9 +11,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::session::Abort;
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_proto::certs_cli::{self, CertsCommand};
-use fedreg_proto::files::read_study;
 use fedreg_proto::telemetry::{self, LogFormat};
 use std::io::IsTerminal;
 use tokio::sync::mpsc;
@@ -184,7 +183,7 @@ fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failur
         output::print(&config.print())?;
         return Ok(Exit::Done);
     }
-    let study = Arc::new(read_study(&config.study)?);
+    let study = Arc::new(service::study(role, &config)?);
     let leash = arguments.process.leash;
     let job = job(role, config, study, arguments.out, arguments.process, call, arguments.seed);
     let (report, exit) =
@@ -196,7 +195,7 @@ fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failur
 fn job(
     role: Role,
     config: Config,
-    study: Arc<Study>,
+    study: Arc<Study<Vertical>>,
     out: Option<PathBuf>,
     process: ProcessArguments,
     call: String,
@@ -221,7 +220,7 @@ fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit
         output::print(&config.print())?;
         return Ok(Exit::Done);
     }
-    let study = Arc::new(read_study(&config.study)?);
+    let study = Arc::new(service::study(role, &config)?);
     let leash = arguments.process.leash;
     let (model, scale) = (arguments.model, arguments.scale);
     let job = job(role, config, study, arguments.out, arguments.process, call, None);

@@ -152,7 +152,7 @@ pub(crate) async fn meet<W: Work>(
     let instance = drawn()?;
     let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run, instance };
     let dial = {
-        let (address, name) = (config.coordinator.clone(), study.coordinator.certificate.clone());
+        let (address, name) = (config.coordinator.clone(), study.head.coordinator.certificate.clone());
         move || {
             let (address, identity, name) = (address.clone(), identity.clone(), name.clone());
             async move { coordinator::join(&address, &identity, &name).await }

@@ -10,7 +10,6 @@ use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, Suggestion};
-use fedreg_proto::files::read_study;
 use serde::Serialize;
 
 use crate::config::{Config, LedgerTerms, Overrides};
@@ -230,8 +229,8 @@ pub fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
 /// # Errors
 /// A table or a budget that cannot be used, and a ledger that refuses.
 pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
-    let study = Arc::new(read_study(&config.study)?);
-    let asked = study.privacy.as_ref().ok_or_else(not_private)?;
+    let study = Arc::new(crate::service::study(role, config)?);
+    let asked = &study.private().ok_or_else(not_private)?.stated;
     let table = private::read_table(role, config, &study, true)?;
     let rows = table.rows() as u64;
     let terms = &config.privacy;
@@ -255,7 +254,7 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
 /// zeros without a word.
 pub fn complaint(role: Role, config: &Config) -> Option<String> {
-    let study = Arc::new(read_study(&config.study).ok()?);
+    let study = Arc::new(crate::service::study(role, config).ok()?);
     private::read_table(role, config, &study, false).err().map(|failure| crate::service::chain(&failure))
 }
 
@@ -390,8 +389,8 @@ struct PlannedLine {
 /// # Errors
 /// A study that is not private or cannot be run on so many rows.
 pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
-    let study = Arc::new(read_study(&config.study)?);
-    let terms = study.privacy.as_ref().ok_or_else(not_private)?;
+    let study = Arc::new(crate::service::study(role, config)?);
+    let terms = &study.private().ok_or_else(not_private)?.stated;
     private::allowed(role, config, &study)?;
     let rows = match rows {
         Some(rows) => rows,
@@ -406,7 +405,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
     let left = account.as_ref().map(Account::left);
     Ok(Planned {
         role,
-        study: study.id.clone(),
+        study: study.head.id.clone(),
         rows,
         epsilon: budget.epsilon(),
         delta: budget.delta(),

@@ -11,7 +11,7 @@ use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_common::vertical::prepare::needed_columns;
 use fedreg_common::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
 use fedreg_common::vertical::session::Progress;
@@ -117,13 +117,13 @@ impl Work for PrivateFit {
 }
 
 /// What tells this party's file from others.
-pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study) -> DataFile<'a> {
-    let id = study.rows.id.as_deref();
+pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study<Vertical>) -> DataFile<'a> {
+    let id = study.head.rows.id.as_deref();
     DataFile { role, source: &config.data.file, separator: config.written().separator, id, grows: false }
 }
 
 /// Reads the table and all that a run needs beside it.
-pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<Ready, Failure> {
+pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -> Result<Ready, Failure> {
     allowed(role, config, study)?;
     let mut ledger = privacy::open(config)?;
     let table = read_table(role, config, study, true)?;
@@ -138,7 +138,7 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<R
         return Err(Abort::Changed { run }.into());
     }
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    let rounds = study.privacy.as_ref().map_or(0, |terms| terms.rounds) as usize;
+    let rounds = study.private().map_or(0, |terms| terms.stated.rounds) as usize;
     let mut pool = NoisePool::new();
     // Before the parties meet: noise of one fixed law, in memory only, used once and after its charge.
     pool.fill(rounds * table.rows() + FEW_DRAWS).map_err(|error| Abort::Bug(error.to_string()))?;
@@ -149,7 +149,12 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study>) -> Result<R
 
 /// Reads and clips this party's rows. For a run `lenient`: what cannot be used makes a row of zeros; otherwise it is
 /// refused with its place.
-pub(crate) fn read_table(role: Role, config: &Config, study: &Arc<Study>, lenient: bool) -> Result<Table, Failure> {
+pub(crate) fn read_table(
+    role: Role,
+    config: &Config,
+    study: &Arc<Study<Vertical>>,
+    lenient: bool,
+) -> Result<Table, Failure> {
     let frame =
         read_frame(config, study, declared_levels(study), lenient, |header| needed_columns(study, role, header))?;
     let (study, policy) = (Arc::clone(study), config.policy());
@@ -160,8 +165,8 @@ pub(crate) fn read_table(role: Role, config: &Config, study: &Arc<Study>, lenien
 }
 
 /// Whether this party's policy allows what the study asks for.
-pub(crate) fn allowed(role: Role, config: &Config, study: &Study) -> Result<(), Abort> {
-    let asked = study.privacy.as_ref().map_or(0.0, |terms| terms.epsilon);
+pub(crate) fn allowed(role: Role, config: &Config, study: &Study<Vertical>) -> Result<(), Abort> {
+    let asked = study.private().map_or(0.0, |terms| terms.budget.epsilon());
     match config.policy.max_epsilon {
         Some(most) if asked > most => Err(Abort::Policy {
             who: role,

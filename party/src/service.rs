@@ -13,13 +13,13 @@ use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_common::report::{Disclosure, PerParty, Report, VERSION, csv};
 use fedreg_common::session::{Abort, Session};
-use fedreg_common::study::{Mode, Study};
+use fedreg_common::study::{Guarantee, Study, Vertical};
 use fedreg_common::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::vertical::predict::{self, NewRows, PredictSession, Scores};
 use fedreg_common::vertical::prepare::{Prepared, needed_columns};
 use fedreg_common::vertical::session::{Progress, VerticalSession};
 use fedreg_proto::certs::CertsError;
-use fedreg_proto::files::FileError;
+use fedreg_proto::files::{FileError, read_study};
 use fedreg_proto::link::Notice;
 pub use fedreg_proto::output::chain;
 use fedreg_proto::tls::{Identity, IdentityError, LinkError};
@@ -49,7 +49,7 @@ pub struct Job {
     /// The private configuration.
     pub config: Config,
     /// The shared study.
-    pub study: Arc<Study>,
+    pub study: Arc<Study<Vertical>>,
     /// Folder for results.
     pub out: Option<PathBuf>,
     /// File that is given the address at which we listen, once we do.
@@ -166,11 +166,23 @@ impl Failure {
     }
 }
 
+/// Reads the study that this party takes part in.
+///
+/// # Errors
+/// The file is refused, or there is no such party in it.
+pub fn study(role: Role, config: &Config) -> Result<Study<Vertical>, Failure> {
+    read_study(&config.study)?.vertical().ok_or_else(|| no_party(role))
+}
+
+fn no_party(role: Role) -> Failure {
+    Failure::Usage(format!("the study has no party {role}"))
+}
+
 /// Reads and encodes what the study asks of this party.
 ///
 /// # Errors
 /// The file or its contents are refused.
-pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Prepared, Failure> {
+pub fn read_table(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -> Result<Prepared, Failure> {
     let frame = read_frame(config, study, declared_levels(study), false, |header| needed_columns(study, role, header))?;
     let table = Prepared::new(Arc::clone(study), role, config.policy(), frame)?;
     table.advice().iter().for_each(|advice| tracing::warn!("{}: {advice}", config.data.file.display()));
@@ -178,13 +190,13 @@ pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Pre
 }
 
 /// Reads rows to be predicted: with the levels of the model, others as missing.
-fn read_new_rows(role: Role, config: &Config, study: &Arc<Study>, model: &Model) -> Result<Frame, Failure> {
+fn read_new_rows(role: Role, config: &Config, study: &Arc<Study<Vertical>>, model: &Model) -> Result<Frame, Failure> {
     let written = config.written();
     let table = Opened::open(&config.data.file, written.separator)?;
     let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
     let request = Request {
         columns: Some(predict::needed_columns(study, role, &names)?),
-        id: study.rows.id.clone(),
+        id: study.head.rows.id.clone(),
         levels: predict::levels(study, model, &names)?,
         unseen: true,
         ..Request::default()
@@ -194,15 +206,15 @@ fn read_new_rows(role: Role, config: &Config, study: &Arc<Study>, model: &Model)
 }
 
 /// The levels that the study declares.
-pub(crate) fn declared_levels(study: &Study) -> BTreeMap<String, Vec<String>> {
-    let declared = study.columns.iter().filter(|(_, terms)| !terms.levels.is_empty());
+pub(crate) fn declared_levels(study: &Study<Vertical>) -> BTreeMap<String, Vec<String>> {
+    let declared = study.head.columns.iter().filter(|(_, terms)| !terms.levels.is_empty());
     declared.map(|(name, terms)| (name.clone(), terms.levels.clone())).collect()
 }
 
 /// Reads the columns that are needed; `lenient` takes what cannot be used as missing.
 pub(crate) fn read_frame(
     config: &Config,
-    study: &Study,
+    study: &Study<Vertical>,
     levels: BTreeMap<String, Vec<String>>,
     lenient: bool,
     needed: impl FnOnce(&[&str]) -> Result<Vec<String>, Abort>,
@@ -210,9 +222,14 @@ pub(crate) fn read_frame(
     let written = config.written();
     let table = Opened::open(&config.data.file, written.separator)?;
     let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
-    let request =
-        Request { columns: Some(needed(&names)?), id: study.rows.id.clone(), levels, lenient, ..Request::default() }
-            .of_files(written);
+    let request = Request {
+        columns: Some(needed(&names)?),
+        id: study.head.rows.id.clone(),
+        levels,
+        lenient,
+        ..Request::default()
+    }
+    .of_files(written);
     Ok(table.read(&request)?)
 }
 
@@ -220,7 +237,7 @@ pub(crate) fn read_frame(
 ///
 /// # Errors
 /// The files cannot be used.
-pub fn identity(role: Role, config: &Config, study: &Study) -> Result<Identity, Failure> {
+pub fn identity(role: Role, config: &Config, study: &Study<Vertical>) -> Result<Identity, Failure> {
     let identity = Identity::load(&config.tls.files())?;
     identity.check_own_name(certificate(study, role)?)?;
     for warning in identity.warnings() {
@@ -230,11 +247,8 @@ pub fn identity(role: Role, config: &Config, study: &Study) -> Result<Identity, 
 }
 
 /// The name in a party's certificate.
-pub(crate) fn certificate(study: &Study, role: Role) -> Result<&str, Failure> {
-    match study.parties.get(&role) {
-        Some(terms) => Ok(&terms.certificate),
-        None => Err(Failure::Usage(format!("the study has no party {role}"))),
-    }
+pub(crate) fn certificate(study: &Study<Vertical>, role: Role) -> Result<&str, Failure> {
+    study.method.parties.get(&role).map(|terms| terms.certificate.as_str()).ok_or_else(|| no_party(role))
 }
 
 /// Fits the study's model with the other party, and writes the results.
@@ -249,9 +263,9 @@ pub async fn fit(
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
     let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
-    match job.study.mode {
-        Mode::Plain => meet(&Fit { folder }, job, stop, stopped).await,
-        Mode::Private => meet(&PrivateFit { folder }, job, stop, stopped).await,
+    match job.study.guarantee {
+        Guarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
+        Guarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
     }
 }
 
@@ -304,7 +318,7 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         rounds: fit.rounds,
         converged: Some(fit.termination.converged()),
         termination: fit.termination,
-        tol: job.study.fit.tol,
+        tol: job.study.method.fit.tol,
         trace: fit.trace.clone(),
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
         missing: fit.missing,
@@ -331,18 +345,18 @@ pub(crate) fn common_report<S: Session>(job: &Job, met: &Met<S>) -> Report {
         notes.push(format!("the line to {} was lost and opened again {times}", role.partner()));
     }
     Report {
-        protocol: "vertical".to_string(),
-        mode: study.mode.name().to_string(),
-        study: study.id.clone(),
+        protocol: study.protocol(),
+        mode: study.mode(),
+        study: study.head.id.clone(),
         study_digest: study.digest().to_string(),
         run: met.run.to_string(),
         date: Some(output::date()),
         version: VERSION.to_string(),
         role: Some(*role),
         call: job.call.clone(),
-        family: study.model.family,
-        link: study.model.family.link().to_string(),
-        outcome: study.outcome.column.clone(),
+        family: study.method.family,
+        link: study.method.family.link().to_string(),
+        outcome: study.method.outcome.column.clone(),
         coefficients: Vec::new(),
         statistics: Statistics::default(),
         rounds: 0,
@@ -400,13 +414,13 @@ pub async fn predict(
     stop: mpsc::Sender<Abort>,
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Option<String>, Exit), Failure> {
-    if job.study.mode == Mode::Private {
-        return Err(Abort::Refused(
-            "predictions are not made in private mode: a partial prediction of a new row is a release of its own, without a \
-             charge"
-                .to_string(),
-        )
-        .into());
+    match job.study.guarantee {
+        Guarantee::Plain => {}
+        Guarantee::Private(_) => {
+            let sentence = "predictions are not made in private mode: a partial prediction of a new row is a release of its own, \
+                            without a charge";
+            return Err(Abort::Refused(sentence.to_string()).into());
+        }
     }
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let model = read_model(model)?;
@@ -469,7 +483,7 @@ impl Work for Predict {
 
     fn finish(&self, job: &Job, met: Met<PredictSession>) -> Result<(Option<String>, Exit), Failure> {
         let Some(scores) = met.driven.output else {
-            tracing::info!("the scores are at {}", job.study.prediction.result_to);
+            tracing::info!("the scores are at {}", job.study.method.prediction.result_to);
             return Ok((None, Exit::Done));
         };
         if scores.without() > 0 {
@@ -479,7 +493,7 @@ impl Work for Predict {
                 scores.link.len()
             );
         }
-        let id = job.study.rows.id.as_deref().unwrap_or("row");
+        let id = job.study.head.rows.id.as_deref().unwrap_or("row");
         let text = scores_csv(id, &scores, self.scale);
         if let Some(folder) = &self.folder {
             folder.write(SCORES, text.as_bytes())?;

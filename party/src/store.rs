@@ -6,6 +6,7 @@ use std::path::Path;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::study::Study;
 use serde::Serialize;
 
 use crate::output::{Folder, OutputError, own_file};
@@ -78,7 +79,7 @@ impl Store {
 
 impl Entry {
     /// An entry for a run that has just ended.
-    pub fn now(command: &'static str, role: Role, study: &fedreg_common::study::Study, exit: Exit) -> Entry {
+    pub fn now<M>(command: &'static str, role: Role, study: &Study<M>, exit: Exit) -> Entry {
         Entry {
             time: std::time::SystemTime::now()
                 .duration_since(std::time::UNIX_EPOCH)
@@ -86,7 +87,7 @@ impl Entry {
                 .unwrap_or_default(),
             command,
             role,
-            study: study.id.clone(),
+            study: study.head.id.clone(),
             study_digest: study.digest().to_string(),
             run: None,
             exit: exit.code(),

@@ -14,7 +14,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::linalg;
 use fedreg_common::session::{Session, Turn};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_common::vertical::block::{Block, Outcome};
 use fedreg_common::vertical::message::Message;
 use fedreg_common::vertical::prepare::Policy;
@@ -65,15 +65,20 @@ fn solve(criterion: &mut Criterion) {
 }
 
 /// Both parties just before the exchange that is measured, with the message that starts it.
-fn midway(study: &Arc<Study>, blocks: [&DMatrix<f64>; 2], y: &[f64], exchanges: usize) -> (VerticalSession, Message) {
+fn midway(
+    study: &Arc<Study<Vertical>>,
+    blocks: [&DMatrix<f64>; 2],
+    y: &[f64],
+    exchanges: usize,
+) -> (VerticalSession, Message) {
     let start = |role, names: &[String], x: &DMatrix<f64>| {
         let mut names = names.to_vec();
         names.push("y".to_string());
         let columns: Vec<&[f64]> = (0..x.ncols()).map(|j| &x.as_slice()[j * ROWS..(j + 1) * ROWS]).chain([y]).collect();
         session(study, role, Policy::default(), numeric(&names, &columns)).unwrap()
     };
-    let mut ends =
-        [(Role::Alice, 0), (Role::Bob, 1)].map(|(role, at)| start(role, &study.parties[&role].columns, blocks[at]));
+    let mut ends = [(Role::Alice, 0), (Role::Bob, 1)]
+        .map(|(role, at)| start(role, &study.method.parties[&role].columns, blocks[at]));
     let mut message = match ends[0].start().unwrap() {
         Turn::Send(message) => Message::from(message),
         other => panic!("{other:?}"),
@@ -101,7 +106,7 @@ fn round(criterion: &mut Criterion) {
             names("a"),
             names("b")
         ));
-        let study = Arc::new(study.unwrap());
+        let study = Arc::new(study.unwrap().vertical().unwrap());
         // The proof of rows is over and the blocks have been fitted a first time.
         for (who, exchanges) in [("one side", 9), ("the other side", 10)] {
             group.bench_function(format!("{who} of 100000 rows, 10+10 columns, {family}"), |bench| {

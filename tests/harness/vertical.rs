@@ -9,7 +9,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::session::Abort;
 use fedreg_common::sim::pair::{self, Ended, Faults};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_common::vertical::message::Message;
 use fedreg_common::vertical::outcome::VerticalFit;
 use fedreg_common::vertical::prepare::{Policy, Prepared, needed_columns};
@@ -19,7 +19,21 @@ use fedreg_party::read;
 use crate::vectors::Case;
 
 /// A study file for a case; `more` is appended.
-pub fn study(case: &Case, more: &str) -> Study {
+pub fn study(case: &Case, more: &str) -> Study<Vertical> {
+    parsed(&text(case, more))
+}
+
+/// The same with an outcome that Alice alone holds.
+pub fn study_at_alice(case: &Case, more: &str) -> Study<Vertical> {
+    parsed(&text(case, more).replacen("[outcome]\n", "[outcome]\nheld_by = \"alice\"\n", 1))
+}
+
+fn parsed(text: &str) -> Study<Vertical> {
+    let study = Study::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    study.vertical().unwrap()
+}
+
+fn text(case: &Case, more: &str) -> String {
     let list = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let mut text = format!(
         "id = \"test\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\n[parties.bob]\ncertificate = \"bob\"\n\
@@ -39,33 +53,38 @@ pub fn study(case: &Case, more: &str) -> Study {
         text.push_str("[rows]\nmissing = \"complete-cases\"\n");
     }
     text.push_str(more);
-    Study::parse(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", case.name))
+    text
 }
 
 /// A party's columns of a file.
-pub fn frame(study: &Study, role: Role, file: &Path) -> Frame {
+pub fn frame(study: &Study<Vertical>, role: Role, file: &Path) -> Frame {
     let header = read::header(file, None).unwrap();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let columns = needed_columns(study, role, &header).unwrap();
-    read::read(file, &read::Request { columns: Some(columns), id: study.rows.id.clone(), ..Default::default() })
+    read::read(file, &read::Request { columns: Some(columns), id: study.head.rows.id.clone(), ..Default::default() })
         .unwrap()
 }
 
 /// A session over a frame.
-pub fn session(study: &Arc<Study>, role: Role, policy: Policy, frame: Frame) -> Result<VerticalSession, Abort> {
+pub fn session(
+    study: &Arc<Study<Vertical>>,
+    role: Role,
+    policy: Policy,
+    frame: Frame,
+) -> Result<VerticalSession, Abort> {
     let prepared = Prepared::new(Arc::clone(study), role, policy, frame)?;
     let opening = Opening { first: role == Role::Alice, run: RunId([7; 16]), seed: [role as u8 + 1; 32] };
     Ok(VerticalSession::new(prepared, opening))
 }
 
 /// Runs a study over one file that holds both parties' columns.
-pub fn run(study: &Study, file: &Path, faults: Faults) -> Ended<VerticalFit> {
+pub fn run(study: &Study<Vertical>, file: &Path, faults: Faults) -> Ended<VerticalFit> {
     run_with(study, file, faults, Policy::default(), |_, _| {})
 }
 
 /// The same with a policy of both parties, and an observer of all messages.
 pub fn run_with(
-    study: &Study,
+    study: &Study<Vertical>,
     file: &Path,
     faults: Faults,
     policy: Policy,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::exit::Exit;
+use crate::study::tests::vertical;
 
 const RUN: RunId = RunId([7; 16]);
 
@@ -89,12 +90,11 @@ impl Script for Toy {
     }
 }
 
-fn study() -> Study {
-    Study::parse(
+fn study() -> Study<Vertical> {
+    vertical(
         "id = \"s\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"a\"]\n[parties.bob]\ncertificate = \"bob\"\n\
          columns = [\"b\"]\n[outcome]\ncolumn = \"y\"\n",
     )
-    .unwrap()
 }
 
 fn open(role: Role, value: u32) -> Conversation<Toy> {

@@ -13,7 +13,7 @@ use crate::privacy::bounds::{BoundsError, ClippedOutcome, ClippedRows, ColumnBou
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Permit, PlannedRelease, Query, ReleaseError, release};
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::{robust, vertical};
-use crate::study::{PrivacyError, Study, StudyError};
+use crate::study::{PrivacyError, Study, StudyError, Vertical};
 
 /// Half of the public outcome range of a [`Batch`].
 pub const HALF_RANGE: f64 = 10.0;
@@ -344,14 +344,14 @@ impl TwoParties {
     ///
     /// # Errors
     /// An epsilon or a correlation without meaning.
-    pub fn study(correlation: f64, epsilon: f64, rounds: u32) -> Result<Study, SimulationError> {
+    pub fn study(correlation: f64, epsilon: f64, rounds: u32) -> Result<Study<Vertical>, SimulationError> {
         let names: Vec<String> = (0..10).map(|at| format!("{}{}", if at < 5 { "a" } else { "b" }, at % 5)).collect();
         let listed = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let columns: String =
             names.iter().map(|name| format!("[columns.{name}]\ncentre = 0.0\nscale = 1.0\n")).collect();
         let coefficients: Vec<String> =
             names.iter().zip(COEFFICIENTS).map(|(name, value)| format!("{name} = {value:?}")).collect();
-        Ok(Study::parse(&format!(
+        let study = Study::parse(&format!(
             "id = \"simulated\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\nrow_norm = \
              1.0\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [{}]\nrow_norm = 1.0\n{columns}[columns.y]\nrange = [-1.0, 1.0]\n[privacy]\nepsilon = \
              {epsilon:?}\ndelta = 1e-5\naccountant = \"exact\"\nrounds = {rounds}\n[privacy.design]\ncorrelation = {correlation:?}\nmean_square = \
@@ -360,20 +360,24 @@ impl TwoParties {
             listed(&names[5..]),
             4.0 / 9.0,
             coefficients.join(", ")
-        ))?)
+        ))?;
+        study.vertical().ok_or_else(|| {
+            let problem = "is not that of two parties".to_owned();
+            StudyError::Value { key: "protocol".to_owned(), problem }.into()
+        })
     }
 
     /// Both parties' slopes on the scale of their columns, as a study has it: its bounds, an intercept in Alice's rows, its plan.
     ///
     /// # Errors
     /// A study that is not of these columns, no randomness.
-    pub fn exchange_under(&self, study: &Study) -> Result<DVector<f64>, SimulationError> {
+    pub fn exchange_under(&self, study: &Study<Vertical>) -> Result<DVector<f64>, SimulationError> {
         self.exchange_under_with(study, &mut NoisePool::new())
     }
 
     pub(crate) fn exchange_under_with(
         &self,
-        study: &Study,
+        study: &Study<Vertical>,
         pool: &mut NoisePool,
     ) -> Result<DVector<f64>, SimulationError> {
         let bounds = [study.row_bounds(Role::Alice), study.row_bounds(Role::Bob)];

@@ -12,7 +12,7 @@ use super::plot;
 use super::table::{Column, table};
 use crate::features::{FeatureError, FeatureModel, Range};
 use crate::stream::{Settings, StreamError};
-use crate::study::Study;
+use crate::study::{Sites, Study};
 
 /// Points of a curve.
 const POINTS: usize = 61;
@@ -184,10 +184,10 @@ impl StreamModel {
 
 impl Function {
     /// The function of a study.
-    pub fn of(study: &Study, fitted: Fitted) -> Function {
-        let inputs = study.model.features.iter().map(|column| Input {
+    pub fn of(study: &Study<Sites>, fitted: Fitted) -> Function {
+        let inputs = study.method.features.iter().map(|column| Input {
             column: column.clone(),
-            levels: study.columns.get(column).map(|terms| terms.levels.clone()).unwrap_or_default(),
+            levels: study.head.columns.get(column).map(|terms| terms.levels.clone()).unwrap_or_default(),
         });
         let bare =
             Function { inputs: inputs.collect(), slices: Vec::new(), forming: Vec::new(), fitted: fitted.clone() };

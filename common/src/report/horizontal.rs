@@ -9,6 +9,7 @@ use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visib
 use super::table::{Column, coefficients, folded, labelled, table};
 use super::{Comparison, Report, WorkerRow, account, caution, function, html as page, plot, robust, standing};
 use crate::fit::Termination;
+use crate::id::Protocol;
 
 /// Sites that text and page list.
 const NAMED_WORKERS: usize = 60;
@@ -33,7 +34,7 @@ pub(super) fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     let view = report.role.map_or("merged report".to_string(), |role| format!("report of {role}"));
     let digest: String = report.study_digest.chars().take(8).collect();
     let (study, run) = (visible(&report.study), visible(&report.run));
-    let (protocol, mode) = (visible(&report.protocol), visible(&report.mode));
+    let (protocol, mode) = (report.protocol.name(), report.mode.name());
     labelled(out, "Study:", &[format!("{study} (digest {}), run {run}, {protocol} {mode}, {view}", visible(&digest))])?;
     let missing = match report.missing {
         0 => String::new(),
@@ -87,11 +88,12 @@ fn ending(report: &Report) -> String {
         // Outside the guarantee the sentence says so itself.
         Some(consolidation) if !consolidation.guaranteed() => consolidation.sentence(),
         Some(consolidation) => format!("{}; {}", report.termination, consolidation.sentence()),
-        None => match (report.protocol.as_str(), report.termination) {
-            ("stream", Termination::FixedRounds) => "every record that came was taken, once".to_string(),
-            ("features", Termination::FixedRounds) => "every worker's release was taken, once".to_string(),
-            (_, termination) => termination.to_string(),
+        None if report.termination == Termination::FixedRounds => match report.protocol {
+            Protocol::Stream => "every record that came was taken, once".to_string(),
+            Protocol::Features => "every worker's release was taken, once".to_string(),
+            Protocol::Vertical | Protocol::Robust | Protocol::Em => report.termination.to_string(),
         },
+        None => report.termination.to_string(),
     }
 }
 
@@ -182,12 +184,12 @@ pub(super) fn html(report: &Report) -> String {
 
 fn title(report: &Report) -> String {
     let outcome = visible(&report.outcome);
-    match report.protocol.as_str() {
-        "em" if outcome.is_empty() => "Mixture of two groups".to_string(),
-        "em" => format!("Expectation maximisation of {outcome}"),
-        "features" => format!("Random features of {outcome}"),
-        "stream" => format!("Streaming regression of {outcome}"),
-        protocol => format!("{} regression of {outcome}", visible(protocol)),
+    match report.protocol {
+        Protocol::Em if outcome.is_empty() => "Mixture of two groups".to_string(),
+        Protocol::Em => format!("Expectation maximisation of {outcome}"),
+        Protocol::Features => format!("Random features of {outcome}"),
+        Protocol::Stream => format!("Streaming regression of {outcome}"),
+        Protocol::Robust | Protocol::Vertical => format!("{} regression of {outcome}", report.protocol.name()),
     }
 }
 
@@ -211,7 +213,7 @@ fn head(report: &Report, title: &str) -> Markup {
     }
     html! {
         header {
-            p.kicker { "fedreg · " (visible(&report.protocol)) " · " (visible(&report.mode)) " · " (view) }
+            p.kicker { "fedreg · " (report.protocol.name()) " · " (report.mode.name()) " · " (view) }
             h1 { (title) }
             p { span class=(if good { "badge good" } else { "badge bad" }) { (report.termination.name().replace('_', " ")) } " " (ending(report)) }
             dl.facts { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }

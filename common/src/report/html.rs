@@ -4,12 +4,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::number::{UNDEFINED, bytes, duration, single, small, thousands, visible};
 use super::table::{
-    Cells, ending, interval_cells, largest_certificate, measure, reconstructible, several_parties, shown_lambda,
-    statistic_name, why_no_errors,
+    Cells, ending, interval_cells, largest_certificate, measure, only_noised, reconstructible, several_parties,
+    shown_lambda, statistic_name, why_no_errors,
 };
 use super::{Report, account, caution, horizontal, plot};
 use crate::fit::{Coefficient, Termination};
-use crate::id::Role;
+use crate::id::{Mode, Protocol, Role};
 
 /// Nothing may be fetched and nothing may run, whatever a column is called.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -80,17 +80,20 @@ fn head(report: &Report, title: &str) -> Markup {
         ("coefficients", report.coefficients.iter().filter(|row| row.estimate.is_some()).count().to_string()),
         ("rounds", thousands(u64::from(report.rounds))),
     ];
-    if report.mode != "private" {
-        facts.push(("deviance", single(s.deviance, 5)));
-        match s.r_squared {
-            Some(_) => facts.push(("R squared", single(s.r_squared, 4))),
-            None => facts.push(("null deviance", single(s.null_deviance, 5))),
+    match report.mode {
+        Mode::Plain => {
+            facts.push(("deviance", single(s.deviance, 5)));
+            match s.r_squared {
+                Some(_) => facts.push(("R squared", single(s.r_squared, 4))),
+                None => facts.push(("null deviance", single(s.null_deviance, 5))),
+            }
+            facts.push(("AIC", single(s.aic, 5)));
         }
-        facts.push(("AIC", single(s.aic, 5)));
+        Mode::Private => {}
     }
     html! {
         header {
-            p.kicker { "fedreg · " (visible(&report.protocol)) " · " (visible(&report.mode)) " · " (view) }
+            p.kicker { "fedreg · " (report.protocol.name()) " · " (report.mode.name()) " · " (view) }
             h1 { (title) }
             p { span class=(if good { "badge good" } else { "badge bad" }) { (report.termination.name().replace('_', " ")) } " " (ending(report)) }
             dl.facts {
@@ -154,10 +157,14 @@ pub(super) fn coefficients(report: &Report) -> Markup {
 
 /// What intervals cover in private mode.
 fn noise(report: &Report) -> Option<&'static str> {
-    match (report.mode.as_str(), report.protocol.as_str()) {
-        ("private", "robust") => Some("Intervals include the noise and the sampling of the uncorrupted rows."),
-        ("private", _) => Some("Intervals show the noise alone: see the notes for what they cover."),
-        _ => None,
+    match (report.mode, report.protocol) {
+        (Mode::Plain, _) => None,
+        (Mode::Private, Protocol::Robust) => {
+            Some("Intervals include the noise and the sampling of the uncorrupted rows.")
+        }
+        (Mode::Private, Protocol::Vertical | Protocol::Em | Protocol::Features | Protocol::Stream) => {
+            Some("Intervals show the noise alone: see the notes for what they cover.")
+        }
     }
 }
 
@@ -240,7 +247,7 @@ fn statistics(report: &Report) -> Markup {
         ("R squared", single(s.r_squared, 4)),
         ("Rows left out for missing values", thousands(report.missing)),
     ];
-    let nothing = report.mode == "private" && s.deviance.is_none() && s.aic.is_none();
+    let nothing = only_noised(report) && s.deviance.is_none() && s.aic.is_none();
     html! {
         @if nothing {
             p.remark { "Deviances, AIC and R squared are not available: nobody may look at them in private mode." }
@@ -315,7 +322,7 @@ fn convergence(report: &Report) -> Markup {
                     }
                 },
                 None => p.remark {
-                    @if report.mode == "private" {
+                    @if only_noised(report) {
                         "Not recorded: in private mode the number of rounds is fixed and nobody may look at the course."
                     } @else {
                         "Not recorded in this run."

@@ -6,8 +6,7 @@ use thiserror::Error;
 
 use super::{Caution, PathPoint, PerParty, Report, Seconds};
 use crate::fit::{Coefficient, Statistics, Termination};
-use crate::id::Role;
-use crate::study::Mode;
+use crate::id::{Mode, Role};
 
 /// Why two reports cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -47,8 +46,8 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
             return Err(MergeError::Role { expected, came });
         }
     }
-    same("protocol", &alice.protocol, &bob.protocol)?;
-    same("mode", &alice.mode, &bob.mode)?;
+    same("protocol", &alice.protocol.name(), &bob.protocol.name())?;
+    same("mode", &alice.mode.name(), &bob.mode.name())?;
     same("study", &alice.study, &bob.study)?;
     same("study digest", &alice.study_digest, &bob.study_digest)?;
     same("run", &alice.run, &bob.run)?;
@@ -57,13 +56,16 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
     same("outcome", &alice.outcome, &bob.outcome)?;
     same("rows", &alice.statistics.nobs, &bob.statistics.nobs)?;
 
-    let private = alice.mode == Mode::Private.name();
+    let private = match alice.mode {
+        Mode::Plain => false,
+        Mode::Private => true,
+    };
     let coefficients = own_rows(alice, Role::Alice).chain(own_rows(bob, Role::Bob)).cloned().collect();
     let mut notes = alice.notes.clone();
     notes.extend(bob.notes.iter().filter(|note| !alice.notes.contains(note)).cloned());
     Ok(Report {
-        protocol: alice.protocol.clone(),
-        mode: alice.mode.clone(),
+        protocol: alice.protocol,
+        mode: alice.mode,
         study: alice.study.clone(),
         study_digest: alice.study_digest.clone(),
         run: alice.run.clone(),

@@ -27,7 +27,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
-use crate::id::Role;
+use crate::id::{Mode, Protocol, Role};
 use crate::privacy::statement::Statement;
 
 /// The version of this program, as reports state it.
@@ -41,10 +41,10 @@ pub const INTERCEPT: &str = "(Intercept)";
 /// Numbers round-trip through JSON; what is undefined is null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// `vertical`, `robust`, ...
-    pub protocol: String,
-    /// `plain`, `private`, ...
-    pub mode: String,
+    /// The method.
+    pub protocol: Protocol,
+    /// The guarantee.
+    pub mode: Mode,
     /// The study's id.
     pub study: String,
     /// The study's digest.

@@ -15,7 +15,7 @@ use super::{plot, standing};
 use crate::exit::Exit;
 use crate::fit::Coefficient;
 use crate::glm::Family;
-use crate::id::Role;
+use crate::id::{Protocol, Role};
 use crate::robust::{Consensus, Member, Standing, Verdict};
 
 /// Batches that the text and the page list by name; where there are more, those that were not trusted come first.
@@ -251,7 +251,7 @@ pub fn coefficients(consensus: &Consensus, terms: &[String]) -> Vec<Coefficient>
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Consolidated {
     /// Always `robust`.
-    pub protocol: String,
+    pub protocol: Protocol,
     /// The command that was called.
     pub call: String,
     /// The outcome's name, where the estimates carry it.
@@ -283,7 +283,7 @@ impl Consolidated {
         consolidation: Consolidation,
     ) -> Consolidated {
         Consolidated {
-            protocol: "robust".to_owned(),
+            protocol: Protocol::Robust,
             call,
             outcome,
             coefficients: coefficients(consensus, terms),

@@ -9,9 +9,8 @@ use super::number::{
 use super::{CvPoint, Disclosure, PathPoint, Report, caution, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
-use crate::id::Role;
+use crate::id::{Mode, Role};
 use crate::privacy::statement::Statement;
-use crate::study::Mode;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
@@ -182,8 +181,16 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
 /// The name of the statistic, by the law that the p-values have: `t` where the dispersion is estimated or estimates of sites are
 /// consolidated, with the degrees of freedom of their rows; `z` where it is known or, between two parties, noise is all there is.
 pub(super) fn statistic_name(report: &Report) -> char {
-    let normal = report.mode == Mode::Private.name() && report.workers.is_none();
+    let normal = only_noised(report) && report.workers.is_none();
     if report.family.estimates_dispersion() && !normal { 't' } else { 'z' }
+}
+
+/// Whether all that is known of the run was released with noise, and nobody may look at its course.
+pub(super) fn only_noised(report: &Report) -> bool {
+    match report.mode {
+        Mode::Plain => false,
+        Mode::Private => true,
+    }
 }
 
 /// Whether the rows belong to more than one party, so that each must say to whom.
@@ -197,7 +204,7 @@ pub(super) fn why_no_errors(report: &Report) -> Option<&'static str> {
     let estimates = report.coefficients.iter().any(|row| row.estimate.is_some());
     if !estimates || report.coefficients.iter().any(|row| row.std_error.is_some()) {
         None
-    } else if report.mode == "private" {
+    } else if only_noised(report) {
         Some("in private mode they are printed only where they account for the noise")
     } else if report.notes.iter().any(|note| note.to_lowercase().contains("standard error")) {
         Some("see the notes")
@@ -224,7 +231,7 @@ pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Resul
     if rows.is_empty() {
         return writeln!(out, "No Coefficients\n");
     }
-    let private = report.mode == "private";
+    let private = only_noised(report);
     let parties = several_parties(report);
     let dropped = rows.iter().filter(|row| row.estimate.is_none()).count();
     let mut remarks = Vec::new();
@@ -267,10 +274,11 @@ pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Resul
 
 fn fit(out: &mut String, report: &Report) -> std::fmt::Result {
     let s = &report.statistics;
-    if s.dispersion.is_some() || report.mode != "private" {
+    let private = only_noised(report);
+    if s.dispersion.is_some() || !private {
         writeln!(out, "(Dispersion parameter for {} family taken to be {})\n", report.family, single(s.dispersion, 7))?;
     }
-    if s.deviance.is_none() && s.null_deviance.is_none() && s.aic.is_none() && report.mode == "private" {
+    if s.deviance.is_none() && s.null_deviance.is_none() && s.aic.is_none() && private {
         writeln!(out, "Deviances and AIC are NA: nobody may look at them in private mode")?;
     } else {
         let deviances = aligned(column(&[s.null_deviance, s.deviance], DIGITS + 1));
@@ -380,8 +388,8 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
             visible(&report.study),
             visible(&digest),
             visible(&report.run),
-            visible(&report.protocol),
-            visible(&report.mode)
+            report.protocol.name(),
+            report.mode.name()
         )],
     )?;
     if let Some(date) = &report.date {

@@ -39,8 +39,8 @@ const DIABETES: [Row<'static>; 11] = [
 fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
     let df = statistics.df_residual.unwrap_or(1) as f64;
     Report {
-        protocol: "vertical".into(),
-        mode: "plain".into(),
+        protocol: Protocol::Vertical,
+        mode: Mode::Plain,
         study: "diabetes".into(),
         study_digest: "7f3a91c2d4e5f60718293a4b5c6d7e8f7f3a91c2d4e5f60718293a4b5c6d7e8f".into(),
         run: "00112233445566778899aabbccddeeff".into(),
@@ -103,7 +103,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
 #[test]
 fn a_caution_stands_first_in_text_and_page_and_nothing_is_inferred_after_it() {
     let caution = Caution::new(caution::MOSTLY_NOISE, "its plan foretold it".to_string(), true);
-    let report = Report { mode: "private".to_string(), ..diabetes() }.cautioned(Some(caution));
+    let report = Report { mode: Mode::Private, ..diabetes() }.cautioned(Some(caution));
     let text = table::text(&report);
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("****"), "{text}");
@@ -128,15 +128,15 @@ fn a_caution_stands_first_in_text_and_page_and_nothing_is_inferred_after_it() {
 
 #[test]
 fn the_header_names_the_law_that_the_p_values_have() {
-    let of = |mode: &str, workers: Option<Vec<WorkerRow>>| {
-        let report = Report { mode: mode.to_string(), workers, ..diabetes() };
+    let of = |mode: Mode, workers: Option<Vec<WorkerRow>>| {
+        let report = Report { mode, workers, ..diabetes() };
         (table::text(&report).contains("t value"), html::html(&report).contains("t value"))
     };
     // Consolidated estimates have Student's t, noised or not; between two parties noise is all there is, and normal.
-    assert_eq!(of("private", Some(Vec::new())), (true, true));
-    assert_eq!(of("plain", Some(Vec::new())), (true, true));
-    assert_eq!(of("private", None), (false, false));
-    assert_eq!(of("plain", None), (true, true));
+    assert_eq!(of(Mode::Private, Some(Vec::new())), (true, true));
+    assert_eq!(of(Mode::Plain, Some(Vec::new())), (true, true));
+    assert_eq!(of(Mode::Private, None), (false, false));
+    assert_eq!(of(Mode::Plain, None), (true, true));
 }
 
 fn diabetes() -> Report {
@@ -177,7 +177,7 @@ fn pair() -> (Report, Report) {
 
 fn private() -> Report {
     let mut report = diabetes();
-    report.mode = "private".into();
+    report.mode = Mode::Private;
     report.statistics = Statistics { nobs: 442, ..Statistics::default() };
     report.converged = None;
     report.termination = Termination::FixedRounds;
@@ -401,8 +401,6 @@ fn hostile_names_are_inert_on_the_page() {
     let mut report = with_path();
     report.privacy = PerParty::Own(Some(account(hostile, 1.0, 1)));
     for field in [
-        &mut report.protocol,
-        &mut report.mode,
         &mut report.study,
         &mut report.study_digest,
         &mut report.run,
@@ -679,7 +677,7 @@ fn reports_of_different_runs_or_roles_are_not_merged() {
     for (change, what) in [
         ((|r| r.run = "other".into()) as fn(&mut Report), "run"),
         (|r| r.study_digest = "other".into(), "study digest"),
-        (|r| r.mode = "private".into(), "mode"),
+        (|r| r.mode = Mode::Private, "mode"),
         (|r| r.family = Family::Poisson, "family"),
         (|r| r.statistics.nobs = 441, "rows"),
     ] {

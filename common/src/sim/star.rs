@@ -13,7 +13,7 @@ use crate::star::hub::{Act, Hub, Line, Record};
 use crate::star::message::{Body, ToHub, ToSite};
 use crate::star::method::method;
 use crate::star::site::{self, Site};
-use crate::study::{Study, StudyError};
+use crate::study::{Sites, Study, StudyError};
 
 /// What happens to messages and processes, each with its probability per message.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +79,7 @@ struct Pipe {
 }
 
 struct Network {
-    study: Arc<Study>,
+    study: Arc<Study<Sites>>,
     hub: Hub,
     kept: Vec<Record>,
     places: BTreeMap<String, Place>,
@@ -98,7 +98,11 @@ struct Network {
 ///
 /// # Errors
 /// The study is not of a horizontal kind.
-pub fn run(study: &Arc<Study>, pieces: &BTreeMap<String, Vec<Body>>, faults: Faults) -> Result<Ended, StudyError> {
+pub fn run(
+    study: &Arc<Study<Sites>>,
+    pieces: &BTreeMap<String, Vec<Body>>,
+    faults: Faults,
+) -> Result<Ended, StudyError> {
     let hub = Hub::new(Arc::clone(study), RUN, method(study)?);
     let places = pieces
         .iter()

@@ -13,7 +13,7 @@ use crate::id::Role;
 use crate::privacy::mechanism::NoisedRelease;
 use crate::privacy::release::Released;
 use crate::report::{Course, CoursePoint};
-use crate::study::{Study, StudyError};
+use crate::study::{self, Guarantee, Sites, Study};
 
 /// Percent of the coefficients' length beyond which a last step is worth a warning.
 const UNSETTLED: f64 = 10.0;
@@ -62,21 +62,19 @@ pub struct Em {
 
 impl Em {
     /// Before anything came.
-    ///
-    /// # Errors
-    /// The study cannot be used.
-    pub fn new(study: &Study) -> Result<Em, StudyError> {
-        let settings = study.em_settings()?;
-        let start = study.em_start(&settings)?;
-        Ok(Em {
-            terms: study.coefficient_names()?,
-            noised: study.noised(),
-            settings,
-            path: vec![start],
+    pub fn new(study: &Study<Sites>, em: &study::Em) -> Em {
+        Em {
+            terms: study.method.coefficients.clone(),
+            noised: match study.guarantee {
+                Guarantee::Plain => false,
+                Guarantee::Private(_) => true,
+            },
+            settings: em.settings.clone(),
+            path: vec![em.start.clone()],
             answers: BTreeMap::new(),
             records: BTreeMap::new(),
             last: 0,
-        })
+        }
     }
 
     fn rounds(&self) -> u32 {

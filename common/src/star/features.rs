@@ -16,7 +16,7 @@ use crate::privacy::release::Released;
 use crate::report::robust::Consolidation;
 use crate::report::{Fitted, Function};
 use crate::robust::{ConsolidationSettings, Estimate, Estimates, Verdict, consolidate};
-use crate::study::{Release, Study, StudyError};
+use crate::study::{self, Release, Sites, Study, StudyError};
 
 /// A site's contribution as its batches come: what is kept of them does not grow, with statistics.
 pub struct Gathered {
@@ -41,21 +41,18 @@ impl std::fmt::Debug for Gathered {
 
 impl Gathered {
     /// Before any batch.
-    ///
-    /// # Errors
-    /// The study cannot be used.
-    pub fn new(study: &Study) -> Result<Gathered, StudyError> {
-        Ok(Gathered {
-            map: study.feature_map()?,
-            ranges: study.input_ranges()?,
-            outcome: outcome_range(study)?,
-            release: study.features_terms().release,
-            lambda: study.features_lambda(),
+    pub fn new(features: &study::Features) -> Gathered {
+        Gathered {
+            map: features.map.clone(),
+            ranges: features.ranges.clone(),
+            outcome: features.outcome,
+            release: features.release,
+            lambda: features.lambda,
             records: 0,
             sum: None,
             inputs: Vec::new(),
             outcomes: Vec::new(),
-        })
+        }
     }
 
     /// Takes rows in the columns' own units; values outside a range are cut to it.
@@ -142,13 +139,6 @@ pub fn kind(release: Release) -> Kind {
     }
 }
 
-fn outcome_range(study: &Study) -> Result<Range, StudyError> {
-    study.outcome_range()?.ok_or_else(|| StudyError::Value {
-        key: format!("columns.{}.range", study.outcome.column),
-        problem: "is missing: the public range of the outcome, from outside the data".to_string(),
-    })
-}
-
 /// The method at the hub.
 pub struct Features {
     model: FeatureModel,
@@ -166,23 +156,23 @@ impl Features {
     ///
     /// # Errors
     /// The study cannot be used.
-    pub fn new(study: &Study) -> Result<Features, StudyError> {
-        let map = study.feature_map()?;
+    pub fn new(study: &Study<Sites>, features: &study::Features) -> Result<Features, StudyError> {
+        let map = features.map.clone();
         let model = FeatureModel {
             study: study.digest().to_string(),
-            columns: study.input_names()?,
-            ranges: study.input_ranges()?,
-            outcome: outcome_range(study)?,
+            columns: study.method.inputs(),
+            ranges: features.ranges.clone(),
+            outcome: features.outcome,
             coefficients: vec![0.0; map.count()],
             map,
         };
         Ok(Features {
             inputs: Function::of(study, Fitted::Features(model.clone())),
             model,
-            release: study.features_terms().release,
-            lambda: study.features_lambda(),
-            sigma: study.features_sigma()?,
-            consolidation: study.features_consolidation()?,
+            release: features.release,
+            lambda: features.lambda,
+            sigma: study.features_sigma(features)?,
+            consolidation: features.consolidation,
             taken: BTreeMap::new(),
         })
     }

@@ -16,7 +16,7 @@ use crate::id::{Digest, RunId};
 use crate::report::Report;
 use crate::report::robust::{BatchName, Rejection};
 use crate::session::PeerFault;
-use crate::study::Study;
+use crate::study::{Sites, Study};
 
 /// Contributions per site whose content is remembered, so that a repeat that contradicts is told from one that does not.
 const REMEMBERED: usize = 1024;
@@ -194,7 +194,7 @@ impl Site {
 
 /// One run of a horizontal study.
 pub struct Hub {
-    study: Arc<Study>,
+    study: Arc<Study<Sites>>,
     digest: Digest,
     keys: Vec<(String, Digest)>,
     run: RunId,
@@ -225,12 +225,12 @@ struct Over {
 
 impl Hub {
     /// A run before anything came.
-    pub fn new(study: Arc<Study>, run: RunId, method: Box<dyn Method>) -> Hub {
+    pub fn new(study: Arc<Study<Sites>>, run: RunId, method: Box<dyn Method>) -> Hub {
         let held = opening::waits(&study, method.as_ref());
         Hub {
             digest: study.digest(),
             keys: study.key_digests(),
-            sites: study.workers.keys().map(|name| (name.clone(), Site::default())).collect(),
+            sites: study.method.workers.keys().map(|name| (name.clone(), Site::default())).collect(),
             held,
             asked: !held,
             study,

@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::report::robust::Consolidation;
 use crate::report::{Course, Function};
-use crate::study::{Protocol, Study, StudyError};
+use crate::study::{SiteMethod, Sites, Study, StudyError};
 
 use super::em::Em;
 use super::features::Features;
@@ -133,16 +133,12 @@ pub trait Method: Send {
 /// The method of a study, before anything came.
 ///
 /// # Errors
-/// The study is of another kind, or cannot be used.
-pub fn method(study: &Study) -> Result<Box<dyn Method>, StudyError> {
-    match study.protocol {
-        Protocol::Robust => Ok(Box::new(Robust::new(study)?)),
-        Protocol::Em => Ok(Box::new(Em::new(study)?)),
-        Protocol::Features => Ok(Box::new(Features::new(study)?)),
-        Protocol::Stream => Ok(Box::new(Stream::new(study)?)),
-        Protocol::Vertical => Err(StudyError::Value {
-            key: "protocol".to_string(),
-            problem: "is `vertical`, which has no workers".to_string(),
-        }),
+/// The study cannot be used.
+pub fn method(study: &Study<Sites>) -> Result<Box<dyn Method>, StudyError> {
+    match &study.method.method {
+        SiteMethod::Robust(robust) => Ok(Box::new(Robust::new(study, robust)?)),
+        SiteMethod::Em(em) => Ok(Box::new(Em::new(study, em))),
+        SiteMethod::Features(features) => Ok(Box::new(Features::new(study, features)?)),
+        SiteMethod::Stream(stream) => Ok(Box::new(Stream::new(study, stream))),
     }
 }

@@ -13,7 +13,7 @@ use crate::robust::{
     BatchError, BatchFit, Consensus, ConsolidateError, ConsolidationSettings, Estimate, EstimateError, Estimates, Gram,
     Member, Online, Placement, Verdict, batch::kept_share_of_variance, consolidate,
 };
-use crate::study::{Study, StudyError};
+use crate::study::{self, Guarantee, Sites, Study, StudyError};
 
 /// Points of a course that are kept; beyond it every other one goes.
 const COURSE: usize = 1000;
@@ -132,15 +132,12 @@ impl Robust {
     ///
     /// # Errors
     /// The study cannot be used.
-    pub fn new(study: &Study) -> Result<Robust, StudyError> {
-        let terms = study.coefficient_names()?;
-        let robust = study.robust_terms();
-        let settings =
-            robust.consolidation().map_err(|error| value("robust.consolidation", format!("is not known: {error}")))?;
+    pub fn new(study: &Study<Sites>, robust: &study::Robust) -> Result<Robust, StudyError> {
+        let terms = study.method.coefficients.clone();
         let taken = match &robust.online {
             None => Taken::Batches(Estimates::new(terms.len(), robust.gram).weighed_by(study.declared_rows())),
             Some(online) => Taken::Stream(Box::new(Stream {
-                online: Online::new(online.settings(settings), terms.len(), robust.gram)
+                online: Online::new(*online, terms.len(), robust.gram)
                     .map_err(|error| value("robust.online", error.to_string()))?
                     .weighed_by(study.declared_rows()),
                 course: Course { terms: terms.clone(), arrivals: 0, switches: 0, points: Vec::new() },
@@ -149,7 +146,17 @@ impl Robust {
                 unfit: 0,
             })),
         };
-        Ok(Robust { terms, with_gram: robust.gram, settings, unfit: Vec::new(), taken, noised: study.noised() })
+        Ok(Robust {
+            terms,
+            with_gram: robust.gram,
+            settings: robust.consolidation,
+            unfit: Vec::new(),
+            taken,
+            noised: match study.guarantee {
+                Guarantee::Plain => false,
+                Guarantee::Private(_) => true,
+            },
+        })
     }
 
     fn kind(&self) -> Kind {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use crate::exit::Exit;
-use crate::id::{Digest, Role, RunId};
+use crate::id::{Digest, RunId};
 use crate::privacy::release::{Disclosures, Released, Undeclared};
-use crate::study::{Protocol, Study};
+use crate::study::{SiteMethod, Sites, Study};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub enum Act {
 /// One site in one run.
 #[derive(Debug)]
 pub struct Site {
-    study: Arc<Study>,
+    study: Arc<Study<Sites>>,
     digest: Digest,
     instance: [u8; 16],
     disclosures: Disclosures,
@@ -78,10 +78,10 @@ pub struct Site {
 
 impl Site {
     /// A site before it joins. `instance` is drawn when the process starts.
-    pub fn new(study: Arc<Study>, instance: [u8; 16]) -> Site {
+    pub fn new(study: Arc<Study<Sites>>, instance: [u8; 16]) -> Site {
         Site {
             digest: study.digest(),
-            disclosures: study.disclosures(Role::Worker),
+            disclosures: study.disclosures(),
             study,
             instance,
             run: None,
@@ -212,11 +212,11 @@ impl Site {
 
     /// Takes what the hub publishes. What came before on this line says nothing new; more than there can be is a fault.
     fn heard(&mut self, number: u64, body: Body) -> Vec<Act> {
-        let most = match self.study.protocol {
-            Protocol::Em => self.study.em.as_ref().map_or(0, |terms| u64::from(terms.rounds).saturating_sub(1)),
-            Protocol::Stream => MOST,
-            Protocol::Robust if self.study.robust_terms().online.is_some() => MOST,
-            Protocol::Robust | Protocol::Features | Protocol::Vertical => {
+        let most = match &self.study.method.method {
+            SiteMethod::Em(em) => u64::from(em.settings.stated().rounds).saturating_sub(1),
+            SiteMethod::Stream(_) => MOST,
+            SiteMethod::Robust(robust) if robust.online.is_some() => MOST,
+            SiteMethod::Robust(_) | SiteMethod::Features(_) => {
                 return self.refused(format!(
                     "the coordinator published {}, which this method has no use for",
                     body.kind.name()

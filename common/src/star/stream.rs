@@ -12,7 +12,7 @@ use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::report::{Fitted, Forming, Function, StreamModel};
 use crate::stream::{Average, Forecast, Learner, Loss, Settings, StreamError};
-use crate::study::{Study, StudyError};
+use crate::study::{self, Guarantee, Sites, Study};
 
 /// Most pictures of a function that forms; beyond it every other one goes.
 const FORMING: usize = 12;
@@ -38,11 +38,8 @@ pub struct Maker {
 
 impl Maker {
     /// From the study alone.
-    ///
-    /// # Errors
-    /// The study cannot be used.
-    pub fn new(study: &Study) -> Result<Maker, StudyError> {
-        Ok(Maker { settings: study.stream_settings()?, ranges: study.input_ranges()?, outcome: units(study)? })
+    pub fn new(stream: &study::Stream) -> Maker {
+        Maker { settings: stream.settings.clone(), ranges: stream.ranges.clone(), outcome: stream.units() }
     }
 
     /// The settings of the stream.
@@ -149,11 +146,6 @@ pub fn before(number: u64, most: u64) -> u64 {
     small.saturating_add((number - ramp).saturating_mul(most.max(1)))
 }
 
-/// The units of the outcome: its public range, or as it is.
-fn units(study: &Study) -> Result<Range, StudyError> {
-    Ok(study.outcome_range()?.unwrap_or(Range { low: -1.0, high: 1.0 }))
-}
-
 /// The method at the hub: its memory depends on the basis and on nothing else.
 pub struct Stream {
     settings: Settings,
@@ -177,23 +169,23 @@ struct State {
 
 impl Stream {
     /// Before anything came.
-    ///
-    /// # Errors
-    /// The study cannot be used.
-    pub fn new(study: &Study) -> Result<Stream, StudyError> {
-        let settings = study.stream_settings()?;
+    pub fn new(study: &Study<Sites>, stream: &study::Stream) -> Stream {
+        let settings = stream.settings.clone();
         let model = StreamModel {
             study: study.digest().to_string(),
-            columns: study.input_names()?,
-            ranges: study.input_ranges()?,
-            outcome: units(study)?,
+            columns: study.method.inputs(),
+            ranges: stream.ranges.clone(),
+            outcome: stream.units(),
             weights: vec![0.0; settings.basis().len()],
             settings: settings.clone(),
         };
-        Ok(Stream {
-            average: study.stream_terms().average,
-            noised: study.noised(),
-            forecast: study.noised().then(|| study.stream_forecast().ok()).flatten().map(|f| (f, study.record_mu())),
+        Stream {
+            average: stream.average,
+            noised: match study.guarantee {
+                Guarantee::Plain => false,
+                Guarantee::Private(_) => true,
+            },
+            forecast: study.stream_forecast(stream),
             most: usize::try_from(study.site_terms().batch_rows)
                 .unwrap_or(usize::MAX)
                 .saturating_mul(settings.basis().len()),
@@ -201,7 +193,7 @@ impl Stream {
             model,
             state: State { learner: Learner::new(&settings), forming: Vec::new(), next: 1 },
             settings,
-        })
+        }
     }
 
     fn now(&self) -> Fitted {
@@ -319,13 +311,16 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::SiteMethod;
 
     fn hub(more: &str) -> Stream {
         let text = format!(
             "id = \"s\"\nprotocol = \"stream\"\nmode = \"private\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
              [outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[stream]\ngrid = 12\n[privacy]\ndelta = 1e-6\n{more}"
         );
-        Stream::new(&Study::parse(&text).unwrap()).unwrap()
+        let study = Study::parse(&text).unwrap().sites().unwrap();
+        let SiteMethod::Stream(stream) = &study.method.method else { panic!("{study:?}") };
+        Stream::new(&study, stream)
     }
 
     #[test]

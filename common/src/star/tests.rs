@@ -25,16 +25,16 @@ use crate::report::Report;
 use crate::robust::{FitSettings, fit};
 use crate::session::PeerFault;
 use crate::sim::star::{Faults, run};
-use crate::study::Study;
+use crate::study::{Sites, Study};
 
 const RUN: RunId = RunId([7; 16]);
 
-fn study_with(workers: usize, more: &str) -> Arc<Study> {
+fn study_with(workers: usize, more: &str) -> Arc<Study<Sites>> {
     let names: String = (0..workers).map(|at| format!("[workers.w{at}]\ncertificate = \"c{at}\"\n")).collect();
     let text = format!(
         "id = \"s\"\nprotocol = \"robust\"\n{names}[model]\nfeatures = [\"a\", \"b\"]\n[outcome]\ncolumn = \"y\"\n{more}"
     );
-    Arc::new(Study::parse(&text).unwrap())
+    Arc::new(Study::parse(&text).unwrap().sites().unwrap())
 }
 
 /// A batch of 60 rows around (1, 2, -3); `shift` moves the truth.
@@ -58,20 +58,20 @@ fn essence(report: &Report) -> String {
     format!("{:?} {:?} {:?} {:?}", report.coefficients, batches, report.termination, report.statistics)
 }
 
-fn hub(study: &Arc<Study>) -> Hub {
+fn hub(study: &Arc<Study<Sites>>) -> Hub {
     Hub::new(Arc::clone(study), RUN, method(study).unwrap())
 }
 
-fn join(study: &Study, instance: u8) -> ToHub {
+fn join(study: &Study<Sites>, instance: u8) -> ToHub {
     ToHub::Join(Join { version: VERSION, instance: [instance; 16], keys: study.key_digests() })
 }
 
-fn contribution(study: &Study, number: u64, body: Body) -> ToHub {
+fn contribution(study: &Study<Sites>, number: u64, body: Body) -> ToHub {
     ToHub::Contribution(Contribution { study: study.digest(), run: RUN, number, body })
 }
 
 /// A hub whose sites have all joined and are ready, each on the line of its number plus one.
-fn joined(study: &Arc<Study>, workers: u64) -> Hub {
+fn joined(study: &Arc<Study<Sites>>, workers: u64) -> Hub {
     let mut hub = hub(study);
     for at in 0..workers {
         hub.open(at + 1, &format!("w{at}"));

@@ -2,54 +2,42 @@
 //!
 //! Everything here is public. Every site has the same budget, and spends it on its own records.
 
-use super::horizontal::value;
-use super::privacy::{PrivacyTerms, check_budget};
-use super::{EstimatorName, Mechanism, Missing, Mode, Protocol, Release, Study, StudyError};
+use super::file::{Missing, StudyFile};
+use super::horizontal::{SiteMethod, Sites};
+use super::methods::{EstimatorName, Features};
+use super::{Guarantee, Mechanism, PrivacyTerms, Protocol, Release, Study, StudyError, value};
 use crate::features;
-use crate::privacy::accountant::Budget;
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
 use crate::privacy::statement::{Protects, Statement};
 
 /// What rounding may add to a sum of squares, per release.
-const ROOM: f64 = 1.0 - 1e-12;
+pub(super) const ROOM: f64 = 1.0 - 1e-12;
 
 /// Largest delta of a stream, whose records may still be to come; where they can be counted, one over their number is the limit, as
 /// everywhere.
 const MOST_STREAM_DELTA: f64 = 1e-3;
 
-impl Study {
-    /// Whether what leaves a site has noise.
-    pub fn noised(&self) -> bool {
-        self.mode == Mode::Private && self.is_horizontal()
+impl Guarantee {
+    /// The root of what one run costs a row at a site, as a sum of (sensitivity / sigma)^2; infinite without noise. A person with several
+    /// rows costs that many times as much, which is the budget of the run.
+    pub(super) fn row_mu(&self, rows_per_person: u32) -> f64 {
+        match self {
+            Guarantee::Plain => f64::INFINITY,
+            Guarantee::Private(terms) => terms.budget.cap().sqrt() / f64::from(rows_per_person.max(1)) * ROOM,
+        }
     }
+}
 
-    /// Epsilon and delta of one run, for each site.
-    ///
-    /// # Errors
-    /// A budget that promises nothing.
-    pub fn site_budget(&self) -> Result<Option<Budget>, StudyError> {
-        let Some(terms) = self.privacy.as_ref().filter(|_| self.noised()) else { return Ok(None) };
-        let Some(delta) = terms.delta else {
-            let problem = "is missing: every site's noise, which the coordinator must know, follows from it";
-            return Err(value("privacy.delta", problem));
-        };
-        // That delta is below one over a site's rows is checked where the rows are.
-        let budget = Budget::new(terms.epsilon, delta, terms.accountant, 1, terms.large_epsilon.is_some());
-        budget.map(Some).map_err(|error| value("privacy", format!("cannot be used: {error}")))
-    }
-
+impl Study<Sites> {
     /// The root of what one run costs a row at a site, as a sum of (sensitivity / sigma)^2; infinite without noise. A person with
     /// `sites.rows_per_person` rows costs that many times as much, which is the budget of the run.
     pub fn site_mu(&self) -> f64 {
-        match self.site_budget() {
-            Ok(Some(budget)) => budget.cap().sqrt() / f64::from(self.rows_per_person().max(1)) * ROOM,
-            _ => f64::INFINITY,
-        }
+        self.guarantee.row_mu(self.rows_per_person())
     }
 
     /// Most rows of one person at a site.
     pub fn rows_per_person(&self) -> u32 {
-        self.sites.as_ref().map_or(1, |sites| sites.rows_per_person)
+        self.method.terms.rows_per_person
     }
 
     /// What a run costs a person at a site, as a sum of (sensitivity / sigma)^2; none without noise.
@@ -57,35 +45,29 @@ impl Study {
         Some(self.site_plan()?.charge_of(self.rows_per_person()))
     }
 
-    /// The budget of one record of a stream; infinite without noise.
-    pub fn record_mu(&self) -> f64 {
-        self.site_mu() / f64::from(self.stream_terms().records_per_person.max(1)).sqrt() * ROOM
-    }
-
     /// Every release of a site, in their order; none without noise. For robust regression those of one batch: all batches together
     /// cost as much as one.
     pub fn site_plan(&self) -> Option<ReleasePlan> {
-        let mu = self.site_mu();
-        if !mu.is_finite() {
-            return None;
-        }
-        if self.protocol == Protocol::Robust {
-            return Some(self.batch_plan(self.site_terms().batch_rows).ok()?.releases().clone());
-        }
+        let mu = match &self.guarantee {
+            Guarantee::Plain => return None,
+            Guarantee::Private(_) => self.site_mu(),
+        };
         // What is released, and its share of the budget relative to the others'.
-        let shares: Vec<(String, f64)> = match self.protocol {
-            Protocol::Em => {
-                let rounds = self.em.as_ref().map_or(0, |terms| terms.rounds);
+        let shares: Vec<(String, f64)> = match &self.method.method {
+            SiteMethod::Robust(robust) => {
+                return Some(self.batch_plan(robust, self.method.terms.batch_rows).ok()?.releases().clone());
+            }
+            SiteMethod::Em(em) => {
+                let rounds = em.settings.stated().rounds;
                 (1..=rounds).map(|round| (format!("sum of gradients, round {round}"), 1.0)).collect()
             }
-            Protocol::Features if self.features_terms().release == Release::Output => {
-                vec![("solution".to_string(), 1.0)]
+            SiteMethod::Features(features) => match features.release {
+                Release::Output => vec![("solution".to_string(), 1.0)],
+                Release::Statistics => vec![("cross-products of features".to_string(), 1.0)],
+            },
+            SiteMethod::Stream(stream) => {
+                vec![(format!("every record, {} of a person", stream.records_per_person), 1.0)]
             }
-            Protocol::Features => vec![("cross-products of features".to_string(), 1.0)],
-            Protocol::Stream => {
-                vec![(format!("every record, {} of a person", self.stream_terms().records_per_person), 1.0)]
-            }
-            Protocol::Robust | Protocol::Vertical => return None,
         };
         let whole: f64 = shares.iter().map(|(_, share)| share).sum();
         let planned = |(label, share): (String, f64)| PlannedRelease { label, mu: mu * (share / whole).sqrt() * ROOM };
@@ -96,10 +78,10 @@ impl Study {
     ///
     /// # Errors
     /// A study that cannot be used.
-    pub fn features_sigma(&self) -> Result<f64, StudyError> {
+    pub fn features_sigma(&self, features: &Features) -> Result<f64, StudyError> {
         let Some(plan) = self.site_plan() else { return Ok(0.0) };
         let mu = plan.releases().first().map_or(f64::NAN, |release| release.mu);
-        let entries = features::Statistics::len(&self.feature_map()?);
+        let entries = features::Statistics::len(&features.map);
         match noise_scale(features::sensitivity(), entries, mu) {
             Ok((sigma, _)) => Ok(sigma),
             Err(error) => Err(value("privacy", format!("cannot be used: {error}"))),
@@ -108,35 +90,41 @@ impl Study {
 
     /// What a private run between sites protects.
     pub fn site_protects(&self) -> Protects {
-        match self.protocol {
-            Protocol::Stream => Protects::Records { per_person: self.stream_terms().records_per_person },
-            protocol => Protects::Rows { batches: protocol == Protocol::Robust },
+        match &self.method.method {
+            SiteMethod::Stream(stream) => Protects::Records { per_person: stream.records_per_person },
+            SiteMethod::Robust(_) => Protects::Rows { batches: true },
+            SiteMethod::Em(_) | SiteMethod::Features(_) => Protects::Rows { batches: false },
         }
     }
 
     /// What every site's persons are promised, for reports; none without noise.
     pub fn site_promise(&self) -> Option<Statement> {
-        let (budget, plan) = (self.site_budget().ok().flatten()?, self.site_plan()?);
-        let size = (self.workers.len(), self.rows_per_person());
+        let (budget, plan) = (self.private()?.budget, self.site_plan()?);
+        let size = (self.method.workers.len(), self.rows_per_person());
         Some(Statement::planned(&budget, &plan, self.site_charge()?, self.site_protects(), size))
     }
+}
 
-    pub(super) fn check_site_budgets(&self) -> Result<(), StudyError> {
+impl StudyFile {
+    /// As of the study that it becomes: by this a rehearsal chooses settings that are still to be written. Infinite also where the budget
+    /// will be refused.
+    pub fn site_mu(&self) -> f64 {
+        Guarantee::parse(self, "")
+            .map_or(f64::INFINITY, |guarantee| guarantee.row_mu(self.site_terms().rows_per_person))
+    }
+
+    /// The guarantee of a study between sites.
+    pub(super) fn site_guarantee(&self) -> Result<Guarantee, StudyError> {
+        let guarantee = Guarantee::parse(self, "`privacy.epsilon` and `privacy.delta`")?;
+        match &guarantee {
+            Guarantee::Plain => {}
+            Guarantee::Private(terms) => self.check_site_privacy(&terms.stated)?,
+        }
+        Ok(guarantee)
+    }
+
+    fn check_site_privacy(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: String| Err(value(key, problem));
-        let terms = match (self.mode, &self.privacy) {
-            (Mode::Plain, None) => return Ok(()),
-            (Mode::Plain, Some(_)) => {
-                return wrong("privacy", "is given, but `mode` is \"plain\": set mode = \"private\"".to_owned());
-            }
-            (Mode::Private, None) => {
-                return wrong(
-                    "privacy",
-                    "is missing: a private run needs `privacy.epsilon` and `privacy.delta`".to_owned(),
-                );
-            }
-            (Mode::Private, Some(terms)) => terms,
-        };
-        check_budget(terms)?;
         let PrivacyTerms { mechanism, rounds, clip, ridge, design, .. } = terms;
         for (key, given) in [
             ("privacy.mechanism", *mechanism != Mechanism::default()),
@@ -148,7 +136,13 @@ impl Study {
                 return wrong(key, format!("has no place in a study of protocol `{}`", self.protocol.name()));
             }
         }
-        design.check(self.protocol)?;
+        let reckoned: &[&str] = match self.protocol {
+            Protocol::Robust => &["correlation", "residual", "signal", "corrupted"],
+            Protocol::Em => &["signal"],
+            Protocol::Features | Protocol::Stream => &["residual", "signal"],
+            Protocol::Vertical => &[],
+        };
+        design.check(reckoned, self.protocol.name())?;
         if self.rows.missing == Missing::CompleteCases {
             let problem = "cannot be used in private mode: which rows are left out would show in their number; an incomplete row \
                            counts as zero";
@@ -165,13 +159,20 @@ impl Study {
                 format!("must be at most {MOST_STREAM_DELTA:e} in a stream, whose records are not counted beforehand");
             return wrong("privacy.delta", problem);
         }
-        self.site_budget().map(drop)
+        match terms.delta {
+            Some(_) => Ok(()),
+            None => {
+                let problem = "is missing: every site's noise, which the coordinator must know, follows from it";
+                wrong("privacy.delta", problem.to_owned())
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::tests::sites;
 
     const PRIVATE: &str = r#"
         id = "sites"
@@ -199,19 +200,19 @@ mod tests {
 
     #[test]
     fn all_rounds_together_cost_no_more_than_the_budget_and_the_last_half_is_averaged() {
-        let study = Study::parse(PRIVATE).unwrap();
-        let (plan, budget) = (study.site_plan().unwrap(), study.site_budget().unwrap().unwrap());
+        let study = sites(PRIVATE);
+        let (plan, budget) = (study.site_plan().unwrap(), study.private().unwrap().budget);
         assert_eq!(plan.releases().len(), 10);
         assert!(plan.charge() <= budget.cap() && plan.charge() > 0.999 * budget.cap());
-        assert_eq!(study.em_settings().unwrap().stated().averaged, 5);
-        assert!(study.disclosures(crate::id::Role::Worker).declared().is_empty());
+        let SiteMethod::Em(em) = &study.method.method else { panic!("{study:?}") };
+        assert_eq!(em.settings.stated().averaged, 5);
+        assert!(study.disclosures().declared().is_empty());
         assert!(
-            Study::parse(
+            sites(
                 &PRIVATE
                     .replace("mode = \"private\"", "")
                     .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
             )
-            .unwrap()
             .site_plan()
             .is_none()
         );
@@ -219,10 +220,10 @@ mod tests {
 
     #[test]
     fn a_person_with_several_rows_costs_the_budget_and_each_row_its_share() {
-        let of = |sites: &str| Study::parse(&PRIVATE.replace("[em]", &format!("{sites}\n[em]"))).unwrap();
+        let of = |more: &str| sites(&PRIVATE.replace("[em]", &format!("{more}\n[em]")));
         let (one, three) = (of(""), of("[rows]\nid = \"id\"\n[sites]\nrows_per_person = 3"));
         assert!((one.site_mu() / three.site_mu() - 3.0).abs() < 1e-12);
-        let cap = three.site_budget().unwrap().unwrap().cap();
+        let cap = three.private().unwrap().budget.cap();
         let charge = three.site_charge().unwrap();
         assert!(charge <= cap && charge > 0.999 * cap && three.site_plan().unwrap().charge() < cap / 8.9);
         let promise = three.site_promise().unwrap();

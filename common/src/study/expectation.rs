@@ -3,10 +3,12 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{DesignTerms, Protocol, Release, Study, StudyError};
+use super::horizontal::{Robust, SiteMethod, Sites};
+use super::methods::{Em, Features, Release, Stream};
+use super::{DesignTerms, Guarantee, Study, StudyError};
 use crate::em::{self, EmError};
 use crate::features::expectation::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
-use crate::features::{FeatureError, output_sensitivity};
+use crate::features::{FeatureError, Range, output_sensitivity};
 use crate::privacy::accountant::ScaleError;
 use crate::privacy::expectation::RobustDesign;
 use crate::privacy::mechanism::noise_scale;
@@ -136,14 +138,28 @@ struct Found {
     counts: Option<f64>,
 }
 
-impl Study {
-    fn design(&self) -> DesignTerms {
-        self.privacy.as_ref().map(|terms| terms.design.clone()).unwrap_or_default()
-    }
+/// Numbers that a design declares, or the neutral ones.
+#[derive(Clone, Copy)]
+struct Reckoned<'a> {
+    design: &'a DesignTerms,
+    residual: f64,
+    signal: f64,
+}
 
+impl DesignTerms {
+    fn reckoned(&self) -> Reckoned<'_> {
+        Reckoned {
+            design: self,
+            residual: self.residual.unwrap_or(DEFAULT_RESIDUAL),
+            signal: self.signal.unwrap_or(DEFAULT_SIGNAL),
+        }
+    }
+}
+
+impl Study<Sites> {
     /// How many sites there may be.
     pub fn number_of_sites(&self) -> u32 {
-        u32::try_from(self.workers.len().max(1)).unwrap_or(u32::MAX)
+        u32::try_from(self.method.workers.len().max(1)).unwrap_or(u32::MAX)
     }
 
     /// What error to expect of a private run in which every site has so many rows or records.
@@ -151,17 +167,23 @@ impl Study {
     /// # Errors
     /// Says in a sentence why nothing sound can be said.
     pub fn expectation(&self, rows: u64) -> Result<Expectation, NoExpectation> {
-        if !self.noised() {
-            return Err(NoExpectation::NotPrivate);
-        }
+        let reckoned = match &self.guarantee {
+            Guarantee::Plain => return Err(NoExpectation::NotPrivate),
+            Guarantee::Private(terms) => terms.stated.design.reckoned(),
+        };
         if rows == 0 {
             return Err(NoExpectation::NoRows);
         }
-        let design = self.design();
-        let (residual, signal) = (design.residual.unwrap_or(DEFAULT_RESIDUAL), design.signal.unwrap_or(DEFAULT_SIGNAL));
-        let half_range = match self.protocol {
-            Protocol::Em => None,
-            _ => Some(self.outcome_range()?.map_or(1.0, |range| 0.5 * (range.high - range.low))),
+        let Reckoned { design, residual, signal } = reckoned;
+        let half_of = |range: Range| 0.5 * (range.high - range.low);
+        let half_range = match &self.method.method {
+            SiteMethod::Em(_) => None,
+            SiteMethod::Robust(_) => {
+                let range = self.head.columns.get(&self.method.outcome).and_then(|terms| terms.range);
+                Some(range.map_or(1.0, |[low, high]| half_of(Range { low, high })))
+            }
+            SiteMethod::Features(features) => Some(half_of(features.outcome)),
+            SiteMethod::Stream(stream) => Some(half_of(stream.units())),
         };
         let sites = self.number_of_sites();
         let mut assumed = vec![format!("every one of the {sites} sites has as many rows as this one")];
@@ -169,9 +191,9 @@ impl Study {
             "what is to be found has standard deviation {signal}, and residuals {residual}, in half ranges of the outcome"
         );
         let mut batches = None;
-        let (of, found) = match self.protocol {
-            Protocol::Robust => {
-                let (found, all) = self.expect_robust(rows, &design, residual, signal)?;
+        let (of, found) = match &self.method.method {
+            SiteMethod::Robust(robust) => {
+                let (found, all) = self.expect_robust(robust, rows, reckoned)?;
                 batches = Some(all);
                 let correlation = match design.correlation.unwrap_or(0.0) {
                     0.0 => "columns are uncorrelated".to_owned(),
@@ -188,29 +210,28 @@ impl Study {
                 assumed.push("every batch is trusted".to_owned());
                 ("norm of the coefficients of unit rows", found)
             }
-            Protocol::Em => {
-                let (found, length) = self.expect_em(rows, &design)?;
+            SiteMethod::Em(em) => {
+                let (found, length) = self.expect_em(em, rows, design)?;
                 assumed.push(format!(
                     "the model is true, with coefficients of length {length:.4} in an invented direction: median over invented records"
                 ));
-                if self.em.as_ref().is_some_and(|terms| terms.model == em::Model::MissingCovariates) {
+                if em.settings.stated().model == em::Model::MissingCovariates {
                     assumed.push(format!("{:.0} % of the covariates are missing", 100.0 * em::MISSING));
                 }
                 ("norm of the coefficients", found)
             }
-            Protocol::Features => {
+            SiteMethod::Features(features) => {
                 assumed.push("inputs are spread evenly over their ranges and levels, each by itself".to_owned());
                 assumed.push("the function is a draw of the study's own kernel".to_owned());
                 assumed.push(sizes);
-                ("function, root mean square over its inputs", self.expect_features(rows, residual, signal)?)
+                ("function, root mean square over its inputs", self.expect_features(features, rows, reckoned)?)
             }
-            Protocol::Stream => {
+            SiteMethod::Stream(stream) => {
                 assumed.push("covariates are spread evenly over their ranges, each by itself".to_owned());
                 assumed.push("the function is a draw of the study's own kernel".to_owned());
                 assumed.push(sizes);
-                ("function, root mean square over its covariates", self.expect_stream(rows)?)
+                ("function, root mean square over its covariates", self.expect_stream(stream, rows, reckoned)?)
             }
-            Protocol::Vertical => return Err(NoExpectation::NotPrivate),
         };
         let size = |half_ranges: f64| Size { half_ranges, half_range };
         Ok(Expectation {
@@ -237,18 +258,19 @@ impl Study {
     /// What a reader of the report of a private run between sites must know first: from its plan, for as many rows a site as took part on
     /// average, and from what was released. Of a run that `goes_on` only what costs no time.
     pub fn site_caution(&self, report: &Report, goes_on: bool) -> Option<Caution> {
-        if !self.noised() {
-            return None;
+        match &self.guarantee {
+            Guarantee::Plain => return None,
+            Guarantee::Private(_) => {}
         }
         let all = match &report.consolidation {
             Some(consolidation) => consolidation.batches.iter().fold(0u64, |sum, batch| sum.saturating_add(batch.nobs)),
             None => report.statistics.nobs,
         };
         let came = report.workers.iter().flatten().filter(|row| row.contributions > 0).count().max(1) as u64;
-        let costly = match self.protocol {
-            Protocol::Robust => false,
-            Protocol::Em => goes_on || all.saturating_mul(u64::from(report.rounds)) > MOST_INVENTED,
-            _ => goes_on,
+        let costly = match &self.method.method {
+            SiteMethod::Robust(_) => false,
+            SiteMethod::Em(_) => goes_on || all.saturating_mul(u64::from(report.rounds)) > MOST_INVENTED,
+            SiteMethod::Features(_) | SiteMethod::Stream(_) => goes_on,
         };
         let foretold = match costly {
             true => None,
@@ -257,19 +279,14 @@ impl Study {
         Caution::joined(foretold, Caution::of_released(&report.coefficients))
     }
 
-    fn expect_robust(
-        &self,
-        rows: u64,
-        design: &DesignTerms,
-        residual: f64,
-        signal: f64,
-    ) -> Result<(Found, u64), NoExpectation> {
+    fn expect_robust(&self, robust: &Robust, rows: u64, reckoned: Reckoned<'_>) -> Result<(Found, u64), NoExpectation> {
+        let Reckoned { design, residual, signal } = reckoned;
         let wanted = self.site_terms().batch_rows.max(1);
         // A short last batch joins the one before it.
         let own = (rows / wanted + u64::from(rows % wanted >= wanted.div_ceil(2))).max(1);
         let all = own.saturating_mul(u64::from(self.number_of_sites()));
-        let plan = self.batch_plan(rows / own)?;
-        let intercept = self.batch_bounds().ok().and_then(|bounds| bounds.intercept());
+        let plan = self.batch_plan(robust, rows / own)?;
+        let intercept = self.batch_bounds(robust).ok().and_then(|bounds| bounds.intercept());
         let moments = RobustDesign::equicorrelated(plan.setup().width, intercept, design.correlation.unwrap_or(0.0));
         let corrupted = design.corrupted.unwrap_or(0.0);
         let predicted = plan.predict(&RobustDesign { moments, residual, signal, corrupted }, all, rows);
@@ -285,11 +302,10 @@ impl Study {
         Ok((found, all))
     }
 
-    fn expect_em(&self, rows: u64, design: &DesignTerms) -> Result<(Found, f64), NoExpectation> {
-        let settings = self.em_settings()?;
-        let start = self.em_start(&settings)?;
+    fn expect_em(&self, em: &Em, rows: u64, design: &DesignTerms) -> Result<(Found, f64), NoExpectation> {
+        let Em { settings, start } = em;
         let length = design.signal.unwrap_or(DEFAULT_LENGTH * settings.radius());
-        let expected = em::expected(&settings, &start, (rows, self.number_of_sites()), self.site_mu(), length)?;
+        let expected = em::expected(settings, start, (rows, self.number_of_sites()), self.site_mu(), length)?;
         let found = Found {
             noise_once: Some(expected.round_noise),
             noise: expected.noise,
@@ -302,23 +318,23 @@ impl Study {
         Ok((found, length))
     }
 
-    fn expect_features(&self, rows: u64, residual: f64, signal: f64) -> Result<Found, NoExpectation> {
-        let map = self.feature_map()?;
-        let spread = |column: &String| match self.columns.get(column).map_or(0, |terms| terms.levels.len()) {
+    fn expect_features(&self, features: &Features, rows: u64, reckoned: Reckoned<'_>) -> Result<Found, NoExpectation> {
+        let Reckoned { residual, signal, .. } = reckoned;
+        let spread = |column: &String| match self.head.columns.get(column).map_or(0, |terms| terms.levels.len()) {
             0 => Spread::Even,
             levels => Spread::Levels(levels - 1),
         };
-        let inputs = self.model.features.iter().map(spread).collect();
-        let Some(forecast) = FeaturesForecast::new(&map, &FunctionDesign { inputs, residual, signal })? else {
+        let inputs = self.method.features.iter().map(spread).collect();
+        let Some(forecast) = FeaturesForecast::new(&features.map, &FunctionDesign { inputs, residual, signal })? else {
             return Err(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED });
         };
-        let (sites, lambda) = (self.number_of_sites(), self.features_lambda());
-        let predicted = match self.features_terms().release {
-            Release::Statistics => forecast.statistics(rows, sites, self.features_sigma()?, lambda)?,
+        let (sites, lambda) = (self.number_of_sites(), features.lambda);
+        let predicted = match features.release {
+            Release::Statistics => forecast.statistics(rows, sites, self.features_sigma(features)?, lambda)?,
             Release::Output => {
                 let count = usize::try_from(rows).unwrap_or(usize::MAX);
-                let sensitivity = output_sensitivity(count, map.count(), lambda);
-                let (sigma, _) = noise_scale(sensitivity, map.count(), self.site_mu())?;
+                let sensitivity = output_sensitivity(count, features.map.count(), lambda);
+                let (sigma, _) = noise_scale(sensitivity, features.map.count(), self.site_mu())?;
                 forecast.solutions(rows, sites, sigma, lambda)
             }
         };
@@ -333,21 +349,22 @@ impl Study {
         })
     }
 
-    /// What to reckon a stream with: the declared design, or the default one.
-    ///
-    /// # Errors
-    /// A study that cannot be used, and more random features than can be reckoned with.
-    pub fn stream_forecast(&self) -> Result<stream::Forecast, NoExpectation> {
-        let (settings, design) = (self.stream_settings()?, self.design());
-        let (residual, signal) = (design.residual.unwrap_or(DEFAULT_RESIDUAL), design.signal.unwrap_or(DEFAULT_SIGNAL));
-        stream::Forecast::new(&settings, self.stream_terms().average, residual, signal)
-            .ok_or(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED })
+    /// What to expect of so many records of a stream with noise, and the budget of one; none without noise, and with more random features
+    /// than can be reckoned with.
+    pub fn stream_forecast(&self, stream: &Stream) -> Option<(stream::Forecast, f64)> {
+        match &self.guarantee {
+            Guarantee::Plain => None,
+            Guarantee::Private(terms) => {
+                let forecast = stream.forecast(terms.stated.design.reckoned()).ok()?;
+                Some((forecast, stream.record_mu(&self.guarantee)))
+            }
+        }
     }
 
-    fn expect_stream(&self, rows: u64) -> Result<Found, NoExpectation> {
-        let forecast = self.stream_forecast()?;
+    fn expect_stream(&self, stream: &Stream, rows: u64, reckoned: Reckoned<'_>) -> Result<Found, NoExpectation> {
+        let forecast = stream.forecast(reckoned)?;
         let all = rows.saturating_mul(u64::from(self.number_of_sites()));
-        let (error, noise) = forecast.error(all, self.record_mu());
+        let (error, noise) = forecast.error(all, stream.record_mu(&self.guarantee));
         Ok(Found {
             noise_once: None,
             noise,
@@ -357,6 +374,13 @@ impl Study {
             zero: forecast.zero(),
             counts: None,
         })
+    }
+}
+
+impl Stream {
+    fn forecast(&self, reckoned: Reckoned<'_>) -> Result<stream::Forecast, NoExpectation> {
+        stream::Forecast::new(&self.settings, self.average, reckoned.residual, reckoned.signal)
+            .ok_or(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED })
     }
 }
 
@@ -447,9 +471,10 @@ impl Expectation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::tests::{sites, written};
 
-    fn study(protocol: &str, epsilon: f64, more: &str) -> Study {
-        let text = format!(
+    fn text(protocol: &str, epsilon: f64, more: &str) -> String {
+        format!(
             r#"
             id = "sites"
             protocol = "{protocol}"
@@ -465,24 +490,25 @@ mod tests {
             features = ["a", "b"]
             {more}
             "#
-        );
-        Study::parse(&text).unwrap_or_else(|error| panic!("{error}"))
+        )
     }
 
     const COLUMNS: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 10]\n[columns.b]\nlevels = [\"u\", \"v\", \"w\"]\n[columns.y]\nrange = [0, 70000]\n";
 
-    fn of(protocol: &str, epsilon: f64) -> Study {
+    fn of(protocol: &str, epsilon: f64) -> Study<Sites> {
+        sites(&text_of(protocol, epsilon))
+    }
+
+    fn text_of(protocol: &str, epsilon: f64) -> String {
         match protocol {
-            "em" => study("em", epsilon, "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 6"),
+            "em" => text("em", epsilon, "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 6"),
             "stream" => {
                 // One covariate: the noise of two fills a grid of as many points squared.
-                let mut study =
-                    study("stream", epsilon, &COLUMNS.replace("levels = [\"u\", \"v\", \"w\"]", "range = [0, 1]"));
-                study.model.features.pop();
-                study
+                let columns = COLUMNS.replace("levels = [\"u\", \"v\", \"w\"]", "range = [0, 1]");
+                text("stream", epsilon, &columns).replace("[\"a\", \"b\"]", "[\"a\"]")
             }
-            "features" => study("features", epsilon, &format!("{COLUMNS}[features]\ncount = 20")),
-            other => study(other, epsilon, &format!("{COLUMNS}[sites]\nbatch_rows = 5000")),
+            "features" => text("features", epsilon, &format!("{COLUMNS}[features]\ncount = 20")),
+            other => text(other, epsilon, &format!("{COLUMNS}[sites]\nbatch_rows = 5000")),
         }
     }
 
@@ -523,7 +549,7 @@ mod tests {
         let plain = of("robust", 1.0).expectation(10_000).unwrap();
         let declared = |design: &str| {
             let columns = format!("{COLUMNS}[sites]\nbatch_rows = 5000\n[privacy.design]\n{design}");
-            study("robust", 1.0, &columns).expectation(10_000).unwrap()
+            sites(&text("robust", 1.0, &columns)).expectation(10_000).unwrap()
         };
         let batches = plain.warnings().iter().any(|warning| warning.contains("larger batches"));
         assert_eq!(batches, plain.better_alone && plain.batches > Some(2));
@@ -547,7 +573,7 @@ mod tests {
             ("robust", "signal = 0.0", "must be positive"),
             ("features", "residual = -1.0", "must be positive"),
         ] {
-            let text = toml::to_string(&of(protocol, 1.0)).unwrap();
+            let text = written(&text_of(protocol, 1.0));
             let text = text.replace("[privacy.design]\n", &format!("[privacy.design]\n{design}\n"));
             let complaint = Study::parse(&text).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(complaint.contains(says), "{protocol} {design}: {complaint}");
@@ -556,7 +582,7 @@ mod tests {
 
     #[test]
     fn where_nothing_sound_can_be_said_a_sentence_says_why() {
-        let many = study("features", 1.0, &format!("{COLUMNS}[features]\ncount = 400"));
+        let many = sites(&text("features", 1.0, &format!("{COLUMNS}[features]\ncount = 400")));
         assert!(many.expectation(1000).unwrap_err().to_string().contains("more than 300 random features"));
         let few = of("robust", 0.3).expectation(40).unwrap_err().to_string();
         assert!(few.starts_with("a run of so many rows would be refused: ") && few.contains("on 40 rows"), "{few}");

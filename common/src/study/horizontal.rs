@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ColumnTerms, FitTerms, HeldBy, InferenceTerms, Mode, PredictionTerms, PrivateFitTerms, Protocol, Release, RowTerms,
-    Study, StudyError,
-};
+use super::file::{ColumnTerms, Mode, Protocol, StudyFile};
+use super::methods::{Em, Features, Stream};
+use super::{Guarantee, Head, PrivateFitTerms, Release, Study, StudyError, value};
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
 use crate::data::{ColumnBuilder, Frame, Place, Places};
-use crate::glm::Family;
+use crate::id::Digest;
+use crate::privacy::bounds::{BoundsError, OutcomeBounds};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::report::INTERCEPT;
-use crate::robust::{
-    ConsolidateError, ConsolidationSettings, FitSettings, Method, OnlineSettings, Start, minimum_rows,
-};
+use crate::robust::{ConsolidationSettings, FitSettings, Method, OnlineSettings, Start, minimum_rows};
 
 /// Most numbers of one contribution: 16 MiB.
 const LARGEST_CONTRIBUTION: u64 = 1 << 21;
@@ -119,7 +117,7 @@ impl Default for OnlineTerms {
 
 impl OnlineTerms {
     /// The same, as the method takes it.
-    pub fn settings(&self, consolidation: ConsolidationSettings) -> OnlineSettings {
+    fn settings(&self, consolidation: ConsolidationSettings) -> OnlineSettings {
         let whole = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         OnlineSettings {
             window: whole(self.window),
@@ -129,73 +127,276 @@ impl OnlineTerms {
     }
 }
 
-impl RobustTerms {
+/// Sections that every study between sites takes beside those of all studies; each takes the one of its method too, and `rows.id` where
+/// persons are counted.
+const SECTIONS: [&str; 4] = ["workers", "sites", "model.features", "model.formula"];
+
+/// A method between sites, and who they are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sites {
+    /// The sites, by the name that reports use.
+    pub workers: BTreeMap<String, WorkerTerms>,
+    /// How they take part.
+    pub terms: SiteTerms,
+    /// Header of the outcome; empty for points, which have none.
+    pub outcome: String,
+    /// Columns of the model; none where a formula names its terms.
+    pub features: Vec<String>,
+    /// Whether the model has an intercept.
+    pub intercept: bool,
+    /// Terms of the model.
+    pub model: Vec<Term>,
+    /// Names of the coefficients, the intercept first: a categorical column has its declared levels, every other column is one
+    /// coefficient.
+    pub coefficients: Vec<String>,
+    /// What is computed.
+    pub method: SiteMethod,
+}
+
+/// What sites compute, with its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SiteMethod {
+    /// One regression of rows some of which are wrong.
+    Robust(Robust),
+    /// Models with something hidden.
+    Em(Em),
+    /// A function by random features.
+    Features(Features),
+    /// A function that follows a stream of records.
+    Stream(Stream),
+}
+
+/// Robust regression.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Robust {
+    /// How every batch is fitted.
+    pub fit: FitSettings,
     /// How estimates become one.
-    ///
-    /// # Errors
-    /// The name is none of a method.
-    pub fn consolidation(&self) -> Result<ConsolidationSettings, ConsolidateError> {
-        self.consolidation.parse::<Method>().map(Into::into)
-    }
+    pub consolidation: ConsolidationSettings,
+    /// Whether cross-products leave with an estimate.
+    pub gram: bool,
+    /// How estimates are followed as they arrive, where they are.
+    pub online: Option<OnlineSettings>,
+    /// How batches are fitted in private mode.
+    pub private: PrivateFitTerms,
 }
 
-pub(super) fn value(key: &str, problem: impl Into<String>) -> StudyError {
-    StudyError::Value { key: key.to_string(), problem: problem.into() }
-}
-
-impl Study {
-    /// Whether sites hold rows of one table, and not columns.
-    pub fn is_horizontal(&self) -> bool {
-        self.protocol != Protocol::Vertical
+impl Study<Sites> {
+    pub(super) fn parse_file(file: StudyFile, head: Head, keys: Vec<(String, Digest)>) -> Result<Self, StudyError> {
+        let (model, guarantee) = file.check_sites()?;
+        let coefficients = file.coefficient_names(&model)?;
+        let method = match file.protocol {
+            Protocol::Vertical => return Err(value("protocol", "is `vertical`, which has no workers")),
+            Protocol::Robust => SiteMethod::Robust(file.robust(&guarantee, coefficients.len())?),
+            Protocol::Em => SiteMethod::Em(file.em(&guarantee, coefficients.len())?),
+            Protocol::Features => SiteMethod::Features(file.features(&guarantee, &coefficients)?),
+            Protocol::Stream => SiteMethod::Stream(file.stream(&guarantee, &coefficients)?),
+        };
+        let study = Study {
+            head,
+            guarantee,
+            keys,
+            method: Sites {
+                workers: file.workers,
+                terms: file.sites.unwrap_or_default(),
+                outcome: file.outcome.column,
+                features: file.model.features,
+                intercept: file.model.intercept,
+                model,
+                coefficients,
+                method,
+            },
+        };
+        study.check_private_batches()?;
+        Ok(study)
     }
 
-    /// Whether sites answer round by round, and a round may be closed without one of them.
-    pub fn in_rounds(&self) -> bool {
-        self.protocol == Protocol::Em
+    /// Its method by name.
+    pub fn protocol(&self) -> Protocol {
+        self.method.protocol()
     }
 
-    /// How sites take part; the defaults where the study says nothing.
-    pub fn site_terms(&self) -> SiteTerms {
-        self.sites.clone().unwrap_or_default()
-    }
-
-    /// The method of a robust study; the defaults where the study says nothing.
-    pub fn robust_terms(&self) -> RobustTerms {
-        self.robust.clone().unwrap_or_default()
+    /// How sites take part.
+    pub fn site_terms(&self) -> &SiteTerms {
+        &self.method.terms
     }
 
     /// Workers of whom something must have come.
     pub fn quorum(&self) -> usize {
-        let most = self.workers.len();
-        self.site_terms().quorum.map_or(most / 2 + 1, |quorum| quorum as usize)
+        self.method.terms.quorum(self.method.workers.len())
+    }
+
+    /// Whether sites answer round by round, and a round may be closed without one of them.
+    pub fn in_rounds(&self) -> bool {
+        match &self.method.method {
+            SiteMethod::Em(_) => true,
+            SiteMethod::Robust(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => false,
+        }
     }
 
     /// Rows that the study declares for its workers: all of them or none.
     pub fn declared_rows(&self) -> BTreeMap<String, u64> {
-        self.workers.iter().filter_map(|(name, terms)| Some((name.clone(), terms.rows?))).collect()
+        self.method.workers.iter().filter_map(|(name, terms)| Some((name.clone(), terms.rows?))).collect()
     }
 
     /// The name of the worker with a certificate's name.
     pub fn worker_of(&self, certificate: &str) -> Option<&str> {
-        self.workers.iter().find(|(_, terms)| terms.certificate == certificate).map(|(name, _)| name.as_str())
+        let mut workers = self.method.workers.iter();
+        workers.find(|(_, terms)| terms.certificate == certificate).map(|(name, _)| name.as_str())
     }
 
-    /// How every batch is fitted.
-    pub fn fit_settings(&self) -> FitSettings {
-        let robust = self.robust_terms();
-        FitSettings {
-            start: robust.start,
-            intercept: self.model.intercept,
-            seed: robust.seed,
-            ..FitSettings::default()
+    /// The public range of the outcome.
+    ///
+    /// # Errors
+    /// It is missing or cannot be used.
+    pub fn outcome_bounds(&self) -> Result<OutcomeBounds, BoundsError> {
+        self.head.bounds_of_outcome(&self.method.outcome)
+    }
+
+    /// What this study lets a site disclose.
+    pub fn disclosures(&self) -> Disclosures {
+        match &self.guarantee {
+            Guarantee::Private(_) => return Disclosures::default(),
+            Guarantee::Plain => {}
+        }
+        let declared = match &self.method.method {
+            SiteMethod::Robust(robust) => {
+                let gram = robust.gram.then_some(Declaration::BatchGram);
+                std::iter::once(Declaration::BatchEstimate).chain(gram).collect()
+            }
+            SiteMethod::Em(_) => vec![Declaration::GradientSum],
+            SiteMethod::Features(features) => match features.release {
+                Release::Statistics => vec![Declaration::FeatureStatistics],
+                Release::Output => vec![Declaration::FeatureSolution],
+            },
+            SiteMethod::Stream(_) => vec![Declaration::RecordUpdate],
+        };
+        Disclosures::new(declared)
+    }
+}
+
+impl Sites {
+    pub(super) fn protocol(&self) -> Protocol {
+        match &self.method {
+            SiteMethod::Robust(_) => Protocol::Robust,
+            SiteMethod::Em(_) => Protocol::Em,
+            SiteMethod::Features(_) => Protocol::Features,
+            SiteMethod::Stream(_) => Protocol::Stream,
         }
     }
 
-    /// The terms of a horizontal model.
-    ///
-    /// # Errors
-    /// A formula that cannot be read, or that names no columns; a column with two roles.
-    pub fn model_terms(&self) -> Result<Vec<Term>, StudyError> {
+    /// Names of the inputs of a function: numeric columns, and levels of the others.
+    pub fn inputs(&self) -> Vec<String> {
+        inputs(&self.coefficients)
+    }
+}
+
+/// Coefficients other than the intercept.
+pub(super) fn inputs(coefficients: &[String]) -> Vec<String> {
+    coefficients.iter().filter(|name| *name != INTERCEPT).cloned().collect()
+}
+
+impl SiteTerms {
+    /// Workers, of so many, of whom something must have come.
+    fn quorum(&self, workers: usize) -> usize {
+        self.quorum.map_or(workers / 2 + 1, |quorum| quorum as usize)
+    }
+
+    fn check(&self, file: &StudyFile) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: &str| Err(value(key, problem));
+        if !(1..=MOST_ROWS_PER_PERSON).contains(&self.rows_per_person) {
+            return wrong("sites.rows_per_person", &format!("must lie between 1 and {MOST_ROWS_PER_PERSON}"));
+        }
+        if self.rows_per_person > 1 {
+            match file.mode {
+                Mode::Plain => {
+                    return wrong("sites.rows_per_person", "has no place in a plain study: set mode = \"private\"");
+                }
+                Mode::Private => {}
+            }
+            if file.protocol == Protocol::Stream {
+                return wrong("sites.rows_per_person", "has no place in a stream: `stream.records_per_person` says it");
+            }
+            if file.rows.id.is_none() {
+                return wrong("sites.rows_per_person", "needs `rows.id`, the column that says whose a row is");
+            }
+        }
+        if !(1..=LARGEST_BATCH).contains(&self.batch_rows) {
+            return wrong("sites.batch_rows", &format!("must lie between 1 and {LARGEST_BATCH}"));
+        }
+        let workers = file.workers.len();
+        if !(1..=workers).contains(&self.quorum(workers)) {
+            return wrong("sites.quorum", &format!("must lie between 1 and the number of workers, {workers}"));
+        }
+        match (1..=u64::from(u32::MAX)).contains(&self.deadline) {
+            true => Ok(()),
+            false => wrong("sites.deadline", "must be at least 1 second, and at most 136 years"),
+        }
+    }
+}
+
+impl StudyFile {
+    /// The section of `[sites]`.
+    pub(super) fn site_terms(&self) -> SiteTerms {
+        self.sites.clone().unwrap_or_default()
+    }
+
+    /// What studies between sites have in common: the terms of the model, and the guarantee.
+    fn check_sites(&self) -> Result<(Vec<Term>, Guarantee), StudyError> {
+        let name = self.protocol.name();
+        let mut taken = SECTIONS.to_vec();
+        taken.push(name);
+        match self.mode {
+            Mode::Plain => {}
+            Mode::Private => taken.push("rows.id"),
+        }
+        self.takes_only(&taken, &format!("a study of protocol `{name}`"))?;
+        self.check_workers()?;
+        self.site_terms().check(self)?;
+        if self.model.features.is_empty() == self.model.formula.is_none() {
+            return Err(value("model", "needs either `features` or `formula`"));
+        }
+        if self.outcome.is_none() && self.protocol != Protocol::Em {
+            return Err(value("outcome.column", "is missing: which column is to be explained?"));
+        }
+        let guarantee = self.site_guarantee()?;
+        Ok((self.model_terms()?, guarantee))
+    }
+
+    fn check_workers(&self) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: &str| Err(value(key, problem));
+        if self.workers.is_empty() {
+            return wrong("workers", "must name at least one worker: `[workers.north]` with its `certificate`");
+        }
+        if self.workers.len() > MOST_WORKERS {
+            return wrong("workers", &format!("has {}, more than {MOST_WORKERS}", self.workers.len()));
+        }
+        if let Some(odd) = self.workers.keys().find(|name| !sound_name(name)) {
+            return wrong(
+                &format!("workers.{}", odd.escape_debug()),
+                "must have a name of 1 to 100 printable characters",
+            );
+        }
+        for (name, terms) in &self.workers {
+            let key = format!("workers.{name}.rows");
+            match terms.rows {
+                Some(_) if self.protocol != Protocol::Robust => {
+                    return wrong(&key, "has a place in a study of protocol `robust` only");
+                }
+                Some(rows) if !(1..=MOST_ROWS_OF_A_SITE).contains(&rows) => {
+                    return wrong(&key, &format!("must lie between 1 and {MOST_ROWS_OF_A_SITE}"));
+                }
+                None if self.workers.values().any(|terms| terms.rows.is_some()) => {
+                    return wrong(&key, "is missing: state it for every worker, or for none");
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The terms of the model.
+    fn model_terms(&self) -> Result<Vec<Term>, StudyError> {
         let outcome = self.outcome.column.as_str();
         let (key, terms) = match &self.model.formula {
             None => {
@@ -228,13 +429,8 @@ impl Study {
         Ok(terms)
     }
 
-    /// Names of the coefficients, the intercept first, as the study alone tells them: a categorical column has its declared
-    /// levels, every other column is one coefficient.
-    ///
-    /// # Errors
-    /// As [`Study::model_terms`], and a model without coefficients.
-    pub fn coefficient_names(&self) -> Result<Vec<String>, StudyError> {
-        let terms = self.model_terms()?;
+    /// Names of the coefficients, as the study alone tells them.
+    fn coefficient_names(&self, terms: &[Term]) -> Result<Vec<String>, StudyError> {
         let wrong = |error: crate::data::DataError| value("model", error.to_string());
         let mut names: Vec<&str> = terms.iter().flat_map(|term| &term.factors).map(String::as_str).collect();
         names.sort_unstable();
@@ -263,122 +459,23 @@ impl Study {
             .collect::<Result<Vec<_>, _>>();
         let frame = columns.and_then(|columns| Frame::new(columns, None, places)).map_err(wrong)?;
         let mut all: Vec<String> = self.model.intercept.then(|| INTERCEPT.to_string()).into_iter().collect();
-        all.extend(encode::term_names(&frame, &terms, self.model.intercept, None).map_err(wrong)?);
+        all.extend(encode::term_names(&frame, terms, self.model.intercept, None).map_err(wrong)?);
         match all.is_empty() {
             true => Err(value("model", "has no coefficient: name features, or keep the intercept")),
             false => Ok(all),
         }
     }
 
-    /// Fills in what a horizontal study leaves to the defaults, so that it has one digest however it is written.
-    pub(super) fn complete(&mut self) {
-        if self.is_horizontal() {
-            let quorum = u32::try_from(self.workers.len() / 2 + 1).unwrap_or(u32::MAX);
-            self.sites.get_or_insert_default().quorum.get_or_insert(quorum);
-        }
-        if self.protocol == Protocol::Robust {
-            self.robust.get_or_insert_default();
-        }
-        self.complete_methods();
-    }
-
-    pub(super) fn check_horizontal(&self) -> Result<(), StudyError> {
-        let wrong = |key: &str, problem: &str| Err(value(key, problem));
-        let name = self.protocol.name();
-        for (key, given) in [
-            ("parties", !self.parties.is_empty()),
-            ("offset", self.offset.is_some()),
-            ("weights", self.weights.is_some()),
-            ("penalty", self.penalty.is_some()),
-            ("fit", self.fit != FitTerms::default()),
-            ("inference", self.inference != InferenceTerms::default()),
-            ("prediction", self.prediction != PredictionTerms::default()),
-            ("rows.id", self.mode == Mode::Plain && self.rows != RowTerms { id: None, ..self.rows.clone() }),
-            ("outcome.held_by", self.outcome.held_by != HeldBy::Both),
-            ("model.family", self.model.family != Family::Gaussian),
-            ("robust", self.robust.is_some() && self.protocol != Protocol::Robust),
-            ("em", self.em.is_some() && self.protocol != Protocol::Em),
-            ("features", self.features.is_some() && self.protocol != Protocol::Features),
-            ("stream", self.stream.is_some() && self.protocol != Protocol::Stream),
-        ] {
-            if given {
-                return wrong(key, &format!("has no place in a study of protocol `{name}`"));
-            }
-        }
-        if self.workers.is_empty() {
-            return wrong("workers", "must name at least one worker: `[workers.north]` with its `certificate`");
-        }
-        if self.workers.len() > MOST_WORKERS {
-            return wrong("workers", &format!("has {}, more than {MOST_WORKERS}", self.workers.len()));
-        }
-        if let Some(odd) = self.workers.keys().find(|name| !sound_name(name)) {
-            return wrong(
-                &format!("workers.{}", odd.escape_debug()),
-                "must have a name of 1 to 100 printable characters",
-            );
-        }
-        for (name, terms) in &self.workers {
-            let key = format!("workers.{name}.rows");
-            match terms.rows {
-                Some(_) if self.protocol != Protocol::Robust => {
-                    return wrong(&key, "has a place in a study of protocol `robust` only");
-                }
-                Some(rows) if !(1..=MOST_ROWS_OF_A_SITE).contains(&rows) => {
-                    return wrong(&key, &format!("must lie between 1 and {MOST_ROWS_OF_A_SITE}"));
-                }
-                None if self.workers.values().any(|terms| terms.rows.is_some()) => {
-                    return wrong(&key, "is missing: state it for every worker, or for none");
-                }
-                _ => {}
-            }
-        }
-        let sites = self.site_terms();
-        if !(1..=MOST_ROWS_PER_PERSON).contains(&sites.rows_per_person) {
-            return wrong("sites.rows_per_person", &format!("must lie between 1 and {MOST_ROWS_PER_PERSON}"));
-        }
-        if sites.rows_per_person > 1 && self.mode == Mode::Plain {
-            return wrong("sites.rows_per_person", "has no place in a plain study: set mode = \"private\"");
-        }
-        if sites.rows_per_person > 1 && self.protocol == Protocol::Stream {
-            return wrong("sites.rows_per_person", "has no place in a stream: `stream.records_per_person` says it");
-        }
-        if sites.rows_per_person > 1 && self.rows.id.is_none() {
-            return wrong("sites.rows_per_person", "needs `rows.id`, the column that says whose a row is");
-        }
-        if !(1..=LARGEST_BATCH).contains(&sites.batch_rows) {
-            return wrong("sites.batch_rows", &format!("must lie between 1 and {LARGEST_BATCH}"));
-        }
-        if self.quorum() == 0 || self.quorum() > self.workers.len() {
-            let problem = format!("must lie between 1 and the number of workers, {}", self.workers.len());
-            return wrong("sites.quorum", &problem);
-        }
-        if !(1..=u64::from(u32::MAX)).contains(&sites.deadline) {
-            return wrong("sites.deadline", "must be at least 1 second, and at most 136 years");
-        }
-        if self.model.features.is_empty() == self.model.formula.is_none() {
-            return wrong("model", "needs either `features` or `formula`");
-        }
-        if self.outcome.is_none() && self.protocol != Protocol::Em {
-            return wrong("outcome.column", "is missing: which column is to be explained?");
-        }
-        self.check_site_budgets()?;
-        let coefficients = self.coefficient_names()?.len();
-        match self.protocol {
-            Protocol::Vertical => Ok(()),
-            Protocol::Robust => self.check_robust(&sites, coefficients),
-            Protocol::Em => self.check_em(),
-            Protocol::Features => self.check_features(),
-            Protocol::Stream => self.check_stream(&sites),
-        }
-    }
-
-    fn check_robust(&self, sites: &SiteTerms, coefficients: usize) -> Result<(), StudyError> {
-        let robust = self.robust_terms();
-        let consolidation =
-            robust.consolidation().map_err(|error| value("robust.consolidation", format!("is not known: {error}")))?;
+    fn robust(&self, guarantee: &Guarantee, coefficients: usize) -> Result<Robust, StudyError> {
+        let robust = self.robust.clone().unwrap_or_default();
+        let batch_rows = self.site_terms().batch_rows;
+        let consolidation = match robust.consolidation.parse::<Method>() {
+            Ok(method) => method.into(),
+            Err(error) => return Err(value("robust.consolidation", format!("is not known: {error}"))),
+        };
         let least = minimum_rows(coefficients);
-        if sites.batch_rows < least as u64 {
-            let problem = format!("must be at least {least}, three rows per coefficient, and is {}", sites.batch_rows);
+        if batch_rows < least as u64 {
+            let problem = format!("must be at least {least}, three rows per coefficient, and is {batch_rows}");
             return Err(value("sites.batch_rows", problem));
         }
         let q = coefficients as u64;
@@ -395,25 +492,20 @@ impl Study {
             if online.switch == 1 || online.switch > 10_000 {
                 return Err(value("robust.online.switch", "must lie between 2 and 10000, or be 0 for never"));
             }
-            let _ = online.settings(consolidation);
         }
-        self.check_private_robust()
-    }
-
-    pub(super) fn horizontal_disclosures(&self) -> Disclosures {
-        let mut declared = match self.protocol {
-            Protocol::Vertical | Protocol::Robust => vec![Declaration::BatchEstimate],
-            Protocol::Em => vec![Declaration::GradientSum],
-            Protocol::Features => match self.features_terms().release {
-                Release::Statistics => vec![Declaration::FeatureStatistics],
-                Release::Output => vec![Declaration::FeatureSolution],
+        self.check_private_robust(&robust, guarantee)?;
+        Ok(Robust {
+            fit: FitSettings {
+                start: robust.start,
+                intercept: self.model.intercept,
+                seed: robust.seed,
+                ..FitSettings::default()
             },
-            Protocol::Stream => vec![Declaration::RecordUpdate],
-        };
-        if self.protocol == Protocol::Robust && self.robust_terms().gram {
-            declared.push(Declaration::BatchGram);
-        }
-        Disclosures::new(declared)
+            consolidation,
+            gram: robust.gram,
+            online: robust.online.map(|online| online.settings(consolidation)),
+            private: robust.private.unwrap_or_default(),
+        })
     }
 }
 
@@ -431,6 +523,7 @@ fn sound_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::tests::{sites, written};
 
     const MINIMAL: &str = r#"
         id = "sites"
@@ -449,25 +542,23 @@ mod tests {
 
     #[test]
     fn a_short_horizontal_study_has_the_defaults_and_knows_its_coefficients() {
-        let study = Study::parse(MINIMAL).unwrap();
-        assert_eq!(study.coefficient_names().unwrap(), ["(Intercept)", "age", "regionb", "regionc"]);
+        let study = sites(MINIMAL);
+        assert_eq!(study.method.coefficients, ["(Intercept)", "age", "regionb", "regionc"]);
         assert_eq!((study.quorum(), study.site_terms().batch_rows), (2, 1000));
         assert_eq!(study.worker_of("south.example"), Some("south"));
         let explicit = format!(
             "{MINIMAL}\n[sites]\nbatch_rows = 1000\nquorum = 2\ndeadline = 86400\n[robust]\nconsolidation = \"refine\"\n"
         );
         assert_eq!(study.digest(), Study::parse(&explicit).unwrap().digest());
-        let written = toml::to_string_pretty(&study).unwrap();
-        assert_eq!(Study::parse(&written).unwrap(), study);
+        assert_eq!(sites(&written(MINIMAL)), study);
     }
 
     #[test]
     fn declared_rows_are_of_all_workers_and_a_study_without_them_keeps_its_digest() {
-        let study = Study::parse(MINIMAL).unwrap();
-        let written = toml::to_string_pretty(&study).unwrap();
+        let (study, written) = (sites(MINIMAL), written(MINIMAL));
         assert!(study.declared_rows().is_empty() && !written.lines().any(|line| line.starts_with("rows =")));
         let stated = MINIMAL.replace(".example\"\n", ".example\"\n rows = 5\n");
-        let stated = Study::parse(&stated).unwrap();
+        let stated = sites(&stated);
         assert_eq!(stated.declared_rows().values().sum::<u64>(), 10);
         assert_ne!(stated.digest(), study.digest());
     }
@@ -478,9 +569,9 @@ mod tests {
             "[columns.region]\n        levels = [\"a\", \"b\", \"c\"]",
             "[columns.smoker]\nlevels = [\"FALSE\", \"TRUE\"]",
         );
-        let study = Study::parse(&text).unwrap();
-        assert_eq!(study.coefficient_names().unwrap(), ["(Intercept)", "age", "smokerTRUE", "age:smokerTRUE"]);
-        assert!(study.columns["smoker"].is_boolean());
+        let study = sites(&text);
+        assert_eq!(study.method.coefficients, ["(Intercept)", "age", "smokerTRUE", "age:smokerTRUE"]);
+        assert!(study.head.columns["smoker"].is_boolean());
     }
 
     #[test]

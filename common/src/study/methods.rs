@@ -1,13 +1,15 @@
 //! What a study says of the methods `em`, `features` and `stream`: public numbers from outside the data, checked here.
 
+use nalgebra::DVector;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::horizontal::value;
+use super::budgets::ROOM;
+use super::file::{StudyFile, one};
+use super::horizontal::inputs;
 use super::privacy::public_number;
-use super::{Protocol, SiteTerms, Study, StudyError, one};
+use super::{Guarantee, StudyError, value};
 use crate::em::{self, EmError, averaged_rounds, clip_bound};
 use crate::features::{FeatureError, FeatureMap, LARGEST_STATISTICS, Range};
-use crate::report::INTERCEPT;
 use crate::robust::{ConsolidationSettings, Method};
 use crate::stream::{self, Average, Basis, Grid, Kernel, Loss, Step, StreamError};
 
@@ -235,192 +237,179 @@ fn tau<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Err
     public_number(deserializer, "tau")
 }
 
-/// Whether the study's own solution of a site's rows needs a ridge when none is given.
+/// Ridge of a site's own solution unless another is asked for.
 const OUTPUT_LAMBDA: f64 = 0.01;
+/// Ridge of pooled statistics without noise unless another is asked for.
 const PLAIN_LAMBDA: f64 = 1e-6;
 
-impl Study {
-    /// The settings of a study with something hidden.
-    ///
-    /// # Errors
-    /// Names the key that is missing or out of range.
-    pub fn em_settings(&self) -> Result<em::Settings, StudyError> {
-        let terms = self.em.as_ref().ok_or_else(|| value("em", "is missing: which model, which sigma, which tau?"))?;
-        let outside = |key: &str, what: &str, number: Option<f64>| {
-            number.ok_or_else(|| {
-                value(key, format!("is missing: {what}, known from outside the data; taken from them it is a release"))
-            })
-        };
-        let sigma = outside("em.sigma", "the standard deviation of the noise in the model", terms.sigma)?;
-        let tau = outside("em.tau", "a bound on the second moment of a gradient's coordinate", terms.tau)?;
-        let columns = self.coefficient_names()?.len();
-        let only = |key: &str, given: bool, estimator: &str| match given {
-            true => Err(value(key, format!("has no place beside this estimator; it belongs to `{estimator}`"))),
-            false => Ok(()),
-        };
-        if terms.estimator != EstimatorName::Clip {
-            only("em.bound", terms.bound.is_some(), "clip")?;
-        }
-        if terms.estimator != EstimatorName::Catoni {
-            only("em.scale", terms.scale.is_some(), "catoni")?;
-            only("em.smoothing", terms.smoothing.is_some(), "catoni")?;
-        }
-        let estimator = match terms.estimator {
-            EstimatorName::Clip => {
-                em::Estimator::Clip { bound: terms.bound.unwrap_or_else(|| clip_bound(columns, tau)) }
-            }
-            EstimatorName::Catoni => {
-                let scale = terms.scale.ok_or_else(|| {
-                    value("em.scale", "is missing: `catoni` needs the scale below which gradients stay as they are")
-                })?;
-                em::Estimator::Catoni { scale, smoothing: terms.smoothing.unwrap_or(em::DEFAULT_SMOOTHING) }
-            }
-            EstimatorName::None => em::Estimator::None,
-        };
-        let update = match terms.update {
-            UpdateName::Gradient => em::Update::Gradient { step: terms.step },
-            UpdateName::Direct => em::Update::Direct,
-        };
-        // Averaging takes noise away; where there is none the last round is the best.
-        let averaged = if self.noised() { averaged_rounds(terms.rounds) } else { 1 };
-        let stated =
-            em::Stated { model: terms.model, columns, sigma, tau, rounds: terms.rounds, estimator, update, averaged };
-        em::Settings::try_from(stated).map_err(|error| of_em(&error))
-    }
-
+/// A model with something hidden.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Em {
+    /// Public facts of the fit.
+    pub settings: em::Settings,
     /// Where the iteration starts.
-    ///
-    /// # Errors
-    /// A start of the wrong length or outside its set.
-    pub fn em_start(&self, settings: &em::Settings) -> Result<nalgebra::DVector<f64>, StudyError> {
-        match self.em.as_ref().and_then(|terms| terms.start.as_deref()) {
-            Some(start) => {
-                settings.given_start(start).map_err(|error| value("em.start", format!("cannot be used: {error}")))
-            }
-            None => Ok(settings.random_start(self.em.as_ref().map_or(0, |terms| terms.seed))),
-        }
-    }
+    pub start: DVector<f64>,
+}
 
-    /// The method of a study with random features; the defaults where it says nothing.
-    pub fn features_terms(&self) -> FeaturesTerms {
-        self.features.clone().unwrap_or_default()
-    }
-
-    /// The features of the study.
-    ///
-    /// # Errors
-    /// A number that is out of range.
-    pub fn feature_map(&self) -> Result<FeatureMap, StudyError> {
-        let terms = self.features_terms();
-        // Statistics are so many squared, and so is the table that certifies a private solution.
-        let limited = terms.release == Release::Statistics || self.noised();
-        if terms.count as usize > LARGEST_STATISTICS && limited {
-            let problem = format!("must be at most {LARGEST_STATISTICS}, and is {}", terms.count);
-            return Err(value("features.count", problem));
-        }
-        let inputs = self.input_names()?.len();
-        FeatureMap::new(terms.seed, inputs, terms.count as usize, terms.frequency_sd)
-            .map_err(|error| of_features("features", &error))
-    }
-
-    /// The ridge of a study with random features.
-    pub fn features_lambda(&self) -> f64 {
-        let terms = self.features_terms();
-        terms.lambda.unwrap_or(match (terms.release, self.noised()) {
-            (Release::Output, _) => OUTPUT_LAMBDA,
-            (Release::Statistics, false) => PLAIN_LAMBDA,
-            // The floor under the noisy spectrum is ridge enough.
-            (Release::Statistics, true) => 0.0,
-        })
-    }
-
+/// A function by random features.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Features {
+    /// The features.
+    pub map: FeatureMap,
+    /// Public ranges of the inputs, in their order.
+    pub ranges: Vec<Range>,
+    /// The public range of the outcome.
+    pub outcome: Range,
+    /// What a site sends.
+    pub release: Release,
+    /// The ridge.
+    pub lambda: f64,
     /// How sites' own solutions become one.
-    ///
-    /// # Errors
-    /// A method that is not known.
-    pub fn features_consolidation(&self) -> Result<ConsolidationSettings, StudyError> {
-        let terms = self.features_terms();
-        match terms.consolidation.as_deref().unwrap_or(Method::Refine.name()).parse::<Method>() {
-            Ok(method) => Ok(method.into()),
-            Err(error) => Err(value("features.consolidation", format!("is not known: {error}"))),
+    pub consolidation: ConsolidationSettings,
+}
+
+/// A function that follows a stream of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// Public facts of the stream.
+    pub settings: stream::Settings,
+    /// Public ranges of the covariates, in their order.
+    pub ranges: Vec<Range>,
+    /// The public range of the outcome, where it has one.
+    pub outcome: Option<Range>,
+    /// Which part of the path is averaged.
+    pub average: Average,
+    /// Most records of one person.
+    pub records_per_person: u32,
+    /// Whether the first step follows from the budget of a record.
+    budgeted_step: bool,
+}
+
+impl Stream {
+    /// The units of the outcome: its public range, or as it is.
+    pub fn units(&self) -> Range {
+        self.outcome.unwrap_or(Range { low: -1.0, high: 1.0 })
+    }
+
+    /// The budget of one record; infinite without noise.
+    pub(super) fn record_mu(&self, guarantee: &Guarantee) -> f64 {
+        record_mu(guarantee, self.records_per_person)
+    }
+
+    /// The same under another guarantee.
+    pub(super) fn under(&self, guarantee: &Guarantee) -> Option<Stream> {
+        let mut stated = stream::Stated::from(self.settings.clone());
+        if self.budgeted_step {
+            let length = first_step(self.record_mu(guarantee));
+            stated.step = match stated.step {
+                Step::Root { .. } => Step::Root { length },
+                Step::Constant { .. } => Step::Constant { length },
+            };
         }
+        Some(Stream { settings: stream::Settings::try_from(stated).ok()?, ..self.clone() })
+    }
+}
+
+fn record_mu(guarantee: &Guarantee, records_per_person: u32) -> f64 {
+    // Records of a person are counted by themselves, and not as rows.
+    guarantee.row_mu(1) / f64::from(records_per_person.max(1)).sqrt() * ROOM
+}
+
+fn first_step(record_mu: f64) -> f64 {
+    0.25 * record_mu.min(1.0)
+}
+
+impl StudyFile {
+    /// The model with something hidden.
+    pub(super) fn em(&self, guarantee: &Guarantee, columns: usize) -> Result<Em, StudyError> {
+        self.only_features()?;
+        let terms = self.em.as_ref().ok_or_else(|| value("em", "is missing: which model, which sigma, which tau?"))?;
+        if let Some(column) =
+            self.model.features.iter().find(|name| self.columns.get(*name).is_some_and(|c| !c.levels.is_empty()))
+        {
+            return Err(value(&format!("columns.{column}.levels"), "has no place here: these models take numbers"));
+        }
+        match (terms.model, self.outcome.is_none()) {
+            (em::Model::GaussianMixture, false) => {
+                return Err(value("outcome", "has no place in the mixture `gmm`, whose points are the features"));
+            }
+            (em::Model::MixedRegressions | em::Model::MissingCovariates, true) => {
+                return Err(value("outcome.column", "is missing: which column is to be explained?"));
+            }
+            (em::Model::GaussianMixture, true)
+            | (em::Model::MixedRegressions | em::Model::MissingCovariates, false) => {}
+        }
+        if terms.update == UpdateName::Direct && terms.step != 1.0 {
+            return Err(value("em.step", "has no place beside the update `direct`"));
+        }
+        let settings = terms.settings(guarantee, columns)?;
+        let start = match terms.start.as_deref() {
+            Some(start) => {
+                settings.given_start(start).map_err(|error| value("em.start", format!("cannot be used: {error}")))?
+            }
+            None => settings.random_start(terms.seed),
+        };
+        Ok(Em { settings, start })
     }
 
-    /// The method of a study that follows a stream; the defaults where it says nothing.
-    pub fn stream_terms(&self) -> StreamTerms {
-        self.stream.clone().unwrap_or_default()
-    }
-
-    /// The settings of a stream.
-    ///
-    /// # Errors
-    /// A number that is out of range, a grid that is too large, keys that contradict each other.
-    pub fn stream_settings(&self) -> Result<stream::Settings, StudyError> {
-        let terms = self.stream_terms();
-        let covariates = self.input_names()?.len();
-        let basis = match &terms.features {
-            Some(features) => {
-                for (key, given) in [("stream.grid", terms.grid.is_some()), ("stream.width", terms.width.is_some())] {
-                    if given {
-                        return Err(value(key, "has no place beside `stream.features`"));
-                    }
+    /// The function by random features.
+    pub(super) fn features(&self, guarantee: &Guarantee, coefficients: &[String]) -> Result<Features, StudyError> {
+        self.only_features()?;
+        let terms = self.features.clone().unwrap_or_default();
+        let map = terms.map(guarantee, inputs(coefficients).len())?;
+        if map.count() > 1_000_000 {
+            return Err(value("features.count", "must be at most 1000000"));
+        }
+        let ranges = self.input_ranges()?;
+        let Some(outcome) = self.outcome_range()? else {
+            let key = format!("columns.{}.range", self.outcome.column);
+            return Err(value(&key, "is missing: the public range of the outcome, from outside the data"));
+        };
+        let lambda = terms.lambda(guarantee)?;
+        let consolidation = match (terms.consolidation.as_deref(), terms.release) {
+            (Some(_), Release::Statistics) => {
+                return Err(value(
+                    "features.consolidation",
+                    "has no place beside `statistics`, which are added up; it needs `output`",
+                ));
+            }
+            (stated, Release::Output | Release::Statistics) => {
+                match stated.unwrap_or(Method::Refine.name()).parse::<Method>() {
+                    Ok(method) => method.into(),
+                    Err(error) => return Err(value("features.consolidation", format!("is not known: {error}"))),
                 }
-                let map = FeatureMap::new(features.seed, covariates, features.count as usize, features.frequency_sd);
-                Basis::Features(map.map_err(|error| of_features("stream.features", &error))?)
-            }
-            None => {
-                let kernel = match terms.kernel {
-                    KernelName::Gaussian => Kernel::Gaussian { width: terms.width.unwrap_or(0.1) },
-                    KernelName::Sobolev if terms.width.is_some() => {
-                        return Err(value("stream.width", "has no place beside the kernel `sobolev`"));
-                    }
-                    KernelName::Sobolev => Kernel::Sobolev,
-                };
-                let points = terms.grid.unwrap_or(GRID_POINTS[covariates.clamp(1, 3) - 1]);
-                let grid = Grid::new(kernel, points as usize, covariates);
-                Basis::Grid(grid.map_err(|error| match &error {
-                    StreamError::Setting { what: "the kernel's width", .. } => of_stream("stream.width", &error),
-                    StreamError::Setting { what: "the number of covariates of a grid", .. } => {
-                        value("model.features", format!("cannot be used: {error}"))
-                    }
-                    _ => of_stream("stream.grid", &error),
-                })?)
             }
         };
-        let loss = match terms.loss {
-            LossName::Huber => Loss::Huber { tau: terms.tau.unwrap_or(DEFAULT_TAU) },
-            LossName::Squares if terms.tau.is_some() => {
-                return Err(value("stream.tau", "has no place beside the loss `squares`, which cuts nothing"));
-            }
-            LossName::Squares if self.noised() => {
-                return Err(value("stream.loss", format!("cannot be used: {}", StreamError::NoBound)));
-            }
-            LossName::Squares => Loss::Squares,
-        };
-        let length = terms.step.unwrap_or_else(|| 0.25 * self.record_mu().min(1.0));
-        let step = match terms.decay {
-            DecayName::Root => Step::Root { length },
-            DecayName::Constant => Step::Constant { length },
-        };
-        stream::Settings::try_from(stream::Stated { basis, loss, step }).map_err(|error| match &error {
-            StreamError::Setting { what: "tau", .. } => of_stream("stream.tau", &error),
-            _ => of_stream("stream.step", &error),
-        })
+        Ok(Features { map, ranges, outcome, release: terms.release, lambda, consolidation })
     }
 
-    /// Names of the inputs of a function: numeric columns, and levels of the others.
-    ///
-    /// # Errors
-    /// As [`Study::model_terms`].
-    pub fn input_names(&self) -> Result<Vec<String>, StudyError> {
-        Ok(self.coefficient_names()?.into_iter().filter(|name| name != INTERCEPT).collect())
+    /// The function that follows a stream.
+    pub(super) fn stream(&self, guarantee: &Guarantee, coefficients: &[String]) -> Result<Stream, StudyError> {
+        self.only_features()?;
+        let terms = self.stream.clone().unwrap_or_default();
+        let batch_rows = self.site_terms().batch_rows;
+        let ranges = self.input_ranges()?;
+        let outcome = self.outcome_range()?;
+        let settings = terms.settings(guarantee, inputs(coefficients).len())?;
+        if terms.records_per_person == 0 {
+            return Err(value("stream.records_per_person", "must be at least 1"));
+        }
+        if batch_rows > LARGEST_GROUP {
+            return Err(value("sites.batch_rows", format!("must be at most {LARGEST_GROUP} in a stream")));
+        }
+        let length = settings.basis().len();
+        let numbers = batch_rows.saturating_mul(length as u64);
+        if numbers > LARGEST_MESSAGE {
+            let problem =
+                format!("makes messages of {numbers} numbers with {length} a record, more than {LARGEST_MESSAGE}");
+            return Err(value("sites.batch_rows", problem));
+        }
+        let StreamTerms { average, records_per_person, step, .. } = terms;
+        Ok(Stream { settings, ranges, outcome, average, records_per_person, budgeted_step: step.is_none() })
     }
 
     /// Public ranges of the inputs of a function, in their order: those of numeric columns are stated, a level is 0 or 1.
-    ///
-    /// # Errors
-    /// The first column without one.
-    pub fn input_ranges(&self) -> Result<Vec<Range>, StudyError> {
+    fn input_ranges(&self) -> Result<Vec<Range>, StudyError> {
         let mut ranges = Vec::new();
         for column in &self.model.features {
             let terms = self.columns.get(column);
@@ -439,99 +428,12 @@ impl Study {
     }
 
     /// The public range of the outcome, if it is stated.
-    ///
-    /// # Errors
-    /// A range that cannot be used.
-    pub fn outcome_range(&self) -> Result<Option<Range>, StudyError> {
+    fn outcome_range(&self) -> Result<Option<Range>, StudyError> {
         let column = self.outcome.column.as_str();
         match self.columns.get(column).and_then(|terms| terms.range) {
             Some([low, high]) => range_of(column, low, high).map(Some),
             None => Ok(None),
         }
-    }
-
-    pub(super) fn complete_methods(&mut self) {
-        match self.protocol {
-            // What is hidden has no intercept; its points and covariates are centred.
-            Protocol::Em => self.model.intercept = false,
-            Protocol::Features => drop(self.features.get_or_insert_default()),
-            Protocol::Stream => drop(self.stream.get_or_insert_default()),
-            Protocol::Vertical | Protocol::Robust => {}
-        }
-    }
-
-    pub(super) fn check_em(&self) -> Result<(), StudyError> {
-        self.only_features()?;
-        let terms = self.em.as_ref().ok_or_else(|| value("em", "is missing: which model, which sigma, which tau?"))?;
-        if let Some(column) =
-            self.model.features.iter().find(|name| self.columns.get(*name).is_some_and(|c| !c.levels.is_empty()))
-        {
-            return Err(value(&format!("columns.{column}.levels"), "has no place here: these models take numbers"));
-        }
-        if terms.model == em::Model::GaussianMixture && !self.outcome.is_none() {
-            return Err(value("outcome", "has no place in the mixture `gmm`, whose points are the features"));
-        }
-        if terms.model != em::Model::GaussianMixture && self.outcome.is_none() {
-            return Err(value("outcome.column", "is missing: which column is to be explained?"));
-        }
-        if terms.update == UpdateName::Direct && terms.step != 1.0 {
-            return Err(value("em.step", "has no place beside the update `direct`"));
-        }
-        let settings = self.em_settings()?;
-        self.em_start(&settings).map(drop)
-    }
-
-    pub(super) fn check_features(&self) -> Result<(), StudyError> {
-        self.only_features()?;
-        let terms = self.features_terms();
-        let map = self.feature_map()?;
-        if map.count() > 1_000_000 {
-            return Err(value("features.count", "must be at most 1000000"));
-        }
-        self.input_ranges()?;
-        self.needed_outcome_range()?;
-        if let Some(lambda) = terms.lambda {
-            let sound = match terms.release {
-                Release::Statistics => (0.0..=1e6).contains(&lambda),
-                Release::Output => (1e-6..=1e6).contains(&lambda),
-            };
-            if !sound {
-                return Err(value(
-                    "features.lambda",
-                    format!("must be from 0, with `output` from 1e-6, to 1e6, got {lambda}"),
-                ));
-            }
-        }
-        match (&terms.consolidation, terms.release) {
-            (Some(_), Release::Statistics) => Err(value(
-                "features.consolidation",
-                "has no place beside `statistics`, which are added up; it needs `output`",
-            )),
-            _ => self.features_consolidation().map(drop),
-        }
-    }
-
-    pub(super) fn check_stream(&self, sites: &SiteTerms) -> Result<(), StudyError> {
-        self.only_features()?;
-        let terms = self.stream_terms();
-        self.input_ranges()?;
-        self.outcome_range()?;
-        let settings = self.stream_settings()?;
-        if terms.records_per_person == 0 {
-            return Err(value("stream.records_per_person", "must be at least 1"));
-        }
-        if sites.batch_rows > LARGEST_GROUP {
-            return Err(value("sites.batch_rows", format!("must be at most {LARGEST_GROUP} in a stream")));
-        }
-        let numbers = sites.batch_rows.saturating_mul(settings.basis().len() as u64);
-        if numbers > LARGEST_MESSAGE {
-            let problem = format!(
-                "makes messages of {numbers} numbers with {} a record, more than {LARGEST_MESSAGE}",
-                settings.basis().len()
-            );
-            return Err(value("sites.batch_rows", problem));
-        }
-        Ok(())
     }
 
     /// Columns by name only: what products and powers of them are bounded by is not derived.
@@ -544,15 +446,144 @@ impl Study {
             None => Ok(()),
         }
     }
+}
 
-    fn needed_outcome_range(&self) -> Result<(), StudyError> {
-        match self.outcome_range()? {
-            Some(_) => Ok(()),
-            None => {
-                let key = format!("columns.{}.range", self.outcome.column);
-                Err(value(&key, "is missing: the public range of the outcome, from outside the data"))
+impl EmTerms {
+    fn settings(&self, guarantee: &Guarantee, columns: usize) -> Result<em::Settings, StudyError> {
+        let outside = |key: &str, what: &str, number: Option<f64>| {
+            number.ok_or_else(|| {
+                value(key, format!("is missing: {what}, known from outside the data; taken from them it is a release"))
+            })
+        };
+        let sigma = outside("em.sigma", "the standard deviation of the noise in the model", self.sigma)?;
+        let tau = outside("em.tau", "a bound on the second moment of a gradient's coordinate", self.tau)?;
+        let only = |key: &str, given: bool, estimator: &str| match given {
+            true => Err(value(key, format!("has no place beside this estimator; it belongs to `{estimator}`"))),
+            false => Ok(()),
+        };
+        if self.estimator != EstimatorName::Clip {
+            only("em.bound", self.bound.is_some(), "clip")?;
+        }
+        if self.estimator != EstimatorName::Catoni {
+            only("em.scale", self.scale.is_some(), "catoni")?;
+            only("em.smoothing", self.smoothing.is_some(), "catoni")?;
+        }
+        let estimator = match self.estimator {
+            EstimatorName::Clip => {
+                em::Estimator::Clip { bound: self.bound.unwrap_or_else(|| clip_bound(columns, tau)) }
+            }
+            EstimatorName::Catoni => {
+                let scale = self.scale.ok_or_else(|| {
+                    value("em.scale", "is missing: `catoni` needs the scale below which gradients stay as they are")
+                })?;
+                em::Estimator::Catoni { scale, smoothing: self.smoothing.unwrap_or(em::DEFAULT_SMOOTHING) }
+            }
+            EstimatorName::None => em::Estimator::None,
+        };
+        let update = match self.update {
+            UpdateName::Gradient => em::Update::Gradient { step: self.step },
+            UpdateName::Direct => em::Update::Direct,
+        };
+        // Averaging takes noise away; where there is none the last round is the best.
+        let averaged = match guarantee {
+            Guarantee::Plain => 1,
+            Guarantee::Private(_) => averaged_rounds(self.rounds),
+        };
+        let stated =
+            em::Stated { model: self.model, columns, sigma, tau, rounds: self.rounds, estimator, update, averaged };
+        em::Settings::try_from(stated).map_err(|error| of_em(&error))
+    }
+}
+
+impl FeaturesTerms {
+    fn map(&self, guarantee: &Guarantee, inputs: usize) -> Result<FeatureMap, StudyError> {
+        // Statistics are so many squared, and so is the table that certifies a private solution.
+        let limited = match (self.release, guarantee) {
+            (Release::Statistics, _) | (Release::Output, Guarantee::Private(_)) => true,
+            (Release::Output, Guarantee::Plain) => false,
+        };
+        if self.count as usize > LARGEST_STATISTICS && limited {
+            let problem = format!("must be at most {LARGEST_STATISTICS}, and is {}", self.count);
+            return Err(value("features.count", problem));
+        }
+        FeatureMap::new(self.seed, inputs, self.count as usize, self.frequency_sd)
+            .map_err(|error| of_features("features", &error))
+    }
+
+    fn lambda(&self, guarantee: &Guarantee) -> Result<f64, StudyError> {
+        let Some(lambda) = self.lambda else {
+            return Ok(match (self.release, guarantee) {
+                (Release::Output, _) => OUTPUT_LAMBDA,
+                (Release::Statistics, Guarantee::Plain) => PLAIN_LAMBDA,
+                // The floor under the noisy spectrum is ridge enough.
+                (Release::Statistics, Guarantee::Private(_)) => 0.0,
+            });
+        };
+        let least = match self.release {
+            Release::Statistics => 0.0,
+            Release::Output => 1e-6,
+        };
+        match (least..=1e6).contains(&lambda) {
+            true => Ok(lambda),
+            false => {
+                let problem = format!("must be from 0, with `output` from 1e-6, to 1e6, got {lambda}");
+                Err(value("features.lambda", problem))
             }
         }
+    }
+}
+
+impl StreamTerms {
+    fn settings(&self, guarantee: &Guarantee, covariates: usize) -> Result<stream::Settings, StudyError> {
+        let basis = match &self.features {
+            Some(features) => {
+                for (key, given) in [("stream.grid", self.grid.is_some()), ("stream.width", self.width.is_some())] {
+                    if given {
+                        return Err(value(key, "has no place beside `stream.features`"));
+                    }
+                }
+                let map = FeatureMap::new(features.seed, covariates, features.count as usize, features.frequency_sd);
+                Basis::Features(map.map_err(|error| of_features("stream.features", &error))?)
+            }
+            None => Basis::Grid(self.grid(covariates)?),
+        };
+        let loss = match (self.loss, guarantee) {
+            (LossName::Huber, _) => Loss::Huber { tau: self.tau.unwrap_or(DEFAULT_TAU) },
+            (LossName::Squares, _) if self.tau.is_some() => {
+                return Err(value("stream.tau", "has no place beside the loss `squares`, which cuts nothing"));
+            }
+            (LossName::Squares, Guarantee::Private(_)) => {
+                return Err(value("stream.loss", format!("cannot be used: {}", StreamError::NoBound)));
+            }
+            (LossName::Squares, Guarantee::Plain) => Loss::Squares,
+        };
+        let length = self.step.unwrap_or_else(|| first_step(record_mu(guarantee, self.records_per_person)));
+        let step = match self.decay {
+            DecayName::Root => Step::Root { length },
+            DecayName::Constant => Step::Constant { length },
+        };
+        stream::Settings::try_from(stream::Stated { basis, loss, step }).map_err(|error| match &error {
+            StreamError::Setting { what: "tau", .. } => of_stream("stream.tau", &error),
+            _ => of_stream("stream.step", &error),
+        })
+    }
+
+    fn grid(&self, covariates: usize) -> Result<Grid, StudyError> {
+        let kernel = match self.kernel {
+            KernelName::Gaussian => Kernel::Gaussian { width: self.width.unwrap_or(0.1) },
+            KernelName::Sobolev if self.width.is_some() => {
+                return Err(value("stream.width", "has no place beside the kernel `sobolev`"));
+            }
+            KernelName::Sobolev => Kernel::Sobolev,
+        };
+        let points = self.grid.unwrap_or(GRID_POINTS[covariates.clamp(1, 3) - 1]);
+        Grid::new(kernel, points as usize, covariates).map_err(|error| match &error {
+            StreamError::Setting { what: "the kernel's width", .. } => of_stream("stream.width", &error),
+            StreamError::Setting { what: "the number of covariates of a grid", .. } => {
+                value("model.features", format!("cannot be used: {error}"))
+            }
+            _ => of_stream("stream.grid", &error),
+        })
     }
 }
 
@@ -604,6 +635,9 @@ fn of_stream(key: &str, error: &StreamError) -> StudyError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Study;
+    use crate::study::horizontal::SiteMethod;
+    use crate::study::tests::{sites, written};
 
     const SITES: &str = r#"
         id = "sites"
@@ -639,23 +673,23 @@ mod tests {
 
     #[test]
     fn short_studies_of_the_three_methods_have_the_defaults_and_one_digest() {
-        let study = Study::parse(&em("")).unwrap();
-        let settings = study.em_settings().unwrap();
+        let study = sites(&em(""));
+        let SiteMethod::Em(Em { settings, .. }) = &study.method.method else { panic!("{study:?}") };
         assert_eq!((settings.stated().rounds, settings.stated().columns, settings.stated().averaged), (22, 2, 1));
         assert_eq!(settings.stated().estimator, em::Estimator::Clip { bound: clip_bound(2, 5.0) });
-        assert_eq!(study.coefficient_names().unwrap(), ["a", "b"]);
+        assert_eq!(study.method.coefficients, ["a", "b"]);
         assert_eq!(study.digest(), Study::parse(&em("rounds = 22\nestimator = \"clip\"")).unwrap().digest());
 
-        let study = Study::parse(&features("")).unwrap();
-        assert_eq!(study.input_names().unwrap(), ["age", "regionb", "regionc"]);
-        assert_eq!(study.input_ranges().unwrap().len(), 3);
-        assert_eq!((study.feature_map().unwrap().count(), study.features_lambda()), (50, 1e-6));
+        let study = sites(&features(""));
+        assert_eq!(study.method.inputs(), ["age", "regionb", "regionc"]);
+        let SiteMethod::Features(found) = &study.method.method else { panic!("{study:?}") };
+        assert_eq!((found.ranges.len(), found.map.count(), found.lambda), (3, 50, 1e-6));
 
-        let study = Study::parse(&stream("")).unwrap();
-        assert_eq!(study.stream_settings().unwrap().basis().len(), 50);
-        for study in [em(""), features(""), stream("")].map(|text| Study::parse(&text).unwrap()) {
-            let written = toml::to_string_pretty(&study).unwrap();
-            assert_eq!(Study::parse(&written).unwrap(), study);
+        let study = sites(&stream(""));
+        let SiteMethod::Stream(found) = &study.method.method else { panic!("{study:?}") };
+        assert_eq!(found.settings.basis().len(), 50);
+        for text in [em(""), features(""), stream("")] {
+            assert_eq!(sites(&written(&text)), sites(&text));
         }
     }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode, Protocol, Study, StudyError};
+use super::file::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode};
+use super::{Study, StudyError, Vertical, value};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
@@ -85,22 +86,19 @@ pub struct DesignTerms {
 }
 
 impl DesignTerms {
-    /// Refuses what this protocol does not reckon with, and numbers without meaning.
-    pub(super) fn check(&self, protocol: Protocol) -> Result<(), StudyError> {
-        let wrong =
-            |key: &str, problem: String| Err(StudyError::Value { key: format!("privacy.design.{key}"), problem });
-        let sites = !matches!(protocol, Protocol::Vertical);
-        let robust = protocol == Protocol::Robust;
-        for (key, given, place) in [
-            ("correlation", self.correlation.is_some(), !sites || robust),
-            ("mean_square", self.mean_square.is_some(), !sites),
-            ("coefficients", self.coefficients.is_some(), !sites),
-            ("residual", self.residual.is_some(), sites && protocol != Protocol::Em),
-            ("signal", self.signal.is_some(), true),
-            ("corrupted", self.corrupted.is_some(), robust),
+    /// Refuses what a method does not reckon with, which takes the keys `taken`, and numbers without meaning.
+    pub(super) fn check(&self, taken: &[&str], protocol: &str) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: String| Err(value(&format!("privacy.design.{key}"), problem));
+        for (key, set) in [
+            ("correlation", self.correlation.is_some()),
+            ("mean_square", self.mean_square.is_some()),
+            ("coefficients", self.coefficients.is_some()),
+            ("residual", self.residual.is_some()),
+            ("signal", self.signal.is_some()),
+            ("corrupted", self.corrupted.is_some()),
         ] {
-            if given && !place {
-                return wrong(key, format!("has no place in a study of protocol `{}`", protocol.name()));
+            if set && !taken.contains(&key) {
+                return wrong(key, format!("has no place in a study of protocol `{protocol}`"));
             }
         }
         if self.correlation.is_some_and(|correlation| !(0.0..1.0).contains(&correlation)) {
@@ -162,20 +160,14 @@ fn default_clip() -> f64 {
 /// Most rounds: more only divide the noise's budget further.
 const MOST_ROUNDS: u32 = 1_000;
 
-pub(super) fn check(study: &Study) -> Result<(), StudyError> {
-    let wrong = |key: &str, problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+/// Keys of the design that errors between two parties are predicted for.
+const DESIGN: [&str; 4] = ["correlation", "mean_square", "coefficients", "signal"];
+
+/// What a private run between two parties cannot keep.
+pub(super) fn check(study: &Study<Vertical>, terms: &PrivacyTerms) -> Result<(), StudyError> {
+    let wrong = |key: &str, problem: String| Err(value(key, problem));
     let refused = |key: &str, why: &str| wrong(key, format!("cannot be used in private mode: {why}"));
-    let terms = match (study.mode, &study.privacy) {
-        (Mode::Plain, None) => return Ok(()),
-        (Mode::Plain, Some(_)) => {
-            return wrong("privacy", "is given, but `mode` is \"plain\": set mode = \"private\"".to_owned());
-        }
-        (Mode::Private, None) => {
-            return wrong("privacy", "is missing: a private run needs at least `privacy.epsilon`".to_owned());
-        }
-        (Mode::Private, Some(terms)) => terms,
-    };
-    check_budget(terms)?;
+    let method = &study.method;
     if !(1..=MOST_ROUNDS).contains(&terms.rounds) {
         return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
     }
@@ -185,42 +177,42 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
         return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
     }
-    terms.design.check(study.protocol)?;
-    if study.model.family != Family::Gaussian {
-        let family = study.model.family;
+    terms.design.check(&DESIGN, study.protocol().name())?;
+    if method.family != Family::Gaussian {
+        let family = method.family;
         return wrong(
             "model.family",
             format!("is {family}: private mode is for gaussian only, as no sensitivity is proved for other families"),
         );
     }
-    if !study.model.intercept {
+    if !method.intercept {
         return refused("model.intercept", "columns are centred by their public ranges, which leaves an intercept");
     }
-    if study.outcome.held_by != HeldBy::Both {
+    if method.outcome.held_by != HeldBy::Both {
         return refused(
             "outcome.held_by",
             "the mechanism `residual` needs the outcome at both parties; it is not protected from either",
         );
     }
-    if study.offset.is_some() {
+    if method.offset.is_some() {
         return refused("offset", "its values have no public bounds");
     }
-    if study.weights.is_some() {
+    if method.weights.is_some() {
         return refused("weights", "one person's weight would scale the sensitivity of that person's row");
     }
-    if study.rows.missing == Missing::CompleteCases {
+    if study.head.rows.missing == Missing::CompleteCases {
         return refused(
             "rows.missing",
             "`complete-cases` sends which rows are incomplete without noise; an incomplete row counts as a row of zeros",
         );
     }
-    if let Some(penalty) = &study.penalty {
+    if let Some(penalty) = &method.penalty {
         if penalty.cv.is_some() {
             return refused("penalty.cv", "errors of folds are computed on rows without noise");
         }
         return refused("penalty", "a penalty found in the data or on their scale is a release; use `privacy.ridge`");
     }
-    let FitTerms { acceleration, tol, max_rounds, .. } = &study.fit;
+    let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
     if *acceleration != Acceleration::default() {
         return refused("fit.acceleration", "it compares objectives without noise; rounds are `privacy.rounds`");
     }
@@ -230,14 +222,14 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     if max_rounds.is_some() {
         return refused("fit.max_rounds", "the number of rounds is fixed: `privacy.rounds`");
     }
-    for (role, party) in &study.parties {
+    for (role, party) in &method.parties {
         if party.formula.is_some() {
             return refused(
                 &format!("parties.{role}.formula"),
                 "bounds of its terms are not derived in this version; list `columns`",
             );
         }
-        if party.columns.contains(&study.outcome.column) {
+        if party.columns.contains(&method.outcome.column) {
             return wrong(&format!("parties.{role}.columns"), "names the outcome".to_owned());
         }
         if let Err(error) = study.row_bounds(*role) {
@@ -251,8 +243,8 @@ pub(super) fn check(study: &Study) -> Result<(), StudyError> {
 }
 
 /// Declared coefficients: of every term, of no other, and not all zero.
-fn check_guess(study: &Study, terms: &PrivacyTerms) -> Result<(), StudyError> {
-    let wrong = |problem: String| Err(StudyError::Value { key: "privacy.design.coefficients".to_owned(), problem });
+fn check_guess(study: &Study<Vertical>, terms: &PrivacyTerms) -> Result<(), StudyError> {
+    let wrong = |problem: String| Err(value("privacy.design.coefficients", problem));
     match &terms.design.coefficients {
         None => Ok(()),
         Some(CoefficientGuess::Size(size)) if *size > 0.0 && size.is_finite() => Ok(()),
@@ -263,10 +255,7 @@ fn check_guess(study: &Study, terms: &PrivacyTerms) -> Result<(), StudyError> {
             let mut names = Vec::new();
             for role in [Role::Alice, Role::Bob] {
                 let bounds = study.row_bounds(role);
-                let bounds = bounds.map_err(|error| StudyError::Value {
-                    key: "columns".to_owned(),
-                    problem: bounds_sentence(&error),
-                })?;
+                let bounds = bounds.map_err(|error| value("columns", bounds_sentence(&error)))?;
                 names.extend(bounds.names().to_vec());
             }
             if let Some(name) = names.iter().find(|name| !values.contains_key(*name)) {
@@ -285,7 +274,7 @@ fn check_guess(study: &Study, terms: &PrivacyTerms) -> Result<(), StudyError> {
 
 /// Epsilon and delta by themselves.
 pub(super) fn check_budget(terms: &PrivacyTerms) -> Result<(), StudyError> {
-    let wrong = |key: &str, problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+    let wrong = |key: &str, problem: String| Err(value(key, problem));
     if !(terms.epsilon > 0.0 && terms.epsilon.is_finite()) {
         return wrong("privacy.epsilon", format!("must be a positive number, got {}", terms.epsilon));
     }
@@ -306,7 +295,7 @@ pub(super) fn check_budget(terms: &PrivacyTerms) -> Result<(), StudyError> {
 
 /// A stated row norm by itself.
 pub(super) fn check_row_norm(key: &str, mode: Mode, norm: f64) -> Result<(), StudyError> {
-    let wrong = |problem: String| Err(StudyError::Value { key: key.to_owned(), problem });
+    let wrong = |problem: String| Err(value(key, problem));
     match mode {
         Mode::Plain => wrong("has no place in a plain study: rows are cut in private mode only".to_owned()),
         Mode::Private if norm > 0.0 && norm.is_finite() => Ok(()),
@@ -395,16 +384,16 @@ impl ColumnTerms {
     }
 }
 
-impl Study {
+impl Study<Vertical> {
     /// The public bounds of a party's rows; the names in them are those of its terms.
     ///
     /// # Errors
     /// Names the first column without bounds, or with bounds that cannot be used.
     pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
         let mut terms = Vec::new();
-        let party = self.parties.get(&role);
+        let party = self.method.parties.get(&role);
         for column in party.map_or(&[][..], |party| &party.columns) {
-            match self.columns.get(column) {
+            match self.head.columns.get(column) {
                 Some(stated) => terms.extend(stated.bounded(column)?),
                 None => return Err(BoundsError::Missing { column: column.clone() }),
             }
@@ -420,11 +409,7 @@ impl Study {
     /// # Errors
     /// It is missing or cannot be used.
     pub fn outcome_bounds(&self) -> Result<OutcomeBounds, BoundsError> {
-        let column = &self.outcome.column;
-        match self.columns.get(column).and_then(|stated| stated.range) {
-            Some([low, high]) => OutcomeBounds::new(low, high),
-            None => Err(BoundsError::OutcomeRange { column: column.clone() }),
-        }
+        self.head.bounds_of_outcome(&self.method.outcome.column)
     }
 
     /// Epsilon and delta of one run over so many rows.
@@ -432,9 +417,7 @@ impl Study {
     /// # Errors
     /// No private mode, and a delta above one over the number of rows.
     pub fn run_budget(&self, rows: u64) -> Result<Budget, PrivacyError> {
-        let terms = self.privacy.as_ref().ok_or(PrivacyError::Absent)?;
-        let delta = terms.delta.unwrap_or_else(|| Budget::default_delta(rows));
-        Ok(Budget::new(terms.epsilon, delta, terms.accountant, rows, terms.large_epsilon.is_some())?)
+        Ok(self.private().ok_or(PrivacyError::Absent)?.of_rows(rows)?)
     }
 
     /// Every release of both parties, from the study and the number of rows alone.
@@ -442,7 +425,7 @@ impl Study {
     /// # Errors
     /// No private mode, bounds or a budget that cannot be used.
     pub fn private_plan(&self, rows: u64) -> Result<Plan, PrivacyError> {
-        let terms = self.privacy.as_ref().ok_or(PrivacyError::Absent)?;
+        let terms = &self.private().ok_or(PrivacyError::Absent)?.stated;
         let budget = self.run_budget(rows)?.cap();
         let setup = Setup {
             rows: usize::try_from(rows).unwrap_or(usize::MAX),
@@ -463,7 +446,7 @@ impl Study {
     /// # Errors
     /// No private mode, and bounds that cannot be used.
     pub fn outlook(&self, plan: &Plan) -> Result<Outlook, PrivacyError> {
-        let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
+        let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
         let coefficients = design.guessed([&alice, &bob]);
         Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
@@ -474,7 +457,7 @@ impl Study {
     /// # Errors
     /// As [`Study::outlook`].
     pub(super) fn foretold_error(&self, plan: &Plan, correlation: f64) -> Result<f64, PrivacyError> {
-        let design = &self.privacy.as_ref().ok_or(PrivacyError::Absent)?.design;
+        let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
         let coefficients = design.guessed([&alice, &bob]).unwrap_or_default();
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
@@ -499,6 +482,7 @@ impl DesignTerms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::tests::{vertical, written};
 
     pub(crate) const PRIVATE: &str = r#"
         id = "private"
@@ -534,7 +518,7 @@ mod tests {
 
     #[test]
     fn bounds_terms_and_plan_follow_from_the_study_and_the_number_of_rows() {
-        let study = Study::parse(PRIVATE).unwrap();
+        let study = vertical(PRIVATE);
         assert_eq!(study.row_bounds(Role::Alice).unwrap().names(), ["age", "smokerTRUE"]);
         assert_eq!(study.row_bounds(Role::Bob).unwrap().names(), ["regionsouth", "regionwest"]);
         let plan = study.private_plan(1_000).unwrap();
@@ -561,15 +545,15 @@ mod tests {
     #[test]
     fn a_centre_with_a_scale_and_a_row_norm_are_bounds_and_part_of_what_is_agreed() {
         let age = |bounds: &str| PRIVATE.replace("range = [18, 90]", bounds);
-        let centred = Study::parse(&age("centre = 50\nscale = 12.5")).unwrap();
+        let centred = vertical(&age("centre = 50\nscale = 12.5"));
         let bounds = centred.row_bounds(Role::Alice).unwrap();
         assert_eq!(bounds.radius(), 2f64.sqrt());
         let normed = |norm: &str| {
             PRIVATE.replace("columns = [\"region\"]", &format!("columns = [\"region\"]\nrow_norm = {norm}"))
         };
-        let cut = Study::parse(&normed("1.25")).unwrap();
+        let cut = vertical(&normed("1.25"));
         assert_eq!(cut.row_bounds(Role::Bob).unwrap().radius(), 1.25);
-        assert_eq!(cut.row_bounds(Role::Alice), Study::parse(PRIVATE).unwrap().row_bounds(Role::Alice));
+        assert_eq!(cut.row_bounds(Role::Alice), vertical(PRIVATE).row_bounds(Role::Alice));
         // Rows of these bounds, by hand: (62.5 - 50) / 12.5 = 1, divided by the norm 2^1/2, times what the intercept leaves.
         let values = nalgebra::DMatrix::from_row_slice(1, 2, &[62.5, 0.0]);
         let entry = crate::privacy::bounds::ClippedRows::new(&bounds, &values)
@@ -586,8 +570,7 @@ mod tests {
         for (at, digest) in digests.iter().enumerate() {
             assert!(!digests[..at].contains(digest), "{at}");
         }
-        let written = toml::to_string_pretty(&cut).unwrap();
-        assert_eq!(Study::parse(&written).unwrap(), cut);
+        assert_eq!(vertical(&written(&normed("1.25"))), cut);
     }
 
     #[test]
@@ -624,7 +607,7 @@ mod tests {
     #[test]
     fn a_declared_design_is_what_a_prediction_rests_on_and_all_of_it_is_said() {
         let outlook = |design: &str| {
-            let study = Study::parse(&with(design)).unwrap();
+            let study = vertical(&with(design));
             study.outlook(&study.private_plan(5_000).unwrap()).unwrap()
         };
         let neutral = outlook("");
@@ -692,7 +675,7 @@ mod tests {
             Study::parse(&PRIVATE.replace("epsilon = 1.0", "epsilon = 11.0\nlarge_epsilon = \"a rehearsal\"")).is_ok()
         );
         assert!(complaint(&PRIVATE.replace("delta = 1e-5", "delta = 0.0")).contains("privacy.delta"));
-        let study = Study::parse(&PRIVATE.replace("delta = 1e-5", "delta = 0.01")).unwrap();
+        let study = vertical(&PRIVATE.replace("delta = 1e-5", "delta = 0.01"));
         let error = study.private_plan(1_000).unwrap_err();
         assert!(error.to_string().contains("1/n"), "{error}");
         assert!(study.private_plan(100).is_ok());

@@ -5,9 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::horizontal::value;
+use super::file::StudyFile;
+use super::horizontal::{Robust, RobustTerms, SiteMethod, Sites};
 use super::privacy::bounds_sentence;
-use super::{Mode, Study, StudyError};
+use super::{Guarantee, Study, StudyError, value};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, RowBounds};
 use crate::privacy::robust::{Influence, Plan, Setup};
 use crate::report::INTERCEPT;
@@ -45,32 +46,31 @@ impl Default for PrivateFitTerms {
     }
 }
 
-impl Study {
+impl Study<Sites> {
     /// The public bounds of a site's rows, the intercept first; the names in them are those of the coefficients.
     ///
     /// # Errors
     /// Names the first column without bounds, or with bounds that cannot be used.
-    pub fn batch_bounds(&self) -> Result<RowBounds, BoundsError> {
+    pub fn batch_bounds(&self, robust: &Robust) -> Result<RowBounds, BoundsError> {
         let mut terms: Vec<(String, ColumnBounds)> = Vec::new();
-        for column in &self.model.features {
-            match self.columns.get(column) {
+        for column in &self.method.features {
+            match self.head.columns.get(column) {
                 Some(stated) => terms.extend(stated.bounded(column)?),
                 None => return Err(BoundsError::Missing { column: column.clone() }),
             }
         }
         let share = (1.0 / (terms.len() + 1) as f64).sqrt();
-        let row_norm = self.robust_terms().private.and_then(|private| private.row_norm);
-        RowBounds::new(terms, row_norm, Some(share))
+        RowBounds::new(terms, robust.private.row_norm, Some(share))
     }
 
     /// What a batch of so many rows releases.
     ///
     /// # Errors
     /// Bounds or a budget that cannot be used, and a budget that is hopeless for so many rows.
-    pub fn batch_plan(&self, rows: u64) -> Result<Plan, StudyError> {
-        let bounds = self.batch_bounds().map_err(|error| value("columns", bounds_sentence(&error)))?;
+    pub fn batch_plan(&self, robust: &Robust, rows: u64) -> Result<Plan, StudyError> {
+        let bounds = self.batch_bounds(robust).map_err(|error| value("columns", bounds_sentence(&error)))?;
         let budget = self.site_mu().powi(2);
-        let terms = self.robust_terms().private.unwrap_or_default();
+        let terms = &robust.private;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let setup = Setup::new(rows, bounds.width(), budget);
         Plan::new(Setup {
@@ -83,15 +83,38 @@ impl Study {
         .map_err(|error| value("privacy.epsilon", format!("is too small: {error}")))
     }
 
-    pub(super) fn check_private_robust(&self) -> Result<(), StudyError> {
-        let robust = self.robust_terms();
-        let wrong = |key: &str, problem: &str| Err(value(key, problem.to_owned()));
-        match (self.mode, &robust.private) {
-            (Mode::Plain, None) => return Ok(()),
-            (Mode::Plain, Some(_)) => {
+    /// Refuses private batches without public bounds, or with too little budget.
+    pub(super) fn check_private_batches(&self) -> Result<(), StudyError> {
+        let robust = match (&self.guarantee, &self.method.method) {
+            (Guarantee::Private(_), SiteMethod::Robust(robust)) => robust,
+            (Guarantee::Private(_), SiteMethod::Em(_) | SiteMethod::Features(_) | SiteMethod::Stream(_))
+            | (Guarantee::Plain, _) => return Ok(()),
+        };
+        let unbounded = |error: BoundsError| value("columns", bounds_sentence(&error));
+        self.outcome_bounds().map_err(unbounded)?;
+        self.batch_plan(robust, self.method.terms.batch_rows)?;
+        let bounds = self.batch_bounds(robust).map_err(unbounded)?;
+        let names = &self.method.coefficients;
+        let bounded = std::iter::once(INTERCEPT).chain(bounds.names().iter().map(String::as_str));
+        match bounded.eq(names.iter().map(String::as_str)) {
+            true => Ok(()),
+            false => {
+                let problem = format!("have other terms ({}) than their bounds", names.join(", "));
+                Err(value("model.features", problem))
+            }
+        }
+    }
+}
+
+impl StudyFile {
+    pub(super) fn check_private_robust(&self, robust: &RobustTerms, guarantee: &Guarantee) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: &str| Err(value(key, problem));
+        match (guarantee, &robust.private) {
+            (Guarantee::Plain, None) => return Ok(()),
+            (Guarantee::Plain, Some(_)) => {
                 return wrong("robust.private", "has no place in a plain study: set mode = \"private\"");
             }
-            (Mode::Private, _) => {}
+            (Guarantee::Private(_), _) => {}
         }
         let terms = robust.private.clone().unwrap_or_default();
         if !(2..=MOST_ROUNDS).contains(&terms.rounds) {
@@ -123,20 +146,11 @@ impl Study {
             let problem = "cannot be used in private mode in this version; private streams are protocol `stream`";
             return wrong("robust.online", problem);
         }
-        if !robust.gram {
-            let problem = "cannot be false in private mode: it saves nothing, as all that leaves is noised";
-            return wrong("robust.gram", problem);
-        }
-        if let Err(error) = self.outcome_bounds() {
-            return wrong("columns", &bounds_sentence(&error));
-        }
-        self.batch_plan(self.site_terms().batch_rows)?;
-        let bounds = self.batch_bounds().map_err(|error| value("columns", bounds_sentence(&error)))?;
-        let names = self.coefficient_names()?;
-        let bounded = std::iter::once(INTERCEPT).chain(bounds.names().iter().map(String::as_str));
-        match bounded.eq(names.iter().map(String::as_str)) {
+        match robust.gram {
             true => Ok(()),
-            false => wrong("model.features", &format!("have other terms ({}) than their bounds", names.join(", "))),
+            false => {
+                wrong("robust.gram", "cannot be false in private mode: it saves nothing, as all that leaves is noised")
+            }
         }
     }
 }
@@ -145,6 +159,7 @@ impl Study {
 mod tests {
     use super::*;
     use crate::privacy::mechanism::ReleasePlan;
+    use crate::study::tests::sites;
 
     const PRIVATE: &str = r#"
         id = "clinics"
@@ -179,12 +194,17 @@ mod tests {
 
     #[test]
     fn bounds_and_releases_of_every_batch_follow_from_the_study() {
-        let study = Study::parse(PRIVATE).unwrap();
-        let bounds = study.batch_bounds().unwrap();
+        let study = sites(PRIVATE);
+        let bounds_of = |study: &Study<Sites>| match &study.method.method {
+            SiteMethod::Robust(robust) => study.batch_bounds(robust).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let bounds = bounds_of(&study);
         assert_eq!(bounds.names(), ["age", "regionsouth", "regionwest", "smokerTRUE"]);
-        let budget = study.site_budget().unwrap().unwrap();
-        let plan = study.batch_plan(10_000).unwrap();
-        let norm = |text: &str| Study::parse(text).unwrap().batch_bounds().unwrap().radius();
+        let budget = study.private().unwrap().budget;
+        let SiteMethod::Robust(robust) = &study.method.method else { panic!("{study:?}") };
+        let plan = study.batch_plan(robust, 10_000).unwrap();
+        let norm = |text: &str| bounds_of(&sites(text)).radius();
         assert_eq!(norm(PRIVATE), (0.5625f64 + 3.0).sqrt());
         assert_eq!(norm(&PRIVATE.replace("range = [18, 90]", "centre = 50\nscale = 20")), 2.0);
         assert_eq!(norm(&PRIVATE.replace("[sites]", "[robust.private]\nrow_norm = 1.25\n[sites]")), 1.25);
@@ -192,7 +212,7 @@ mod tests {
         let twelve = ReleasePlan::of_parts(&vec![plan.releases().clone(); 12]);
         assert_eq!(twelve.releases().len(), 12 * plan.releases().releases().len());
         assert_eq!(twelve.charge().to_bits(), plan.releases().charge().to_bits());
-        assert!(study.disclosures(crate::id::Role::Worker).declared().is_empty());
+        assert!(study.disclosures().declared().is_empty());
     }
 
     #[test]

@@ -2,23 +2,41 @@
 
 use std::collections::BTreeMap;
 
-use super::Study;
+use super::horizontal::{SiteMethod, Sites};
+use super::{Head, Study, Vertical};
 use crate::id::Role;
 
 /// Beside the columns.
 const ROW_NORM: &str = "norm of rows";
 
-impl Study {
+impl Study<Vertical> {
     /// What the study states of the columns that `role` brings into a private run, the outcome among them: a range, levels, or a centre and
     /// a scale, in words; and the norm at which rows are cut.
-    ///
-    /// A worker's columns are those of the model.
     pub fn stated_bounds(&self, role: Role) -> BTreeMap<String, String> {
-        let own = match role {
-            Role::Alice | Role::Bob => self.parties.get(&role).map(|party| &party.columns),
-            _ => Some(&self.model.features),
+        let party = self.method.parties.get(&role);
+        let columns = party.into_iter().flat_map(|party| &party.columns);
+        self.head.stated_bounds(columns.chain([&self.method.outcome.column]), party.map(|party| party.row_norm))
+    }
+}
+
+impl Study<Sites> {
+    /// The same of the columns of the model, which every site brings.
+    pub fn stated_bounds(&self) -> BTreeMap<String, String> {
+        let norm = match &self.method.method {
+            SiteMethod::Robust(robust) => Some(robust.private.row_norm),
+            SiteMethod::Em(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => None,
         };
-        let columns = own.into_iter().flatten().chain(Some(&self.outcome.column).filter(|name| !name.is_empty()));
+        let outcome = Some(&self.method.outcome).filter(|name| !name.is_empty());
+        self.head.stated_bounds(self.method.features.iter().chain(outcome), norm)
+    }
+}
+
+impl Head {
+    fn stated_bounds<'a>(
+        &self,
+        columns: impl Iterator<Item = &'a String>,
+        norm: Option<Option<f64>>,
+    ) -> BTreeMap<String, String> {
         let stated = columns.filter_map(|name| {
             let terms = self.columns.get(name)?;
             if let (Some(centre), Some(scale)) = (terms.centre, terms.scale) {
@@ -30,10 +48,6 @@ impl Study {
                 (None, levels) => Some((name.clone(), format!("levels {}", levels.join(", ")))),
             }
         });
-        let norm = match role {
-            Role::Alice | Role::Bob => self.parties.get(&role).map(|party| party.row_norm),
-            _ => self.robust.as_ref().map(|robust| robust.private.as_ref().and_then(|private| private.row_norm)),
-        };
         let norm = norm.map(|norm| norm.map_or_else(|| "the default".to_owned(), |norm| norm.to_string()));
         stated.chain(norm.map(|norm| (ROW_NORM.to_owned(), norm))).collect()
     }
@@ -43,10 +57,11 @@ impl Study {
 mod tests {
     use super::*;
     use crate::study::ColumnTerms;
+    use crate::study::tests::vertical;
 
     #[test]
     fn each_party_states_the_bounds_of_its_own_columns_and_of_the_outcome() {
-        let study = Study::parse(
+        let study = vertical(
             r#"
             id = "s"
             mode = "private"
@@ -69,8 +84,7 @@ mod tests {
             [columns.y]
             range = [0, 100]
             "#,
-        )
-        .unwrap();
+        );
         let stated = |role| study.stated_bounds(role).into_iter().map(|(name, words)| format!("{name}: {words}"));
         assert_eq!(
             stated(Role::Alice).collect::<Vec<_>>(),
@@ -82,6 +96,7 @@ mod tests {
         );
         let mut centred = study.clone();
         centred
+            .head
             .columns
             .insert("age".to_owned(), ColumnTerms { centre: Some(50.0), scale: Some(12.5), ..ColumnTerms::default() });
         assert_eq!(centred.stated_bounds(Role::Alice)["age"], "centre 50 and scale 12.5");

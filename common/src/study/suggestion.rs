@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Protocol, Study};
+use super::horizontal::{Robust, SiteMethod, Sites};
+use super::{Guarantee, PrivacyTerms, PrivateFitTerms, PrivateTerms, Study, Vertical};
 use crate::id::Role;
 use crate::privacy::bounds::RowBounds;
 
@@ -57,89 +58,58 @@ pub struct Suggestion {
     pub relative_error_now: f64,
 }
 
-impl Study {
+impl Study<Vertical> {
     /// The table of errors; the rows that are planned for are in it.
     pub fn error_table(&self, rows: u64) -> ErrorTable {
-        let with = |own: u64, all: &[u64]| {
-            let mut all: Vec<u64> = all.iter().copied().chain(Some(own).filter(|rows| *rows > 0)).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
-        };
-        let (counts, mut epsilons) = match self.protocol {
-            Protocol::Vertical | Protocol::Robust => (with(rows, &ROWS), EPSILONS.to_vec()),
-            Protocol::Em => (with(0, &FEW_ROWS), FEW_EPSILONS.to_vec()),
-            Protocol::Features | Protocol::Stream => (with(rows, &FUNCTION_ROWS), FEW_EPSILONS.to_vec()),
-        };
-        epsilons.extend(self.privacy.as_ref().map(|terms| terms.epsilon));
-        epsilons.sort_by(f64::total_cmp);
-        epsilons.dedup();
-        let error = |epsilon: f64, rows: u64| {
-            let mut other = self.clone();
-            other.privacy.as_mut()?.epsilon = epsilon;
-            other.foretold(rows)
-        };
-        let row = |rows: u64| ErrorRow {
-            rows,
-            relative_errors: epsilons.iter().map(|epsilon| error(*epsilon, rows)).collect(),
-        };
-        let correlation = (self.protocol == Protocol::Vertical).then(|| self.design_correlation());
-        ErrorTable { rows: counts.into_iter().map(row).collect(), epsilons: epsilons.clone(), correlation }
+        let correlation = Some(self.design_correlation());
+        let own = self.private().map(|terms| terms.budget.epsilon());
+        ErrorTable::new(counts(rows, &ROWS), EPSILONS.to_vec(), own, correlation, |epsilon, rows| {
+            let guarantee = Guarantee::Private(self.private()?.at(epsilon)?);
+            Study { guarantee, ..self.clone() }.foretold(rows)
+        })
     }
 
     /// Rounds, cut and norm that are expected to do at least a twentieth better; none where the study's own are near the best that was
     /// tried, or where nothing can be tried.
     pub fn suggestion(&self, rows: u64) -> Option<Suggestion> {
-        let best = match self.protocol {
-            Protocol::Vertical => self.vertical_suggestion(rows),
-            Protocol::Robust => self.robust_suggestion(rows),
-            _ => None,
-        };
-        let ((relative_error, settings), now) = (best?, self.foretold(rows)?);
-        (relative_error < 0.95 * now).then_some(Suggestion { settings, relative_error, relative_error_now: now })
+        Suggestion::of(self.best(rows)?, self.foretold(rows)?)
     }
 
     fn design_correlation(&self) -> f64 {
-        self.privacy.as_ref().and_then(|terms| terms.design.correlation).unwrap_or(CORRELATION)
+        self.private().and_then(|terms| terms.stated.design.correlation).unwrap_or(CORRELATION)
     }
 
     /// The expected error of so many rows, as a share of what is sought; none where a run would be refused.
     fn foretold(&self, rows: u64) -> Option<f64> {
-        let error = match self.protocol {
-            Protocol::Vertical => {
-                let plan = self.private_plan(rows).ok()?;
-                self.foretold_error(&plan, self.design_correlation()).ok()?
-            }
-            _ => self.expectation(rows).ok()?.relative_error,
-        };
-        error.is_finite().then_some(error)
+        let plan = self.private_plan(rows).ok()?;
+        self.foretold_error(&plan, self.design_correlation()).ok().filter(|error| error.is_finite())
     }
 
-    fn vertical_suggestion(&self, rows: u64) -> Option<(f64, BTreeMap<String, f64>)> {
+    fn best(&self, rows: u64) -> Option<(f64, BTreeMap<String, f64>)> {
+        let terms = self.private()?.clone();
         // A norm can be suggested where it is declared how long rows are: the one that one row in twenty passes.
-        let (mut shortened, mut norms) = (self.clone(), BTreeMap::new());
-        if let Some(square) = self.privacy.as_ref()?.design.mean_square {
+        let (mut shortened, mut design, mut norms) = (self.clone(), terms.stated.design.clone(), BTreeMap::new());
+        if let Some(square) = design.mean_square {
             let bounds = [Role::Alice, Role::Bob].map(|role| self.row_bounds(role));
             let widest = bounds.iter().flatten().map(|bounds| bounds.names().len()).min()?;
             let factor = (square * upper_square(widest)).sqrt();
             if factor < 0.97 {
                 for (role, bounds) in [Role::Alice, Role::Bob].into_iter().zip(&bounds) {
                     let norm = rounded(factor * bounds.as_ref().ok().map(RowBounds::radius)?);
-                    shortened.parties.get_mut(&role)?.row_norm = Some(norm);
+                    shortened.method.parties.get_mut(&role)?.row_norm = Some(norm);
                     norms.insert(format!("parties.{role}.row_norm"), norm);
                 }
                 let square = rounded(square / (factor * factor));
-                shortened.privacy.as_mut()?.design.mean_square = Some(square);
+                design.mean_square = Some(square);
                 norms.insert("privacy.design.mean_square".to_string(), square);
             }
         }
         let mut best: Option<(f64, BTreeMap<String, f64>)> = None;
         for rounds in ROUNDS.into_iter().filter(|rounds| *rounds <= 4) {
             for clip in CLIPS {
-                let mut other = shortened.clone();
-                let terms = other.privacy.as_mut()?;
-                (terms.rounds, terms.clip) = (rounds, clip);
-                let Some(error) = other.foretold(rows) else { continue };
+                let stated = PrivacyTerms { rounds, clip, design: design.clone(), ..terms.stated.clone() };
+                let guarantee = Guarantee::Private(PrivateTerms { stated, ..terms.clone() });
+                let Some(error) = (Study { guarantee, ..shortened.clone() }).foretold(rows) else { continue };
                 if best.as_ref().is_none_or(|(least, _)| error < *least) {
                     let mut settings = norms.clone();
                     settings.insert("privacy.rounds".to_string(), f64::from(rounds));
@@ -150,24 +120,58 @@ impl Study {
         }
         best
     }
+}
 
-    fn robust_suggestion(&self, rows: u64) -> Option<(f64, BTreeMap<String, f64>)> {
+impl Study<Sites> {
+    /// The table of errors; the rows that are planned for are in it.
+    pub fn error_table(&self, rows: u64) -> ErrorTable {
+        let (counts, epsilons) = match &self.method.method {
+            SiteMethod::Robust(_) => (counts(rows, &ROWS), EPSILONS.to_vec()),
+            SiteMethod::Em(_) => (counts(0, &FEW_ROWS), FEW_EPSILONS.to_vec()),
+            SiteMethod::Features(_) | SiteMethod::Stream(_) => (counts(rows, &FUNCTION_ROWS), FEW_EPSILONS.to_vec()),
+        };
+        let own = self.private().map(|terms| terms.budget.epsilon());
+        ErrorTable::new(counts, epsilons, own, None, |epsilon, rows| self.at(epsilon)?.foretold(rows))
+    }
+
+    /// Rounds and sizes of batches that are expected to do at least a twentieth better; none where the study's own are near the best that
+    /// was tried, or where nothing can be tried.
+    pub fn suggestion(&self, rows: u64) -> Option<Suggestion> {
+        match &self.method.method {
+            SiteMethod::Robust(robust) => Suggestion::of(self.best_batches(robust, rows)?, self.foretold(rows)?),
+            SiteMethod::Em(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => None,
+        }
+    }
+
+    /// The same study with another epsilon, and what follows from it.
+    fn at(&self, epsilon: f64) -> Option<Study<Sites>> {
+        let guarantee = Guarantee::Private(self.private()?.at(epsilon)?);
+        let mut other = self.clone();
+        if let SiteMethod::Stream(stream) = &self.method.method {
+            other.method.method = SiteMethod::Stream(stream.under(&guarantee)?);
+        }
+        Some(Study { guarantee, ..other })
+    }
+
+    /// The expected error of so many rows, as a share of what is sought; none where a run would be refused.
+    fn foretold(&self, rows: u64) -> Option<f64> {
+        self.expectation(rows).ok().map(|expected| expected.relative_error).filter(|error| error.is_finite())
+    }
+
+    fn best_batches(&self, robust: &Robust, rows: u64) -> Option<(f64, BTreeMap<String, f64>)> {
+        let own = self.method.terms.batch_rows;
         let tried = |rounds: u32, batch_rows: u64| {
             let mut other = self.clone();
-            let mut robust = other.robust_terms();
-            let mut private = robust.private.clone().unwrap_or_default();
-            private.rounds = rounds;
-            robust.private = Some(private);
-            other.robust = Some(robust);
-            other.sites.as_mut()?.batch_rows = batch_rows;
+            let private = PrivateFitTerms { rounds, ..robust.private.clone() };
+            other.method.method = SiteMethod::Robust(Robust { private, ..robust.clone() });
+            other.method.terms.batch_rows = batch_rows;
             let error = other.foretold(rows)?;
             let mut settings = BTreeMap::from([("robust.private.rounds".to_string(), f64::from(rounds))]);
-            if batch_rows != self.site_terms().batch_rows {
+            if batch_rows != own {
                 settings.insert("sites.batch_rows".to_string(), batch_rows as f64);
             }
             Some((error, settings))
         };
-        let own = self.site_terms().batch_rows;
         // All of a site's batches cost as much as one, so one large batch has the least noise; the study's own comes first.
         let sizes = [own, rows.div_ceil(2), rows];
         let all = ROUNDS.into_iter().filter(|rounds| *rounds >= 2);
@@ -175,6 +179,14 @@ impl Study {
             .flatten()
             .min_by(|a, b| a.0.total_cmp(&b.0))
     }
+}
+
+/// Numbers of rows, with the study's own unless it is 0.
+fn counts(own: u64, all: &[u64]) -> Vec<u64> {
+    let mut all: Vec<u64> = all.iter().copied().chain(Some(own).filter(|rows| *rows > 0)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The square, in means, that the squared length of a normal row of so many columns passes once in twenty (Wilson and Hilferty).
@@ -190,6 +202,23 @@ fn rounded(value: f64) -> f64 {
 }
 
 impl ErrorTable {
+    fn new(
+        counts: Vec<u64>,
+        mut epsilons: Vec<f64>,
+        own: Option<f64>,
+        correlation: Option<f64>,
+        error: impl Fn(f64, u64) -> Option<f64>,
+    ) -> ErrorTable {
+        epsilons.extend(own);
+        epsilons.sort_by(f64::total_cmp);
+        epsilons.dedup();
+        let row = |rows: u64| ErrorRow {
+            rows,
+            relative_errors: epsilons.iter().map(|epsilon| error(*epsilon, rows)).collect(),
+        };
+        ErrorTable { rows: counts.into_iter().map(row).collect(), epsilons: epsilons.clone(), correlation }
+    }
+
     /// The table as text, its rows indented by two.
     pub fn text(&self) -> String {
         let assumed = self.correlation.map(|correlation| format!(", at correlation {correlation}")).unwrap_or_default();
@@ -211,6 +240,11 @@ impl ErrorTable {
 }
 
 impl Suggestion {
+    fn of(best: (f64, BTreeMap<String, f64>), now: f64) -> Option<Suggestion> {
+        let (relative_error, settings) = best;
+        (relative_error < 0.95 * now).then_some(Suggestion { settings, relative_error, relative_error_now: now })
+    }
+
     /// The suggestion in a sentence.
     pub fn text(&self) -> String {
         let settings: Vec<String> = self.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
@@ -226,6 +260,7 @@ impl Suggestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::tests::vertical;
 
     const VERTICAL: &str = r#"
         id = "two"
@@ -255,7 +290,7 @@ mod tests {
 
     #[test]
     fn errors_fall_with_rows_and_with_epsilon_and_refusals_are_said() {
-        let table = Study::parse(VERTICAL).unwrap().error_table(20_000);
+        let table = vertical(VERTICAL).error_table(20_000);
         assert_eq!(table.epsilons, EPSILONS);
         assert!(table.rows.iter().any(|row| row.rows == 20_000), "the planned rows are in the table");
         let at = |rows: u64, epsilon: f64| {
@@ -264,25 +299,25 @@ mod tests {
         };
         assert!(at(1_000, 0.5) > at(100_000, 0.5) && at(10_000, 0.5) > at(10_000, 10.0));
         let strict = VERTICAL.replace("1e-5", "1e-4");
-        let text = Study::parse(&strict).unwrap().error_table(0).text();
+        let text = vertical(&strict).error_table(0).text();
         assert!(text.lines().last().unwrap().contains("refused"), "delta above one over the rows: {text}");
     }
 
     #[test]
     fn suggested_settings_are_expected_to_do_better_and_nothing_better_is_suggested_for_them() {
-        let study = Study::parse(VERTICAL).unwrap();
+        let study = vertical(VERTICAL);
         let found = study.suggestion(10_000).unwrap();
         assert!(found.relative_error < 0.95 * found.relative_error_now);
         assert!(found.text().contains("privacy.rounds = "), "{}", found.text());
-        let declared =
-            Study::parse(&format!("{VERTICAL}[privacy.design]\nmean_square = 0.2\ncorrelation = 0.2")).unwrap();
+        let declared = vertical(&format!("{VERTICAL}[privacy.design]\nmean_square = 0.2\ncorrelation = 0.2"));
         let found = declared.suggestion(10_000).unwrap();
         assert!(found.settings.contains_key("parties.bob.row_norm"), "{found:?}");
         let mut followed = declared.clone();
-        let terms = followed.privacy.as_mut().unwrap();
+        let Guarantee::Private(terms) = &mut followed.guarantee else { panic!("{declared:?}") };
+        let terms = &mut terms.stated;
         (terms.rounds, terms.clip) = (found.settings["privacy.rounds"] as u32, found.settings["privacy.clip"]);
         terms.design.mean_square = Some(found.settings["privacy.design.mean_square"]);
-        for (role, party) in &mut followed.parties {
+        for (role, party) in &mut followed.method.parties {
             party.row_norm = Some(found.settings[&format!("parties.{role}.row_norm")]);
         }
         assert_eq!(followed.suggestion(10_000), None);

@@ -4,7 +4,7 @@ use crate::conversation::{Refusal, Step};
 use crate::data::align::Mask;
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
-use crate::study::Study;
+use crate::study::{Study, Vertical};
 
 use super::message::{Body, Rows, Shared};
 
@@ -112,7 +112,7 @@ impl<T: Compared> Agreement<T> {
     }
 
     /// Compares what the peer said with the own table; yields what it said of shared columns.
-    pub(super) fn absorb(&mut self, study: &Study, body: Body) -> Result<Option<Shared>, Refusal> {
+    pub(super) fn absorb(&mut self, study: &Study<Vertical>, body: Body) -> Result<Option<Shared>, Refusal> {
         let mut shared = None;
         match (self.part(), body) {
             (Some(Part::Rows), Body::Rows(theirs)) => self.compare_rows(&theirs)?,
@@ -149,12 +149,12 @@ impl<T: Compared> Agreement<T> {
 }
 
 /// Checks that columns which both hold are the same.
-fn compare_shared(study: &Study, ours: &Shared, theirs: &Shared) -> Result<(), Abort> {
+fn compare_shared(study: &Study<Vertical>, ours: &Shared, theirs: &Shared) -> Result<(), Abort> {
     let compared = [
-        ("outcome", Some(study.outcome.column.clone()), ours.outcome, theirs.outcome),
-        ("offset", study.offset.as_ref().map(|offset| offset.column.clone()), ours.offset, theirs.offset),
-        ("weights", study.weights.as_ref().map(|weights| weights.column.clone()), ours.weights, theirs.weights),
-        ("folds", study.penalty.as_ref().and_then(|penalty| penalty.folds.clone()), ours.folds, theirs.folds),
+        ("outcome", Some(study.method.outcome.column.clone()), ours.outcome, theirs.outcome),
+        ("offset", study.method.offset.as_ref().map(|offset| offset.column.clone()), ours.offset, theirs.offset),
+        ("weights", study.method.weights.as_ref().map(|weights| weights.column.clone()), ours.weights, theirs.weights),
+        ("folds", study.method.penalty.as_ref().and_then(|penalty| penalty.folds.clone()), ours.folds, theirs.folds),
     ];
     for (what, column, ours, theirs) in compared {
         if ours != theirs {

@@ -10,7 +10,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::report::TracePoint;
 use crate::session::{Abort, PeerFault};
-use crate::study::{Acceleration, Lambda, Study};
+use crate::study::{Acceleration, Lambda, Study, Vertical};
 
 use super::accelerate::Memory;
 use super::block::{Block, Pass, Tables};
@@ -54,7 +54,7 @@ pub(super) enum Step {
 pub(super) struct Fits {
     role: Role,
     leader: Role,
-    study: std::sync::Arc<Study>,
+    study: std::sync::Arc<Study<Vertical>>,
     max_disclosure: Option<f64>,
     policy_rounds: Option<u32>,
     jobs: Vec<Job>,
@@ -133,7 +133,7 @@ const GROWING: f64 = 1e-3;
 
 impl Fits {
     pub(super) fn new(
-        study: &std::sync::Arc<Study>,
+        study: &std::sync::Arc<Study<Vertical>>,
         role: Role,
         policy: &Policy,
         encoded: &Encoded,
@@ -156,7 +156,7 @@ impl Fits {
             path_top: 0.0,
             fold_totals: Vec::new(),
             tables: None,
-            meter: Meter::new(&metered_gram(block, study.model.intercept)),
+            meter: Meter::new(&metered_gram(block, study.method.intercept)),
             metered: block.places().iter().flatten().copied().collect(),
             base_weights: block.outcome().weights.clone(),
             base_spread: 1.0,
@@ -224,7 +224,7 @@ impl Fits {
 
     /// Settles what is known before the first fit: the null model, and the list of fits where lambda is given.
     pub(super) fn begin(&mut self, encoded: &mut Encoded) -> Result<(), Abort> {
-        let intercept = self.study.model.intercept;
+        let intercept = self.study.method.intercept;
         let block = &mut encoded.block;
         self.base_weights = block.outcome().weights.clone();
         self.base_spread = block.outcome().spread;
@@ -239,7 +239,7 @@ impl Fits {
     /// The largest mean score of the own standardised columns at the null model.
     fn null_gradient(&mut self, block: &mut Block, intercept: bool) -> f64 {
         let hidden_at_peer = self.role == Role::Bob
-            && self.study.outcome.held_by == crate::study::HeldBy::Alice
+            && self.study.method.outcome.held_by == crate::study::HeldBy::Alice
             && block.outcome().family == Family::Gaussian;
         let constant = block.null_intercept(intercept && !hidden_at_peer);
         let mut beta = DVector::zeros(block.columns());
@@ -257,17 +257,17 @@ impl Fits {
 
     /// Lists the fits once both sides know each other's largest gradient.
     pub(super) fn settle_path(&mut self, rows: usize) -> Result<(), Abort> {
-        let Some(terms) = &self.study.penalty else {
+        let Some(terms) = &self.study.method.penalty else {
             return Err(Abort::Bug("a path without a penalty".to_string()));
         };
         let top = self.own_largest.max(self.path_top);
-        let columns = self.columns.0 + self.columns.1 - usize::from(self.study.model.intercept);
+        let columns = self.columns.0 + self.columns.1 - usize::from(self.study.method.intercept);
         self.list_jobs(penalty::path(top, terms.alpha, rows, columns, 100).into_iter().map(Some).collect());
         Ok(())
     }
 
     fn list_jobs(&mut self, lambdas: Vec<Option<f64>>) {
-        let folds = self.study.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
+        let folds = self.study.method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
         self.jobs = std::iter::once(None)
             .chain((1..=folds).map(Some))
             .flat_map(|fold| lambdas.iter().map(move |lambda| Job { fold, lambda: *lambda }))
@@ -288,7 +288,8 @@ impl Fits {
     fn reset_rounds(&mut self) {
         self.memory.clear();
         self.memory = Memory::new(self.columns.0.max(1));
-        let unpenalised = self.study.penalty.is_none() && self.study.fit.acceleration == Acceleration::Anderson;
+        let unpenalised =
+            self.study.method.penalty.is_none() && self.study.method.fit.acceleration == Acceleration::Anderson;
         self.shown = unpenalised.then(|| Shown::new(self.columns.1, self.partner_hides()));
         self.accepted = None;
         self.extrapolated = false;
@@ -329,7 +330,7 @@ impl Fits {
                 block.reweight(Some(kept.collect()), self.base_spread);
                 match self.fold_totals.get(fold as usize - 1) {
                     Some(total) => block.set_spread(positive((total / block.weight_sum()).sqrt())),
-                    None => block.measure_spread(self.study.model.intercept),
+                    None => block.measure_spread(self.study.method.intercept),
                 }
             }
             if let Some(kit) = &self.tables {
@@ -343,7 +344,7 @@ impl Fits {
             }
             block.place(start);
         }
-        if let (Some(lambda), Some(terms)) = (job.lambda, &self.study.penalty) {
+        if let (Some(lambda), Some(terms)) = (job.lambda, &self.study.method.penalty) {
             let spread = if block.outcome().family == Family::Gaussian { block.outcome().spread } else { 1.0 };
             let units = block.units();
             block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, units)));
@@ -466,15 +467,15 @@ impl Fits {
         let before = block.beta().clone();
         self.incoming_values = partial.values.clone();
         block.take(partial.values, partial.loss);
-        let unpenalised = self.study.penalty.is_none() && block.outcome().family != Family::Gaussian;
+        let unpenalised = self.study.method.penalty.is_none() && block.outcome().family != Family::Gaussian;
         let tol = if unpenalised { exact_tol(partial.certificate) } else { inner_tol(partial.certificate) };
         let mut solved = block.solve(tol, None);
         self.own_change = block.change(&before, block.beta());
-        if unpenalised && self.own_change <= self.study.fit.tol {
+        if unpenalised && self.own_change <= self.study.method.fit.tol {
             let (stepped, change) = block.step_on(solved);
             solved = stepped;
             self.own_change = self.own_change.max(change);
-            if separation::exhausted(block, self.study.model.intercept, std::iter::empty()) {
+            if separation::exhausted(block, self.study.method.intercept, std::iter::empty()) {
                 self.own_change = self.own_change.max(1.0);
             }
         }
@@ -536,9 +537,9 @@ impl Fits {
 
     /// Whether the fit is over, and why.
     fn verdict(&mut self, block: &Block, certificate: f64, change: f64) -> Option<Termination> {
-        let tol = self.study.fit.tol;
+        let tol = self.study.method.fit.tol;
         let mut step = change;
-        if self.study.fit.acceleration == Acceleration::None {
+        if self.study.method.fit.acceleration == Acceleration::None {
             // The steps of the plain method shrink by a ratio; what is left to go is a geometric sum of them.
             let ratio = change / self.last_change;
             step = if ratio < 1.0 { change / (1.0 - ratio) } else { f64::INFINITY };
@@ -546,7 +547,7 @@ impl Fits {
                 step = 0.0;
             }
         }
-        let unbounded = self.study.penalty.is_none()
+        let unbounded = self.study.method.penalty.is_none()
             && block.outcome().family != Family::Gaussian
             && self.unbounded(block, certificate, change);
         if unbounded {
@@ -563,7 +564,7 @@ impl Fits {
         if still && certificate <= ROUNDING * block.rounding() {
             return Some(Termination::Converged);
         }
-        (self.round >= self.study.fit.round_limit()).then_some(Termination::MaxRounds)
+        (self.round >= self.study.method.fit.round_limit()).then_some(Termination::MaxRounds)
     }
 
     /// Whether the estimates grow without bound.
@@ -576,16 +577,16 @@ impl Fits {
         self.flat_rounds = if flat { self.flat_rounds + 1 } else { 0 };
         let directions = self.shown.iter().flat_map(Shown::directions);
         // Before a fit may end, and where it takes longer than a finite estimate does.
-        let settled = certificate <= self.study.fit.tol.max(FLAT);
+        let settled = certificate <= self.study.method.fit.tol.max(FLAT);
         let late = self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS;
         let look = settled || (late && change > GROWING);
         self.flat_rounds >= FLAT_ROUNDS
-            || (look && separation::exhausted(block, self.study.model.intercept, directions))
+            || (look && separation::exhausted(block, self.study.method.intercept, directions))
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.
     fn next_point(&mut self, block: &mut Block, beta: &DVector<f64>, pass: Pass, objective: f64) -> DVector<f64> {
-        let accelerated = self.study.fit.acceleration == Acceleration::Anderson;
+        let accelerated = self.study.method.fit.acceleration == Acceleration::Anderson;
         let worse = self
             .accepted
             .as_ref()
@@ -732,9 +733,10 @@ fn exact_tol(certificate: f64) -> f64 {
 }
 
 /// Whether Alice's predictions carry a term that only she holds.
-fn hidden_at_alice(study: &Study) -> bool {
+fn hidden_at_alice(study: &Study<Vertical>) -> bool {
     let alone = |column: &crate::study::HeldColumn| column.held_by == crate::study::HeldBy::Alice;
-    (alone(&study.outcome) && study.model.family == Family::Gaussian) || study.offset.as_ref().is_some_and(alone)
+    (alone(&study.method.outcome) && study.method.family == Family::Gaussian)
+        || study.method.offset.as_ref().is_some_and(alone)
 }
 
 /// A first point has changed from nothing, which is a relative change of 1.
@@ -746,8 +748,8 @@ fn positive(spread: f64) -> f64 {
     if spread > 0.0 { spread } else { 1.0 }
 }
 
-fn encoded_lambdas(study: &Study) -> Vec<Option<f64>> {
-    let mut lambdas = match study.penalty.as_ref().map(|penalty| &penalty.lambda) {
+fn encoded_lambdas(study: &Study<Vertical>) -> Vec<Option<f64>> {
+    let mut lambdas = match study.method.penalty.as_ref().map(|penalty| &penalty.lambda) {
         None => return vec![None],
         Some(Lambda::One(lambda)) => vec![*lambda],
         Some(Lambda::Many(lambdas)) => lambdas.clone(),

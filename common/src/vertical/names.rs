@@ -7,7 +7,7 @@ use crate::fit::Coefficient;
 use crate::id::Role;
 use crate::report::INTERCEPT;
 use crate::session::PeerFault;
-use crate::study::{ColumnTerms, Study};
+use crate::study::{ColumnTerms, Study, Vertical};
 
 /// Checks the names in the peer's part of the coefficient table.
 ///
@@ -16,7 +16,7 @@ use crate::study::{ColumnTerms, Study};
 ///
 /// # Errors
 /// A name that the study does not give the peer, or one that comes twice.
-pub(super) fn given(study: &Study, peer: Role, rows: &[Coefficient]) -> Result<(), PeerFault> {
+pub(super) fn given(study: &Study<Vertical>, peer: Role, rows: &[Coefficient]) -> Result<(), PeerFault> {
     let [terms, others] = [peer, peer.partner()].map(|role| Terms::of(study, role));
     let mut seen = BTreeSet::new();
     for (place, row) in rows.iter().enumerate() {
@@ -36,8 +36,8 @@ struct Terms {
 }
 
 impl Terms {
-    fn of(study: &Study, role: Role) -> Terms {
-        let Some(party) = study.parties.get(&role) else {
+    fn of(study: &Study<Vertical>, role: Role) -> Terms {
+        let Some(party) = study.method.parties.get(&role) else {
             return Terms { named: Vec::new(), rest: false };
         };
         match party.formula.as_deref().map(Formula::parse) {
@@ -52,20 +52,20 @@ impl Terms {
         self.named.iter().any(|term| matches!(&term.factors[..], [column] if column == name))
     }
 
-    fn name(&self, study: &Study, name: &str) -> bool {
+    fn name(&self, study: &Study<Vertical>, name: &str) -> bool {
         self.named.iter().any(|term| names(study, &term.factors, name))
     }
 }
 
 /// Whether a coefficient of a product of these columns may have this name: each column's, joined to a level where there are.
-fn names(study: &Study, factors: &[String], name: &str) -> bool {
+fn names(study: &Study<Vertical>, factors: &[String], name: &str) -> bool {
     let Some((column, further)) = factors.split_first() else {
         return false;
     };
     let Some(rest) = name.strip_prefix(column.as_str()) else {
         return false;
     };
-    let terms = study.columns.get(column);
+    let terms = study.head.columns.get(column);
     let declared = terms.map_or(&[][..], |terms| &terms.levels);
     // The one term of a column of truth values, however its file writes them.
     let truth = terms.is_some_and(ColumnTerms::is_boolean);
@@ -83,12 +83,12 @@ mod tests {
     use super::*;
     use crate::glm::Family;
 
-    fn study(bob: &str) -> Study {
+    fn study(bob: &str) -> Study<Vertical> {
         let text = format!(
             "id = \"x\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"a\", \"a1\"]\n\
              [parties.bob]\ncertificate = \"bob\"\n{bob}\n[columns.region]\nlevels = [\"north\", \"south\"]\n"
         );
-        Study::parse(&text).unwrap()
+        Study::parse(&text).unwrap().vertical().unwrap()
     }
 
     fn rows(names: &[&str]) -> Vec<Coefficient> {

@@ -10,7 +10,7 @@ use crate::id::{Role, RunId};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
-use crate::study::{CoefficientTerms, HeldBy, Study};
+use crate::study::{CoefficientTerms, HeldBy, Study, Vertical};
 
 use super::fits::Fitted;
 use super::message::{FitEnd, Results};
@@ -95,7 +95,7 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
     };
     let ends: Vec<FitEnd> = work.fits.fitted.iter().map(|fit| fit.end).collect();
     let shifts = work.peer.as_ref().map(|peer| peer.fits.clone());
-    let coefficients = match study.fit.coefficients {
+    let coefficients = match study.method.fit.coefficients {
         CoefficientTerms::Own => None,
         CoefficientTerms::Shared => {
             let dispersion = dispersion(study, peer_columns, work);
@@ -108,7 +108,7 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
 
 /// Checks and keeps the peer's results.
 pub(super) fn check_results(
-    study: &Study,
+    study: &Study<Vertical>,
     own: &[Fitted],
     folds: usize,
     peer: Role,
@@ -127,7 +127,7 @@ pub(super) fn check_results(
     if !finite {
         return Err(PeerFault::Value { what: "results", expected: "finite", round: 0 });
     }
-    let shared = study.fit.coefficients == CoefficientTerms::Shared;
+    let shared = study.method.fit.coefficients == CoefficientTerms::Shared;
     let owned = results.coefficients.iter().flatten().all(|row| row.party == peer);
     if results.coefficients.is_some() != shared || !owned {
         return Err(PeerFault::Kind { came: "coefficients", expected: "those that the study shares" });
@@ -140,7 +140,7 @@ pub(super) fn check_results(
 }
 
 /// Which fit the coefficient table shows: that of the best lambda where there was cross-validation, else the last.
-fn chosen(study: &Study, work: &Work, fold_errors: &[f64]) -> usize {
+fn chosen(study: &Study<Vertical>, work: &Work, fold_errors: &[f64]) -> usize {
     let last = work.fits.fitted.len().saturating_sub(1);
     match cross_validation(study, work, fold_errors) {
         Some((points, best, _)) => points.iter().position(|point| point.lambda == best).unwrap_or(last),
@@ -151,8 +151,8 @@ fn chosen(study: &Study, work: &Work, fold_errors: &[f64]) -> usize {
 type CrossValidation = (Vec<CvPoint>, f64, f64);
 
 /// Means and standard errors over the folds, as cv.glmnet computes them from the folds' weighted means.
-fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<CrossValidation> {
-    let folds = study.penalty.as_ref()?.cv? as usize;
+fn cross_validation(study: &Study<Vertical>, work: &Work, fold_errors: &[f64]) -> Option<CrossValidation> {
+    let folds = study.method.penalty.as_ref()?.cv? as usize;
     let lambdas: Vec<f64> =
         work.fits.jobs().iter().filter(|job| job.fold.is_none()).filter_map(|job| job.lambda).collect();
     if fold_errors.len() != folds * lambdas.len() || lambdas.is_empty() {
@@ -193,27 +193,27 @@ fn df_residual(peer_columns: usize, work: &Work) -> i64 {
 }
 
 /// The dispersion, where this side can tell: 1, or from the sum of squares at the joint solution.
-fn dispersion(study: &Study, peer_columns: usize, work: &Work) -> Option<f64> {
+fn dispersion(study: &Study<Vertical>, peer_columns: usize, work: &Work) -> Option<f64> {
     let df = df_residual(peer_columns, work);
-    match (study.model.family, &work.inference) {
+    match (study.method.family, &work.inference) {
         (Family::Gaussian, Some(learnt)) if df > 0 => Some(learnt.residual / df as f64),
         (Family::Gaussian, _) => None,
         _ => Some(1.0),
     }
 }
 
-fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statistics, Abort> {
+fn statistics(study: &Study<Vertical>, peer_columns: usize, work: &Work) -> Result<Statistics, Abort> {
     let block = &work.encoded.block;
     let chosen_fit = chosen(study, work, best_errors(work));
     let Some(fitted) = work.fits.fitted.get(chosen_fit) else {
         return Err(Abort::Bug("no fit to describe".to_string()));
     };
-    let family = study.model.family;
+    let family = study.method.family;
     let weights = work.encoded.weights.as_deref();
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
     let saturated = saturated(family, y, weights);
     let mut deviance = (2.0 * (fitted.loss - saturated)).max(0.0);
-    if study.penalty.is_none() && family != Family::Gaussian {
+    if study.method.penalty.is_none() && family != Family::Gaussian {
         // Row by row: of large counts the two sums have few digits of their difference.
         deviance = block.deviance();
     }
@@ -228,8 +228,8 @@ fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statist
     let null_deviance = work.null_deviance;
     let rows = (block.rows() - work.encoded.unweighted) as u64;
     let df = df_residual(peer_columns, work);
-    let df_null = rows as i64 - i64::from(study.model.intercept);
-    if study.penalty.is_some() {
+    let df_null = rows as i64 - i64::from(study.method.intercept);
+    if study.method.penalty.is_some() {
         return Ok(Statistics {
             nobs: rows,
             df_null: Some(df_null),
@@ -299,7 +299,7 @@ fn best_errors(work: &Work) -> &[f64] {
 /// The own rows of the coefficient table, on the original scale.
 fn table(
     role: Role,
-    study: &Study,
+    study: &Study<Vertical>,
     work: &Work,
     fit: usize,
     peer_fits: Option<&[FitEnd]>,
@@ -317,7 +317,7 @@ fn table(
     let error = |row: nalgebra::DVector<f64>| dispersion.filter(|_| inference.is_some()).map(|d| row.norm() * d.sqrt());
     let root_row = |j: usize| inference.map(|inference| inference.root.row(j).transpose() / scalings[j].scale);
     let mut rows = Vec::new();
-    let family = study.model.family;
+    let family = study.method.family;
     let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
         rows.push(Coefficient::new(term.to_string(), role, estimate, std_error, family, df as f64));
     };
@@ -337,7 +337,7 @@ fn table(
         match block.places().iter().position(|kept| *kept == Some(place)) {
             Some(j) => add(term, Some(slope(j)), root_row(j).and_then(error)),
             // glmnet reports a column that says nothing as zero, glm as not defined.
-            None => add(term, study.penalty.as_ref().map(|_| 0.0), None),
+            None => add(term, study.method.penalty.as_ref().map(|_| 0.0), None),
         }
     }
     rows
@@ -362,7 +362,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     let model = model(role, run, study, work, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = if role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
-    let path = study.penalty.as_ref().map(|_| path(role, study, work, peer, df));
+    let path = study.method.penalty.as_ref().map(|_| path(role, study, work, peer, df));
     let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
     let mut termination = terminations.clone().find(|reason| !reason.converged()).unwrap_or(Termination::Converged);
     if work.redone && termination.converged() {
@@ -386,9 +386,9 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     })
 }
 
-fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<PathPoint> {
+fn path(role: Role, study: &Study<Vertical>, work: &Work, peer: &Results, df: i64) -> Vec<PathPoint> {
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
-    let saturated = saturated(study.model.family, y, work.encoded.weights.as_deref());
+    let saturated = saturated(study.method.family, y, work.encoded.weights.as_deref());
     work.fits
         .jobs()
         .iter()
@@ -412,7 +412,7 @@ fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<
         .collect()
 }
 
-fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Vec<String> {
+fn notes(role: Role, study: &Study<Vertical>, work: &Work, termination: Termination) -> Vec<String> {
     let mut notes = work.encoded.notes.clone();
     notes.extend(below_rounding(study, work).filter(|_| termination.converged()));
     let dropped: Vec<&str> = work
@@ -439,7 +439,7 @@ fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Ve
             complete.both
         ));
     }
-    if study.penalty.is_some() {
+    if study.method.penalty.is_some() {
         notes.push("penalised estimates have no standard errors".to_string());
     } else if let Some(reason) = &work.no_inference {
         notes.push(format!("standard errors: {reason}"));
@@ -451,8 +451,8 @@ fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Ve
 }
 
 /// Says so where a fit ended because nothing moved any more, above its tolerance.
-fn below_rounding(study: &Study, work: &Work) -> Option<String> {
-    let tol = study.fit.tol;
+fn below_rounding(study: &Study<Vertical>, work: &Work) -> Option<String> {
+    let tol = study.method.fit.tol;
     let peer = work.peer.as_ref()?;
     let ends = work.fits.fitted.iter().zip(&peer.fits);
     let (gradient, change) = ends.fold((0.0_f64, 0.0_f64), |(gradient, change), (own, peer)| {
@@ -467,19 +467,19 @@ fn below_rounding(study: &Study, work: &Work) -> Option<String> {
 }
 
 /// What left this party in the fit.
-fn disclosure(role: Role, study: &Study, disclosures: &Disclosures, work: &Work) -> Disclosure {
+fn disclosure(role: Role, study: &Study<Vertical>, disclosures: &Disclosures, work: &Work) -> Disclosure {
     let meter = &work.fits.meter;
     let terms = work.fits.metered.iter().filter_map(|place| work.encoded.terms.get(*place)).cloned();
     // The meter's last column, where Alice's predictions contain what she holds alone.
-    let hidden = match (&study.offset, study.outcome.held_by, study.model.family) {
-        (_, HeldBy::Alice, Family::Gaussian) | (None, ..) => study.outcome.column.clone(),
+    let hidden = match (&study.method.offset, study.method.outcome.held_by, study.method.family) {
+        (_, HeldBy::Alice, Family::Gaussian) | (None, ..) => study.method.outcome.column.clone(),
         (Some(offset), ..) => offset.column.clone(),
     };
     let shares = meter.shares();
     let metered = terms.chain([hidden]).zip(shares).map(|(term, share)| ColumnDisclosure { term, share });
     let whole = [
-        (study.sends_outcome() && study.model.family != Family::Gaussian).then_some(&study.outcome),
-        study.weights.as_ref().filter(|_| study.sends_weights()),
+        (study.sends_outcome() && study.method.family != Family::Gaussian).then_some(&study.method.outcome),
+        study.method.weights.as_ref().filter(|_| study.sends_weights()),
     ];
     let whole = whole.into_iter().flatten().filter(|_| role == Role::Alice);
     let whole = whole.map(|column| ColumnDisclosure { term: column.column.clone(), share: 1.0 });
@@ -493,13 +493,13 @@ fn disclosure(role: Role, study: &Study, disclosures: &Disclosures, work: &Work)
     }
 }
 
-fn model(role: Role, run: RunId, study: &Study, work: &Work, own: &[Coefficient]) -> Model {
+fn model(role: Role, run: RunId, study: &Study<Vertical>, work: &Work, own: &[Coefficient]) -> Model {
     let estimate = |term: &str| own.iter().find(|row| row.term == term).and_then(|row| row.estimate);
     Model {
         study: study.digest().to_string(),
         run: run.to_string(),
         role,
-        family: study.model.family,
+        family: study.method.family,
         intercept: estimate(INTERCEPT).filter(|_| work.encoded.block.has_intercept()).unwrap_or(0.0),
         terms: work.encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
         levels: work.encoded.levels.clone(),

@@ -14,7 +14,7 @@ use crate::data::encode;
 use crate::data::{DataError, Frame};
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
-use crate::study::Study;
+use crate::study::{Study, Vertical};
 
 use super::agree::{Agreement, Compared, Part};
 use super::message::Body;
@@ -24,7 +24,7 @@ use super::prepare;
 /// One party's new rows with its own part of the linear predictor.
 pub struct NewRows {
     role: Role,
-    study: Arc<Study>,
+    study: Arc<Study<Vertical>>,
     model: Model,
     frame: Frame,
     /// Not-a-number where a value is missing.
@@ -37,7 +37,7 @@ pub struct NewRows {
 ///
 /// # Errors
 /// As [`needed_columns`].
-pub fn levels(study: &Study, model: &Model, header: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Abort> {
+pub fn levels(study: &Study<Vertical>, model: &Model, header: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Abort> {
     let mut levels = model.levels.clone();
     let known = |name: &str| model.terms.iter().any(|(term, _)| term == name);
     for factor in prepare::terms(study, model.role, header)?.iter().flat_map(|term| &term.factors) {
@@ -52,7 +52,7 @@ pub fn levels(study: &Study, model: &Model, header: &[&str]) -> Result<BTreeMap<
 ///
 /// # Errors
 /// The study has no such party, or its formula cannot be read.
-pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
+pub fn needed_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
     prepare::predictor_columns(study, role, header)
 }
 
@@ -63,7 +63,7 @@ impl NewRows {
     ///
     /// # Errors
     /// The model belongs to another study or party, or the data are refused.
-    pub fn new(study: Arc<Study>, role: Role, model: Model, mut frame: Frame) -> Result<NewRows, Abort> {
+    pub fn new(study: Arc<Study<Vertical>>, role: Role, model: Model, mut frame: Frame) -> Result<NewRows, Abort> {
         if model.role != role || model.study != study.digest().to_string() {
             return Err(Abort::OwnData(format!(
                 "the model file belongs to {} of study {}, not to {role} of study {}",
@@ -191,7 +191,7 @@ impl Script for PredictScript {
     type Output = Option<Scores>;
 
     fn step(&self) -> Option<Step> {
-        let speaker = self.agreement.table.study.prediction.result_to.partner();
+        let speaker = self.agreement.table.study.method.prediction.result_to.partner();
         let scores = Step { speaker, expected: "predictions of new rows" };
         self.agreement.step().or((!self.scored).then_some(scores))
     }

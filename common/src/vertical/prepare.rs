@@ -11,7 +11,7 @@ use crate::data::{DataError, Frame};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::session::Abort;
-use crate::study::{HeldBy, HeldColumn, Missing, Study};
+use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical};
 
 use super::block::{Block, Outcome};
 
@@ -35,12 +35,12 @@ impl Policy {
     ///
     /// # Errors
     /// It does not; the sentence names the column.
-    pub fn allows(&self, study: &Study, role: Role) -> Result<(), Abort> {
+    pub fn allows(&self, study: &Study<Vertical>, role: Role) -> Result<(), Abort> {
         let refuse = |what: String| Err(Abort::Policy { who: role, what });
         if role != Role::Alice {
             return Ok(());
         }
-        let outcome = &study.outcome;
+        let outcome = &study.method.outcome;
         if !self.allow_outcome && outcome.held_by == HeldBy::Alice {
             return refuse(match study.sends_outcome() {
                 true => format!("the study lets every value of the outcome `{}` leave", outcome.column),
@@ -49,7 +49,7 @@ impl Policy {
                 }
             });
         }
-        let weights = study.weights.iter().filter(|_| study.sends_weights());
+        let weights = study.method.weights.iter().filter(|_| study.sends_weights());
         let whole = std::iter::once(outcome).filter(|_| study.sends_outcome()).chain(weights).next();
         match (whole, self.max_disclosure.filter(|most| *most < 1.0)) {
             (Some(column), Some(most)) => refuse(format!(
@@ -71,7 +71,7 @@ impl Default for Policy {
 /// A party's table, checked as far as that goes without the peer.
 pub struct Prepared {
     pub(super) role: Role,
-    pub(super) study: Arc<Study>,
+    pub(super) study: Arc<Study<Vertical>>,
     pub(super) policy: Policy,
     pub(super) frame: Frame,
     pub(super) terms: Vec<Term>,
@@ -104,7 +104,7 @@ pub(super) struct Encoded {
 ///
 /// # Errors
 /// The study has no such party, or its formula cannot be read.
-pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
+pub fn needed_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
     let mut needed = predictor_columns(study, role, header)?;
     let mut add = |name: &str| {
         if !needed.iter().any(|known| known == name) {
@@ -116,18 +116,18 @@ pub fn needed_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<
             add(&column.column);
         }
     }
-    if let Some(folds) = study.penalty.as_ref().and_then(|penalty| penalty.folds.as_ref()) {
+    if let Some(folds) = study.method.penalty.as_ref().and_then(|penalty| penalty.folds.as_ref()) {
         add(folds);
     }
     Ok(needed)
 }
 
 /// The columns of the linear predictor: the terms' and an offset.
-pub(super) fn predictor_columns(study: &Study, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
+pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
     let mut needed: Vec<String> = Vec::new();
     let terms = terms(study, role, header)?;
     let factors = terms.iter().flat_map(|term| &term.factors).map(String::as_str);
-    let offset = study.offset.iter().filter(|offset| held(offset, role)).map(|offset| offset.column.as_str());
+    let offset = study.method.offset.iter().filter(|offset| held(offset, role)).map(|offset| offset.column.as_str());
     for name in factors.chain(offset) {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
@@ -138,34 +138,34 @@ pub(super) fn predictor_columns(study: &Study, role: Role, header: &[&str]) -> R
 
 /// The offset of new rows that this party adds: Alice's, so that one held by both counts once.
 pub(super) fn own_offset(
-    study: &Study,
+    study: &Study<Vertical>,
     role: Role,
     frame: &Frame,
     dropped: Option<&Mask>,
 ) -> Result<Option<Vec<f64>>, Abort> {
-    match &study.offset {
+    match &study.method.offset {
         Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own),
         _ => Ok(None),
     }
 }
 
-fn shared_columns(study: &Study) -> impl Iterator<Item = (&HeldColumn, &'static str)> {
-    std::iter::once((&study.outcome, "the outcome"))
-        .chain(study.offset.iter().map(|column| (column, "the offset")))
-        .chain(study.weights.iter().map(|column| (column, "the weights")))
+fn shared_columns(study: &Study<Vertical>) -> impl Iterator<Item = (&HeldColumn, &'static str)> {
+    std::iter::once((&study.method.outcome, "the outcome"))
+        .chain(study.method.offset.iter().map(|column| (column, "the offset")))
+        .chain(study.method.weights.iter().map(|column| (column, "the weights")))
 }
 
 fn held(column: &HeldColumn, role: Role) -> bool {
     column.held_by == HeldBy::Both || role == Role::Alice
 }
 
-pub(super) fn terms(study: &Study, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
-    let Some(party) = study.parties.get(&role) else {
+pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
+    let Some(party) = study.method.parties.get(&role) else {
         return Err(Abort::Bug(format!("the study has no party {role}")));
     };
     let mut others: Vec<&str> = shared_columns(study).map(|(column, _)| column.column.as_str()).collect();
-    others.extend(study.rows.id.as_deref());
-    others.extend(study.penalty.as_ref().and_then(|penalty| penalty.folds.as_deref()));
+    others.extend(study.head.rows.id.as_deref());
+    others.extend(study.method.penalty.as_ref().and_then(|penalty| penalty.folds.as_deref()));
     let terms = match &party.formula {
         Some(text) => {
             let formula =
@@ -189,7 +189,7 @@ impl Prepared {
     ///
     /// # Errors
     /// The data are refused, by the study or by the policy.
-    pub fn new(study: Arc<Study>, role: Role, policy: Policy, mut frame: Frame) -> Result<Prepared, Abort> {
+    pub fn new(study: Arc<Study<Vertical>>, role: Role, policy: Policy, mut frame: Frame) -> Result<Prepared, Abort> {
         policy.allows(&study, role)?;
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let names: Vec<String> = frame.names().map(str::to_string).collect();
@@ -197,7 +197,7 @@ impl Prepared {
         let terms = terms(&study, role, &header)?;
         let needed = needed_columns(&study, role, &header)?;
         let used: Vec<&str> = needed.iter().map(String::as_str).collect();
-        let incomplete = match study.rows.missing {
+        let incomplete = match study.head.rows.missing {
             Missing::Refuse => None,
             Missing::CompleteCases => Some(frame.missing(used.iter().copied()).map_err(own)?),
         };
@@ -219,7 +219,7 @@ impl Prepared {
     }
 
     /// The study.
-    pub fn study(&self) -> &Arc<Study> {
+    pub fn study(&self) -> &Arc<Study<Vertical>> {
         &self.study
     }
 
@@ -245,7 +245,7 @@ impl Prepared {
 
     /// Whether this party's policy lets a basis be exchanged.
     pub(super) fn allows_basis(&self) -> bool {
-        let sends = self.study.inference.sender == self.role;
+        let sends = self.study.method.inference.sender == self.role;
         self.policy.allow_basis && !(sends && self.policy.max_disclosure.is_some_and(|most| most < 1.0))
     }
 
@@ -273,7 +273,7 @@ impl Prepared {
         let refused = |error: DataError| own(if droppable { error.droppable() } else { error });
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
         let frame = &mut self.frame;
-        let weights = match &study.weights {
+        let weights = match &study.method.weights {
             Some(column) if held(column, role) => {
                 Some(outcome::weights(frame, &column.column, dropped).map_err(refused)?)
             }
@@ -281,35 +281,35 @@ impl Prepared {
         };
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
-        let support = match study.model.family {
+        let support = match study.method.family {
             Family::Gaussian => Support::Real,
             Family::Binomial => Support::Share,
             Family::Poisson => Support::Count,
         };
         let mut notes = Vec::new();
-        let own_outcome = if held(&study.outcome, role) {
-            let read = outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped)
+        let own_outcome = if held(&study.method.outcome, role) {
+            let read = outcome::outcome(frame, &study.method.outcome.column, support, weights.as_deref(), dropped)
                 .map_err(refused)?;
             notes.extend(read.notes.iter().map(ToString::to_string));
             Some(read.values)
         } else {
             None
         };
-        let offset = match &study.offset {
+        let offset = match &study.method.offset {
             Some(column) if held(column, role) => {
                 outcome::offset(frame, &[column.column.as_str()], dropped).map_err(refused)?
             }
             _ => None,
         };
-        let folds = match &study.penalty {
+        let folds = match &study.method.penalty {
             Some(penalty) if penalty.cv.is_some() => {
                 let count = penalty.cv.unwrap_or_default();
                 Some(folds(frame, penalty.folds.as_deref(), count, dropped)?)
             }
             _ => None,
         };
-        if study.penalty.is_none() {
-            let intercept = usize::from(study.model.intercept && role == Role::Alice);
+        if study.method.penalty.is_none() {
+            let intercept = usize::from(study.method.intercept && role == Role::Alice);
             encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
         }
         let design = encode::encode(frame, &self.terms, true, dropped).map_err(refused)?;
@@ -320,10 +320,10 @@ impl Prepared {
                 what: format!("{rows} rows take part, at least {least} are asked for"),
             });
         }
-        let hidden_outcome = study.outcome.held_by == HeldBy::Alice && study.model.family == Family::Gaussian;
-        let hidden = match (role, hidden_outcome, &study.offset) {
+        let hidden_outcome = study.method.outcome.held_by == HeldBy::Alice && study.method.family == Family::Gaussian;
+        let hidden = match (role, hidden_outcome, &study.method.offset) {
             (Role::Alice, true, _) => {
-                let offset_at_bob = study.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Both);
+                let offset_at_bob = study.method.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Both);
                 let values = own_outcome.iter().flatten().enumerate().map(|(i, y)| {
                     let offset = if offset_at_bob { 0.0 } else { offset.as_ref().map_or(0.0, |offset| offset[i]) };
                     offset - y
@@ -335,14 +335,14 @@ impl Prepared {
         };
         let y = own_outcome.clone().unwrap_or_else(|| vec![0.0; rows]);
         let outcome_in_use = Outcome {
-            family: study.model.family,
+            family: study.method.family,
             y,
             weights: weights.clone(),
             offset: offset.clone(),
             hidden,
             spread: 1.0,
         };
-        let intercept = study.model.intercept;
+        let intercept = study.method.intercept;
         let mut block = Block::new(design.matrix, intercept && role == Role::Alice, intercept, outcome_in_use);
         if own_outcome.is_some() {
             block.measure_spread(intercept);

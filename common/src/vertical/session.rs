@@ -19,7 +19,7 @@ use crate::fit::Termination;
 use crate::glm::Family;
 use crate::id::{Digest, Role, RunId};
 use crate::session::{Abort, PeerFault};
-use crate::study::{HeldBy, HeldColumn, Missing, Study};
+use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical};
 
 use super::agree::{Agreement, Compared, Part};
 use super::exchange::{self, Receiving, Sending};
@@ -95,7 +95,7 @@ enum BasisPurpose {
 /// What exists once the rows are settled.
 pub(super) struct Work {
     pub(super) role: Role,
-    pub(super) study: Arc<Study>,
+    pub(super) study: Arc<Study<Vertical>>,
     first: Role,
     run: RunId,
     place: Place,
@@ -128,7 +128,7 @@ impl VerticalSession {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         // The key of the digests is sent; the rotation of a basis must not follow from it.
         let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
-        let parts: &[Part] = match study.rows.missing {
+        let parts: &[Part] = match study.head.rows.missing {
             Missing::Refuse => &[Part::Rows, Part::Shared],
             Missing::CompleteCases => &[Part::Rows, Part::Complete, Part::Shared],
         };
@@ -189,7 +189,7 @@ impl Script for VerticalScript {
 
 impl VerticalScript {
     /// What follows from the size of the peer's block, and from what its policy allows.
-    fn compare_blocks(&self, study: &Study, theirs: &Shared) -> Result<Stage, PeerFault> {
+    fn compare_blocks(&self, study: &Study<Vertical>, theirs: &Shared) -> Result<Stage, PeerFault> {
         let (prepared, peer_columns) = (&self.agreement.table, theirs.columns as usize);
         if peer_columns > MAX_COLUMNS {
             let expected = MAX_COLUMNS as u64;
@@ -197,7 +197,7 @@ impl VerticalScript {
         }
         let role = prepared.role();
         let forbids = |who: Role| Some(format!("the policy of {who} does not allow the basis exchange"));
-        let no_basis = match (study.inference.allowed, prepared.allows_basis(), theirs.basis) {
+        let no_basis = match (study.method.inference.allowed, prepared.allows_basis(), theirs.basis) {
             (true, true, true) => None,
             (false, _, _) => Some("the study does not allow them".to_string()),
             (true, false, _) => forbids(role),
@@ -216,7 +216,7 @@ impl VerticalScript {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         let encoded = prepared.take_encoded()?;
         let (rows, columns) = (encoded.block.rows(), encoded.block.columns() + peer_columns);
-        if study.penalty.is_none() && rows < columns {
+        if study.method.penalty.is_none() && rows < columns {
             return Err(Abort::Data(format!(
                 "{rows} rows cannot determine {columns} coefficients; leave columns out or use a penalty"
             )));
@@ -286,9 +286,9 @@ impl Compared for Prepared {
         let both = |column: Option<&HeldColumn>| column.is_some_and(|column| column.held_by == HeldBy::Both);
         let folds = encoded.folds.as_ref().map(|folds| folds.iter().map(|fold| f64::from(*fold)).collect());
         Ok(Shared {
-            outcome: digest("outcome", both(Some(&study.outcome)), &encoded.outcome),
-            offset: digest("offset", both(study.offset.as_ref()), &encoded.offset),
-            weights: digest("weights", both(study.weights.as_ref()), &encoded.weights),
+            outcome: digest("outcome", both(Some(&study.method.outcome)), &encoded.outcome),
+            offset: digest("offset", both(study.method.offset.as_ref()), &encoded.offset),
+            weights: digest("weights", both(study.method.weights.as_ref()), &encoded.weights),
             folds: digest("folds", true, &folds),
             columns: encoded.block.columns() as u32,
             basis: self.allows_basis(),
@@ -297,17 +297,17 @@ impl Compared for Prepared {
 }
 
 /// The vectors that Alice holds alone and sends, in order.
-fn held(study: &Study) -> Vec<HeldKind> {
+fn held(study: &Study<Vertical>) -> Vec<HeldKind> {
     let mut held = Vec::new();
-    if study.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice) {
+    if study.method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice) {
         held.push(HeldKind::Weights);
     }
-    if study.outcome.held_by == HeldBy::Alice {
-        match study.model.family {
+    if study.method.outcome.held_by == HeldBy::Alice {
+        match study.method.family {
             Family::Gaussian => held.push(HeldKind::Scale),
             Family::Binomial | Family::Poisson => held.push(HeldKind::Outcome),
         }
-        if study.model.family == Family::Gaussian && study.needs_path() {
+        if study.method.family == Family::Gaussian && study.needs_path() {
             held.push(HeldKind::NullResidual);
         }
     }
@@ -329,7 +329,7 @@ impl Work {
 
     fn step(&self) -> Option<Step> {
         let in_order = |answered: bool, first: Role| if answered { first.partner() } else { first };
-        let (leader, sender) = (self.fits.leader(), self.study.inference.sender);
+        let (leader, sender) = (self.fits.leader(), self.study.method.inference.sender);
         let (speaker, expected) = match self.place {
             Place::Held(_) => (Role::Alice, "a held vector"),
             Place::Largest { answered } => (in_order(answered, self.first), "a largest gradient"),
@@ -449,8 +449,8 @@ impl Work {
             self.place = Place::Held(next);
             return Ok(());
         }
-        let intercept = self.study.model.intercept;
-        if self.study.outcome.held_by != HeldBy::Alice {
+        let intercept = self.study.method.intercept;
+        if self.study.method.outcome.held_by != HeldBy::Alice {
             self.encoded.block.measure_spread(intercept);
         }
         if self.encoded.outcome.is_some() {
@@ -479,7 +479,7 @@ impl Work {
     }
 
     fn build_held(&mut self, what: HeldKind) -> Held {
-        let (encoded, intercept) = (&mut self.encoded, self.study.model.intercept);
+        let (encoded, intercept) = (&mut self.encoded, self.study.method.intercept);
         encoded.block.measure_spread(intercept);
         let total = encoded.block.outcome().spread.powi(2) * encoded.block.weight_sum();
         let values = match what {
@@ -497,7 +497,7 @@ impl Work {
     fn absorb_held(&mut self, what: HeldKind, held: Held) -> Result<(), PeerFault> {
         let (encoded, study) = (&mut self.encoded, &self.study);
         let rows = encoded.block.rows() as u64;
-        let folds = u64::from(study.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0));
+        let folds = u64::from(study.method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0));
         let expected = if what == HeldKind::Scale { folds } else { rows };
         if held.what != what {
             return Err(PeerFault::Kind { came: "another held vector", expected: "the declared one" });
@@ -506,7 +506,7 @@ impl Work {
             let came = held.values.len() as u64;
             return Err(PeerFault::Length { what: "a held vector", came, expected });
         }
-        let fits = |value: &f64| match (what, study.model.family) {
+        let fits = |value: &f64| match (what, study.method.family) {
             (HeldKind::Weights, _) => *value >= 0.0,
             (HeldKind::Outcome, Family::Binomial) => (0.0..=1.0).contains(value),
             (HeldKind::Outcome, Family::Poisson) => *value >= 0.0,
@@ -529,7 +529,7 @@ impl Work {
             HeldKind::Outcome => {
                 encoded.outcome = Some(held.values.clone());
                 encoded.block.receive_outcome(held.values);
-                encoded.block.measure_spread(study.model.intercept);
+                encoded.block.measure_spread(study.method.intercept);
             }
             HeldKind::Scale => {
                 let spread = (held.total / encoded.block.weight_sum()).sqrt();
@@ -566,7 +566,7 @@ impl Work {
     fn after_table(&mut self, redo: bool) {
         if redo {
             self.restart();
-        } else if self.study.inference.sender == Role::Bob {
+        } else if self.study.method.inference.sender == Role::Bob {
             self.place = Place::Redo;
         } else {
             self.place = Place::Results { answered: false };
@@ -595,7 +595,7 @@ impl Work {
     }
 
     fn after_fits(&self, termination: Termination) -> Place {
-        let inference = self.no_inference.is_none() && self.study.penalty.is_none();
+        let inference = self.no_inference.is_none() && self.study.method.penalty.is_none();
         if inference && termination == Termination::Converged {
             Place::Basis { start: 0, purpose: BasisPurpose::Inference }
         } else {

@@ -176,7 +176,7 @@ pub(crate) fn seen_of(world: &World, data: &Path, tag: &str, idle: Option<Durati
     let office = Office::open(world);
     config.coordinator.clone_from(&office.address);
     let job = join::Job {
-        study: Arc::new(read_study(&config.study).unwrap()),
+        study: Arc::new(read_study(&config.study).unwrap().sites().unwrap()),
         patience: Patience { wait: config.patience(), ..Patience::default() },
         config,
         out: None,

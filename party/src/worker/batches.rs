@@ -6,7 +6,7 @@ use fedreg_common::data::outcome::numbers;
 use fedreg_common::data::{DataError, Frame, Place, Values};
 use fedreg_common::em::Model;
 use fedreg_common::robust::minimum_rows;
-use fedreg_common::study::{Missing, Protocol, Study, StudyError};
+use fedreg_common::study::{Missing, SiteMethod, Sites, Study};
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest as _, Sha256};
 
@@ -74,51 +74,50 @@ impl std::fmt::Debug for Batch {
 
 impl Encoding {
     /// As the study has it.
-    ///
-    /// # Errors
-    /// The study has no such model.
-    pub fn new(study: &Study, written: Written) -> Result<Encoding, StudyError> {
-        let terms = study.model_terms()?;
-        let names: Vec<String> = study.input_names()?;
-        let least = match study.protocol {
-            Protocol::Robust => minimum_rows(names.len() + usize::from(study.model.intercept)),
-            _ => 1,
+    pub fn new(study: &Study<Sites>, written: Written) -> Encoding {
+        let method = &study.method;
+        let (terms, names) = (method.model.clone(), method.inputs());
+        let (least, keeps_missing, streams) = match &method.method {
+            SiteMethod::Robust(_) => (minimum_rows(names.len() + usize::from(method.intercept)), false, false),
+            SiteMethod::Em(em) => (1, em.settings.stated().model == Model::MissingCovariates, false),
+            SiteMethod::Features(_) => (1, false, false),
+            SiteMethod::Stream(_) => (1, false, true),
         };
         let mut columns: Vec<String> = Vec::new();
-        let outcome = Some(&study.outcome.column).filter(|name| !name.is_empty());
+        let outcome = Some(&method.outcome).filter(|name| !name.is_empty());
         for name in terms.iter().flat_map(|term| &term.factors).chain(outcome) {
             if !columns.contains(name) {
                 columns.push(name.clone());
             }
         }
         let levels = study
+            .head
             .columns
             .iter()
             .filter(|(_, terms)| !terms.levels.is_empty() && !terms.is_boolean())
             .map(|(name, terms)| (name.clone(), terms.levels.clone()))
             .collect();
-        Ok(Encoding {
+        Encoding {
             terms,
-            outcome: study.outcome.column.clone(),
-            intercept: study.model.intercept,
-            complete_cases: study.rows.missing == Missing::CompleteCases,
-            keeps_missing: study.em.as_ref().is_some_and(|terms| terms.model == Model::MissingCovariates),
+            outcome: method.outcome.clone(),
+            intercept: method.intercept,
+            complete_cases: study.head.rows.missing == Missing::CompleteCases,
+            keeps_missing,
             lenient: false,
-            streams: study.protocol == Protocol::Stream,
-            columns: study
-                .model
+            streams,
+            columns: method
                 .features
                 .iter()
                 .map(|name| {
-                    let levels = study.columns.get(name).map(|terms| terms.levels.clone()).unwrap_or_default();
+                    let levels = study.head.columns.get(name).map(|terms| terms.levels.clone()).unwrap_or_default();
                     (name.clone(), levels)
                 })
                 .collect(),
             least,
             names,
-            request: Request { columns: Some(columns), id: study.rows.id.clone(), levels, ..Request::default() }
+            request: Request { columns: Some(columns), id: study.head.rows.id.clone(), levels, ..Request::default() }
                 .of_files(written),
-        })
+        }
     }
 
     /// For a private run, which refuses no row: one that cannot be used counts as zero.
@@ -397,11 +396,11 @@ impl Source {
 ///
 /// # Errors
 /// A table that cannot be read, or that comes from standard input.
-pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8])) -> Result<(), Failure> {
+pub(crate) fn each_id(config: &Config, study: &Study<Sites>, mut give: impl FnMut(&[u8])) -> Result<(), Failure> {
     if config.reads_stdin() {
         return Err(needs_a_file(study));
     }
-    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written());
     let mut batches = Batches::open(&config.data.file, &encoding.lenient().request, &Arrival::default())?;
     let mut row = 0u64;
     while let Some(frame) = batches.next(ROWS)? {
@@ -417,8 +416,8 @@ pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8]
 }
 
 /// Standard input where rows are read beforehand.
-pub(crate) fn needs_a_file(study: &Study) -> Failure {
-    let name = study.protocol.name();
+pub(crate) fn needs_a_file(study: &Study<Sites>) -> Failure {
+    let name = study.protocol().name();
     Failure::Usage(format!("a private study of protocol `{name}` needs a file: its persons are registered beforehand"))
 }
 
@@ -460,7 +459,7 @@ mod tests {
     "#;
 
     fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
-        let encoding = Encoding::new(&Study::parse(study).unwrap(), Written::default()).unwrap();
+        let encoding = Encoding::new(&Study::parse(study).unwrap().sites().unwrap(), Written::default());
         let text = std::io::Cursor::new(text.as_bytes().to_vec());
         let batches = Opened::from_reader(text, "rows.csv", None).unwrap().batches(&encoding.request).unwrap();
         Source::new(batches, encoding, rows as u64, at_once)

@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use fedreg_common::id::Role;
 use fedreg_common::privacy::release::Discloses;
 use fedreg_common::robust::minimum_rows;
 use fedreg_common::star::message::Body;
 use fedreg_common::star::method::method;
-use fedreg_common::study::Protocol;
-use fedreg_proto::files::read_study;
+use fedreg_common::study::{Guarantee, Protocol};
 use serde::Serialize;
 
 use super::batches::{Arrival, Encoding, Source};
@@ -28,7 +26,7 @@ pub struct Checked {
     /// The study's id.
     pub study: String,
     /// Its method.
-    pub protocol: &'static str,
+    pub protocol: Protocol,
     /// Its digest: every worker must see the same.
     pub study_digest: String,
     /// Rows of the table; `None` where they come from standard input.
@@ -54,18 +52,24 @@ pub struct Checked {
 /// # Errors
 /// The first thing that a run would fail on here.
 pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
-    let study = read_study(&config.study)?;
+    let study = super::join::study(config)?;
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
     let shapes = method(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
     private::countable(config, &study)?;
-    let privacy = study.noised().then(|| privacy::cost(config, &study)).transpose()?;
+    let privacy = match study.guarantee {
+        Guarantee::Plain => None,
+        Guarantee::Private(_) => Some(privacy::cost(config, &study)?),
+    };
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
-    let encoding = Encoding::new(&study, config.written()).map_err(usage)?;
-    let least = if study.protocol == Protocol::Robust { minimum_rows(encoding.coefficients()) } else { 1 };
+    let encoding = Encoding::new(&study, config.written());
+    let least = match study.protocol() {
+        Protocol::Robust => minimum_rows(encoding.coefficients()),
+        Protocol::Em | Protocol::Features | Protocol::Stream | Protocol::Vertical => 1,
+    };
     let mut too_small = 0;
     let (rows, batches) = match config.reads_stdin() {
         true => (None, None),
@@ -82,26 +86,23 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     };
     Ok(Checked {
         worker,
-        study: study.id.clone(),
+        study: study.head.id.clone(),
         study_digest: study.digest().to_string(),
         rows,
         batches,
         too_small,
-        terms: study.coefficient_names().map_err(usage)?,
-        protocol: study.protocol.name(),
+        terms: study.method.coefficients.clone(),
+        protocol: study.protocol(),
         certificate: identity.facts().names.clone(),
-        leaves: match study.noised() {
-            true => shapes
+        leaves: match study.guarantee {
+            Guarantee::Private(_) => shapes
                 .iter()
                 .flat_map(|shape| Body::noised(shape.kind, Vec::new()).discloses())
                 .map(|declaration| format!("{} with noise", declaration.name()))
                 .collect(),
-            false => study
-                .disclosures(Role::Worker)
-                .declared()
-                .iter()
-                .map(|declaration| declaration.name().to_string())
-                .collect(),
+            Guarantee::Plain => {
+                study.disclosures().declared().iter().map(|declaration| declaration.name().to_string()).collect()
+            }
         },
         privacy: privacy.map(|cost| cost.budget()),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
@@ -129,10 +130,10 @@ impl Checked {
             text.push_str(&format!("  {what}\n"));
         }
         let each = match self.protocol {
-            "em" => "in each round, and the number of rows",
-            "features" => "once, and the number of rows",
-            "stream" => "at most in a message, and the number of its records",
-            _ => "a batch, and the number of its rows",
+            Protocol::Em => "in each round, and the number of rows",
+            Protocol::Features => "once, and the number of rows",
+            Protocol::Stream => "at most in a message, and the number of its records",
+            Protocol::Robust | Protocol::Vertical => "a batch, and the number of its rows",
         };
         text.push_str(&format!("  {} {each}\n", size(self.bytes_per_batch)));
         if self.too_small > 0 {

@@ -9,7 +9,6 @@ use clap::{Args, Parser, Subcommand};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
-use fedreg_proto::files::read_study;
 use fedreg_proto::telemetry;
 
 use super::batches::Arrival;
@@ -132,7 +131,7 @@ fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
         Some(Ok(idle)) => Some(idle),
         Some(Err(_)) => return Err(Failure::Usage("--idle takes a number of seconds, zero or above".to_string())),
     };
-    let study = Arc::new(read_study(&config.study)?);
+    let study = Arc::new(join::study(&config)?);
     let threads = flags.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let job = join::Job {
         patience: Patience { wait: config.patience(), ..Patience::default() },

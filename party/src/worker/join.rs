@@ -13,7 +13,7 @@ use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
 use fedreg_common::star::site::{Act, Site};
-use fedreg_common::study::{Protocol, Study};
+use fedreg_common::study::{Guarantee, SiteMethod, Sites, Study};
 use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
@@ -43,7 +43,7 @@ pub struct Job {
     /// The private configuration.
     pub config: Config,
     /// The shared study.
-    pub study: Arc<Study>,
+    pub study: Arc<Study<Sites>>,
     /// Folder for results.
     pub out: Option<PathBuf>,
     /// The command, as it was called.
@@ -56,14 +56,24 @@ pub struct Job {
     pub threads: usize,
 }
 
+/// Reads the study that this worker takes part in.
+///
+/// # Errors
+/// The file is refused, or has no workers.
+pub fn study(config: &Config) -> Result<Study<Sites>, Failure> {
+    let none = || Failure::Usage("the study is of protocol `vertical`, which has no workers".to_string());
+    fedreg_proto::files::read_study(&config.study)?.sites().ok_or_else(none)
+}
+
 /// Loads the worker's certificate, and finds its name in the study by it.
 ///
 /// # Errors
 /// The files cannot be used, or no worker of the study has the certificate's name.
-pub fn identity(config: &Config, study: &Study) -> Result<(Identity, String), Failure> {
+pub fn identity(config: &Config, study: &Study<Sites>) -> Result<(Identity, String), Failure> {
     let identity = Identity::load(&config.tls.files())?;
     let facts = identity.facts();
-    let Some(name) = study.workers.iter().find(|(_, terms)| facts.carries(&terms.certificate)).map(|(name, _)| name)
+    let Some(name) =
+        study.method.workers.iter().find(|(_, terms)| facts.carries(&terms.certificate)).map(|(name, _)| name)
     else {
         let names = facts.names.join(", ");
         return Err(Abort::Refused(format!("the certificate is for {names}, which is no worker of the study")).into());
@@ -80,24 +90,7 @@ pub fn identity(config: &Config, study: &Study) -> Result<(Identity, String), Fa
 /// Why there is no result; the coordinator has been told.
 pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report, Exit), Failure> {
     let Job { config, study, .. } = job;
-    if !study.is_horizontal() {
-        return Err(Failure::Usage("the study is of protocol `vertical`, which has no workers".to_string()));
-    }
-    let follows = study.protocol == Protocol::Stream || study.robust_terms().online.is_some();
-    if job.arrival.follow && !follows {
-        let sentence = match study.protocol {
-            Protocol::Robust => {
-                "rows are followed in a study that follows estimates only: it has no [robust.online]".to_string()
-            }
-            other => format!("rows are followed in streams only, and the study is of protocol `{}`", other.name()),
-        };
-        return Err(Failure::Usage(sentence));
-    }
-    if study.protocol == Protocol::Stream && config.policy.min_rows.is_some() {
-        return Err(Failure::Usage(
-            "`policy.min_rows` has no meaning in a stream, whose rows are not known beforehand".to_string(),
-        ));
-    }
+    followed(job)?;
     let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let (identity, name) = identity(config, study)?;
     private::allowed(config, study)?;
@@ -159,6 +152,24 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         tracing::warn!("{}", service::chain(&error));
     }
     result
+}
+
+/// Refuses to follow rows, and to count them beforehand, where the method does not.
+fn followed(job: &Job) -> Result<(), Failure> {
+    let follow = job.arrival.follow;
+    let sentence = match &job.study.method.method {
+        SiteMethod::Stream(_) if job.config.policy.min_rows.is_some() => {
+            "`policy.min_rows` has no meaning in a stream, whose rows are not known beforehand".to_string()
+        }
+        SiteMethod::Robust(robust) if follow && robust.online.is_none() => {
+            "rows are followed in a study that follows estimates only: it has no [robust.online]".to_string()
+        }
+        SiteMethod::Em(_) | SiteMethod::Features(_) if follow => {
+            format!("rows are followed in streams only, and the study is of protocol `{}`", job.study.protocol().name())
+        }
+        SiteMethod::Robust(_) | SiteMethod::Em(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => return Ok(()),
+    };
+    Err(Failure::Usage(sentence))
 }
 
 /// The rows of a private run, read before anybody is contacted.
@@ -328,7 +339,7 @@ impl Worker<'_> {
     async fn dial(&self, identity: &Identity, limits: BodyLimits, pause: Duration) -> Result<SiteLine, OpenError> {
         sleep(pause).await;
         let Job { config, study, .. } = self.job;
-        edge::dial(&config.coordinator, identity, &study.coordinator.certificate, limits, &self.sent).await
+        edge::dial(&config.coordinator, identity, &study.head.coordinator.certificate, limits, &self.sent).await
     }
 
     /// Talks until the run is over for us, or until the line is lost.
@@ -530,8 +541,7 @@ impl Worker<'_> {
             None if study.noised() => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
             None => {
                 tracing::info!("reading {}", config.data.file.display());
-                let encoding =
-                    Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+                let encoding = Encoding::new(study, config.written());
                 Rows::Unread(Box::new(Source::open(config, encoding, study.site_terms().batch_rows, arrival)?))
             }
         };
@@ -539,9 +549,9 @@ impl Worker<'_> {
             source.number_from(first);
         }
         self.order = InOrder::new(first);
-        let source = match rows {
-            Rows::Unread(source) if study.protocol == Protocol::Robust && secret.is_none() => *source,
-            rows => {
+        let (source, robust) = match (rows, &study.guarantee, &study.method.method) {
+            (Rows::Unread(source), Guarantee::Plain, SiteMethod::Robust(robust)) => (*source, robust),
+            (rows, Guarantee::Plain | Guarantee::Private(_), _) => {
                 let rewound = !config.reads_stdin();
                 let start = Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) };
                 let under = methods::start(study, rows, start, secret)?;
@@ -550,8 +560,8 @@ impl Worker<'_> {
             }
         };
         let fitting = Fitting {
-            settings: study.fit_settings(),
-            with_gram: study.robust_terms().gram,
+            settings: robust.fit.clone(),
+            with_gram: robust.gram,
             min_rows: config.policy.min_rows.unwrap_or(0),
             threads: *threads,
         };
@@ -653,7 +663,7 @@ mod tests {
     fn job(wait: Duration) -> Job {
         Job {
             config: toml::from_str(CONFIG).unwrap(),
-            study: Arc::new(Study::parse(STUDY).unwrap()),
+            study: Arc::new(Study::parse(STUDY).unwrap().sites().unwrap()),
             out: None,
             call: String::new(),
             arrival: Arrival::default(),

@@ -21,7 +21,7 @@ use fedreg_common::star::features::Gathered;
 use fedreg_common::star::message::Body;
 use fedreg_common::star::robust::private_body;
 use fedreg_common::star::stream::{Maker, before, group, released as released_records, weights_of};
-use fedreg_common::study::{Protocol, Study};
+use fedreg_common::study::{self, Guarantee, SiteMethod, Sites, Study};
 use nalgebra::DMatrix;
 use tokio::sync::mpsc;
 
@@ -152,7 +152,7 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    fn held(self, study: &Study, least: u64) -> Result<Held, Failure> {
+    fn held(self, study: &Study<Sites>, least: u64) -> Result<Held, Failure> {
         match self {
             Rows::Unread(source) => Held::read(study, *source, least),
             Rows::Read(held) => Ok(*held),
@@ -191,18 +191,16 @@ impl Held {
     ///
     /// # Errors
     /// Rows that cannot be used, and what the policy or the budget do not allow of so many.
-    pub(crate) fn read(study: &Study, mut source: Source, least: u64) -> Result<Held, Failure> {
-        let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
+    pub(crate) fn read(study: &Study<Sites>, mut source: Source, least: u64) -> Result<Held, Failure> {
         let (mut ids, mut missing) = (Vec::new(), 0);
-        let (table, rows) = match study.protocol {
-            Protocol::Em => {
-                let model = study.em_settings().map_err(usage)?.stated().model;
-                let records = read_records(model, &mut source, &mut ids, &mut missing)?;
+        let (table, rows) = match &study.method.method {
+            SiteMethod::Em(em) => {
+                let records = read_records(em.settings.stated().model, &mut source, &mut ids, &mut missing)?;
                 let count = records.len() as u64;
                 (Table::Records(records), count)
             }
-            Protocol::Features => {
-                let mut gathered = Gathered::new(study).map_err(usage)?;
+            SiteMethod::Features(features) => {
+                let mut gathered = Gathered::new(features);
                 while let Some(batch) = source.batch()? {
                     missing += batch.missing;
                     gathered.push(&batch.x, batch.y.as_slice()).map_err(bug)?;
@@ -213,19 +211,21 @@ impl Held {
                     return Err(Abort::OwnData("no row is complete".to_string()).into());
                 }
                 // Solving may fail as well, and is done before anybody could notice.
-                let query = match study.noised() {
-                    true => Some(Query::bounded(&gathered.bounded().map_err(bug)?)),
-                    false => None,
+                let query = match study.guarantee {
+                    Guarantee::Plain => None,
+                    Guarantee::Private(_) => Some(Query::bounded(&gathered.bounded().map_err(bug)?)),
                 };
                 (Table::Gathered(gathered, query), count)
             }
-            Protocol::Robust | Protocol::Stream | Protocol::Vertical => {
-                let (bounds, outcome) = (study.batch_bounds().map_err(bug)?, study.outcome_bounds().map_err(bug)?);
+            SiteMethod::Stream(_) => return Err(bug("a stream is read while it goes on")),
+            SiteMethod::Robust(robust) => {
+                let (bounds, outcome) =
+                    (study.batch_bounds(robust).map_err(bug)?, study.outcome_bounds().map_err(bug)?);
                 let (mut portions, mut count) = (Vec::new(), 0);
                 while let Some(batch) = source.batch()? {
                     let rows = batch.y.len() as u64;
                     enough(rows, least)?;
-                    let plan = study.batch_plan(rows).map_err(|error| Abort::Refused(error.to_string()))?;
+                    let plan = study.batch_plan(robust, rows).map_err(|error| Abort::Refused(error.to_string()))?;
                     let (x, y) = ClippedRows::with_outcome(&bounds, &batch.x, &outcome, batch.y.as_slice());
                     portions.push(Portion { plan, x, y });
                     count += rows;
@@ -253,38 +253,43 @@ impl Held {
 ///
 /// # Errors
 /// The study cannot be used.
-pub(crate) fn start(study: &Arc<Study>, rows: Rows, start: Start, secret: Option<Secret>) -> Result<Under, Failure> {
+pub(crate) fn start(
+    study: &Arc<Study<Sites>>,
+    rows: Rows,
+    start: Start,
+    secret: Option<Secret>,
+) -> Result<Under, Failure> {
     let (ear, words) = channel();
     let (give, pieces) = mpsc::channel(2);
     let yields = give.clone();
-    let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
     let (study, shared) = (Arc::clone(study), study);
-    let run: Box<dyn FnOnce() -> Result<(), Failure> + Send> = match (shared.protocol, rows) {
-        (Protocol::Em, rows) => {
-            let settings = shared.em_settings().map_err(usage)?;
+    let run: Box<dyn FnOnce() -> Result<(), Failure> + Send> = match (&shared.method.method, rows) {
+        (SiteMethod::Em(em), rows) => {
+            let settings = em.settings.clone();
             Box::new(move || rounds(&settings, rows.held(&study, start.min_rows)?, start, &words, &give, secret))
         }
-        (Protocol::Features, rows) => Box::new(move || {
+        (SiteMethod::Features(_), rows) => Box::new(move || {
             // What was sent once is there.
             match start.first {
                 0 => once(rows.held(&study, start.min_rows)?, &words, &give, secret),
                 _ => Ok(()),
             }
         }),
-        (Protocol::Robust, rows) => {
+        (SiteMethod::Robust(robust), rows) => {
             let secret = secret.ok_or_else(|| bug("batches without privacy are fitted elsewhere"))?;
+            let robust = robust.clone();
             Box::new(move || {
                 let held = rows.held(&study, start.min_rows)?;
-                fit_batches(&study, held, secret, start, &words, &give)
+                fit_batches((&study, &robust), held, secret, start, &words, &give)
             })
         }
-        (Protocol::Stream | Protocol::Vertical, Rows::Unread(source)) => {
-            let maker = Maker::new(shared).map_err(usage)?;
-            let (most, per_person) = (shared.site_terms().batch_rows, shared.stream_terms().records_per_person);
+        (SiteMethod::Stream(stream), Rows::Unread(source)) => {
+            let maker = Maker::new(stream);
+            let (most, per_person) = (shared.site_terms().batch_rows, stream.records_per_person);
             let records = Stream { maker, most, source: *source, noising: None, outside: 0 };
             Box::new(move || records.begin(secret, per_person, start, &words, &give))
         }
-        (Protocol::Stream | Protocol::Vertical, Rows::Read(_)) => {
+        (SiteMethod::Stream(_), Rows::Read(_)) => {
             return Err(bug("a stream is read while it goes on"));
         }
     };
@@ -428,7 +433,7 @@ fn once(held: Held, words: &Words, give: &mpsc::Sender<Yield>, secret: Option<Se
 /// Fits one batch of a private robust study after the other, each by noised releases of its own. The budget of all of them is reserved
 /// before the first.
 fn fit_batches(
-    study: &Study,
+    (study, robust): (&Study<Sites>, &study::Robust),
     held: Held,
     secret: Secret,
     start: Start,
@@ -438,7 +443,7 @@ fn fit_batches(
     let Held { table: Table::Batches(portions), ids, rows, content, .. } = held else {
         return Err(bug("rows of another method"));
     };
-    let (bounds, outcome) = (study.batch_bounds().map_err(bug)?, study.outcome_bounds().map_err(bug)?);
+    let (bounds, outcome) = (study.batch_bounds(robust).map_err(bug)?, study.outcome_bounds().map_err(bug)?);
     let mut purse = secret.purse;
     let plans: Vec<ReleasePlan> = portions.iter().map(|portion| portion.plan.releases().clone()).collect();
     purse.plan(ReleasePlan::of_parts(&plans));

@@ -10,7 +10,7 @@ use fedreg_common::data::formula::Term;
 use fedreg_common::em::Model;
 use fedreg_common::report::{Function, INTERCEPT, Report, json};
 use fedreg_common::session::Abort;
-use fedreg_common::study::{Protocol, Study};
+use fedreg_common::study::{Method, Protocol, SiteMethod, Study};
 use fedreg_proto::files::read_study;
 use nalgebra::DMatrix;
 
@@ -173,13 +173,15 @@ enum Refused {
 impl Linear {
     fn new(report: &Report, study: Option<&Study>, header: &[String]) -> Result<Linear, Refused> {
         let wrong = |problem: &str| Err(Refused::Report(problem.to_string()));
-        let protocol = [Protocol::Robust, Protocol::Em].into_iter().find(|known| known.name() == report.protocol);
-        let Some(protocol) = protocol else {
-            return wrong(
-                "reports of the protocols `robust`, `em`, `features` and `stream` predict; `alice predict` and `bob predict` score \
-                 new rows of a vertical study",
-            );
-        };
+        match report.protocol {
+            Protocol::Robust | Protocol::Em => {}
+            Protocol::Vertical | Protocol::Features | Protocol::Stream => {
+                return wrong(
+                    "reports of the protocols `robust`, `em`, `features` and `stream` predict; `alice predict` and `bob predict` score \
+                     new rows of a vertical study",
+                );
+            }
+        }
         if let Some(study) = study.filter(|study| study.digest().to_string() != report.study_digest) {
             let (ours, theirs): (String, String) =
                 (study.digest().short(), report.study_digest.chars().take(8).collect());
@@ -196,29 +198,37 @@ impl Linear {
         let intercept = if coded { estimates.remove(0) } else { 0.0 };
         let (terms, levels, coded) = match study {
             Some(study) => {
-                let model = study.em.as_ref().map(|terms| terms.model);
-                if let Some(model) = model.filter(|model| *model != Model::MissingCovariates) {
-                    let problem = match model {
-                        Model::GaussianMixture => "its study describes points, and there is no outcome to predict",
-                        _ => {
+                let Method::Sites(method) = &study.method else {
+                    return wrong("its coefficients are not those of the study");
+                };
+                let model = match &method.method {
+                    SiteMethod::Em(em) => em.settings.stated().model,
+                    // Linear in the rows as well.
+                    SiteMethod::Robust(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => Model::MissingCovariates,
+                };
+                match model {
+                    Model::MissingCovariates => {}
+                    Model::GaussianMixture => {
+                        return wrong("its study describes points, and there is no outcome to predict");
+                    }
+                    Model::MixedRegressions => {
+                        return wrong(
                             "its study has two regressions of opposite sign, and nothing says which of them a new row follows: it has no \
-                              single prediction"
-                        }
-                    };
-                    return wrong(problem);
+                              single prediction",
+                        );
+                    }
                 }
-                let expected = study.coefficient_names().map_err(|error| Refused::Study(error.to_string()))?;
-                if expected != found {
+                if method.coefficients != found {
                     return wrong("its coefficients are not those of the study");
                 }
-                let terms = study.model_terms().map_err(|error| Refused::Study(error.to_string()))?;
-                let levels = study.columns.iter().filter(|(_, column)| !column.levels.is_empty());
+                let terms = method.model.clone();
+                let levels = study.head.columns.iter().filter(|(_, column)| !column.levels.is_empty());
                 let levels = levels.map(|(name, column)| {
                     (name.clone(), if column.is_boolean() { truth() } else { column.levels.clone() })
                 });
-                (terms, levels.collect(), study.model.intercept)
+                (terms, levels.collect(), method.intercept)
             }
-            None if protocol == Protocol::Em => {
+            None if report.protocol == Protocol::Em => {
                 return wrong("which model its coefficients belong to stands in the study: give --study");
             }
             None => {

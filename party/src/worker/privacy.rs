@@ -2,9 +2,7 @@
 
 use clap::{Args, Subcommand};
 use fedreg_common::privacy::ledger::Account;
-use fedreg_common::session::Abort;
-use fedreg_common::study::{ErrorTable, Expectation, Protocol, Study, Suggestion};
-use fedreg_proto::files::read_study;
+use fedreg_common::study::{ErrorTable, Expectation, Protocol, Sites, Study, Suggestion};
 use serde::Serialize;
 
 use super::batches::each_id;
@@ -128,7 +126,7 @@ pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Cost {
     study: String,
-    protocol: &'static str,
+    protocol: Protocol,
     epsilon: f64,
     delta: f64,
     charge: f64,
@@ -158,15 +156,15 @@ fn not_private() -> Failure {
 }
 
 /// What a run would release and cost, from the study and the ledger alone.
-pub(crate) fn cost(config: &Config, study: &Study) -> Result<Cost, Failure> {
+pub(crate) fn cost(config: &Config, study: &Study<Sites>) -> Result<Cost, Failure> {
     allowed(config, study)?;
     let plan = study.site_plan().ok_or_else(not_private)?;
     let charge = plan.charge_of(study.rows_per_person());
-    let budget = study.site_budget().map_err(|error| Abort::Refused(error.to_string()))?.ok_or_else(not_private)?;
+    let budget = study.private().ok_or_else(not_private)?.budget;
     let account: Option<Account> = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
     Ok(Cost {
-        study: study.id.clone(),
-        protocol: study.protocol.name(),
+        study: study.head.id.clone(),
+        protocol: study.protocol(),
         epsilon: budget.epsilon(),
         delta: budget.delta(),
         charge,
@@ -182,7 +180,7 @@ pub(crate) fn cost(config: &Config, study: &Study) -> Result<Cost, Failure> {
 
 /// The same with what to expect of so many rows. Of the table their number is looked at and nothing else.
 fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
-    let study = read_study(&config.study)?;
+    let study = super::join::study(config)?;
     let cost = cost(config, &study)?;
     let rows = match rows {
         Some(rows) => rows,
@@ -217,7 +215,11 @@ impl Cost {
     fn text(&self) -> String {
         let mut text = format!(
             "A run of `{}` ({}), from public facts alone\n\n  costs     epsilon {} at delta {:e}, a sum of {:.6}\n",
-            self.study, self.protocol, self.epsilon, self.delta, self.charge
+            self.study,
+            self.protocol.name(),
+            self.epsilon,
+            self.delta,
+            self.charge
         );
         match (self.left, self.runs_left) {
             (Some(left), Some(runs)) => {
@@ -232,7 +234,10 @@ impl Cost {
             [low, high] if low == high => format!("= {low:.6} each"),
             [low, high] => format!("from {low:.6} to {high:.6}"),
         };
-        let whose = if self.protocol == Protocol::Robust.name() { " of every batch" } else { "" };
+        let whose = match self.protocol {
+            Protocol::Robust => " of every batch",
+            Protocol::Em | Protocol::Features | Protocol::Stream | Protocol::Vertical => "",
+        };
         text.push_str(&format!(
             "  releases  {count} release{plural}{whose} with sensitivity / sigma {shares}: {first}"
         ));

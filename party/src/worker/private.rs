@@ -14,7 +14,7 @@ use fedreg_common::privacy::mechanism::{NoisedRelease, Query, ReleasePlan, relea
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::session::Abort;
-use fedreg_common::study::{Protocol, Study};
+use fedreg_common::study::{SiteMethod, Sites, Study};
 
 use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};
 use super::config::Config;
@@ -55,10 +55,10 @@ pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
 }
 
 /// Whether this worker's policy allows what the study asks for.
-pub(crate) fn allowed(config: &Config, study: &Study) -> Result<(), Failure> {
-    let asked = study.privacy.as_ref().map_or(0.0, |terms| terms.epsilon);
+pub(crate) fn allowed(config: &Config, study: &Study<Sites>) -> Result<(), Failure> {
+    let asked = study.private().map_or(0.0, |terms| terms.budget.epsilon());
     match config.policy.max_epsilon {
-        Some(most) if study.noised() && asked > most => Err(Abort::Refused(format!(
+        Some(most) if asked > most => Err(Abort::Refused(format!(
             "the study asks for epsilon {asked} in one run, and this worker's policy allows {most}"
         ))
         .into()),
@@ -72,23 +72,31 @@ fn suits(budget: &Budget, rows: u64, large: bool) -> Result<(), Failure> {
     checked.map(drop).map_err(|error| Abort::Refused(error.to_string()).into())
 }
 
+/// Whether records come in a stream, whose number is not known beforehand.
+fn follows(study: &Study<Sites>) -> bool {
+    match &study.method.method {
+        SiteMethod::Stream(_) => true,
+        SiteMethod::Robust(_) | SiteMethod::Em(_) | SiteMethod::Features(_) => false,
+    }
+}
+
 /// The budget of a private stream, and whether an epsilon above the limit is meant.
-fn stream_budget(study: &Study) -> Option<(Budget, bool)> {
-    let budget = study.site_budget().ok().flatten().filter(|_| study.protocol == Protocol::Stream)?;
-    Some((budget, study.privacy.as_ref().is_some_and(|terms| terms.large_epsilon.is_some())))
+fn stream_budget(study: &Study<Sites>) -> Option<(Budget, bool)> {
+    let terms = study.private().filter(|_| follows(study))?;
+    Some((terms.budget, terms.stated.large_epsilon.is_some()))
 }
 
 /// Records that the file of a stream has now; `None` where there is no file to be counted.
-fn records(config: &Config, study: &Study) -> Result<Option<u64>, Failure> {
+fn records(config: &Config, study: &Study<Sites>) -> Result<Option<u64>, Failure> {
     if config.reads_stdin() || !config.data.file.is_file() {
         return Ok(None);
     }
-    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written());
     Ok(Some(Source::open(config, encoding.lenient(), 1, &Arrival::default())?.count()?))
 }
 
 /// Refuses a private stream from a whole file whose records are too many for its delta, before anything is spent.
-pub(crate) fn countable(config: &Config, study: &Study) -> Result<(), Failure> {
+pub(crate) fn countable(config: &Config, study: &Study<Sites>) -> Result<(), Failure> {
     let Some((budget, large)) = stream_budget(study) else { return Ok(()) };
     match records(config, study)? {
         Some(rows) => suits(&budget, rows.max(1), large),
@@ -97,7 +105,7 @@ pub(crate) fn countable(config: &Config, study: &Study) -> Result<(), Failure> {
 }
 
 /// What a report says of a private stream that turned out to have too many records for its delta.
-pub(crate) fn too_long(study: &Study, records: u64) -> Option<String> {
+pub(crate) fn too_long(study: &Study<Sites>, records: u64) -> Option<String> {
     let delta = stream_budget(study)?.0.delta();
     (delta > 1.0 / records.max(1) as f64).then(|| {
         format!(
@@ -109,20 +117,20 @@ pub(crate) fn too_long(study: &Study, records: u64) -> Option<String> {
 
 impl Purse {
     /// Opens the ledger for a run. Nothing is spent yet.
-    pub(crate) fn open(config: &Config, study: &Study, run: RunId) -> Result<Purse, Failure> {
-        let refused = |error: fedreg_common::study::StudyError| Abort::Refused(error.to_string());
+    pub(crate) fn open(config: &Config, study: &Study<Sites>, run: RunId) -> Result<Purse, Failure> {
         let missing = || Abort::Bug("a private run without a budget".to_string());
+        let terms = study.private().ok_or_else(missing)?;
         Ok(Purse {
             ledger: open(config)?,
             anchor: config.anchor()?,
-            bounds: study.stated_bounds(Role::Worker),
+            bounds: study.stated_bounds(),
             data_set: config.data_set(),
             run: run.to_string(),
             study: study.digest().to_string(),
-            coordinator: study.coordinator.certificate.clone(),
+            coordinator: study.head.coordinator.certificate.clone(),
             plan: study.site_plan().ok_or_else(missing)?,
-            budget: study.site_budget().map_err(refused)?.ok_or_else(missing)?,
-            large: study.privacy.as_ref().is_some_and(|terms| terms.large_epsilon.is_some()),
+            budget: terms.budget,
+            large: terms.stated.large_epsilon.is_some(),
             rows_per_person: study.rows_per_person(),
             pool: NoisePool::new(),
         })
@@ -219,22 +227,21 @@ impl Purse {
 /// # Errors
 /// A table or a budget that cannot be used, and a ledger that refuses.
 pub fn init(config: &Config) -> Result<Account, Failure> {
-    let study = fedreg_proto::files::read_study(&config.study)?;
+    let study = super::join::study(config)?;
     let asked = study
-        .privacy
-        .as_ref()
-        .filter(|_| study.noised())
+        .private()
         .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
+    let asked = &asked.stated;
     let (path, anchor) = (config.ledger(), config.anchor()?);
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
-    let (persons, rows) = match study.protocol {
+    let (persons, rows) = match follows(&study) {
         // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
-        Protocol::Stream => {
+        true => {
             let known = records(config, &study).ok().flatten();
             (PersonDigests::anyone(), known.unwrap_or(1).max(1))
         }
-        _ => read_persons(config, &study, &ledger.key()?, study.rows_per_person())?,
+        false => read_persons(config, &study, &ledger.key()?, study.rows_per_person())?,
     };
     let terms = &config.privacy;
     let budget = Budget::new(
@@ -245,25 +252,24 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
     )
     .map_err(|error| Abort::Refused(error.to_string()))?;
-    let (data_set, bounds) = (config.data_set(), study.stated_bounds(Role::Worker));
+    let (data_set, bounds) = (config.data_set(), study.stated_bounds());
     let registration = Registration { data_set, persons, budget, bounds };
     Ok(ledger::register([&path, &anchor], &mut ledger, &data_file(config, &study), &registration)?)
 }
 
 /// What tells this worker's file from others.
-fn data_file<'a>(config: &'a Config, study: &'a Study) -> DataFile<'a> {
-    let (source, id) = (config.data.file.as_path(), study.rows.id.as_deref());
-    DataFile {
-        role: Role::Worker,
-        source,
-        separator: config.written().separator,
-        id,
-        grows: study.protocol == Protocol::Stream,
-    }
+fn data_file<'a>(config: &'a Config, study: &'a Study<Sites>) -> DataFile<'a> {
+    let (source, id) = (config.data.file.as_path(), study.head.rows.id.as_deref());
+    DataFile { role: Role::Worker, source, separator: config.written().separator, id, grows: follows(study) }
 }
 
 /// The persons of a table, and its number of rows.
-fn read_persons(config: &Config, study: &Study, key: &[u8; 32], most: u32) -> Result<(PersonDigests, u64), Failure> {
+fn read_persons(
+    config: &Config,
+    study: &Study<Sites>,
+    key: &[u8; 32],
+    most: u32,
+) -> Result<(PersonDigests, u64), Failure> {
     let (mut digester, mut rows) = (PersonDigester::new(key), 0);
     each_id(config, study, |id| {
         digester.push(id);
@@ -277,11 +283,11 @@ fn read_persons(config: &Config, study: &Study, key: &[u8; 32], most: u32) -> Re
 ///
 /// # Errors
 /// Everything that would end the run because of what stands in the table, and what the study or the policy refuse.
-pub(crate) fn prepare(config: &Config, study: &Study, arrival: &Arrival) -> Result<Option<Rows>, Failure> {
+pub(crate) fn prepare(config: &Config, study: &Study<Sites>, arrival: &Arrival) -> Result<Option<Rows>, Failure> {
     if !study.noised() {
         return Ok(None);
     }
-    let stream = study.protocol == Protocol::Stream;
+    let stream = follows(study);
     if config.reads_stdin() && !stream {
         return Err(needs_a_file(study));
     }
@@ -292,7 +298,7 @@ pub(crate) fn prepare(config: &Config, study: &Study, arrival: &Arrival) -> Resu
         let places = [config.ledger(), config.anchor()?];
         ledger::use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(config, study))?;
     }
-    let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let encoding = Encoding::new(study, config.written());
     tracing::info!("reading {}", config.data.file.display());
     let source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, arrival)?;
     if stream {
@@ -307,7 +313,7 @@ pub(crate) fn prepare(config: &Config, study: &Study, arrival: &Arrival) -> Resu
 }
 
 /// Records a run without privacy: later private reports on its persons say so.
-pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result<(), Failure> {
+pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) -> Result<(), Failure> {
     if study.noised() {
         return Ok(());
     }
@@ -315,13 +321,13 @@ pub(crate) fn record_plain(config: &Config, study: &Study, run: RunId) -> Result
         run: run.to_string(),
         data_set: config.data_set(),
         data: config.data.file.display().to_string(),
-        peers: vec![study.coordinator.certificate.clone()],
+        peers: vec![study.head.coordinator.certificate.clone()],
         study: study.digest().to_string(),
         time: 0,
     };
     plain::record(&config.ledger(), config.anchor(), line, |key| {
         // What comes through a pipe or will come in a stream is gone when it could be recorded, or not there yet.
-        match study.protocol == Protocol::Stream || config.reads_stdin() {
+        match follows(study) || config.reads_stdin() {
             true => Ok(PersonDigests::anyone()),
             false => Ok(read_persons(config, study, key, u32::MAX)?.0),
         }
@@ -353,7 +359,7 @@ pub(crate) fn keep_outcome(config: &Config, run: RunId, exit: Exit, report: &str
 }
 
 /// A run of the study that ended and whose result was not written: its name, its exit code and the coordinator's report.
-pub(crate) fn kept_outcome(config: &Config, study: &Study) -> Option<(RunId, Exit, String)> {
+pub(crate) fn kept_outcome(config: &Config, study: &Study<Sites>) -> Option<(RunId, Exit, String)> {
     let mut ledger = open(config).ok()?;
     let run = ledger.unfinished_with(&config.data_set(), &study.digest().to_string(), OUTCOME)?.to_string();
     let text = String::from_utf8(ledger.received(&run, OUTCOME).ok()??).ok()?;
@@ -372,15 +378,17 @@ pub(crate) fn close(config: &Config, run: RunId) -> Result<(), Failure> {
 }
 
 /// The privacy account of a worker's report.
-pub(crate) fn statement(config: &Config, study: &Study, run: RunId) -> Result<Statement, Failure> {
+pub(crate) fn statement(config: &Config, study: &Study<Sites>, run: RunId) -> Result<Statement, Failure> {
     let ledger = open(config)?;
     let account = ledger.account(&config.data_set())?;
     let charge = study.site_charge().unwrap_or(0.0);
     let receipts = ledger.receipts(&run.to_string());
     let opening = receipts.first().map(|release| release.sigma);
     let mut statement = Statement::new(&account, receipts, charge, study.site_protects());
-    let per_person = study.stream_terms().records_per_person;
-    if let (Protocol::Stream, true, Some(sigma)) = (study.protocol, per_person > 1, opening) {
+    if let (SiteMethod::Stream(stream), Some(sigma)) = (&study.method.method, opening)
+        && stream.records_per_person > 1
+    {
+        let per_person = stream.records_per_person;
         let sigma = sigma * f64::from(per_person).sqrt();
         statement.account.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
     }
@@ -392,6 +400,10 @@ pub(crate) fn statement(config: &Config, study: &Study, run: RunId) -> Result<St
 mod tests {
     use super::*;
 
+    fn sites(text: &str) -> Study<Sites> {
+        Study::parse(text).unwrap().sites().unwrap()
+    }
+
     #[test]
     fn a_stream_that_grew_too_long_for_its_delta_says_so() {
         let text = |mode: &str| {
@@ -400,10 +412,10 @@ mod tests {
                  [\"x\"]\n[outcome]\ncolumn = \"y\"\n[columns.x]\nrange = [0, 1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8"
             )
         };
-        let study = Study::parse(&text("mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-3")).unwrap();
+        let study = sites(&text("mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-3"));
         assert_eq!(too_long(&study, 1000), None);
         let note = too_long(&study, 1001).unwrap();
         assert!(note.contains("delta 1e-3 is above one over the 1001 records"), "{note}");
-        assert_eq!(too_long(&Study::parse(&text("")).unwrap(), u64::MAX), None);
+        assert_eq!(too_long(&sites(&text("")), u64::MAX), None);
     }
 }

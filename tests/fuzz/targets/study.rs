@@ -10,7 +10,10 @@ fuzz_target!(|text: &str| {
     match Study::parse(text) {
         Ok(study) => {
             let _ = study.digest();
-            let _ = study.disclosures(Role::Alice);
+            let _ = match study.split() {
+                Ok(study) => study.disclosures(Role::Alice),
+                Err(study) => study.disclosures(),
+            };
         }
         Err(error) => drop(error.to_string()),
     }

@@ -13,7 +13,7 @@ use crate::privacy::sampler::SCALE;
 use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
 use crate::star::stream::Maker;
 use crate::stream;
-use crate::study::Study;
+use crate::study::{SiteMethod, Study};
 
 fn bounds(width: usize) -> RowBounds {
     let column = |index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
@@ -472,7 +472,9 @@ fn a_record_of_a_stream_that_cannot_be_used_sends_the_bytes_of_no_record_whateve
     let text = "id = \"s\"\nprotocol = \"stream\"\nmode = \"private\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
                 [outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8\n[privacy]\n\
                 epsilon = 1.0\ndelta = 1e-6";
-    let maker = Maker::new(&Study::parse(text).unwrap()).unwrap();
+    let study = Study::parse(text).unwrap().sites().unwrap();
+    let SiteMethod::Stream(stream) = &study.method.method else { panic!("{study:?}") };
+    let maker = Maker::new(stream);
     let charged = release(&maker.opening().unwrap(), permit(0.5), &mut NoisePool::seeded(1)).unwrap().stored();
     // The noise is the same every time, so that equal bytes mean equal messages.
     let sent = |weights: f64, record: Option<(f64, f64)>| -> Vec<u64> {

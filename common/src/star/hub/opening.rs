@@ -4,11 +4,14 @@
 use super::{Act, Hub, NAMED, Record, Site};
 use crate::star::message::ToSite;
 use crate::star::method::{Method, Pace};
-use crate::study::Study;
+use crate::study::{Guarantee, Sites, Study};
 
 /// Whether a run waits for its quorum before anything is asked.
-pub(super) fn waits(study: &Study, method: &dyn Method) -> bool {
-    study.noised() || method.pace() == Pace::Rounds
+pub(super) fn waits(study: &Study<Sites>, method: &dyn Method) -> bool {
+    match study.guarantee {
+        Guarantee::Plain => method.pace() == Pace::Rounds,
+        Guarantee::Private(_) => true,
+    }
 }
 
 impl Site {

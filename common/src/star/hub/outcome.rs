@@ -2,10 +2,12 @@
 
 use super::{Hub, NAMED};
 use crate::exit::Exit;
+use crate::glm::Family;
 use crate::id::Role;
 use crate::report::{Disclosure, PerParty, Report, Seconds, VERSION, WorkerRow};
 use crate::star::message::ToSite;
 use crate::star::method::Outcome;
+use crate::study::Guarantee;
 
 impl Hub {
     /// Who is not complete, and why, as the end of a sentence.
@@ -66,23 +68,26 @@ impl Hub {
             })
             .collect();
         let report = Report {
-            protocol: self.study.protocol.name().to_string(),
-            mode: self.study.mode.name().to_string(),
-            study: self.study.id.clone(),
+            protocol: self.study.protocol(),
+            mode: self.study.mode(),
+            study: self.study.head.id.clone(),
             study_digest: self.digest.to_string(),
             run: self.run.to_string(),
             date: None,
             version: VERSION.to_string(),
             role: Some(Role::Coordinator),
             call: String::new(),
-            family: self.study.model.family,
-            link: self.study.model.family.link().to_string(),
-            outcome: self.study.outcome.column.clone(),
+            family: Family::Gaussian,
+            link: Family::Gaussian.link().to_string(),
+            outcome: self.study.method.outcome.clone(),
             coefficients: outcome.coefficients,
             statistics: outcome.statistics,
             rounds: outcome.rounds,
             // Under noise nobody may look whether the estimates are the solution.
-            converged: (!self.study.noised()).then(|| outcome.termination.converged()),
+            converged: match self.study.guarantee {
+                Guarantee::Plain => Some(outcome.termination.converged()),
+                Guarantee::Private(_) => None,
+            },
             termination: outcome.termination,
             tol: f64::NAN,
             trace: Vec::new(),
@@ -98,13 +103,7 @@ impl Hub {
             peak_rss_bytes: PerParty::Own(None),
             seconds: PerParty::Own(Seconds::default()),
             disclosure: PerParty::Own(Disclosure {
-                declared: self
-                    .study
-                    .disclosures(Role::Worker)
-                    .declared()
-                    .iter()
-                    .map(|d| d.name().to_string())
-                    .collect(),
+                declared: self.study.disclosures().declared().iter().map(|d| d.name().to_string()).collect(),
                 ..Disclosure::default()
             }),
             privacy: PerParty::Own(self.study.site_promise()),

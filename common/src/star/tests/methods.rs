@@ -19,7 +19,7 @@ use crate::star::message::{Body, Kind, MOST, ToHub, ToSite};
 use crate::star::method::method;
 use crate::star::robust::private_body;
 use crate::star::site::{self, Site};
-use crate::study::Study;
+use crate::study::{Mode, Sites, Study};
 
 const PRIVATE: &str = "mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n";
 pub(super) const EM: &str = "[em]\nmodel = \"gmm\"\nsigma = 1.0\ntau = 5.0\nrounds = 5\nstart = [1.0, 1.0]\n";
@@ -28,12 +28,12 @@ pub(super) const FEATURES: &str = "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange
 pub(super) const STREAM: &str =
     "[outcome]\ncolumn = \"y\"\n[columns.a]\nrange = [0, 1]\n[columns.b]\nrange = [0, 1]\n[stream]\ngrid = 3\n";
 
-pub(super) fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study> {
+pub(super) fn study(protocol: &str, workers: usize, private: bool, rest: &str) -> Arc<Study<Sites>> {
     let names: String = (0..workers).map(|at| format!("[workers.w{at}]\ncertificate = \"c{at}\"\n")).collect();
     let privacy = if private { PRIVATE } else { "" };
     let text =
         format!("id = \"s\"\nprotocol = \"{protocol}\"\n{privacy}{names}[model]\nfeatures = [\"a\", \"b\"]\n{rest}");
-    Arc::new(Study::parse(&text).unwrap())
+    Arc::new(Study::parse(&text).unwrap().sites().unwrap())
 }
 
 pub(super) fn body(kind: Kind, records: u64, values: &[f64]) -> Body {
@@ -84,7 +84,7 @@ proptest! {
 }
 
 /// Why the first contribution was not accepted.
-fn rejection(study: &Arc<Study>, body: Body) -> Option<String> {
+fn rejection(study: &Arc<Study<Sites>>, body: Body) -> Option<String> {
     let mut hub = joined(study, 2);
     let acts = hub.hear(1, contribution(study, 0, body));
     said(&acts).into_iter().find_map(|message| match message {
@@ -217,7 +217,7 @@ fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open
     assert!(matches!(acts[..], [site::Act::Refused { exit: Exit::Peer, .. }]), "{acts:?}");
 }
 
-fn study_of_stream() -> Arc<Study> {
+fn study_of_stream() -> Arc<Study<Sites>> {
     study("stream", 1, false, STREAM)
 }
 
@@ -231,7 +231,7 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
         });
     }
     let report = hub.report().unwrap();
-    assert_eq!((report.mode.as_str(), report.converged), ("private", None));
+    assert_eq!((report.mode, report.converged), (Mode::Private, None));
     let text = crate::report::table::text(&report);
     assert!(
         text.contains("protected: one person's row at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
@@ -270,7 +270,7 @@ fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_
 #[test]
 fn a_hub_that_publishes_more_than_there_are_rounds_or_what_no_method_reads_broke_the_protocol() {
     let welcome = ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0, held: false };
-    let heard = |study: &Arc<Study>, numbers: &[u64]| {
+    let heard = |study: &Arc<Study<Sites>>, numbers: &[u64]| {
         let mut site = Site::new(Arc::clone(study), [1; 16]);
         site.open();
         site.hear(welcome.clone());

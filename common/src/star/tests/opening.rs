@@ -10,19 +10,19 @@ use crate::sim::star::{Faults, run};
 use crate::star::hub::{Act, Hub, Line, Record};
 use crate::star::message::{Kind, ToHub, ToSite};
 use crate::star::site::{self, Site};
-use crate::study::Study;
+use crate::study::{Sites, Study};
 
-fn em(workers: usize, quorum: usize, private: bool) -> Arc<Study> {
+fn em(workers: usize, quorum: usize, private: bool) -> Arc<Study<Sites>> {
     study("em", workers, private, &format!("{EM}[sites]\nquorum = {quorum}\n"))
 }
 
 /// A site comes, on the line of its number plus one.
-fn come(hub: &mut Hub, study: &Study, site: u64) -> Vec<Act> {
+fn come(hub: &mut Hub, study: &Study<Sites>, site: u64) -> Vec<Act> {
     hub.open(site + 1, &format!("w{site}"));
     hub.hear(site + 1, join(study, 1))
 }
 
-fn ready(hub: &mut Hub, study: &Study, site: u64) -> Vec<Act> {
+fn ready(hub: &mut Hub, study: &Study<Sites>, site: u64) -> Vec<Act> {
     come(hub, study, site);
     hub.hear(site + 1, ToHub::Ready)
 }
@@ -202,7 +202,7 @@ fn a_hub_whose_run_is_over_still_tells_whoever_is_about_to_join() {
 }
 
 /// What a process of the hub would go on with after another one was killed.
-fn again(study: &Arc<Study>, records: impl IntoIterator<Item = Record>) -> Hub {
+fn again(study: &Arc<Study<Sites>>, records: impl IntoIterator<Item = Record>) -> Hub {
     let mut hub = hub(study);
     records.into_iter().for_each(|record| hub.resume(record).unwrap());
     hub
@@ -233,7 +233,7 @@ fn a_hub_that_was_killed_waits_for_the_quorum_again_and_counts_who_has_contribut
     assert_eq!(opened(&ready(&mut hub, &features, 1)), (vec![2], vec![]));
 }
 
-fn study_of_features() -> Arc<Study> {
+fn study_of_features() -> Arc<Study<Sites>> {
     study("features", 3, true, &format!("{FEATURES}[sites]\nquorum = 2\n"))
 }
 

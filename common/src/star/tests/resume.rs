@@ -7,7 +7,7 @@ use super::{RUN, contribution, hub, join, kept, piece, said, study_with};
 use crate::exit::Exit;
 use crate::star::hub::{Act, Hub, Record};
 use crate::star::message::{Body, Kind, ToHub, ToSite};
-use crate::study::Study;
+use crate::study::{Sites, Study};
 
 /// What a site says once it is ready, in order; said again to every process of the hub.
 type Script = Vec<(u64, Step)>;
@@ -37,7 +37,7 @@ fn script(sound: impl Fn(u64) -> Vec<Body>, unsound: Body) -> Script {
     script
 }
 
-fn cases() -> Vec<(&'static str, Arc<Study>, Script)> {
+fn cases() -> Vec<(&'static str, Arc<Study<Sites>>, Script)> {
     let mut cases = Vec::new();
     let wrong = |kind| body(kind, 0, &[]);
     for private in [false, true] {
@@ -54,7 +54,7 @@ fn cases() -> Vec<(&'static str, Arc<Study>, Script)> {
                     let text = format!(
                         "id = \"s\"\nprotocol = \"robust\"\n{privacy}{names}[model]\nfeatures = [\"a\", \"b\"]\n{text}"
                     );
-                    Arc::new(Study::parse(&text).unwrap())
+                    Arc::new(Study::parse(&text).unwrap().sites().unwrap())
                 }
             }
         };
@@ -87,7 +87,7 @@ fn cases() -> Vec<(&'static str, Arc<Study>, Script)> {
 }
 
 /// Plays the whole script to a hub, as sites that do not know what it remembers, and gives all that it kept and said.
-fn play(hub: &mut Hub, study: &Study, script: &Script, first: u64) -> Vec<Act> {
+fn play(hub: &mut Hub, study: &Study<Sites>, script: &Script, first: u64) -> Vec<Act> {
     let mut acts = Vec::new();
     for site in 0..3 {
         hub.open(first + site, &format!("w{site}"));
@@ -119,7 +119,7 @@ fn a_hub_killed_behind_any_record_comes_to_the_same_end_in_every_method() {
         let mut clean = hub(&study);
         let acts = play(&mut clean, &study, &script, 1);
         let records: Vec<Record> = kept(&acts).into_iter().cloned().collect();
-        let what = format!("{name}, {}", study.mode.name());
+        let what = format!("{name}, {}", study.mode().name());
         let report = clean.report().unwrap_or_else(|reason| panic!("{what}: {reason}"));
         assert!(matches!(records.last(), Some(Record::Over { .. })), "{what}: {records:?}");
         kinds.extend(records.iter().map(|record| format!("{record:?}").split([' ', '(']).next().unwrap().to_string()));

@@ -16,7 +16,7 @@ use crate::privacy::statement::{Protects, Statement};
 use crate::privacy::vertical::{Exchange, Fitted, Need, Outlook, Plan, Side};
 use crate::report::INTERCEPT;
 use crate::session::{Abort, PeerFault};
-use crate::study::{CoefficientTerms, Study};
+use crate::study::{CoefficientTerms, Study, Vertical};
 use crate::vertical::agree::{Agreement, Part};
 use crate::vertical::message::{Body, Estimates, Noised, Rows, Shared, Terms};
 use crate::vertical::names;
@@ -67,7 +67,7 @@ pub type PrivateSession<S> = Conversation<PrivateScript<S>>;
 /// What the sides of a private fit say.
 pub struct PrivateScript<S> {
     role: Role,
-    study: Arc<Study>,
+    study: Arc<Study<Vertical>>,
     first: Role,
     agreement: Agreement<Table>,
     place: Place,
@@ -205,7 +205,7 @@ impl<S: Storage> Script for PrivateScript<S> {
             }
             Place::Estimates { .. } => {
                 self.work()?;
-                let shared: fn(&Fitted) -> Body = match self.study.fit.coefficients {
+                let shared: fn(&Fitted) -> Body = match self.study.method.fit.coefficients {
                     CoefficientTerms::Shared => |fitted| Body::Estimates(estimates(fitted)),
                     CoefficientTerms::Own => {
                         |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
@@ -230,7 +230,7 @@ impl<S: Storage> Script for PrivateScript<S> {
             (Place::Terms { .. }, Body::Terms(terms)) => self.absorb_terms(terms)?,
             (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(round, &noised)?,
             (Place::Estimates { .. }, Body::Estimates(theirs)) => {
-                let shared = self.study.fit.coefficients == CoefficientTerms::Shared;
+                let shared = self.study.method.fit.coefficients == CoefficientTerms::Shared;
                 let peer = self.role.partner();
                 let owned = theirs.slopes.iter().flatten().all(|row| row.party == peer);
                 if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
@@ -405,7 +405,7 @@ impl<S: Storage> PrivateScript<S> {
         self.work()?;
         let fitted = self.fitted()?;
         let own = estimates(&fitted);
-        let inference = self.study.inference.allowed;
+        let inference = self.study.method.inference.allowed;
         let bare = |mut row: Coefficient| {
             if !inference {
                 row = Coefficient::normal(row.term, row.party, row.estimate, None);
@@ -452,7 +452,7 @@ fn estimates(fitted: &Fitted) -> Estimates {
     Estimates { shift: fitted.shift(), slopes: Some(fitted.slopes().iter().map(row).collect()) }
 }
 
-fn notes(study: &Study, outlook: &Outlook) -> Vec<String> {
+fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     let cases = outlook.cases.iter().map(|case| {
         format!(
             "at correlation {} by {:.0} %, and by {:.0} % if nothing is exchanged",
@@ -471,7 +471,7 @@ fn notes(study: &Study, outlook: &Outlook) -> Vec<String> {
         format!("assumed: {}", outlook.assumed.words.join("; ")),
         outlook.comparison(),
     ];
-    if study.inference.allowed {
+    if study.method.inference.allowed {
         notes.push(
             "standard errors and intervals show the noise alone, about the coefficient that the same rounds and cuts give \
              without noise; they do not show what a sample tells about a population"

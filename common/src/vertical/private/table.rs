@@ -9,7 +9,7 @@ use crate::data::{Column, Frame, Values, align};
 use crate::id::{Digest, Role};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, RowBounds};
 use crate::session::Abort;
-use crate::study::Study;
+use crate::study::{Study, Vertical};
 use crate::vertical::agree::Compared;
 use crate::vertical::message::Shared;
 use crate::vertical::prepare::{Policy, identifiers};
@@ -21,7 +21,7 @@ use crate::vertical::prepare::{Policy, identifiers};
 /// with its place, and is for the time before a run.
 pub struct Table {
     role: Role,
-    study: Arc<Study>,
+    study: Arc<Study<Vertical>>,
     frame: Frame,
     bounds: RowBounds,
     outcome_bounds: OutcomeBounds,
@@ -34,7 +34,7 @@ impl Table {
     ///
     /// # Errors
     /// Ids that cannot be sorted, a column that is not there or of another kind than declared, and the policy.
-    pub fn new(study: Arc<Study>, role: Role, policy: &Policy, frame: Frame) -> Result<Table, Abort> {
+    pub fn new(study: Arc<Study<Vertical>>, role: Role, policy: &Policy, frame: Frame) -> Result<Table, Abort> {
         Table::build(study, role, policy, frame, false)
     }
 
@@ -42,11 +42,17 @@ impl Table {
     ///
     /// # Errors
     /// The first value that cannot be used.
-    pub fn checked(study: Arc<Study>, role: Role, policy: &Policy, frame: Frame) -> Result<Table, Abort> {
+    pub fn checked(study: Arc<Study<Vertical>>, role: Role, policy: &Policy, frame: Frame) -> Result<Table, Abort> {
         Table::build(study, role, policy, frame, true)
     }
 
-    fn build(study: Arc<Study>, role: Role, policy: &Policy, mut frame: Frame, refuse: bool) -> Result<Table, Abort> {
+    fn build(
+        study: Arc<Study<Vertical>>,
+        role: Role,
+        policy: &Policy,
+        mut frame: Frame,
+        refuse: bool,
+    ) -> Result<Table, Abort> {
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let own = |error: crate::data::DataError| Abort::OwnData(error.to_string());
         let bounds = study.row_bounds(role).map_err(|error| Abort::Refused(error.to_string()))?;
@@ -58,9 +64,9 @@ impl Table {
                 what: format!("{rows} rows take part, at least {least} are asked for"),
             });
         }
-        let columns = study.parties.get(&role).map(|party| party.columns.clone()).unwrap_or_default();
+        let columns = study.method.parties.get(&role).map(|party| party.columns.clone()).unwrap_or_default();
         let mut values: Vec<f64> = Vec::with_capacity(rows * bounds.names().len());
-        for name in columns.iter().chain([&study.outcome.column]) {
+        for name in columns.iter().chain([&study.method.outcome.column]) {
             let column = frame.take(name).map_err(own)?;
             if refuse && let Some(row) = (0..rows).find(|row| column.values.is_missing(*row)) {
                 return Err(Abort::OwnData(format!("{}: column `{name}` has no usable value", frame.place(row))));
@@ -89,7 +95,7 @@ impl Table {
         identifiers(&self.frame)
     }
 
-    pub(super) fn study(&self) -> &Arc<Study> {
+    pub(super) fn study(&self) -> &Arc<Study<Vertical>> {
         &self.study
     }
 

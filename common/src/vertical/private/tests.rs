@@ -20,20 +20,24 @@ use crate::privacy::statement::{Charged, Statement};
 use crate::report::INTERCEPT;
 use crate::session::{Abort, Header, PeerFault, Session, Turn};
 use crate::sim::pair::{self, Faults};
-use crate::study::Study;
+use crate::study::tests::vertical;
+use crate::study::{Study, Vertical};
 use crate::vertical::message::{Body, Estimates, Message, Noised};
 use crate::vertical::prepare::Policy;
 
 const ROWS: usize = 300;
 
-fn study(more: &str) -> Arc<Study> {
-    let text = format!(
+fn text(more: &str) -> String {
+    format!(
         "id = \"s\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\n[rows]\nid = \"id\"\n[parties.alice]\ncertificate = \
          \"alice\"\ncolumns = [\"a1\", \"a2\"]\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [\"b1\", \
          \"kind\"]\n[columns.a1]\nrange = [0, 100]\n[columns.a2]\nrange = [-1, 1]\n[columns.b1]\nrange = \
          [10, 30]\n[columns.kind]\nlevels = [\"x\", \"y\"]\n[columns.y]\nrange = [-50, 150]\n[privacy]\ndelta = 1e-5\n{more}"
-    );
-    Arc::new(Study::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")))
+    )
+}
+
+fn study(more: &str) -> Arc<Study<Vertical>> {
+    Arc::new(vertical(&text(more)))
 }
 
 /// Columns a1, a2, b1, kind and y, without noise: rows well inside their bounds.
@@ -80,7 +84,7 @@ fn frame(role: Role, spoil: &[usize]) -> Frame {
     Frame::new(columns, Some(ids), places).unwrap()
 }
 
-fn table(study: &Arc<Study>, role: Role, spoil: &[usize]) -> Table {
+fn table(study: &Arc<Study<Vertical>>, role: Role, spoil: &[usize]) -> Table {
     Table::new(Arc::clone(study), role, &Policy::default(), frame(role, spoil)).unwrap()
 }
 
@@ -88,16 +92,16 @@ fn table(study: &Arc<Study>, role: Role, spoil: &[usize]) -> Table {
 struct Party {
     role: Role,
     disk: Memory,
-    study: Arc<Study>,
+    study: Arc<Study<Vertical>>,
 }
 
 impl Party {
     /// The data set may cost `lifetime`.
-    fn new(role: Role, study: &Arc<Study>, lifetime: f64) -> Party {
+    fn new(role: Role, study: &Arc<Study<Vertical>>, lifetime: f64) -> Party {
         let disk = Memory::new();
         let mut ledger = Ledger::create(disk.clone()).unwrap();
         let persons = Party::persons(&mut ledger, &table(study, role, &[]));
-        let accountant = study.privacy.as_ref().unwrap().accountant;
+        let accountant = study.private().unwrap().stated.accountant;
         let budget = Budget::new(lifetime, 1e-5, accountant, ROWS as u64, true).unwrap();
         let data_set = "cohort".to_string();
         ledger.register(&Registration { data_set, persons, budget, bounds: study.stated_bounds(role) }).unwrap();
@@ -128,7 +132,7 @@ impl Party {
     }
 }
 
-fn parties(study: &Arc<Study>, lifetime: f64) -> [Party; 2] {
+fn parties(study: &Arc<Study<Vertical>>, lifetime: f64) -> [Party; 2] {
     [Role::Alice, Role::Bob].map(|role| Party::new(role, study, lifetime))
 }
 
@@ -506,8 +510,7 @@ fn a_coordinator_that_names_a_run_again_gets_no_part_of_it() {
 #[test]
 fn a_delta_that_permits_publishing_rows_is_refused_before_anything_is_said() {
     let study = study("epsilon = 1.0\n");
-    let text = toml::to_string(&*study).unwrap().replace("delta = 0.00001", "delta = 0.01");
-    let loose = Arc::new(Study::parse(&text).unwrap());
+    let loose = Arc::new(vertical(&text("epsilon = 1.0\n").replace("delta = 1e-5", "delta = 0.01")));
     assert!(loose.private_plan(ROWS as u64).is_err());
     let party = Party { study: loose, ..Party::new(Role::Alice, &study, 1.0) };
     let refused = party.session(1, 1).map(drop).unwrap_err();

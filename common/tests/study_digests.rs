@@ -1,0 +1,47 @@
+//! Study files parse with the digest that they have always had: runs, ledgers, states and models name it.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use fedreg_common::study::Study;
+
+macro_rules! files {
+    ($($name:literal => $digest:literal),* $(,)?) => {
+        [$(($name, include_str!($name), $digest)),*]
+    };
+}
+
+/// Computed before studies were parsed into a head, a guarantee and a method.
+const FILES: [(&str, &str, &str); 16] = files! {
+    "../../examples/two-hospitals/study.toml" => "546c5672172d0100ee4d1d5f63353b3f9d15b245e08eacea8dc19f2a98528ee0",
+    "../../examples/two-hospitals-private/study.toml" => "2bb71939a4d9e89aa876f354733e5cc84348b6df43cc1fa4b83dc403923556a6",
+    "../../examples/many-sites/study.toml" => "0379e03e6584620c14c3048e6c44c51312f9f79ffa0766dfd24d7e2af8cc60b3",
+    "studies/vertical-full.toml" => "cc93d25d7d775cb4eeaec298f30f3de03c3ae4e18e44573996d5ad6fe874efb0",
+    "studies/vertical-path.toml" => "b3bfb49b13044843f013a1a34752b9b1eccfedce352d9921ac35d0fa89b83113",
+    "studies/vertical-private.toml" => "038412dbb028c68bcf39e48a3fd9224659e84bbdc5e6b507f2bb96ec903659d1",
+    "studies/vertical-private-short.toml" => "f7410965ec2d72b1ea49e9cb65765f2a7e542be7248d39f0a814f83b1d5bcec0",
+    "studies/robust-short.toml" => "f2dda66063a21b6c841d69a57579883a80c5a987db3029a45f0642de2011538d",
+    "studies/robust-full.toml" => "ea5cb73d5d9e497b71135378aed0ad1e9f2cdf653e7c63636f8ee1bebef9cf45",
+    "studies/robust-private.toml" => "641fc51ded6b368b6e46f52a88f9e0e8dfd59daee0ac4e0864383f476d747fa7",
+    "studies/em.toml" => "f40b76f89e4ee959b2e567bec134b997ab540513ce8d43bb80eaa03c4d16c320",
+    "studies/em-private.toml" => "8a2ff0d749f682b8cb7934bffa194c7e96a9c984736b4d0a944c778144006fb3",
+    "studies/features.toml" => "da26084fb31f10b1a85d768bc96e23943f193acbd3ef194a9ef15cdbf2405e4f",
+    "studies/features-private.toml" => "985b5ddc4e6169a9e4cc36a15c34ae6a9a2f6e6565f0896045a7c61ad0c3a755",
+    "studies/stream.toml" => "43a4289e6749362abfbcd017eef8cfa0b31c999b7e457d83cb2cfa93819d27c0",
+    "studies/stream-private.toml" => "ac3a97921763f94ffda10c910800e2d8c1c0618c5d7356e69af332cf107a8de3",
+};
+
+#[test]
+fn study_files_keep_their_digests() {
+    for (name, text, digest) in FILES {
+        let study = Study::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(study.digest().to_string(), digest, "{name}");
+    }
+}
+
+#[test]
+fn a_mode_that_is_not_built_is_an_unknown_value() {
+    let text = FILES[0].1.replacen("id =", "mode = \"sealed\"\nid =", 1);
+    let error = Study::parse(&text).unwrap_err();
+    assert!(error.to_string().contains("unknown value `sealed`"), "{error}");
+}
