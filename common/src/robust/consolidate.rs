@@ -138,7 +138,7 @@ pub struct Member {
     /// Whether the worker says that the batch could be cleaned.
     pub cleaned: bool,
     /// Distance to the consensus in the metric used; null in JSON where there is none.
-    #[serde(deserialize_with = "crate::report::number_or_null")]
+    #[serde(deserialize_with = "crate::fit::number_or_null")]
     pub distance: f64,
     /// Whether it agrees with the majority (and, for `pivot` and `refine`, entered the consensus).
     pub trusted: bool,

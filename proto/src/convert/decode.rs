@@ -8,9 +8,9 @@ use crate::limits::{CHUNK_BYTES, COEFFICIENTS, KEYS, Limits, RESULT_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use fedreg_common::conversation::{Content, Hello};
 use fedreg_common::fit;
-use fedreg_common::id::Digest;
+use fedreg_common::id::{Digest, Header};
 use fedreg_common::privacy::mechanism::LatticeVector;
-use fedreg_common::session::{Header, PeerFault};
+use fedreg_common::session::PeerFault;
 use fedreg_common::vertical::message::{
     Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Message, Noised, Partial, Results, Rows, Shared, Table,
     Terms,

@@ -1,18 +1,16 @@
 //! Formulas as the source paper prints them, wrong where the parent module says so; for comparison in simulations only.
 //!
-//! Nothing here can be released: there is no [`Bounded`](crate::bounded::Bounded) of any of it.
+//! Nothing here can be released: there is no [`Bounded`](fedreg_common::bounded::Bounded) of any of it.
 
 use std::f64::consts::{PI, SQRT_2};
 
+use fedreg_common::em::{Model, Records, TRUNCATION_BOUND};
+use fedreg_common::privacy::accountant::normal_tail;
 use nalgebra::DVector;
-
-use super::model::dot;
-use super::truncation::{TRUNCATION_BOUND, upper_tail};
-use super::{Model, Records};
 
 /// The gradient with weights (23), (24), whose exponent lacks a factor 2, and matrix (27), which lacks the covariance of the
 /// missing covariates.
-pub fn gradient(records: &Records, index: usize, sigma: f64, beta: &[f64]) -> Vec<f64> {
+pub(crate) fn gradient(records: &Records, index: usize, sigma: f64, beta: &[f64]) -> Vec<f64> {
     let (x, y) = (records.row(index), records.outcome(index));
     let variance = sigma * sigma;
     match records.model() {
@@ -40,7 +38,7 @@ pub fn gradient(records: &Records, index: usize, sigma: f64, beta: &[f64]) -> Ve
 }
 
 /// The coefficients after so many exact rounds of step one with the printed gradient.
-pub fn fit(records: &Records, sigma: f64, start: &DVector<f64>, rounds: u32) -> DVector<f64> {
+pub(crate) fn fit(records: &Records, sigma: f64, start: &DVector<f64>, rounds: u32) -> DVector<f64> {
     let mut beta = start.clone();
     for _ in 0..rounds {
         let mut sum = DVector::zeros(beta.len());
@@ -54,9 +52,9 @@ pub fn fit(records: &Records, sigma: f64, start: &DVector<f64>, rounds: u32) -> 
 
 /// The smoothed truncation at `a` with noise of standard deviation `b`, by the printed polynomial and correction T1 to T5:
 /// right, and useless where they cancel.
-pub fn smoothed_truncation(a: f64, b: f64) -> f64 {
+pub(crate) fn smoothed_truncation(a: f64, b: f64) -> f64 {
     let (right, left) = ((SQRT_2 - a) / b, (SQRT_2 + a) / b);
-    let (beyond, below) = (upper_tail(right), upper_tail(left));
+    let (beyond, below) = (normal_tail(right), normal_tail(left));
     let (at_right, at_left) = ((-0.5 * right * right).exp(), (-0.5 * left * left).exp());
     let root = 1.0 / (2.0 * PI).sqrt();
     let terms = [
@@ -71,7 +69,7 @@ pub fn smoothed_truncation(a: f64, b: f64) -> f64 {
 
 /// The three scales `s` that the paper states for the same quantity: as typeset in Algorithm 2, the one at which its two
 /// formulas of the noise agree, and that of Theorem 2. `budget` is [`budget`]; `zeta` the failure probability.
-pub fn scales(records: f64, columns: f64, tau: f64, epsilon: f64, delta: f64, zeta: f64) -> [f64; 3] {
+pub(crate) fn scales(records: f64, columns: f64, tau: f64, epsilon: f64, delta: f64, zeta: f64) -> [f64; 3] {
     let (root, confidence) = (budget(epsilon, delta), (columns / zeta).ln());
     [
         records.sqrt() * tau * root / (2.0 * confidence),
@@ -82,7 +80,11 @@ pub fn scales(records: f64, columns: f64, tau: f64, epsilon: f64, delta: f64, ze
 
 /// The paper's account, `sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta))`: valid, with up to 61 % more noise variance than
 /// needed. As a Gaussian budget it is `sqrt 2` times this.
-pub fn budget(epsilon: f64, delta: f64) -> f64 {
+pub(crate) fn budget(epsilon: f64, delta: f64) -> f64 {
     let log = (1.0 / delta).ln();
     (log + epsilon).sqrt() - log.sqrt()
+}
+
+fn dot(left: &[f64], right: &[f64]) -> f64 {
+    left.iter().zip(right).map(|(a, b)| a * b).sum()
 }

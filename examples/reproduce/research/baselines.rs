@@ -2,8 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::normal::{Cross, Rows};
-use super::synthetic::SyntheticBatch;
+use super::batches::SyntheticBatch;
 
 /// Mean of the coefficients of several batches.
 fn average(
@@ -22,12 +21,12 @@ fn average(
 }
 
 /// Least squares without an intercept; nothing when the columns depend on each other.
-pub fn least_squares(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVector<f64>> {
-    Some(DVector::from_vec(Cross::of_all(&Rows::new(x, y, false)).solve().ok()?))
+pub(crate) fn least_squares(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVector<f64>> {
+    Some(x.tr_mul(x).cholesky()?.solve(&x.tr_mul(y)))
 }
 
 /// OLS-AVG: the mean of the batches' least squares fits.
-pub fn least_squares_average(batches: &[SyntheticBatch]) -> Option<DVector<f64>> {
+pub(crate) fn least_squares_average(batches: &[SyntheticBatch]) -> Option<DVector<f64>> {
     average(batches, least_squares)
 }
 
@@ -36,32 +35,25 @@ pub fn least_squares_average(batches: &[SyntheticBatch]) -> Option<DVector<f64>>
 ///
 /// # Reference
 /// Zhang, Zhao, Boedihardjo, Lu, "Robust Regression via Heuristic Hard Thresholding", IJCAI 2017; its stopping rule.
-pub fn first_hard_thresholding(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVector<f64>> {
-    let rows = Rows::new(x, y, false);
-    let n = rows.len();
-    let (mut member, mut kept) = (vec![true; n], n);
-    let mut cross = Cross::of_all(&rows);
-    let mut before = vec![0.0; n];
-    let mut residuals = Vec::new();
-    let mut beta = Vec::new();
+pub(crate) fn first_hard_thresholding(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVector<f64>> {
+    let n = y.len();
+    let (mut members, mut kept): (Vec<usize>, usize) = ((0..n).collect(), n);
+    let mut before: DVector<f64> = DVector::zeros(n);
+    let mut beta = DVector::zeros(x.ncols());
     for _ in 0..100 {
-        beta = cross.solve().ok()?;
-        rows.residuals(&beta, &mut residuals);
-        residuals.iter_mut().for_each(|r| *r = r.abs());
-        let mut sorted = residuals.clone();
+        beta = least_squares(&x.select_rows(&members), &y.select_rows(&members))?;
+        let residuals: DVector<f64> = (y - x * &beta).abs();
+        let mut sorted = residuals.as_slice().to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         kept = first_rule(&sorted, kept);
-        let next: Vec<bool> = residuals.iter().map(|r| *r <= sorted[kept - 1]).collect();
-        cross = cross.moved(&rows, &member, &next);
-        member = next;
-        let change: f64 =
-            residuals.iter().zip(&before).zip(&member).filter(|(_, m)| **m).map(|((r, b), _)| (r - b).powi(2)).sum();
+        members = (0..n).filter(|&row| residuals[row] <= sorted[kept - 1]).collect();
+        let change: f64 = members.iter().map(|&row| (residuals[row] - before[row]).powi(2)).sum();
         if change.sqrt() / kept as f64 <= 1e-5 {
             break;
         }
-        std::mem::swap(&mut before, &mut residuals);
+        before = residuals;
     }
-    Some(DVector::from_vec(beta))
+    Some(beta)
 }
 
 /// The largest `tau >= 2` with `r_(tau) <= 2 tau m / o`, `m` the root mean square of the `tau / 2` smallest and `o` the
@@ -85,13 +77,13 @@ fn first_rule(sorted: &[f64], at_most: usize) -> usize {
 }
 
 /// RLHH-AVG: the mean of the batches' first-published hard-thresholding fits.
-pub fn first_hard_thresholding_average(batches: &[SyntheticBatch]) -> Option<DVector<f64>> {
+pub(crate) fn first_hard_thresholding_average(batches: &[SyntheticBatch]) -> Option<DVector<f64>> {
     average(batches, first_hard_thresholding)
 }
 
 /// OPAA: passive-aggressive updates over all rows in turn, from `start`, that move only when a row is off by more than
 /// `tolerance` (the comparison uses 22).
-pub fn passive_aggressive(batches: &[SyntheticBatch], start: DVector<f64>, tolerance: f64) -> DVector<f64> {
+pub(crate) fn passive_aggressive(batches: &[SyntheticBatch], start: DVector<f64>, tolerance: f64) -> DVector<f64> {
     let mut beta = start;
     for b in batches {
         // One row at a time: by rows it lies together.
@@ -112,7 +104,7 @@ pub fn passive_aggressive(batches: &[SyntheticBatch], start: DVector<f64>, toler
 ///
 /// # Reference
 /// Chen, Caramanis, Mannor, "Robust sparse regression under adversarial corruption", ICML 2013.
-pub fn trimmed_inner_products(x: &DMatrix<f64>, y: &DVector<f64>, corrupted: f64) -> DVector<f64> {
+pub(crate) fn trimmed_inner_products(x: &DMatrix<f64>, y: &DVector<f64>, corrupted: f64) -> DVector<f64> {
     let n = y.len();
     let keep = n - (corrupted * n as f64).round().clamp(0.0, n as f64 - 1.0) as usize;
     let mut beta = DVector::zeros(x.ncols());
@@ -127,7 +119,10 @@ pub fn trimmed_inner_products(x: &DMatrix<f64>, y: &DVector<f64>, corrupted: f64
 
 /// ORL: stochastic geometric median of the blocks' trimmed inner products, step `1 / (1.9 i)`. Told the share of
 /// corrupted rows: one half for each in ORL-H, each batch's true share in ORL*.
-pub fn online_trimmed(batches: &[SyntheticBatch], share: impl Fn(&SyntheticBatch) -> f64) -> Option<DVector<f64>> {
+pub(crate) fn online_trimmed(
+    batches: &[SyntheticBatch],
+    share: impl Fn(&SyntheticBatch) -> f64,
+) -> Option<DVector<f64>> {
     let mut beta = DVector::zeros(batches.first()?.x.ncols());
     for (i, b) in batches.iter().enumerate() {
         let block = trimmed_inner_products(&b.x, &b.y, share(b));
@@ -142,7 +137,7 @@ mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::synthetic::{BatchLaw, batch, unit_coefficients, unit_direction};
+    use super::super::batches::{BatchLaw, batch, unit_coefficients, unit_direction};
     use super::*;
 
     fn batches(shares: &[f64]) -> (DVector<f64>, Vec<SyntheticBatch>) {

@@ -1,4 +1,4 @@
-//! Other private regressions, for tables that compare them with [`crate::privacy::robust`] on simulated data.
+//! Other private regressions, for tables that compare them with [`fedreg_common::privacy::robust`] on simulated data.
 //!
 //! They take standard normal noise from their caller, return plain coefficients and reach no ledger, so nothing that comes
 //! out of here can become a message.
@@ -9,16 +9,15 @@
 //! sensitivities of replacing one row and an equal Gaussian split over its three releases. Gradient descent on
 //! coordinate means by Catoni's influence function, smoothed by multiplicative Gaussian noise (Holland 2019).
 
+use fedreg_common::privacy::accountant::{density, legendre, normal_tail};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
-
-use crate::privacy::accountant::{density, legendre, normal_tail};
 
 /// Bound of Catoni's influence function: `2 sqrt(2) / 3`.
 const INFLUENCE_BOUND: f64 = 2.0 * std::f64::consts::SQRT_2 / 3.0;
 
 /// Adaptive ridge on noised statistics: rows (`n x p`) cut at norm `radius`, outcomes at `outcome_bound`, `mu` for
 /// everything. None where the noised system cannot be solved.
-pub fn adaptive_ridge(
+pub(crate) fn adaptive_ridge(
     x: &DMatrix<f64>,
     y: &DVector<f64>,
     radius: f64,
@@ -58,7 +57,7 @@ pub fn adaptive_ridge(
 
 /// Gradient descent on Catoni means: `rounds` steps of length `step`, influence scale `scale`, smoothing `smoothing`
 /// (larger is less), `mu` for everything.
-pub fn catoni_descent(
+pub(crate) fn catoni_descent(
     x: &DMatrix<f64>,
     y: &DVector<f64>,
     mu: f64,
@@ -90,7 +89,7 @@ pub fn catoni_descent(
 ///
 /// The closed form cancels for large `a` until it leaves the bound of `phi` by orders of magnitude, and with it the
 /// sensitivity; so the inner part is integrated and the result cut at the bound.
-pub fn smoothed_influence(a: f64, smoothing: f64) -> f64 {
+pub(crate) fn smoothed_influence(a: f64, smoothing: f64) -> f64 {
     let spread = a.abs() / smoothing.sqrt();
     if !(spread.is_finite() && spread > 0.0) {
         return if a.is_nan() || a == 0.0 { 0.0 } else { a.signum() * INFLUENCE_BOUND };
@@ -121,12 +120,12 @@ pub fn smoothed_influence(a: f64, smoothing: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use fedreg_common::privacy::accountant::gaussian_mu;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
     use rand_distr::{Distribution, StandardNormal};
 
     use super::*;
-    use crate::privacy::accountant::gaussian_mu;
 
     #[test]
     fn the_influence_stays_within_its_bound_at_any_size() {

@@ -7,10 +7,11 @@ use rand_distr::{StandardNormal, StudentT};
 
 /// What is wrong with the corrupted rows.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Corruption {
+pub(crate) enum Corruption {
     /// `y` plus a uniform draw from five times the largest clean response to either side; the published kind.
     Uniform,
     /// `y` plus the largest clean response, always to the same side.
+    #[allow(dead_code, reason = "unit tests of fedreg-common draw it")]
     Shift,
     /// The rows follow other coefficients: sites that collude.
     Colluding(DVector<f64>),
@@ -20,7 +21,7 @@ pub enum Corruption {
 
 /// The law of the features.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Design {
+pub(crate) enum Design {
     /// Independent standard normal.
     Independent,
     /// Standard normal with correlation `rho^|i-j|`.
@@ -29,51 +30,51 @@ pub enum Design {
 
 /// The law of one batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BatchLaw {
+pub(crate) struct BatchLaw {
     /// Rows.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Share of corrupted rows, rounded to whole rows.
-    pub corrupted: f64,
+    pub(crate) corrupted: f64,
     /// What is wrong with them.
-    pub corruption: Corruption,
+    pub(crate) corruption: Corruption,
     /// Law of the features.
-    pub design: Design,
+    pub(crate) design: Design,
     /// Variance of the noise of clean rows; uniform and shifted rows carry a tenth of it.
-    pub noise: f64,
+    pub(crate) noise: f64,
 }
 
 impl BatchLaw {
     /// The published law: independent features, noise variance 0.1, uniform corruption.
-    pub fn published(rows: usize, corrupted: f64) -> Self {
+    pub(crate) fn published(rows: usize, corrupted: f64) -> Self {
         BatchLaw { rows, corrupted, corruption: Corruption::Uniform, design: Design::Independent, noise: 0.1 }
     }
 }
 
 /// One simulated batch; the clean rows come first.
 #[derive(Clone, PartialEq)]
-pub struct SyntheticBatch {
+pub(crate) struct SyntheticBatch {
     /// `n x p` features.
-    pub x: DMatrix<f64>,
+    pub(crate) x: DMatrix<f64>,
     /// Outcome.
-    pub y: DVector<f64>,
+    pub(crate) y: DVector<f64>,
     /// Number of clean rows.
-    pub clean: usize,
+    pub(crate) clean: usize,
     /// Share of corrupted rows.
-    pub corrupted: f64,
+    pub(crate) corrupted: f64,
 }
 
 /// Coefficients drawn uniformly from `[0, 1)` and scaled to length one: all positive, as published.
-pub fn unit_coefficients(rng: &mut impl Rng, columns: usize) -> DVector<f64> {
+pub(crate) fn unit_coefficients(rng: &mut impl Rng, columns: usize) -> DVector<f64> {
     DVector::from_fn(columns, |_, _| rng.random::<f64>()).normalize()
 }
 
 /// A direction drawn evenly from the unit sphere.
-pub fn unit_direction(rng: &mut impl Rng, columns: usize) -> DVector<f64> {
+pub(crate) fn unit_direction(rng: &mut impl Rng, columns: usize) -> DVector<f64> {
     DVector::from_fn(columns, |_, _| rng.sample(StandardNormal)).normalize()
 }
 
 /// Draws one batch around `beta`.
-pub fn batch(rng: &mut impl Rng, beta: &DVector<f64>, law: &BatchLaw) -> SyntheticBatch {
+pub(crate) fn batch(rng: &mut impl Rng, beta: &DVector<f64>, law: &BatchLaw) -> SyntheticBatch {
     let (n, p) = (law.rows, beta.len());
     let bad = (law.corrupted * n as f64).round().clamp(0.0, n as f64) as usize;
     let clean = n - bad;
@@ -118,7 +119,7 @@ pub fn batch(rng: &mut impl Rng, beta: &DVector<f64>, law: &BatchLaw) -> Synthet
 
 /// Laws of honest rows: what real outcomes and covariates look like beside the normal law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowLaw {
+pub(crate) enum RowLaw {
     /// Standard normal.
     Normal,
     /// Zero or one.
@@ -131,7 +132,7 @@ pub enum RowLaw {
 
 impl RowLaw {
     /// Every law.
-    pub const ALL: [RowLaw; 4] = [RowLaw::Normal, RowLaw::Binary, RowLaw::LogNormal, RowLaw::StudentT];
+    pub(crate) const ALL: [RowLaw; 4] = [RowLaw::Normal, RowLaw::Binary, RowLaw::LogNormal, RowLaw::StudentT];
 
     fn draw(self, rng: &mut impl Rng) -> f64 {
         match self {
@@ -147,7 +148,7 @@ impl RowLaw {
 /// Honest rows, none of them corrupted: `columns` independent covariates of one law, and an outcome that is one more than
 /// half of their sum, with errors of a law. An outcome of zero or one has the logistic function of half of the sum of the
 /// centred covariates, less 0.5, as its probability of a one.
-pub fn honest(
+pub(crate) fn honest(
     rng: &mut impl Rng,
     rows: usize,
     columns: usize,
@@ -175,25 +176,10 @@ pub fn honest(
 
 /// Shares for `batches` batches, `bad` of them at 0.9 and the others at 0.1, in random order: the law of the published
 /// table of bad batches.
-pub fn mixed_shares(rng: &mut impl Rng, batches: usize, bad: usize) -> Vec<f64> {
+pub(crate) fn mixed_shares(rng: &mut impl Rng, batches: usize, bad: usize) -> Vec<f64> {
     let mut shares: Vec<f64> = (0..batches).map(|i| if i < bad { 0.9 } else { 0.1 }).collect();
     shares.shuffle(rng);
     shares
-}
-
-/// Random shares for `batches` batches with mean `gamma`, none above one.
-pub fn spread_shares(rng: &mut impl Rng, batches: usize, gamma: f64) -> Vec<f64> {
-    loop {
-        let draws: Vec<f64> = (0..batches).map(|_| rng.random()).collect();
-        let total: f64 = draws.iter().sum();
-        let shares: Vec<f64> = draws.iter().map(|v| v / total * gamma.min(1.0) * batches as f64).collect();
-        if gamma >= 1.0 {
-            return vec![1.0; batches];
-        }
-        if shares.iter().all(|s| *s <= 1.0) {
-            return shares;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -247,8 +233,6 @@ mod tests {
     #[test]
     fn shares_have_their_mean_and_bounds() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let spread = spread_shares(&mut rng, 12, 0.4);
-        assert!((spread.iter().sum::<f64>() / 12.0 - 0.4).abs() < 1e-12 && spread.iter().all(|s| *s <= 1.0));
         let mixed = mixed_shares(&mut rng, 20, 6);
         assert_eq!(mixed.iter().filter(|s| **s == 0.9).count(), 6);
         assert_eq!(mixed.len(), 20);

@@ -2,19 +2,20 @@
 //!
 //! Both add noise to the minimum-norm interpolant, whose worst-case sensitivity is infinite: a record that is moved next to another with
 //! the opposite outcome changes the coefficients by as much as one likes, while the noise stays the same. Nothing here can be
-//! released: there is no [`Bounded`](crate::bounded::Bounded) of any of it.
+//! released: there is no [`Bounded`](fedreg_common::bounded::Bounded) of any of it.
 
 use std::f64::consts::TAU;
 
+use fedreg_common::features::FeatureError;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma, StandardNormal};
 
-use super::{FeatureError, MinimumNorm, minimum_norm, setting};
+use super::solvers::{MinimumNorm, minimum_norm};
 
 /// The cosine features with random offset of the paper's public code, `cos(w'x + u) sqrt(2/N)`: their rows have norm 1 on average only.
-pub fn cosine_features(x: &DMatrix<f64>, count: usize, frequency_sd: f64, seed: u64) -> DMatrix<f64> {
+pub(crate) fn cosine_features(x: &DMatrix<f64>, count: usize, frequency_sd: f64, seed: u64) -> DMatrix<f64> {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     let frequencies = DMatrix::from_fn(x.ncols(), count, |_, _| {
         let z: f64 = StandardNormal.sample(&mut generator);
@@ -29,13 +30,13 @@ pub fn cosine_features(x: &DMatrix<f64>, count: usize, frequency_sd: f64, seed: 
 }
 
 /// The sensitivity that the paper claims with probability over data and features, `2 / sqrt(N (1 - 2 eta))`, `eta = 3/8`.
-pub fn claimed_sensitivity(count: usize) -> f64 {
+pub(crate) fn claimed_sensitivity(count: usize) -> f64 {
     4.0 / (count as f64).sqrt()
 }
 
 /// Which noise the paper adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PaperNoise {
+pub(crate) enum PaperNoise {
     /// Normal, with the classical constant `sqrt(2 ln(1.25/delta))`.
     Gauss,
     /// Of a Gamma length in a uniform direction: what would be (epsilon, 0), if the sensitivity held.
@@ -45,8 +46,8 @@ pub enum PaperNoise {
 /// Algorithm 1: the interpolant with noise for the claimed sensitivity. Not private.
 ///
 /// # Errors
-/// Other than one outcome per row; epsilon not positive or delta outside (0, 1).
-pub fn algorithm_1(
+/// Other than one outcome per row, or a law without meaning.
+pub(crate) fn algorithm_1(
     a: &DMatrix<f64>,
     y: &DVector<f64>,
     noise: PaperNoise,
@@ -54,8 +55,6 @@ pub fn algorithm_1(
     delta: f64,
     seed: u64,
 ) -> Result<DVector<f64>, FeatureError> {
-    setting("epsilon", "positive", epsilon, epsilon > 0.0 && epsilon.is_finite())?;
-    setting("delta", "between 0 and 1", delta, delta > 0.0 && delta < 1.0)?;
     let MinimumNorm { coefficients, .. } = minimum_norm(a, y)?;
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     let z: DVector<f64> = DVector::from_fn(a.ncols(), |_, _| StandardNormal.sample(&mut generator));

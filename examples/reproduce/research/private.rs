@@ -1,32 +1,45 @@
-//! Whole private fits on invented data, through the real releases and their noise, without a ledger.
+//! Whole private fits on invented data, through the real ledger, releases and noise; the ledger is in memory.
 //!
-//! Only a law and a seed go in, so nobody's rows can be given out here past the ledger; what comes out are estimates of
-//! invented coefficients. The data depend on the seed alone, the noise comes from the operating system as in every release.
+//! Only a law and a seed go in, and what comes out are estimates of invented coefficients. The data depend on the seed alone, the
+//! noise comes from the operating system as in every release.
 
+use std::collections::{BTreeMap, HashMap};
+
+use fedreg_common::id::Role;
+use fedreg_common::privacy::accountant::{Accountant, Budget, BudgetError};
+use fedreg_common::privacy::bounds::{
+    BoundsError, ClippedOutcome, ClippedRows, ColumnBounds, OutcomeBounds, RowBounds,
+};
+use fedreg_common::privacy::ledger::{
+    Anchor, Grant, Ledger, LedgerError, PersonDigests, Record, Registration, Storage, StorageError,
+};
+use fedreg_common::privacy::mechanism::{LatticeVector, NoisedRelease, Query, ReleaseError, ReleasePlan, release};
+use fedreg_common::privacy::sampler::NoisePool;
+use fedreg_common::privacy::{robust, vertical};
+use fedreg_common::study::{PrivacyError, Study, StudyError};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use crate::id::Role;
-use crate::privacy::bounds::{BoundsError, ClippedOutcome, ClippedRows, ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Permit, PlannedRelease, Query, ReleaseError, release};
-use crate::privacy::sampler::NoisePool;
-use crate::privacy::{robust, vertical};
-use crate::study::{PrivacyError, Study, StudyError};
-
 /// Half of the public outcome range of a [`Batch`].
-pub const HALF_RANGE: f64 = 10.0;
+pub(crate) const HALF_RANGE: f64 = 10.0;
 
 /// A simulation that could not be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SimulationError {
+pub(crate) enum SimulationError {
     /// Bounds without meaning.
     #[error(transparent)]
     Bounds(#[from] BoundsError),
     /// A release that failed.
     #[error(transparent)]
     Release(#[from] ReleaseError),
+    /// A budget without meaning.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// A release that the ledger refused.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A robust fit that refused its releases.
     #[error(transparent)]
     Fit(#[from] robust::FitError),
@@ -39,14 +52,14 @@ pub enum SimulationError {
     /// A study that has no plan for so many rows.
     #[error(transparent)]
     Plan(#[from] PrivacyError),
-    /// The plan does not end in an estimate, or names a release that it has not planned.
+    /// The plan does not end in an estimate.
     #[error("the plan does not end in an estimate")]
     NoEstimate,
 }
 
 /// What is wrong with the corrupted rows of a [`Batch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Corruption {
+pub(crate) enum Corruption {
     /// Nothing: there are none.
     None,
     /// The outcome moved by a uniform draw from five times the largest clean outcome to either side.
@@ -61,11 +74,11 @@ pub enum Corruption {
 
 impl Corruption {
     /// The four kinds of the published comparison.
-    pub const KINDS: [Corruption; 4] =
+    pub(crate) const KINDS: [Corruption; 4] =
         [Corruption::Uniform, Corruption::Shift, Corruption::Collusion, Corruption::Leverage];
 
     /// For tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Corruption::None => "none",
             Corruption::Uniform => "uniform",
@@ -77,7 +90,7 @@ impl Corruption {
 }
 
 /// Invented rows of one worker, clipped at public bounds.
-pub struct Batch {
+pub(crate) struct Batch {
     pub(crate) rows: ClippedRows,
     pub(crate) outcome: ClippedOutcome,
     /// Coefficients of unit rows and unit outcomes.
@@ -91,7 +104,7 @@ impl Batch {
     ///
     /// # Errors
     /// No column.
-    pub fn draw(
+    pub(crate) fn draw(
         rows: usize,
         width: usize,
         share: f64,
@@ -109,7 +122,7 @@ impl Batch {
     ///
     /// # Errors
     /// No column.
-    pub fn draw_around(
+    pub(crate) fn draw_around(
         truth: &DVector<f64>,
         rows: usize,
         share: f64,
@@ -168,17 +181,17 @@ impl Batch {
     }
 
     /// Features before they are clipped, for methods without privacy.
-    pub fn features(&self) -> &DMatrix<f64> {
+    pub(crate) fn features(&self) -> &DMatrix<f64> {
         &self.x
     }
 
     /// Outcomes before they are clipped.
-    pub fn outcomes(&self) -> &DVector<f64> {
+    pub(crate) fn outcomes(&self) -> &DVector<f64> {
         &self.y
     }
 
     /// The coefficients on the scale of the features.
-    pub fn coefficients(&self) -> DVector<f64> {
+    pub(crate) fn coefficients(&self) -> DVector<f64> {
         &self.truth * (HALF_RANGE / (self.truth.len() as f64).sqrt())
     }
 
@@ -186,7 +199,7 @@ impl Batch {
     ///
     /// # Errors
     /// A plan for another number of rows or columns, no randomness.
-    pub fn fit(&self, plan: &robust::Plan) -> Result<(DVector<f64>, DMatrix<f64>), SimulationError> {
+    pub(crate) fn fit(&self, plan: &robust::Plan) -> Result<(DVector<f64>, DMatrix<f64>), SimulationError> {
         let estimate = self.fit_with(plan, &mut NoisePool::new())?;
         let scale = HALF_RANGE / (self.truth.len() as f64).sqrt();
         Ok((estimate.coefficients() * scale, estimate.covariance() * (scale * scale)))
@@ -198,8 +211,9 @@ impl Batch {
         pool: &mut NoisePool,
     ) -> Result<robust::Estimate, SimulationError> {
         let mut fit = robust::Fit::new(plan.clone(), self.rows.clone(), self.outcome.clone())?;
+        let mut ledger = SimulatedLedger::reserved(plan.releases())?;
         while let robust::Need::Release { index, query } = fit.need()? {
-            fit.supply(&noised(&query, index, plan.releases().releases(), pool)?, index)?;
+            fit.supply(&ledger.release(&query, index, pool)?, index)?;
         }
         fit.estimate(1).ok_or(SimulationError::NoEstimate)
     }
@@ -207,7 +221,7 @@ impl Batch {
 
 /// The releases of a batch of so many rows and columns that a worker with these public facts plans: coefficients bounded by
 /// three times their norm, the first cut at half of the half range.
-pub fn batch_setup(rows: usize, width: usize, budget: f64) -> robust::Setup {
+pub(crate) fn batch_setup(rows: usize, width: usize, budget: f64) -> robust::Setup {
     robust::Setup {
         coefficient_bound: 3.0 * (width as f64).sqrt() / HALF_RANGE,
         first_cut: 0.5,
@@ -215,21 +229,85 @@ pub fn batch_setup(rows: usize, width: usize, budget: f64) -> robust::Setup {
     }
 }
 
-fn noised(
-    query: &Query,
-    index: u32,
-    planned: &[PlannedRelease],
-    pool: &mut NoisePool,
-) -> Result<NoisedRelease, SimulationError> {
-    let planned = planned.get(index as usize).ok_or(SimulationError::NoEstimate)?.clone();
-    Ok(release(query, Permit::new("simulation".to_owned(), index, planned), pool)?.stored())
+/// A ledger in memory with one run reserved in it: a simulation comes to its noise on the same way as a party.
+struct SimulatedLedger(Ledger<Memory>);
+
+const RUN: &str = "simulation";
+
+impl SimulatedLedger {
+    fn reserved(plan: &ReleasePlan) -> Result<SimulatedLedger, SimulationError> {
+        let mut ledger = Ledger::create(Memory::default())?;
+        let persons = PersonDigests::anyone();
+        // Room for any plan: what a plan costs is decided where it is made.
+        let budget = Budget::new(1e10, 1e-5, Accountant::Zcdp, 1, true)?;
+        ledger.register(&Registration {
+            data_set: RUN.to_owned(),
+            persons: persons.clone(),
+            budget,
+            bounds: BTreeMap::new(),
+        })?;
+        ledger.reserve(RUN, RUN, &persons, &[], "", plan)?;
+        Ok(SimulatedLedger(ledger))
+    }
+
+    fn release(&mut self, query: &Query, index: u32, pool: &mut NoisePool) -> Result<NoisedRelease, SimulationError> {
+        match self.0.permit(RUN, index)? {
+            Grant::Fresh(permit) => Ok(self.0.store(release(query, permit, pool)?)?),
+            Grant::Stored(again) => Ok(again),
+        }
+    }
+}
+
+/// What a ledger keeps. Nothing is taken back: a simulation that fails is over.
+#[derive(Default)]
+struct Memory {
+    records: Vec<Record>,
+    blobs: HashMap<String, Vec<u8>>,
+    anchor: Option<Anchor>,
+}
+
+impl Storage for Memory {
+    fn key(&mut self) -> Result<[u8; 32], StorageError> {
+        Ok([7; 32])
+    }
+    fn begin(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+    fn records_after(&mut self, sequence: u64) -> Result<Vec<Record>, StorageError> {
+        Ok(self.records.iter().filter(|record| record.sequence > sequence).cloned().collect())
+    }
+    fn append(&mut self, record: &Record) -> Result<(), StorageError> {
+        self.records.push(record.clone());
+        Ok(())
+    }
+    fn put_blob(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
+        self.blobs.insert(name.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+    fn blob(&mut self, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
+        Ok(self.blobs.get(name).cloned())
+    }
+    fn commit(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+    fn abandon(&mut self) {}
+    fn anchor(&mut self) -> Result<Option<Anchor>, StorageError> {
+        Ok(self.anchor)
+    }
+    fn advance_anchor(&mut self, anchor: &Anchor) -> Result<(), StorageError> {
+        self.anchor = Some(*anchor);
+        Ok(())
+    }
+    fn now(&self) -> u64 {
+        0
+    }
 }
 
 /// Coefficients of [`TwoParties`], five columns each.
-pub const COEFFICIENTS: [f64; 10] = [0.6, -0.4, 0.5, 0.3, -0.5, -0.3, 0.7, 0.4, -0.6, 0.5];
+pub(crate) const COEFFICIENTS: [f64; 10] = [0.6, -0.4, 0.5, 0.3, -0.5, -0.3, 0.7, 0.4, -0.6, 0.5];
 
 /// Invented rows of two parties with five columns each, clipped at public bounds.
-pub struct TwoParties {
+pub(crate) struct TwoParties {
     pub(crate) alice: ClippedRows,
     pub(crate) bob: ClippedRows,
     pub(crate) outcome: ClippedOutcome,
@@ -243,7 +321,7 @@ impl TwoParties {
     ///
     /// # Errors
     /// Fewer rows than columns.
-    pub fn draw(rows: usize, correlation: f64, seed: u64) -> Result<TwoParties, SimulationError> {
+    pub(crate) fn draw(rows: usize, correlation: f64, seed: u64) -> Result<TwoParties, SimulationError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
         let scale = 1.0 / (1.5 * 5f64.sqrt());
@@ -280,18 +358,18 @@ impl TwoParties {
     }
 
     /// Distance of coefficients from the pooled least squares fit, relative to its length.
-    pub fn error(&self, coefficients: &DVector<f64>) -> f64 {
+    pub(crate) fn error(&self, coefficients: &DVector<f64>) -> f64 {
         (coefficients - &self.pooled).norm() / self.pooled.norm()
     }
 
     /// Each party's own fit, nothing exchanged and no noise.
-    pub fn alone(&self) -> Option<DVector<f64>> {
+    pub(crate) fn alone(&self) -> Option<DVector<f64>> {
         let own = |first: usize| least_squares(&self.all.columns(first, 5).into_owned(), &self.response);
         Some(joined(&own(0)?, &own(5)?))
     }
 
     /// The least squares fit of all columns.
-    pub fn pooled(&self) -> &DVector<f64> {
+    pub(crate) fn pooled(&self) -> &DVector<f64> {
         &self.pooled
     }
 
@@ -299,7 +377,7 @@ impl TwoParties {
     ///
     /// # Errors
     /// A plan for another number of rows or columns, no randomness.
-    pub fn exchange(&self, plan: &vertical::Plan) -> Result<DVector<f64>, SimulationError> {
+    pub(crate) fn exchange(&self, plan: &vertical::Plan) -> Result<DVector<f64>, SimulationError> {
         Ok(self.exchange_from(plan, &mut NoisePool::new())?.coefficients)
     }
 
@@ -307,7 +385,11 @@ impl TwoParties {
     ///
     /// # Errors
     /// A plan for another number of rows or columns, no randomness.
-    pub fn exchange_from(&self, plan: &vertical::Plan, pool: &mut NoisePool) -> Result<Exchanged, SimulationError> {
+    pub(crate) fn exchange_from(
+        &self,
+        plan: &vertical::Plan,
+        pool: &mut NoisePool,
+    ) -> Result<Exchanged, SimulationError> {
         let mut draws = 0;
         let [alice, bob] = self.exchange_with(plan, pool, |_, made| draws += made.lattice().integers().len())?;
         let variances = joined(&alice.covariance.diagonal(), &bob.covariance.diagonal());
@@ -320,7 +402,7 @@ impl TwoParties {
 
     /// The coefficients that so many rounds with messages cut at `bound` give without noise: what the standard errors of an
     /// exchange belong to.
-    pub fn target(&self, rounds: u32, bound: f64) -> Option<DVector<f64>> {
+    pub(crate) fn target(&self, rounds: u32, bound: f64) -> Option<DVector<f64>> {
         let blocks = [0, 5].map(|first| self.all.columns(first, 5));
         let [first, second] = blocks.map(|block| (block.transpose() * block).cholesky());
         let factors = [first?, second?];
@@ -344,7 +426,7 @@ impl TwoParties {
     ///
     /// # Errors
     /// An epsilon or a correlation without meaning.
-    pub fn study(correlation: f64, epsilon: f64, rounds: u32) -> Result<Study, SimulationError> {
+    pub(crate) fn study(correlation: f64, epsilon: f64, rounds: u32) -> Result<Study, SimulationError> {
         let names: Vec<String> = (0..10).map(|at| format!("{}{}", if at < 5 { "a" } else { "b" }, at % 5)).collect();
         let listed = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let columns: String =
@@ -367,7 +449,7 @@ impl TwoParties {
     ///
     /// # Errors
     /// A study that is not of these columns, no randomness.
-    pub fn exchange_under(&self, study: &Study) -> Result<DVector<f64>, SimulationError> {
+    pub(crate) fn exchange_under(&self, study: &Study) -> Result<DVector<f64>, SimulationError> {
         self.exchange_under_with(study, &mut NoisePool::new())
     }
 
@@ -407,6 +489,8 @@ impl TwoParties {
         let mut alice = Exchange::new(plan.clone(), Side::Alice, self.alice.clone(), self.outcome.clone())?;
         let mut bob = Exchange::new(plan.clone(), Side::Bob, self.bob.clone(), self.outcome.clone())?;
         let mut mail: [Option<LatticeVector>; 2] = [None, None];
+        let reserved = |side| SimulatedLedger::reserved(&plan.side(side).releases);
+        let mut ledgers = [reserved(Side::Alice)?, reserved(Side::Bob)?];
         loop {
             let mut moved = false;
             for (me, party) in [&mut alice, &mut bob].into_iter().enumerate() {
@@ -420,7 +504,7 @@ impl TwoParties {
                         }
                     }
                     Need::Release { index, query, send } => {
-                        let made = noised(&query, index, plan.side(side).releases.releases(), pool)?;
+                        let made = ledgers[me].release(&query, index, pool)?;
                         observe(side, &made);
                         if send {
                             mail[1 - me] = Some(made.lattice().clone());
@@ -445,7 +529,7 @@ impl TwoParties {
     /// # Reference
     /// Replace-one sensitivities of the tables: `2 sqrt 2` where each party noises what its own rows touch, `sqrt 12.5` where
     /// both blocks change together.
-    pub fn from_noised_table(
+    pub(crate) fn solve_noised_table(
         &self,
         who: TableHolder,
         mu: f64,
@@ -487,18 +571,18 @@ impl TwoParties {
 
 /// What both parties of an exchange end with, Alice's columns first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Exchanged {
+pub(crate) struct Exchanged {
     /// Coefficients.
-    pub coefficients: DVector<f64>,
+    pub(crate) coefficients: DVector<f64>,
     /// Their standard errors from the noise.
-    pub standard_errors: DVector<f64>,
+    pub(crate) standard_errors: DVector<f64>,
     /// Noised numbers that both released, each with a draw of its own.
-    pub draws: usize,
+    pub(crate) draws: usize,
 }
 
 /// Who noises a table of cross-products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TableHolder {
+pub(crate) enum TableHolder {
     /// Alice and Bob, each in full, under secure computation.
     Both,
     /// One whom both trust with their rows.

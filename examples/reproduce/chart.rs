@@ -1,11 +1,10 @@
 //! Lines over two axes, either of them logarithmic: for tables of simulations, paths and streams.
 
-use maud::{Markup, PreEscaped, html};
-
-use super::number::visible;
-use super::plot::{
+use fedreg_common::report::axes::{
     Frame, colour, nice_ticks, polyline, power_of_ten, px, range, shortened, spread, tick_label, view_box,
 };
+use fedreg_common::report::visible;
+use maud::{Markup, PreEscaped, html};
 
 /// Colours of a picture that stands alone, where no page gives them; the light ones of the page.
 const ALONE: &str = concat!(
@@ -20,21 +19,21 @@ const ALONE: &str = concat!(
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// What it shows, with its unit.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether equal distances are equal factors; values that are not positive are then left out.
-    pub logarithmic: bool,
+    pub(crate) logarithmic: bool,
 }
 
 impl Axis {
     /// Equal distances are equal differences.
-    pub fn linear(name: impl Into<String>) -> Axis {
+    pub(crate) fn linear(name: impl Into<String>) -> Axis {
         Axis { name: name.into(), logarithmic: false }
     }
 
     /// Equal distances are equal factors.
-    pub fn logarithmic(name: impl Into<String>) -> Axis {
+    pub(crate) fn logarithmic(name: impl Into<String>) -> Axis {
         Axis { name: name.into(), logarithmic: true }
     }
 
@@ -69,33 +68,33 @@ impl Axis {
 
 /// A line with its name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Stands at its end.
-    pub name: String,
+    pub(crate) name: String,
     /// In the order in which they are joined.
-    pub points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
     /// Which of eight colours; lines that belong together share one.
-    pub colour: usize,
+    pub(crate) colour: usize,
     /// Numbers from elsewhere: drawn dashed with hollow marks.
-    pub published: bool,
+    pub(crate) published: bool,
 }
 
 /// Lines over two axes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// What it shows, for readers who do not see it.
-    pub title: String,
+    pub(crate) title: String,
     /// From left to right.
-    pub x: Axis,
+    pub(crate) x: Axis,
     /// From bottom to top.
-    pub y: Axis,
+    pub(crate) y: Axis,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
 }
 
 impl Chart {
     /// A picture for a page that has the style sheet; nothing where no point can be drawn.
-    pub fn picture(&self) -> Markup {
+    pub(crate) fn picture(&self) -> Markup {
         let placed: Vec<Vec<(f64, f64)>> = self
             .lines
             .iter()
@@ -138,7 +137,7 @@ impl Chart {
     }
 
     /// A file of its own.
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         let picture = self.picture().into_string();
         match picture.split_once('>') {
             Some((head, rest)) => {

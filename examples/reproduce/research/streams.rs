@@ -1,32 +1,31 @@
 //! Invented streams, for tables of error against budget and length.
 
+use fedreg_common::bounded::Noise;
+use fedreg_common::stream::{Average, Learner, Settings, StreamError};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StudentT};
-
-use super::{Average, Learner, Settings, StreamError};
-use crate::bounded::Noise;
 
 /// Points of the quadrature.
 const POINTS: u32 = 200;
 
 /// `y = sin(2 pi x) + scale * t`, `x` uniform, `t` of Student's law.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sine {
+pub(crate) struct Sine {
     /// Degrees of freedom.
-    pub freedom: f64,
+    pub(crate) freedom: f64,
     /// Of the noise.
-    pub scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl Sine {
     /// The function that is to be found.
-    pub fn function(x: f64) -> f64 {
+    pub(crate) fn function(x: f64) -> f64 {
         (std::f64::consts::TAU * x).sin()
     }
 
     /// The first `records` records of the stream with this seed.
-    pub fn draw(&self, records: usize, seed: u64) -> Vec<(f64, f64)> {
+    pub(crate) fn draw(&self, records: usize, seed: u64) -> Vec<(f64, f64)> {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         let law = StudentT::new(self.freedom);
         (0..records)
@@ -43,7 +42,7 @@ impl Sine {
 ///
 /// # Errors
 /// Settings for another number of covariates; a budget with least squares.
-pub fn run(
+pub(crate) fn run(
     settings: &Settings,
     records: &[(f64, f64)],
     mu: Option<f64>,
@@ -66,7 +65,7 @@ pub fn run(
 ///
 /// # Errors
 /// Settings for another number of covariates.
-pub fn squared_error(settings: &Settings, learner: &Learner, part: Average) -> Result<f64, StreamError> {
+pub(crate) fn squared_error(settings: &Settings, learner: &Learner, part: Average) -> Result<f64, StreamError> {
     let average = learner.average(part);
     let mut sum = 0.0;
     for index in 0..POINTS {

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::{FeatureError, size};
+use fedreg_common::features::FeatureError;
 
 /// What privacy costs one group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GroupGap {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GroupGap {
     /// Name of the group.
-    pub group: String,
+    pub(crate) group: String,
     /// Its records.
-    pub records: usize,
+    pub(crate) records: usize,
     /// Mean squared error of the private predictions less that of the plain ones, over the group.
-    pub excess_risk: f64,
+    pub(crate) excess_risk: f64,
     /// Distance of that from the excess risk over all records.
-    pub gap: f64,
+    pub(crate) gap: f64,
 }
 
 /// The excess-risk gap of every group, in the order of their names: `|R_g - R|`, `R` the mean over repetitions of the private predictions' squared
@@ -32,7 +30,7 @@ pub struct GroupGap {
 ///
 /// # Reference
 /// C. Tran, M. Dinh and F. Fioretto, NeurIPS 2021.
-pub fn excess_risk_gaps(
+pub(crate) fn excess_risk_gaps(
     private: &[Vec<f64>],
     plain: &[f64],
     outcome: &[f64],
@@ -61,4 +59,25 @@ pub fn excess_risk_gaps(
             GroupGap { group: group.to_owned(), records, excess_risk, gap: (excess_risk - overall).abs() }
         })
         .collect())
+}
+
+fn size(what: &'static str, expected: usize, actual: usize) -> Result<(), FeatureError> {
+    if expected == actual { Ok(()) } else { Err(FeatureError::Size { what, expected, actual }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_distances_of_the_groups_excess_risk_from_the_overall_one() {
+        let outcome = [0.0, 0.0, 0.0, 0.0];
+        let private = [vec![1.0, 1.0, 2.0, 0.0], vec![1.0, 1.0, 0.0, 0.0]];
+        let gaps = excess_risk_gaps(&private, &[0.0, 0.0, 1.0, 0.0], &outcome, &["a", "a", "b", "b"]).unwrap();
+        // Excess: a 1, b ((4 + 0)/2 - 1 + 0)/2 = .5; overall .75.
+        assert_eq!((gaps[0].group.as_str(), gaps[0].excess_risk, gaps[0].gap), ("a", 1.0, 0.25));
+        assert_eq!((gaps[1].group.as_str(), gaps[1].excess_risk, gaps[1].gap), ("b", 0.5, 0.25));
+        assert!(excess_risk_gaps(&[], &[0.0], &[0.0], &["a"]).is_err());
+        assert!(excess_risk_gaps(&private, &[0.0], &outcome, &["a"]).is_err());
+    }
 }

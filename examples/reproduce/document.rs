@@ -1,24 +1,23 @@
 //! Headings, sentences, tables and charts in one order, as text for a terminal and as a page.
 
+use fedreg_common::report::table::{Column, folded, table};
+use fedreg_common::report::{html as page, visible};
 use maud::{Markup, html};
 
 use super::chart::Chart;
-use super::html as page;
-use super::number::visible;
-use super::table::{Column, folded, table};
 
 /// A document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Document {
+pub(crate) struct Document {
     /// Stands above everything.
-    pub title: String,
+    pub(crate) title: String,
     /// Its parts in their order.
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// A part of a document.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub(crate) enum Part {
     /// Begins a section.
     Heading(String),
     /// A sentence or more.
@@ -52,84 +51,84 @@ pub enum Part {
 
 /// A table; the first column names the rows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Table {
+pub(crate) struct Table {
     /// What it shows.
-    pub caption: String,
+    pub(crate) caption: String,
     /// Names of the columns, that of the first included.
-    pub header: Vec<String>,
+    pub(crate) header: Vec<String>,
     /// Cells of each row.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its cells, the name first.
-    pub cells: Vec<String>,
+    pub(crate) cells: Vec<String>,
     /// Numbers from elsewhere: set apart from what was computed here.
-    pub published: bool,
+    pub(crate) published: bool,
 }
 
 impl Table {
     /// An empty table.
-    pub fn new<S: Into<String>>(caption: impl Into<String>, header: impl IntoIterator<Item = S>) -> Table {
+    pub(crate) fn new<S: Into<String>>(caption: impl Into<String>, header: impl IntoIterator<Item = S>) -> Table {
         Table { caption: caption.into(), header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
     /// Adds a row that was computed here.
-    pub fn ours<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+    pub(crate) fn ours<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(Row { cells: cells.into_iter().map(Into::into).collect(), published: false });
     }
 
     /// Adds a row of numbers from elsewhere.
-    pub fn published<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+    pub(crate) fn published<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(Row { cells: cells.into_iter().map(Into::into).collect(), published: true });
     }
 }
 
 impl Document {
     /// An empty document.
-    pub fn new(title: impl Into<String>) -> Document {
+    pub(crate) fn new(title: impl Into<String>) -> Document {
         Document { title: title.into(), parts: Vec::new() }
     }
 
     /// Begins a section.
-    pub fn heading(&mut self, text: impl Into<String>) {
+    pub(crate) fn heading(&mut self, text: impl Into<String>) {
         self.parts.push(Part::Heading(text.into()));
     }
 
     /// Adds a paragraph.
-    pub fn paragraph(&mut self, text: impl Into<String>) {
+    pub(crate) fn paragraph(&mut self, text: impl Into<String>) {
         self.parts.push(Part::Paragraph(text.into()));
     }
 
     /// Adds a statement that was put to the test.
-    pub fn finding(&mut self, holds: bool, text: impl Into<String>) {
+    pub(crate) fn finding(&mut self, holds: bool, text: impl Into<String>) {
         self.parts.push(Part::Finding { holds, text: text.into() });
     }
 
     /// Adds a bound that was set beforehand.
-    pub fn target(&mut self, reached: bool, text: impl Into<String>) {
+    pub(crate) fn target(&mut self, reached: bool, text: impl Into<String>) {
         self.parts.push(Part::Target { reached, text: text.into() });
     }
 
     /// How many bounds were missed.
-    pub fn missed(&self) -> usize {
+    pub(crate) fn missed(&self) -> usize {
         self.parts.iter().filter(|part| matches!(part, Part::Target { reached: false, .. })).count()
     }
 
     /// Adds a table.
-    pub fn table(&mut self, table: Table) {
+    pub(crate) fn table(&mut self, table: Table) {
         self.parts.push(Part::Table(table));
     }
 
     /// Adds a picture.
-    pub fn figure(&mut self, name: impl Into<String>, chart: Chart, caption: impl Into<String>) {
+    pub(crate) fn figure(&mut self, name: impl Into<String>, chart: Chart, caption: impl Into<String>) {
         self.parts.push(Part::Figure { name: name.into(), chart, caption: caption.into() });
     }
 
     /// The pictures with their names, as files of their own.
-    pub fn pictures(&self) -> Vec<(&str, String)> {
+    pub(crate) fn pictures(&self) -> Vec<(&str, String)> {
         self.parts
             .iter()
             .filter_map(|part| match part {
@@ -140,7 +139,7 @@ impl Document {
     }
 
     /// For a terminal; pictures are left out.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = format!("{}\n\n", visible(&self.title));
         // Writing to a string cannot fail.
         let _ = self.parts.iter().enumerate().try_for_each(|(at, part)| {
@@ -155,7 +154,7 @@ impl Document {
     }
 
     /// As one page that needs nothing else.
-    pub fn html(&self) -> String {
+    pub(crate) fn html(&self) -> String {
         page::page(
             &visible(&self.title),
             html! {
