@@ -14,10 +14,14 @@ use sites::{DEMO, World};
 
 /// A study whose rows belong to persons by this column, or by their numbers.
 fn study(id: &str) -> String {
+    study_of(id, "\"a\", \"b\"")
+}
+
+fn study_of(id: &str, features: &str) -> String {
     let rows = if id.is_empty() { String::new() } else { format!("[rows]\nid = \"{id}\"\n") };
     format!(
         "id = \"sites\"\nprotocol = \"em\"\nmode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n[workers.north]\ncertificate = \
-         \"north\"\n{rows}[model]\nfeatures = [\"a\", \"b\"]\n[outcome]\ncolumn = \"y\"\n[em]\nmodel = \"mrm\"\nsigma = 1.0\ntau = \
+         \"north\"\n{rows}[model]\nfeatures = [{features}]\n[outcome]\ncolumn = \"y\"\n[em]\nmodel = \"mrm\"\nsigma = 1.0\ntau = \
          15.0\nrounds = 6\n"
     )
 }
@@ -80,13 +84,40 @@ fn studies_that_differ_in_their_column_of_identifiers_do_not_multiply_the_budget
 }
 
 #[test]
+fn studies_of_other_columns_by_other_paths_do_not_multiply_the_budget_of_a_file() {
+    let world = world();
+    fs::create_dir(world.path("in")).unwrap();
+    std::os::unix::fs::symlink("../cohort.csv", world.path("in/soft.csv")).unwrap();
+    for (data_set, id, features, data) in [
+        ("both", "id", "\"a\", \"b\"", "cohort.csv"),
+        ("first", "number", "\"a\"", "in/../cohort.csv"),
+        ("second", "", "\"b\"", "in/soft.csv"),
+    ] {
+        world.write("study.toml", &study_of(id, features));
+        let (code, text) = privacy(&world, &["init"], data, &terms("first", data_set), true);
+        assert_eq!(code, 0, "{text}");
+    }
+    let (_, text) = privacy(&world, &["status"], "cohort.csv", &terms("first", "both"), true);
+    for names in ["both, first", "both, second", "first, second"] {
+        assert!(text.contains(&format!("shares persons with {names}: what one spends, all have spent")), "{text}");
+    }
+    // By the same identifiers the persons themselves are known.
+    world.write("study.toml", &study_of("id", "\"b\""));
+    let (code, text) = privacy(&world, &["init"], "in/soft.csv", &terms("first", "again"), true);
+    assert!(code == 77 && text.contains("a second name does not bring a second budget"), "{code} {text}");
+}
+
+#[test]
 fn a_second_ledger_is_no_second_budget_for_links_and_copies_of_a_file() {
     let world = world();
     let (code, text) = privacy(&world, &["init"], "cohort.csv", &terms("first", "cohort"), true);
     assert_eq!(code, 0, "{text}");
     fs::hard_link(world.path("cohort.csv"), world.path("link.csv")).unwrap();
     world.write("copy.csv", &rows(&["name", "number", "a", "b", "y"], (0..100).rev()));
-    for data in ["cohort.csv", "link.csv", "copy.csv"] {
+    fs::create_dir(world.path("in")).unwrap();
+    std::os::unix::fs::symlink("../cohort.csv", world.path("in/soft.csv")).unwrap();
+    let absolute = world.path("cohort.csv").display().to_string();
+    for data in ["cohort.csv", "link.csv", "copy.csv", "in/soft.csv", "in/../cohort.csv", &absolute] {
         let (code, text) = privacy(&world, &["init"], data, &terms("second", "other"), true);
         assert_eq!(code, 77, "{data}: {text}");
         let remedy = "a second ledger does not bring a second budget: use that one (`privacy.ledger`)";

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::estimate::cells;
 use crate::ledger;
-use crate::read::Written;
+use crate::read::{self, Written};
 
 /// A party's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,6 +151,16 @@ impl DataTerms {
         })?;
         Ok(Written { separator, marks })
     }
+}
+
+/// Lays a flag over the key of the table: a path is made absolute, any other source stays as it is stated.
+pub(crate) fn set_source(layers: &mut Layers, flag: Option<&Path>) -> Result<(), FileError> {
+    let stated = flag.or_else(|| layers.text("data.file").map(Path::new));
+    match stated.is_some_and(|source| !read::is_path(source)) {
+        true => layers.set("data.file", flag.map(|source| source.display().to_string())),
+        false => layers.set_path("data.file", flag, None)?,
+    }
+    Ok(())
 }
 
 /// How a table is written, for programs without a private file.
@@ -341,7 +351,7 @@ impl Config {
         flags.table.lay(&mut layers, flags.data.as_deref())?;
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
-        layers.set_path("data.file", flags.data.as_deref(), None)?;
+        set_source(&mut layers, flags.data.as_deref())?;
         layers.set_path("privacy.ledger", None, None)?;
         layers.set_path("privacy.anchor", None, None)?;
         layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;

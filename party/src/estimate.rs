@@ -20,7 +20,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::config::TableFlags;
 use crate::output::OutputError;
-use crate::read::{Batches, ReadError, Request};
+use crate::read::{Arrival, Batches, ReadError, Request};
 use crate::service::Failure;
 use crate::worker::last::{Ahead, joins, stacked};
 
@@ -136,12 +136,12 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
     let levels: BTreeMap<String, Vec<String>> = arguments.levels.iter().cloned().collect();
     let columns = features.iter().chain([&arguments.outcome]).cloned().collect();
     let request = Request { columns: Some(columns), levels, ..Request::default() }.of_files(arguments.table.written()?);
-    let (batches, file) = match &arguments.data {
-        Some(path) => (Batches::open(path, &request)?, path.display().to_string()),
-        None => (Batches::from_pipe(input, "standard input", &request)?, "standard input".to_owned()),
+    let batches = match &arguments.data {
+        Some(source) => Batches::open(source, &request, &Arrival::default())?,
+        None => Batches::from_pipe(input, "standard input", &request)?,
     };
     let mut rows =
-        Rows { batches, file, terms, arguments, names: None, ahead: Ahead::default(), next: arguments.first_batch };
+        Rows { batches, terms, arguments, names: None, ahead: Ahead::default(), next: arguments.first_batch };
     let settings = FitSettings {
         start: arguments.start.into(),
         intercept: !arguments.no_intercept,
@@ -177,7 +177,7 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
             let record = Record::new(estimate, Some(arguments.outcome.clone()), names.clone());
             let line = record.line().map_err(|error| {
                 let problem = format!("the estimate of batch {} cannot be written: {error}", batch.number);
-                ReadError::Format { file: rows.file.clone(), problem }
+                ReadError::Format { file: rows.file(), problem }
             })?;
             if writeln!(output, "{line}").and_then(|()| output.flush()).map_or_else(gone, |()| Ok(false))? {
                 return Ok(Exit::Done);
@@ -217,7 +217,6 @@ struct Batch {
 /// Rows on their way to batches.
 struct Rows<'a> {
     batches: Batches,
-    file: String,
     terms: Vec<Term>,
     arguments: &'a Arguments,
     /// Names of the coefficients, once the first batch is there.
@@ -242,7 +241,11 @@ impl Rows<'_> {
         let number = self.next;
         self.next = number.saturating_add(1);
         let batch = self.encode(number, frame);
-        batch.map(Some).map_err(|source| ReadError::Data { file: self.file.clone(), source })
+        batch.map(Some).map_err(|source| ReadError::Data { file: self.file(), source })
+    }
+
+    fn file(&self) -> String {
+        self.batches.name().to_owned()
     }
 
     fn encode(&mut self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
@@ -259,7 +262,7 @@ impl Rows<'_> {
     fn unfit(&self, batch: &Batch, error: BatchError) -> ReadError {
         let Batch { number, first, last, .. } = batch;
         let problem = format!("batch {number} ({first} to {last}) cannot be fitted: {error}");
-        ReadError::Format { file: self.file.clone(), problem }
+        ReadError::Format { file: self.file(), problem }
     }
 }
 

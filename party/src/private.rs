@@ -119,7 +119,7 @@ impl Work for PrivateFit {
 /// What tells this party's file from others.
 pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study) -> DataFile<'a> {
     let id = study.rows.id.as_deref();
-    DataFile { role, path: &config.data.file, separator: config.written().separator, id, grows: false }
+    DataFile { role, source: &config.data.file, separator: config.written().separator, id, grows: false }
 }
 
 /// Reads the table and all that a run needs beside it.

@@ -33,7 +33,7 @@ use crate::meet::{Met, Work, meet};
 use crate::output::{self, Folder, OutputError};
 use crate::privacy;
 use crate::private::PrivateFit;
-use crate::read::{self, ReadError, Request};
+use crate::read::{Opened, ReadError, Request};
 
 /// The model file in a folder of results.
 pub const MODEL: &str = "model.json";
@@ -179,9 +179,9 @@ pub fn read_table(role: Role, config: &Config, study: &Arc<Study>) -> Result<Pre
 
 /// Reads rows to be predicted: with the levels of the model, others as missing.
 fn read_new_rows(role: Role, config: &Config, study: &Arc<Study>, model: &Model) -> Result<Frame, Failure> {
-    let (file, written) = (&config.data.file, config.written());
-    let header = read::header(file, written.separator)?;
-    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    let written = config.written();
+    let table = Opened::open(&config.data.file, written.separator)?;
+    let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
     let request = Request {
         columns: Some(predict::needed_columns(study, role, &names)?),
         id: study.rows.id.clone(),
@@ -190,7 +190,7 @@ fn read_new_rows(role: Role, config: &Config, study: &Arc<Study>, model: &Model)
         ..Request::default()
     }
     .of_files(written);
-    Ok(read::read(file, &request)?)
+    Ok(table.read(&request)?)
 }
 
 /// The levels that the study declares.
@@ -207,14 +207,13 @@ pub(crate) fn read_frame(
     lenient: bool,
     needed: impl FnOnce(&[&str]) -> Result<Vec<String>, Abort>,
 ) -> Result<Frame, Failure> {
-    let file = &config.data.file;
     let written = config.written();
-    let header = read::header(file, written.separator)?;
-    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    let table = Opened::open(&config.data.file, written.separator)?;
+    let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
     let request =
         Request { columns: Some(needed(&names)?), id: study.rows.id.clone(), levels, lenient, ..Request::default() }
             .of_files(written);
-    Ok(read::read(file, &request)?)
+    Ok(table.read(&request)?)
 }
 
 /// Loads the party's certificate and checks that it carries the study's name for it.

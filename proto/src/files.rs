@@ -188,6 +188,11 @@ impl Layers {
         }
     }
 
+    /// The text of a key.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str()
+    }
+
     fn get(&self, key: &str) -> Option<&Value> {
         match key.split_once('.') {
             None => self.table.get(key),

@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedreg_common::id::{Digest, Role};
+use fedreg_common::id::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::files::Known;
 use super::hexadecimal;
+use crate::read::file::full;
 
 /// Letters of a ledger's path that its anchor's name shows; the rest is left to the digest.
 const SHOWN: usize = 80;
@@ -46,10 +47,10 @@ impl AnchorFile {
         }
     }
 
-    /// Adds a file; whether that is news.
-    pub(super) fn add(&mut self, ledger: &Path, role: Role, data: &Path) -> bool {
+    /// Adds where a source is, and whose columns of it; whether that is news.
+    pub(super) fn add(&mut self, ledger: &Path, data: String) -> bool {
         self.ledger = full(ledger);
-        self.data.insert(named(role, data))
+        self.data.insert(data)
     }
 }
 
@@ -75,10 +76,10 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Another ledger in which these data are registered, by their path or by one of the `keys` of their file and rows, if its anchor
-/// lies in the same folder as ours.
-pub(super) fn elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path, keys: &[String]) -> Option<String> {
-    let (own, data) = (full(ledger), named(role, data));
+/// Another ledger in which these data are registered, by where they are or by one of the `keys` of their source and rows, if its
+/// anchor lies in the same folder as ours.
+pub(super) fn elsewhere(ledger: &Path, anchor: &Path, data: &str, keys: &[String]) -> Option<String> {
+    let own = full(ledger);
     let files = fs::read_dir(anchor.parent()?).ok()?;
     // Files beside an anchor that belong to it.
     let beside = |path: &Path| {
@@ -91,22 +92,12 @@ pub(super) fn elsewhere(ledger: &Path, anchor: &Path, role: Role, data: &Path, k
         .filter(|path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() <= LARGEST))
         .filter_map(|path| serde_json::from_str::<AnchorFile>(&fs::read_to_string(path).ok()?).ok())
         .filter(|file| {
-            file.ledger != own && (file.data.contains(&data) || keys.iter().any(|key| file.files.contains_key(key)))
+            file.ledger != own && (file.data.contains(data) || keys.iter().any(|key| file.files.contains_key(key)))
         })
         .map(|file| file.ledger)
         .collect();
     others.sort();
     others.into_iter().next()
-}
-
-/// The rows of a file as one role reads them.
-fn named(role: Role, data: &Path) -> String {
-    format!("{}: {}", role.name(), full(data))
-}
-
-pub(super) fn full(path: &Path) -> String {
-    let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned());
-    path.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
-//! One file of data is one budget: which files stand behind the data sets of a ledger, and behind those of other ledgers.
+//! One source of data is one budget: which sources stand behind the data sets of a ledger, and behind those of other ledgers.
 //!
-//! A file is known by its inode, so that links and other paths are the same file, and by digests of its rows, so that copies are
-//! ([`crate::read::content`]). What is known stands in the anchors, which together are an index of the ledgers whose anchors lie in
-//! one folder. A file that grows has no digest: it is known by its inode alone.
+//! A source is known by its identity ([`crate::read::identity`]), so that links and other paths are the same file, and by digests of
+//! its rows, so that copies are ([`crate::read::content`]). What is known stands in the anchors, which together are an index of the
+//! ledgers whose anchors lie in one folder. A file that grows has no digest: it is known by its identity alone.
 
-use std::fs::{self, Metadata};
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, Registration};
@@ -14,15 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use super::anchors;
 use super::{LedgerFile, Place, locked};
-use crate::read::{ReadError, content};
+use crate::read::{self, Identity, ReadError, content};
 
-/// A file of data as one role reads it.
+/// A source of data as one role reads it.
 #[derive(Debug, Clone, Copy)]
 pub struct DataFile<'a> {
     /// Whose columns of it are read: both parties may have theirs in one file, as in a rehearsal.
     pub role: Role,
-    /// Where it is.
-    pub path: &'a Path,
+    /// As the private file states it.
+    pub source: &'a Path,
     /// The separator, where it is stated.
     pub separator: Option<u8>,
     /// The column of identifiers.
@@ -53,22 +51,32 @@ pub enum FileError {
 }
 
 impl DataFile<'_> {
-    /// Its name in anchors.
-    fn file_key(&self, about: &Metadata) -> String {
-        format!("{}: file {}", self.role.name(), identity(self.path, about))
+    /// By what it and where it is are known in anchors.
+    fn identity(&self) -> Option<Identity> {
+        let name = |of: &str| format!("{}: {of}", self.role.name());
+        let Identity { key, place, stamp } = read::identity(self.source)?;
+        Some(Identity { key: name(&key), place: name(&place), stamp })
     }
 
-    /// The names of its rows in anchors.
-    fn row_keys(&self) -> Result<Vec<String>, ReadError> {
-        if self.grows {
-            return Ok(Vec::new());
+    /// What it and its rows are known by.
+    fn keys(&self, identity: &Identity) -> Result<Vec<String>, ReadError> {
+        let digests = match self.grows {
+            true => Vec::new(),
+            false => content::digests(self.source, self.separator, self.id)?,
+        };
+        let rows = digests.iter().map(|digest| format!("{}: rows {digest}", self.role.name()));
+        Ok(rows.chain([identity.key.clone()]).collect())
+    }
+
+    fn refuse_elsewhere(&self, [ledger, anchor]: [&Path; 2], place: &str, keys: &[String]) -> Result<(), LedgerError> {
+        match anchors::elsewhere(ledger, anchor, place, keys) {
+            None => Ok(()),
+            Some(other) => Err(LedgerError::Elsewhere { data: self.source.display().to_string(), ledger: other }),
         }
-        let digests = content::digests(self.path, self.separator, self.id)?;
-        Ok(digests.iter().map(|digest| format!("{}: rows {digest}", self.role.name())).collect())
     }
 }
 
-/// Registers a data set with its file, unless that belongs to another ledger.
+/// Registers a data set with its source, unless that belongs to another ledger.
 ///
 /// # Errors
 /// As [`Ledger::register`] and [`use_file`].
@@ -79,28 +87,15 @@ pub fn register(
     registration: &Registration,
 ) -> Result<Account, FileError> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
-    refuse_elsewhere(place, file, &keys(file)?)?;
+    if let Some(identity) = file.identity() {
+        file.refuse_elsewhere(place, &identity.place, &file.keys(&identity)?)?;
+    }
     ledger.register(registration)?;
     use_file(place, ledger, &registration.data_set, file)?;
     Ok(ledger.account(&registration.data_set)?)
 }
 
-/// What a file and its rows are known by.
-fn keys(file: &DataFile<'_>) -> Result<Vec<String>, ReadError> {
-    let Ok(about) = fs::metadata(file.path) else { return Ok(Vec::new()) };
-    let mut keys = file.row_keys()?;
-    keys.push(file.file_key(&about));
-    Ok(keys)
-}
-
-fn refuse_elsewhere([ledger, anchor]: [&Path; 2], file: &DataFile<'_>, keys: &[String]) -> Result<(), LedgerError> {
-    match anchors::elsewhere(ledger, anchor, file.role, file.path, keys) {
-        None => Ok(()),
-        Some(other) => Err(LedgerError::Elsewhere { data: file.path.display().to_string(), ledger: other }),
-    }
-}
-
-/// Lets a data set of a ledger use a file. If it, or one with the same rows, is known under another data set of the ledger, both share
+/// Lets a data set of a ledger use a source of which something is known. If it, or one with the same rows, is known under another data set of the ledger, both share
 /// what they spend from here on; the first use makes it known.
 ///
 /// # Errors
@@ -112,20 +107,17 @@ pub fn use_file(
     file: &DataFile<'_>,
 ) -> Result<(), FileError> {
     let place = Place { ledger: ledger_path.to_owned(), anchor: anchor.to_owned() };
-    let Ok(about) = fs::metadata(file.path) else { return Ok(()) };
-    let (file_key, stamp) = (file.file_key(&about), stamp(&about));
-    let seen = |known: Option<&Known>| {
-        known.is_some_and(|known| known.data_set == data_set && known.stamp == Some(stamp.clone()))
-    };
+    let Some(identity) = file.identity() else { return Ok(()) };
+    let seen = Known { data_set: data_set.to_owned(), stamp: Some(identity.stamp.clone()) };
     let known = place.read_anchor().map_err(LedgerError::from)?;
-    if known.is_some_and(|known| seen(known.files.get(&file_key))) {
+    if known.is_some_and(|known| known.files.get(&identity.key) == Some(&seen)) {
         return Ok(());
     }
-    let keys = keys(file)?;
+    let keys = file.keys(&identity)?;
     // Two ledgers that look at once would both find nothing.
     let lock = locked(&anchor.with_file_name("index.lock"));
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
-    refuse_elsewhere([ledger_path, anchor], file, &keys)?;
+    file.refuse_elsewhere([ledger_path, anchor], &identity.place, &keys)?;
     let known = place.read_anchor().map_err(LedgerError::from)?;
     let others: Vec<String> =
         keys.iter().filter_map(|key| Some(known.as_ref()?.files.get(key)?.data_set.clone())).collect();
@@ -133,7 +125,7 @@ pub fn use_file(
         if other != data_set && ledger.account(&other).is_ok() {
             tracing::warn!(
                 "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
-                file.path.display()
+                file.source.display()
             );
             ledger.link(data_set, &other)?;
         }
@@ -143,38 +135,17 @@ pub fn use_file(
         for key in keys {
             anchor.files.entry(key).or_insert_with(|| Known { data_set: data_set.to_owned(), stamp: None });
         }
-        anchor.files.insert(file_key, Known { data_set: data_set.to_owned(), stamp: Some(stamp) });
-        let news = anchor.add(ledger_path, file.role, file.path);
+        anchor.files.insert(identity.key, seen);
+        let news = anchor.add(ledger_path, identity.place);
         news || anchor.files != before
     });
     Ok(changed.map_err(LedgerError::from)?)
 }
 
-/// What makes a file the same one under whatever path: its number, with the time of its birth as numbers are given again.
-fn identity(path: &Path, about: &Metadata) -> String {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let born = about.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-        let born = born.map_or(0, |since| since.as_nanos());
-        let _ = path;
-        format!("{}:{}:{born}", about.dev(), about.ino())
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = about;
-        anchors::full(path)
-    }
-}
-
-fn stamp(about: &Metadata) -> String {
-    let changed = about.modified().ok().and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
-    format!("{} {}", about.len(), changed.map_or(0, |since| since.as_nanos()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fs;
     use std::path::PathBuf;
 
     use fedreg_common::exit::Exit;
@@ -240,7 +211,7 @@ mod tests {
         fn file<'a>(&self, file: &str, id: Option<usize>, grows: bool) -> DataFile<'a> {
             let path: &'static Path = Box::leak(self.path(file).into_boxed_path());
             let id = id.map(|id| ["id", "number"][id]);
-            DataFile { role: Role::Worker, path, separator: None, id, grows }
+            DataFile { role: Role::Worker, source: path, separator: None, id, grows }
         }
 
         fn spend(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>, mu: f64) {
@@ -291,7 +262,13 @@ mod tests {
         fs::hard_link(host.path("cohort.csv"), host.path("link.csv")).unwrap();
         fs::copy(host.path("cohort.csv"), host.path("copy.csv")).unwrap();
         host.write("reversed.csv", &Host::table(|at| format!("p{at}"), (0..30).rev()));
-        for (file, id) in [("cohort.csv", None), ("link.csv", Some(1)), ("copy.csv", Some(0)), ("reversed.csv", None)] {
+        for (file, id) in [
+            ("cohort.csv", None),
+            ("link.csv", Some(1)),
+            ("copy.csv", Some(0)),
+            ("reversed.csv", None),
+            ("a/../cohort.csv", Some(0)),
+        ] {
             let refused = host.register("b", "other", file, id).unwrap_err();
             let FileError::Ledger(refused) = refused else { panic!("{refused}") };
             let text = refused.to_string();

@@ -13,17 +13,30 @@
 
 mod flat;
 
-use std::fmt;
 use std::io::{self, Read};
+use std::ops::Range;
 
-use fedreg_common::data::column::is_missing;
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
+use fedreg_common::data::Place;
 
 use self::flat::{Cut, Table as Flat};
-use super::{ReadError, Request, named, select};
+use super::rows::{Rows, names};
+use super::typed::{Cell, Meaning};
+use super::{Bytes, Format, Opened, ReadError, Source};
 
-/// What an Arrow IPC stream begins with.
-pub const START: [u8; 4] = [0xff; 4];
+/// Pipes that begin as an Arrow IPC stream does.
+pub(super) const FORMAT: Format = Format {
+    takes: |found| matches!(found.bytes, Bytes::Unfinished(_)) && found.start == START,
+    open: |found, how| {
+        let source: Source = match found.bytes {
+            Bytes::File(file) => Box::new(file),
+            Bytes::Unfinished(source) => source,
+        };
+        Ok(Opened::of(Table::new(source, &found.name, how.torn)?))
+    },
+};
+
+/// What every message begins with.
+const START: [u8; 4] = [0xff; 4];
 
 /// Longest description of a message, bytes.
 const LONGEST_HEADER: usize = 16 << 20;
@@ -45,26 +58,20 @@ const DICTIONARY: u8 = 2;
 const BATCH: u8 = 3;
 
 /// A stream that is being read in batches of rows; its own record batches may have any size.
-pub struct Table<R> {
+struct Table {
     file: String,
-    source: R,
+    source: Source,
     fields: Vec<Field>,
-    /// Positions of the columns in the stream, in the order of `columns`.
-    positions: Vec<usize>,
-    columns: Vec<ColumnBuilder>,
-    id: Option<(usize, String)>,
-    ids: Option<Ids>,
-    places: Places,
+    names: Vec<String>,
+    /// Positions of the columns that are read.
+    picks: Vec<usize>,
     /// What has come and is not yet given out, from row `taken` on.
     current: Option<Batch>,
     taken: usize,
     row: u64,
-    any: bool,
     ended: bool,
-    /// As in the [`Request`].
+    /// Whether every record counts: then errors come after the rows before them, and bytes that end too soon are missing values.
     torn: bool,
-    /// Why reading stopped: told after the records that came before, where every record counts.
-    failed: Option<ReadError>,
 }
 
 /// One column of the stream.
@@ -104,99 +111,20 @@ struct Batch {
     missing: Vec<usize>,
 }
 
-impl<R: Read> Table<R> {
-    /// Reads the schema and finds the requested columns in it.
-    ///
-    /// # Errors
-    ///
-    /// A source that fails or is no stream, a column that is not there or of a type that cannot be used.
-    pub fn new(mut source: R, file: &str, request: &Request) -> Result<Table<R>, ReadError> {
+impl Table {
+    /// Reads the schema.
+    fn new(mut source: Source, file: &str, torn: bool) -> Result<Table, ReadError> {
         let Some((SCHEMA, header, _)) = message(&mut source, file, None)? else {
             return Err(damaged(file, "it does not begin with a schema"));
         };
         let fields = schema(&header).map_err(|Cut| damaged(file, "the schema is cut short"))?;
-        let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
-        let data = |source| ReadError::Data { file: file.to_owned(), source };
-        check_names(names.iter().map(String::as_str)).map_err(data)?;
-        let (positions, id) = select(&names, request).map_err(data)?;
-        let mut columns = Vec::with_capacity(positions.len());
-        for &position in &positions {
-            let name = &names[position];
-            usable(file, &fields[position], false)?;
-            columns.push(request.builder(name).map_err(data)?);
-        }
-        if let Some(position) = id {
-            usable(file, &fields[position], true)?;
-        }
-        // What cannot be counted hides where the columns after it lie.
-        let last = positions.iter().copied().chain(id).max().unwrap_or(0);
-        if let Some(field) = fields[..last].iter().find(|field| field.nodes == 0) {
-            let expected = "columns of this type cannot be skipped, so leave it out of the stream";
-            return Err(refused(file, field, expected));
-        }
-        Ok(Table {
-            file: file.to_owned(),
-            source,
-            fields,
-            positions,
-            columns,
-            id: id.map(|position| (position, names[position].clone())),
-            ids: id.map(|_| Ids::default()),
-            places: Places::default(),
-            current: None,
-            taken: 0,
-            row: 0,
-            any: false,
-            ended: false,
-            torn: request.torn,
-            failed: None,
-        })
-    }
-
-    /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
-    ///
-    /// # Errors
-    ///
-    /// A stream that is damaged or lacks its end, everything that makes data unusable, and a table without a row.
-    pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
-        let rows = rows.max(1);
-        while self.places.len() < rows {
-            if self.current.is_none() {
-                let batch = match self.record_batch() {
-                    Err(error) if self.torn => {
-                        (self.ended, self.failed) = (true, Some(error));
-                        None
-                    }
-                    batch => batch?,
-                };
-                let Some(batch) = batch else { break };
-                (self.current, self.taken) = (Some(batch), 0);
-            }
-            let Some(batch) = self.current.take() else { break };
-            let count = (batch.rows - self.taken).min(rows - self.places.len());
-            self.pull(&batch, count)?;
-            self.taken += count;
-            if self.taken < batch.rows {
-                self.current = Some(batch);
-            }
-        }
-        if let Some(error) = self.failed.take_if(|_| self.places.is_empty()) {
-            return Err(error);
-        }
-        // In a stream it is no error that nothing ever came.
-        if self.places.is_empty() && (self.any || self.torn) {
-            return Ok(None);
-        }
-        self.any = true;
-        let columns = self.columns.iter_mut().map(ColumnBuilder::batch).collect::<Result<_, _>>();
-        let ids = self.ids.as_mut().map(std::mem::take);
-        let places = std::mem::take(&mut self.places);
-        let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-        frame.map(Some).map_err(|source| self.data(source))
+        let names = names(file, fields.iter().map(|field| field.name.clone()).collect())?;
+        let (file, picks) = (file.to_owned(), Vec::new());
+        Ok(Table { file, source, fields, names, picks, current: None, taken: 0, row: 0, ended: false, torn })
     }
 
     /// The next message that has rows; `None` at the end of the stream.
-    fn record_batch(&mut self) -> Result<Option<Batch>, ReadError> {
+    fn record_batch(&mut self, rows: &Rows) -> Result<Option<Batch>, ReadError> {
         while !self.ended {
             let longest = self.torn.then_some(LONGEST_BODY);
             let Some((kind, header, body)) = message(&mut self.source, &self.file, longest)? else {
@@ -220,9 +148,7 @@ impl<R: Read> Table<R> {
                     if self.torn && batch.rows > most {
                         return Err(cut(Cut));
                     }
-                    if batch.rows > MAX_ROWS - self.places.len().min(MAX_ROWS) {
-                        return Err(self.data(DataError::TooManyRows { most: MAX_ROWS }));
-                    }
+                    rows.room(batch.rows)?;
                     return Ok(Some(batch));
                 }
                 _ => return Err(damaged(&self.file, "a message is neither a schema nor a record batch")),
@@ -231,62 +157,61 @@ impl<R: Read> Table<R> {
         Ok(None)
     }
 
-    fn pull(&mut self, batch: &Batch, count: usize) -> Result<(), ReadError> {
-        let (rows, first, torn) = (self.taken..self.taken + count, self.row, self.torn);
-        let place = |row: usize| Place::Row(first + (row - rows.start) as u64 + 1);
-        let file = &self.file;
-        let data = |source| ReadError::Data { file: file.clone(), source };
-        let cut = |Cut| damaged(file, "a column is shorter than its batch");
-        for (&position, column) in self.positions.iter().zip(&mut self.columns) {
-            let view = View::new(&self.fields, position, batch).or_missing(torn).map_err(cut)?;
-            for row in rows.clone() {
-                let taken = match view.cell(row).or_missing(torn).map_err(cut)? {
-                    Cell::Missing => {
-                        column.missing();
-                        Ok(())
-                    }
-                    Cell::Truth(value) => column.boolean(value, place(row)),
-                    Cell::Number(value) => column.number(value, place(row)),
-                    Cell::Whole(value) => column.number(value as f64, place(row)),
-                    Cell::Text(value) => column.level(value, place(row)),
-                };
-                taken.map_err(data)?;
+    fn pull(&mut self, batch: &Batch, range: Range<usize>, rows: &mut Rows) -> Result<(), ReadError> {
+        let place = |row: usize| Place::Row(self.row + (row - range.start) as u64 + 1);
+        let cut = |Cut| damaged(&self.file, "a column is shorter than its batch");
+        for (at, &position) in self.picks.iter().enumerate() {
+            let view = View::new(&self.fields, position, batch).or_missing(self.torn).map_err(cut)?;
+            for row in range.clone() {
+                rows.put(at, view.cell(row).or_missing(self.torn).map_err(cut)?, place(row))?;
             }
         }
-        if let (Some((position, name)), Some(ids)) = (&self.id, &mut self.ids) {
-            let view = View::new(&self.fields, *position, batch).or_missing(torn).map_err(cut)?;
-            for row in rows.clone() {
-                let whole;
-                let id = match view.cell(row).or_missing(torn).map_err(cut)? {
-                    Cell::Whole(value) => {
-                        whole = value.to_string();
-                        whole.as_bytes()
-                    }
-                    Cell::Text(value) => value,
-                    _ => &[],
-                };
-                if is_missing(id) && !torn {
-                    return Err(data(DataError::MissingId { column: name.clone(), place: place(row) }));
-                }
-                ids.push(if torn { named(id) } else { id });
-            }
-        }
-        for row in rows.clone() {
-            self.places.push(place(row));
-        }
-        self.row += count as u64;
+        range.clone().try_for_each(|row| rows.end(place(row)))?;
+        self.row += range.len() as u64;
         Ok(())
-    }
-
-    fn data(&self, source: DataError) -> ReadError {
-        ReadError::Data { file: self.file.clone(), source }
     }
 }
 
-/// Sizes only: the cells are the data that must not leave.
-impl<R> fmt::Debug for Table<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns.len()).finish_non_exhaustive()
+impl super::Table for Table {
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.names
+    }
+
+    fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError> {
+        usable(&self.file, &self.fields[position], id)?;
+        // What cannot be counted hides where the columns after it lie.
+        if let Some(field) = self.fields[..position].iter().find(|field| field.nodes == 0) {
+            let expected = "columns of this type cannot be skipped, so leave it out of the stream";
+            return Err(refused(&self.file, field, expected));
+        }
+        self.picks.push(position);
+        Ok(())
+    }
+
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        while rows.len() < most {
+            if self.current.is_none() {
+                let batch = match self.record_batch(rows) {
+                    Err(error) if self.torn => {
+                        self.ended = true;
+                        rows.stop(error);
+                        None
+                    }
+                    batch => batch?,
+                };
+                (self.current, self.taken) = (batch, 0);
+            }
+            let Some(batch) = self.current.take() else { break };
+            let end = batch.rows.min(self.taken.saturating_add(most - rows.len()));
+            self.pull(&batch, self.taken..end, rows)?;
+            self.taken = end;
+            self.current = Some(batch).filter(|batch| end < batch.rows);
+        }
+        Ok(())
     }
 }
 
@@ -315,15 +240,6 @@ impl OrMissing for Result<Cell<'_>, Cut> {
     fn or_missing(self, torn: bool) -> Self {
         self.or_else(|cut| if torn { Ok(Cell::Missing) } else { Err(cut) })
     }
-}
-
-/// A value of any type that can be used.
-enum Cell<'a> {
-    Missing,
-    Truth(bool),
-    Whole(i128),
-    Number(f64),
-    Text(&'a [u8]),
 }
 
 /// One column of a record batch.
@@ -366,7 +282,7 @@ impl<'a> View<'a> {
         Ok(match self.kind {
             Kind::Nothing | Kind::Other(_) => Cell::Missing,
             Kind::Truth => Cell::Truth(bit(self.values)?),
-            Kind::Whole { bytes, signed } => Cell::Whole(whole(self.values, row, bytes, signed)?),
+            Kind::Whole { bytes, signed } => Cell::Whole(whole(self.values, row, bytes, signed)?, Meaning::Plain),
             Kind::Single => Cell::Number(f64::from(f32::from_le_bytes(entry(self.values, row)?))),
             Kind::Double => Cell::Number(f64::from_le_bytes(entry(self.values, row)?)),
             Kind::Text { offset } => {
@@ -414,7 +330,7 @@ fn message(source: &mut impl Read, file: &str, longest: Option<usize>) -> Result
     let size = usize::try_from(size).map_err(|_| damaged(file, "a message has a negative length"))?;
     if longest.is_some_and(|longest| size > longest) {
         let passed = io::copy(&mut source.take(size as u64), &mut io::sink());
-        return match passed.map_err(|source| ReadError::Read { file: file.to_owned(), source })? == size as u64 {
+        return match passed.map_err(ReadError::read(file))? == size as u64 {
             true => Ok(Some((kind, header, None))),
             false => Err(damaged(file, CUT_SHORT)),
         };
@@ -435,7 +351,7 @@ fn exactly(source: &mut impl Read, length: usize, file: &str) -> Result<Vec<u8>,
     match read {
         Ok(read) if read == length => Ok(bytes),
         Ok(_) => Err(damaged(file, CUT_SHORT)),
-        Err(source) => Err(ReadError::Read { file: file.to_owned(), source }),
+        Err(error) => Err(ReadError::read(file)(error)),
     }
 }
 
@@ -559,13 +475,16 @@ fn refused(file: &str, field: &Field, expected: &'static str) -> ReadError {
 }
 
 fn damaged(file: &str, reason: &str) -> ReadError {
-    ReadError::Format { file: file.to_owned(), problem: format!("the Arrow stream is damaged or cut short ({reason})") }
+    ReadError::format(file, format!("the Arrow stream is damaged or cut short ({reason})"))
 }
 
 #[cfg(test)]
 mod tests {
-    use fedreg_common::data::Values;
+    use std::io::Cursor;
 
+    use fedreg_common::data::{Frame, Values};
+
+    use super::super::Request;
     use super::super::tests::chain;
     use super::*;
 
@@ -584,8 +503,12 @@ mod tests {
         }
     }
 
+    fn open(bytes: &[u8]) -> Result<Opened, ReadError> {
+        Ok(Opened::of(Table::new(Box::new(Cursor::new(bytes.to_vec())), "stream", false)?))
+    }
+
     fn all(bytes: &[u8], columns: &[&str], rows: usize) -> Result<Vec<Frame>, ReadError> {
-        let mut table = Table::new(bytes, "stream", &request(columns))?;
+        let mut table = open(bytes)?.batches(&request(columns))?;
         let mut frames = Vec::new();
         while let Some(frame) = table.next(rows)? {
             frames.push(frame);
@@ -650,7 +573,7 @@ mod tests {
         let message = chain(&all(MIXED, &["smokre"], 2).unwrap_err());
         assert!(message.contains("the nearest name is `smoker`"), "{message}");
         let id = Request { id: Some("y".to_owned()), ..request(&["n"]) };
-        let message = chain(&Table::new(MIXED, "stream", &id).unwrap_err());
+        let message = chain(&open(MIXED).unwrap().batches(&id).unwrap_err());
         assert!(message.contains("ids must be text or whole numbers"), "{message}");
     }
 }

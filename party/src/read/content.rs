@@ -5,14 +5,17 @@
 //! other names, or in another format. Memory does not grow with the rows: the table is read twice.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
 use fedreg_common::data::column::is_missing;
 use fedreg_common::id::Digest;
 use sha2::{Digest as _, Sha256};
 
-use super::{Opened, ReadError, Request, csv, open, parquet};
+use super::rows::Rows;
+use super::{Opened, ReadError};
+
+/// Rows that are read at a time.
+const ROWS: usize = 8192;
 
 /// Values of a column, or rows, of which it is looked whether they are all different: those with the smallest digests.
 const LOOKED_AT: usize = 1024;
@@ -25,10 +28,9 @@ const KINDS: usize = 8;
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn digests(path: &Path, separator: Option<u8>, id: Option<&str>) -> Result<Vec<Digest>, ReadError> {
-    let file = path.display().to_string();
+pub fn digests(source: &Path, separator: Option<u8>, id: Option<&str>) -> Result<Vec<Digest>, ReadError> {
     let (mut columns, mut rows): (Vec<Column>, u64) = (Vec::new(), 0);
-    let header = each_row(path, &file, separator, &mut |cells: &[Vec<u8>]| {
+    let header = each_row(source, separator, &mut |cells: &[Vec<u8>]| {
         columns.resize_with(columns.len().max(cells.len()), Column::default);
         columns.iter_mut().zip(cells).for_each(|(column, cell)| column.add(cell));
         rows += 1;
@@ -42,7 +44,7 @@ pub fn digests(path: &Path, separator: Option<u8>, id: Option<&str>) -> Result<V
     let mut choices: Vec<Vec<usize>> = vec![all.clone(), without(&|at| columns[at].tells_apart()), without(&is_id)];
     choices.dedup();
     let mut tables: Vec<Table> = choices.iter().map(|choice| Table::new(choice, &columns)).collect();
-    each_row(path, &file, separator, &mut |cells: &[Vec<u8>]| tables.iter_mut().for_each(|table| table.add(cells)))?;
+    each_row(source, separator, &mut |cells: &[Vec<u8>]| tables.iter_mut().for_each(|table| table.add(cells)))?;
     // All of it is a file's own; of a part it must be unlikely that another table has it too.
     let mut first = true;
     let proofs = tables.iter().filter(|table| std::mem::take(&mut first) || table.rows.values.len() >= KINDS);
@@ -50,40 +52,22 @@ pub fn digests(path: &Path, separator: Option<u8>, id: Option<&str>) -> Result<V
 }
 
 /// Gives the cells of every row, each by its value, and then the names of the columns.
-fn each_row(
-    path: &Path,
-    file: &str,
-    separator: Option<u8>,
-    give: &mut dyn FnMut(&[Vec<u8>]),
-) -> Result<Vec<String>, ReadError> {
-    match open(path)? {
-        Opened::Parquet(source) => parquet::cells(source, file, give),
-        Opened::Csv(source) => each_line(source, file, separator, give),
-        Opened::Packed(source) => each_line(source, file, separator, give),
+fn each_row(source: &Path, separator: Option<u8>, give: &mut dyn FnMut(&[Vec<u8>])) -> Result<Vec<String>, ReadError> {
+    let Opened(mut table) = Opened::open(source, separator)?;
+    let (mut rows, names) = Rows::values(&mut *table);
+    loop {
+        table.next(ROWS, &mut rows)?;
+        if !rows.give(give) {
+            return Ok(names);
+        }
     }
 }
 
-fn each_line(
-    source: impl Read,
-    file: &str,
-    separator: Option<u8>,
-    give: &mut dyn FnMut(&[Vec<u8>]),
-) -> Result<Vec<String>, ReadError> {
-    let request = Request { columns: Some(Vec::new()), separator, ..Request::default() };
-    let mut table = csv::Table::new(source, file, &request)?;
-    let mut cells: Vec<Vec<u8>> = Vec::new();
-    while table.cells(&mut cells)? {
-        cells.iter_mut().for_each(by_value);
-        give(&cells);
-    }
-    Ok(table.names().to_vec())
-}
-
-/// A cell as what it stands for: nothing, a number, or text.
-fn by_value(cell: &mut Vec<u8>) {
+/// The value of a text: nothing, a number, or the text.
+pub(super) fn text_value(cell: &[u8]) -> Vec<u8> {
     let trimmed = cell.trim_ascii();
     if is_missing(trimmed) {
-        return cell.clear();
+        return Vec::new();
     }
     // Whatever the file is said to write: it is the same file.
     let mut point = trimmed.to_vec();
@@ -93,23 +77,16 @@ fn by_value(cell: &mut Vec<u8>) {
     }
     let numeric = point.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let number = std::str::from_utf8(&point).ok().filter(|_| numeric).and_then(|text| text.parse::<f64>().ok());
-    *cell = match number {
-        Some(number) => number_cell(number),
+    match number {
+        Some(number) => number_value(number),
         None => [b"t".as_slice(), &trimmed.to_ascii_lowercase()].concat(),
-    };
+    }
 }
 
-/// The cell of a number.
-pub(super) fn number_cell(number: f64) -> Vec<u8> {
+/// The value of a number.
+pub(super) fn number_value(number: f64) -> Vec<u8> {
     // Not twice: zero has two signs.
     [b"n".as_slice(), &(number + 0.0).to_bits().to_le_bytes()].concat()
-}
-
-/// The cell of a text.
-pub(super) fn text_cell(text: &[u8]) -> Vec<u8> {
-    let mut cell = text.to_vec();
-    by_value(&mut cell);
-    cell
 }
 
 fn is_fraction(cell: &[u8]) -> bool {

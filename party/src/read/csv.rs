@@ -3,71 +3,60 @@
 //! Separators are `,` `;` tab and `|`, found in the header unless given. Quotes, quoted line breaks, `\r\n`, a UTF-8 byte
 //! order mark and blank lines are understood, and messages name the line that an editor shows.
 
-use std::fmt;
 use std::io::{self, Cursor, Read};
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
-use fedreg_common::data::column::is_missing;
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
+use fedreg_common::data::Place;
 
-use super::{ReadError, Request, named, select};
+use super::rows::{Rows, names};
+use super::typed::Cell;
+use super::{Bytes, Format, How, Opened, ReadError, Source, lines, pipe};
+
+/// Takes whatever no other format takes.
+pub(super) const FORMAT: Format = Format {
+    takes: |_| true,
+    open: |found, how| match found.bytes {
+        Bytes::File(file) => open(Box::new(file), &found.name, how),
+        Bytes::Unfinished(source) if how.torn => {
+            Ok(Opened::of(lines::Table::new(source, &found.name, how.separator, true)?))
+        }
+        Bytes::Unfinished(source) => open(Box::new(pipe::Lines::new(source)), &found.name, how),
+    },
+};
 
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// Longest header line, bytes.
-const LONGEST_HEADER: usize = 16 << 20;
+pub(super) const LONGEST_HEADER: usize = 16 << 20;
 
-/// Reads a whole table; `file` stands for the source in messages.
-///
-/// # Errors
-///
-/// A source that fails or is no table, a column that is not there, and everything that makes data unusable.
-pub fn read(source: impl Read, file: &str, request: &Request) -> Result<Frame, ReadError> {
-    let mut table = Table::new(source, file, request)?;
-    while table.row()? {}
-    let Table { columns, ids, places, .. } = table;
-    let columns = columns.into_iter().map(ColumnBuilder::finish).collect::<Result<_, _>>();
-    let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-    frame.map_err(|source| ReadError::Data { file: file.to_owned(), source })
-}
-
-/// The names of all columns.
-///
-/// # Errors
-///
-/// A source that fails or is no table, and a header with empty or repeated names.
-pub fn header(source: impl Read, file: &str, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
-    let request = Request { columns: Some(Vec::new()), separator, ..Request::default() };
-    Ok(Table::new(source, file, &request)?.header)
+/// Opens CSV that is complete.
+pub(super) fn open(source: Source, file: &str, how: &How<'_>) -> Result<Opened, ReadError> {
+    Ok(match how.torn {
+        true => Opened::of(lines::Table::new(source, file, how.separator, false)?),
+        false => Opened::of(Table::new(source, file, how.separator)?),
+    })
 }
 
 /// A table that is being read.
-pub struct Table<R> {
+pub(super) struct Table {
     file: String,
-    reader: csv::Reader<Marked<R>>,
+    reader: csv::Reader<Marked>,
     record: ByteRecord,
-    header: Vec<String>,
-    /// Positions of the columns in the file, in the order of `columns`.
-    positions: Vec<usize>,
-    columns: Vec<ColumnBuilder>,
-    id: Option<usize>,
-    ids: Option<Ids>,
-    places: Places,
-    separator: u8,
+    pub(super) header: Vec<String>,
+    /// Positions of the columns that are read.
+    picks: Vec<usize>,
+    pub(super) separator: u8,
     ended: bool,
-    any: bool,
-    /// As in the [`Request`].
-    torn: bool,
 }
 
-impl<R: Read> Table<R> {
-    /// Reads the header and finds the requested columns in it.
+impl Table {
+    /// Reads the header.
     ///
     /// # Errors
     ///
-    /// A source that fails or is no table, a header with empty or repeated names, a column that is not there.
-    pub fn new(mut source: R, file: &str, request: &Request) -> Result<Table<R>, ReadError> {
-        let refuse = |problem: &str| ReadError::Format { file: file.to_owned(), problem: problem.to_owned() };
+    /// A source that fails or is no table, a header with empty or repeated names.
+    pub(super) fn new(mut source: Source, file: &str, separator: Option<u8>) -> Result<Table, ReadError> {
+        let refuse = |problem: &str| ReadError::format(file, problem);
         let mut start = beginning(&mut source, file)?;
         for (magic, problem) in [
             (&b"PK\x03\x04"[..], "this is a ZIP archive or an Excel workbook; export it as CSV"),
@@ -83,17 +72,17 @@ impl<R: Read> Table<R> {
         if start.starts_with(b"\xef\xbb\xbf") {
             start.drain(..3);
         }
-        let line = match header_line(&start) {
-            (line, _) if line.trim_ascii().is_empty() => return Err(refuse("the file is empty")),
-            (line, _) => line,
-        };
+        let (line, _) = header_line(&start);
+        if line.trim_ascii().is_empty() {
+            return Err(refuse("the file is empty"));
+        }
         if line.contains(&0) {
             return Err(refuse("the header has zero bytes; this is no text file"));
         }
-        if line.strip_suffix(b"\r").unwrap_or(line).contains(&b'\r') && !line.contains(&b'"') {
+        if without_return(line).contains(&b'\r') && !line.contains(&b'"') {
             return Err(refuse("the lines end with a carriage return alone; save the file with line feeds"));
         }
-        let separator = request.separator.unwrap_or_else(|| find_separator(line));
+        let separator = separator.unwrap_or_else(|| find_separator(line));
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -102,139 +91,17 @@ impl<R: Read> Table<R> {
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 18)
             .from_reader(Marked::new(start, source));
-        let mut table = Table {
-            file: file.to_owned(),
-            reader,
-            record: ByteRecord::new(),
-            header: Vec::new(),
-            positions: Vec::new(),
-            columns: Vec::new(),
-            id: None,
-            ids: None,
-            places: Places::default(),
-            separator,
-            ended: false,
-            any: false,
-            torn: request.torn,
-        };
+        let (record, picks) = (ByteRecord::new(), Vec::new());
+        let mut table =
+            Table { file: file.to_owned(), reader, record, header: Vec::new(), picks, separator, ended: false };
         table.record()?;
         let last = table.record.len().saturating_sub(1);
-        for (position, name) in table.record.iter().enumerate() {
-            let name = if position == last { without_return(name) } else { name };
-            let name =
-                std::str::from_utf8(name).map_err(|_| refuse("the header is not UTF-8; save the file as UTF-8"))?;
-            table.header.push(name.to_owned());
-        }
-        let data = |source| ReadError::Data { file: file.to_owned(), source };
-        check_names(table.header.iter().map(String::as_str)).map_err(data)?;
-        (table.positions, table.id) = select(&table.header, request).map_err(data)?;
-        table.ids = table.id.map(|_| Ids::default());
-        for &position in &table.positions {
-            let name = &table.header[position];
-            table.columns.push(request.builder(name).map_err(data)?);
-        }
+        let header = table.record.iter().enumerate().map(|(at, name)| {
+            let name = std::str::from_utf8(if at == last { without_return(name) } else { name });
+            name.map(str::to_owned).map_err(|_| refuse("the header is not UTF-8; save the file as UTF-8"))
+        });
+        table.header = names(file, header.collect::<Result<_, _>>()?)?;
         Ok(table)
-    }
-
-    /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
-    ///
-    /// # Errors
-    ///
-    /// Everything that makes data unusable, and a table that ends without a row.
-    pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
-        while self.places.len() < rows.max(1) && self.row()? {}
-        self.batch()
-    }
-
-    /// The rows that were taken since the batch before.
-    pub(super) fn batch(&mut self) -> Result<Option<Frame>, ReadError> {
-        // In a stream it is no error that nothing ever came.
-        if self.places.is_empty() && (self.any || self.torn) {
-            return Ok(None);
-        }
-        self.any = true;
-        let columns = self.columns.iter_mut().map(ColumnBuilder::batch).collect::<Result<_, _>>();
-        let ids = self.ids.as_mut().map(std::mem::take);
-        let places = std::mem::take(&mut self.places);
-        let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-        frame.map(Some).map_err(|source| self.data(source))
-    }
-
-    /// The next row's cells as they are written; `false` at the end.
-    pub(super) fn cells(&mut self, cells: &mut Vec<Vec<u8>>) -> Result<bool, ReadError> {
-        if self.record()?.is_none() {
-            return Ok(false);
-        }
-        let last = self.header.len() - 1;
-        cells.clear();
-        let written = self.record.iter().enumerate();
-        cells.extend(written.map(|(at, cell)| if at == last { without_return(cell).to_vec() } else { cell.to_vec() }));
-        Ok(true)
-    }
-
-    /// The names of the columns.
-    pub(super) fn names(&self) -> &[String] {
-        &self.header
-    }
-
-    /// Reads one row into the columns; `false` at the end.
-    fn row(&mut self) -> Result<bool, ReadError> {
-        let Some(line) = self.record()? else { return Ok(false) };
-        self.put(line)?;
-        Ok(true)
-    }
-
-    /// Takes the cells of a line from elsewhere, in place of those of the source; nothing of a line that cannot be read.
-    pub(super) fn take<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>, line: u64) -> Result<(), ReadError> {
-        self.record.clear();
-        cells.for_each(|cell| self.record.push_field(cell));
-        self.put(line)
-    }
-
-    /// Puts the present record into the columns.
-    fn put(&mut self, line: u64) -> Result<(), ReadError> {
-        let torn = self.record.len() != self.header.len();
-        if torn && !self.torn {
-            return Err(ReadError::Ragged {
-                file: self.file.clone(),
-                line,
-                found: self.record.len(),
-                expected: self.header.len(),
-            });
-        }
-        let place = Place::Line(line);
-        let last = self.header.len() - 1;
-        let cell = |position: usize| {
-            let cell = self.record.get(position).filter(|_| !torn).unwrap_or_default();
-            if position == last { without_return(cell) } else { cell }
-        };
-        for (&position, column) in self.positions.iter().zip(&mut self.columns) {
-            if let Err(source) = column.cell(cell(position), place) {
-                return Err(self.data(source));
-            }
-        }
-        if let (Some(position), Some(ids)) = (self.id, &mut self.ids) {
-            let id = cell(position);
-            if is_missing(id) && !self.torn {
-                return Err(self.data(DataError::MissingId { column: self.header[position].clone(), place }));
-            }
-            ids.push(if self.torn { named(id) } else { id });
-        }
-        if self.places.len() == MAX_ROWS {
-            return Err(self.data(DataError::TooManyRows { most: MAX_ROWS }));
-        }
-        self.places.push(place);
-        Ok(())
-    }
-
-    /// Rows that were taken since the last batch.
-    pub(super) fn waiting(&self) -> usize {
-        self.places.len()
-    }
-
-    /// What stands between two cells.
-    pub(super) fn separator(&self) -> u8 {
-        self.separator
     }
 
     /// Reads the next record that is not blank and says at which line it begins; `None` at the end.
@@ -256,7 +123,7 @@ impl<R: Read> Table<R> {
             if at_end {
                 // The mark did not come as a line of its own, so a field that is still open has swallowed it.
                 let problem = format!("line {}: a quote is opened and never closed", position.line() - breaks);
-                return Err(ReadError::Format { file: self.file.clone(), problem });
+                return Err(ReadError::format(&self.file, problem));
             }
             let blank = self.record.len() == 1 && self.record.as_slice().trim_ascii().is_empty();
             if !blank {
@@ -273,17 +140,52 @@ impl<R: Read> Table<R> {
         };
         ReadError::Read { file: self.file.clone(), source }
     }
+}
 
-    fn data(&self, source: DataError) -> ReadError {
-        ReadError::Data { file: self.file.clone(), source }
+impl super::Table for Table {
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.header
+    }
+
+    fn pick(&mut self, position: usize, _id: bool) -> Result<(), ReadError> {
+        self.picks.push(position);
+        Ok(())
+    }
+
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        while rows.len() < most
+            && let Some(line) = self.record()?
+        {
+            put(rows, &self.record, self.header.len(), &self.picks, line)?;
+        }
+        Ok(())
     }
 }
 
-/// Sizes only: the cells are the data that must not leave.
-impl<R> fmt::Debug for Table<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns.len()).finish_non_exhaustive()
+/// Puts the cells of a line into the columns; where every line counts, nothing but missing values of one that has not as many cells as
+/// the header.
+pub(super) fn put(
+    rows: &mut Rows,
+    record: &ByteRecord,
+    expected: usize,
+    picks: &[usize],
+    line: u64,
+) -> Result<(), ReadError> {
+    let torn = record.len() != expected;
+    if torn && !rows.torn() {
+        return Err(ReadError::Ragged { file: rows.file().to_owned(), line, found: record.len(), expected });
     }
+    let place = Place::Line(line);
+    for (at, &position) in picks.iter().enumerate() {
+        let cell = record.get(position).filter(|_| !torn).unwrap_or_default();
+        let cell = if position + 1 == expected { without_return(cell) } else { cell };
+        rows.put(at, Cell::Written(cell), place)?;
+    }
+    rows.end(place)
 }
 
 fn without_return(cell: &[u8]) -> &[u8] {
@@ -291,7 +193,7 @@ fn without_return(cell: &[u8]) -> &[u8] {
 }
 
 /// Reads until the first line that is not blank is complete.
-fn beginning(source: &mut impl Read, file: &str) -> Result<Vec<u8>, ReadError> {
+fn beginning(source: &mut Source, file: &str) -> Result<Vec<u8>, ReadError> {
     let mut start = Vec::new();
     let mut chunk = vec![0; 1 << 16];
     loop {
@@ -299,18 +201,19 @@ fn beginning(source: &mut impl Read, file: &str) -> Result<Vec<u8>, ReadError> {
             Ok(0) => return Ok(start),
             Ok(read) => start.extend_from_slice(&chunk[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => {
-                return Err(ReadError::Read { file: file.to_owned(), source });
-            }
+            Err(error) => return Err(ReadError::read(file)(error)),
         }
         if header_line(&start).1 {
             return Ok(start);
         }
         if start.len() > LONGEST_HEADER {
-            let problem = format!("no header within the first {} MiB; this is no table", LONGEST_HEADER >> 20);
-            return Err(ReadError::Format { file: file.to_owned(), problem });
+            return Err(no_header(file));
         }
     }
+}
+
+pub(super) fn no_header(file: &str) -> ReadError {
+    ReadError::format(file, format!("no header within the first {} MiB; this is no table", LONGEST_HEADER >> 20))
 }
 
 /// The first line that is not blank, without its line feed, and whether it is complete. Quoted line breaks belong to it.
@@ -354,22 +257,22 @@ const MARK: u8 = 1;
 ///
 /// The CSV parser accepts a quote that is never closed and gives everything after it as one cell. The mark shows it: it
 /// must come back as a line of its own.
-struct Marked<R> {
+struct Marked {
     start: Cursor<Vec<u8>>,
-    source: R,
+    source: Source,
     last: u8,
     rest: &'static [u8],
     ended: bool,
     delivered: u64,
 }
 
-impl<R: Read> Marked<R> {
-    fn new(start: Vec<u8>, source: R) -> Marked<R> {
+impl Marked {
+    fn new(start: Vec<u8>, source: Source) -> Marked {
         Marked { start: Cursor::new(start), source, last: b'\n', rest: &[], ended: false, delivered: 0 }
     }
 }
 
-impl<R: Read> Read for Marked<R> {
+impl Read for Marked {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -401,15 +304,23 @@ impl<R: Read> Read for Marked<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Batches;
     use super::super::tests::chain;
+    use super::super::{Batches, Request};
     use super::*;
-    use fedreg_common::data::Values;
+    use fedreg_common::data::{Frame, Values};
     use proptest::prelude::*;
     use std::sync::mpsc;
 
+    fn open(text: impl AsRef<[u8]>, separator: Option<u8>) -> Result<Opened, ReadError> {
+        Opened::from_reader(Cursor::new(text.as_ref().to_vec()), "a.csv", separator)
+    }
+
+    fn read(text: impl AsRef<[u8]>, request: &Request) -> Result<Frame, ReadError> {
+        open(text, request.separator)?.read(request)
+    }
+
     fn all(text: &str) -> Result<Frame, ReadError> {
-        read(text.as_bytes(), "a.csv", &Request::default())
+        read(text, &Request::default())
     }
 
     fn message(text: &str) -> String {
@@ -448,7 +359,7 @@ mod tests {
         }
         assert_eq!(numbers(&all("x\n1\n").unwrap(), "x"), [1.0]);
         let request = Request { separator: Some(b':'), ..Request::default() };
-        let frame = read(&b"a:b,c\n1:2\n"[..], "a.csv", &request).unwrap();
+        let frame = read(b"a:b,c\n1:2\n", &request).unwrap();
         assert_eq!(frame.names().collect::<Vec<_>>(), ["a", "b,c"]);
     }
 
@@ -530,24 +441,24 @@ mod tests {
         let text = "id,age,note,bmi\n007,1,x,2\n7,3,1,NA\n";
         let request =
             Request { columns: Some(vec!["bmi".into(), "age".into()]), id: Some("id".into()), ..Request::default() };
-        let frame = read(text.as_bytes(), "a.csv", &request).unwrap();
+        let frame = read(text, &request).unwrap();
         assert_eq!(frame.names().collect::<Vec<_>>(), ["bmi", "age"]);
         assert_eq!(frame.ids().unwrap().iter().collect::<Vec<_>>(), [b"007".as_slice(), b"7"]);
         assert!(numbers(&frame, "bmi")[1].is_nan());
-        let error = read("id,age\n1,2\n,3\n".as_bytes(), "a.csv", &Request { columns: None, ..request.clone() });
+        let error = read("id,age\n1,2\n,3\n", &Request { columns: None, ..request.clone() });
         assert_eq!(chain(&error.unwrap_err()), "cannot use a.csv: column `id`, line 3: the row has no id");
-        let error = read("id,age\n1,2\n".as_bytes(), "a.csv", &request).unwrap_err();
+        let error = read("id,age\n1,2\n", &request).unwrap_err();
         assert_eq!(chain(&error), "cannot use a.csv: there is no column `bmi`");
-        assert_eq!(header(text.as_bytes(), "a.csv", None).unwrap(), ["id", "age", "note", "bmi"]);
+        assert_eq!(open(text, None).unwrap().columns(), ["id", "age", "note", "bmi"]);
     }
 
     #[test]
     fn declared_levels_are_held_against_the_file() {
         let levels = [("dose".to_owned(), vec!["2".to_owned(), "1".to_owned()])].into();
         let request = Request { levels, ..Request::default() };
-        let frame = read("dose\n1\n2\n".as_bytes(), "a.csv", &request).unwrap();
+        let frame = read("dose\n1\n2\n", &request).unwrap();
         assert!(matches!(&frame.columns()[0].values, Values::Categorical { codes, .. } if codes == &[1, 0]));
-        let error = read("dose\n1\n3\n".as_bytes(), "a.csv", &request).unwrap_err();
+        let error = read("dose\n1\n3\n", &request).unwrap_err();
         assert_eq!(
             chain(&error),
             "cannot use a.csv: column `dose`, line 3: level `3` is not declared; declared are `2`, `1`"
@@ -556,9 +467,9 @@ mod tests {
 
     #[test]
     fn text_that_is_not_utf_8_is_refused() {
-        let error = read(&b"a,b\n1,caf\xe9\n"[..], "a.csv", &Request::default()).unwrap_err();
+        let error = read(b"a,b\n1,caf\xe9\n", &Request::default()).unwrap_err();
         assert!(chain(&error).contains("column `b`, line 2: the text is not UTF-8"));
-        let error = read(&b"a,caf\xe9\n1,2\n"[..], "a.csv", &Request::default()).unwrap_err();
+        let error = read(b"a,caf\xe9\n1,2\n", &Request::default()).unwrap_err();
         assert!(chain(&error).contains("the header is not UTF-8"));
     }
 
@@ -583,7 +494,8 @@ mod tests {
         for part in ["x,f", "\n1,", "true\n", "2,false\n3,"] {
             send.send(part.as_bytes().to_vec()).unwrap();
         }
-        let mut batches = Batches::from_reader(Followed(receive, Vec::new()), "pipe", &Request::default()).unwrap();
+        let table = Opened::from_reader(Followed(receive, Vec::new()), "pipe", None).unwrap();
+        let mut batches = table.batches(&Request::default()).unwrap();
         let first = batches.next(2).unwrap().unwrap();
         assert_eq!(numbers(&first, "x"), [1.0, 2.0]);
         assert_eq!(first.columns()[1].values, Values::Boolean(vec![Some(true), Some(false)]));
@@ -600,7 +512,8 @@ mod tests {
 
     #[test]
     fn text_in_batches_needs_declared_levels_and_an_empty_stream_is_refused() {
-        let batches = |text: &'static str, request: &Request| Batches::from_reader(text.as_bytes(), "pipe", request);
+        let batches =
+            |text: &str, request: &Request| -> Result<Batches, ReadError> { open(text, None)?.batches(request) };
         let error = batches("f\na\n", &Request::default()).unwrap().next(5).unwrap_err();
         assert!(chain(&error).contains("column `f`, line 2: `a` is text; declare the levels"), "{}", chain(&error));
         let levels = [("f".to_owned(), vec!["a".to_owned(), "b".to_owned()])].into();
@@ -630,7 +543,7 @@ mod tests {
             }
             let bytes = writer.into_inner().unwrap();
             let request = Request { id: Some("id".into()), ..Request::default() };
-            let frame = read(&bytes[..], "a.csv", &request).unwrap();
+            let frame = read(&bytes, &request).unwrap();
             prop_assert_eq!(numbers(&frame, "x, y"), rows.iter().map(|row| row.1).collect::<Vec<_>>());
             prop_assert_eq!(texts(&frame, "f"), rows.iter().map(|row| row.2.clone()).collect::<Vec<_>>());
             let ids: Vec<String> = rows.iter().map(|row| row.0.to_string()).collect();
@@ -641,7 +554,7 @@ mod tests {
                 line += 1 + f.matches('\n').count() as u64;
             }
             let columns = Request { columns: Some(vec!["x, y".into()]), ..request };
-            let mut batches = Batches::from_reader(Cursor::new(bytes), "a.csv", &columns).unwrap();
+            let mut batches = open(&bytes, None).unwrap().batches(&columns).unwrap();
             let mut together = Vec::new();
             while let Some(batch) = batches.next(size).unwrap() {
                 prop_assert!(batch.rows() == size || together.len() + batch.rows() == rows.len());
@@ -652,7 +565,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(proptest::sample::select(b"a1,;\"\n\r\t|.\xe9\x01\0 ".to_vec()), 0..60)) {
-            if let Err(error) = read(&bytes[..], "a.csv", &Request::default()) {
+            if let Err(error) = read(&bytes, &Request::default()) {
                 let _ = chain(&error);
             }
         }

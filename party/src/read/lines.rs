@@ -5,105 +5,99 @@
 //! line feed ends a record whatever stands before it. A line that cannot be read is a record in which everything is
 //! missing, and nothing after the header is an error but a source that fails.
 
-use std::fmt;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor};
 
-use fedreg_common::data::Frame;
+use csv::ByteRecord;
 
-use super::{ReadError, Request, csv};
+use super::csv::{self as text, LONGEST_HEADER, no_header};
+use super::rows::Rows;
+use super::{ReadError, Source};
 
 /// Longest line of a record, bytes: so much memory is held, whatever comes.
-pub const LONGEST_LINE: usize = 1 << 20;
-
-/// Longest header line, bytes.
-const LONGEST_HEADER: usize = 16 << 20;
+const LONGEST_LINE: usize = 1 << 20;
 
 /// A table that is being read.
-pub struct Table<R> {
+pub(super) struct Table {
     file: String,
-    source: BufReader<R>,
-    /// Header and columns, into which the lines are put.
-    columns: csv::Table<Cursor<Vec<u8>>>,
+    source: BufReader<Source>,
+    header: Vec<String>,
+    separator: u8,
+    /// Positions of the columns that are read.
+    picks: Vec<usize>,
     /// Number of the last line.
     line: u64,
     text: Vec<u8>,
     cells: Cells,
+    record: ByteRecord,
     /// Whether a last line without a line feed counts as cut short.
     cut: bool,
     ended: bool,
-    /// Why reading stopped: told after the records that came before.
-    failed: Option<ReadError>,
 }
 
-impl<R: Read> Table<R> {
+impl Table {
     /// Reads the header, the first line that is not blank. Of a source that is `cut` where its writer stops, a last line
     /// without a line feed cannot be read: its last cell may have lost digits.
     ///
     /// # Errors
     ///
-    /// A source that fails or is no table, a header with empty or repeated names, a column that is not there.
-    pub fn new(source: R, file: &str, request: &Request, cut: bool) -> Result<Table<R>, ReadError> {
-        let failed = |source| ReadError::Read { file: file.to_owned(), source };
+    /// A source that fails or is no table, a header with empty or repeated names.
+    pub(super) fn new(source: Source, file: &str, separator: Option<u8>, cut: bool) -> Result<Table, ReadError> {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let (mut header, mut line) = (Vec::new(), 0);
         loop {
-            let end = next_line(&mut source, &mut header, LONGEST_HEADER).map_err(failed)?;
+            let end = next_line(&mut source, &mut header, LONGEST_HEADER).map_err(ReadError::read(file))?;
             line += 1;
             if end == End::TooLong {
-                let problem = format!("no header within the first {} MiB; this is no table", LONGEST_HEADER >> 20);
-                return Err(ReadError::Format { file: file.to_owned(), problem });
+                return Err(no_header(file));
             }
             if end != End::Feed || !header.trim_ascii().is_empty() {
                 break;
             }
         }
-        let columns = csv::Table::new(Cursor::new(std::mem::take(&mut header)), file, request)?;
+        let text::Table { header, separator, .. } = text::Table::new(Box::new(Cursor::new(header)), file, separator)?;
+        let (picks, text, cells, record) = (Vec::new(), Vec::new(), Cells::default(), ByteRecord::new());
         let file = file.to_owned();
-        let (text, cells) = (Vec::new(), Cells::default());
-        Ok(Table { file, source, columns, line, text, cells, cut, ended: false, failed: None })
-    }
-
-    /// The next records, at most `rows` of them and fewer only at the end; `None` after the last.
-    ///
-    /// # Errors
-    ///
-    /// A source that fails, after all records that came before.
-    pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
-        while self.columns.waiting() < rows.max(1) && !self.ended {
-            match next_line(&mut self.source, &mut self.text, LONGEST_LINE) {
-                Ok(End::Nothing) => self.ended = true,
-                Ok(end) => {
-                    self.line += 1;
-                    let readable = match end {
-                        End::TooLong => false,
-                        End::Source if self.cut => false,
-                        _ => self.cells.split(&self.text, self.columns.separator()),
-                    };
-                    match readable {
-                        true => self.columns.take(self.cells.iter(), self.line)?,
-                        false => self.columns.take(std::iter::empty(), self.line)?,
-                    }
-                }
-                Err(source) => {
-                    self.ended = true;
-                    self.failed = Some(ReadError::Read { file: self.file.clone(), source });
-                }
-            }
-        }
-        match (self.columns.batch()?, self.failed.take()) {
-            (None, Some(failed)) => Err(failed),
-            (batch, failed) => {
-                self.failed = failed;
-                Ok(batch)
-            }
-        }
+        Ok(Table { file, source, header, separator, picks, line, text, cells, record, cut, ended: false })
     }
 }
 
-/// Sizes only: the cells are the data that must not leave.
-impl<R> fmt::Debug for Table<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns).finish_non_exhaustive()
+impl super::Table for Table {
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.header
+    }
+
+    fn pick(&mut self, position: usize, _id: bool) -> Result<(), ReadError> {
+        self.picks.push(position);
+        Ok(())
+    }
+
+    /// Whatever a record is, there is an error only where the source fails.
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        while rows.len() < most && !self.ended {
+            let end = match next_line(&mut self.source, &mut self.text, LONGEST_LINE) {
+                Ok(end) => end,
+                Err(error) => {
+                    rows.stop(ReadError::read(&self.file)(error));
+                    End::Nothing
+                }
+            };
+            if end == End::Nothing {
+                self.ended = true;
+                break;
+            }
+            self.line += 1;
+            let whole = end == End::Feed || end == End::Source && !self.cut;
+            self.record.clear();
+            if whole && self.cells.split(&self.text, self.separator) {
+                self.cells.iter().for_each(|cell| self.record.push_field(cell));
+            }
+            text::put(rows, &self.record, self.header.len(), &self.picks, self.line)?;
+        }
+        Ok(())
     }
 }
 
@@ -210,10 +204,14 @@ impl Cells {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use fedreg_common::data::{Place, Values};
     use proptest::prelude::*;
 
+    use super::super::rows::LONGEST_ID;
     use super::super::tests::chain;
+    use super::super::{Batches, Opened, Request};
     use super::*;
 
     fn request() -> Request {
@@ -226,9 +224,13 @@ mod tests {
         }
     }
 
+    fn open(text: impl Read + Send + 'static, cut: bool) -> Result<Batches, ReadError> {
+        Opened::of(Table::new(Box::new(text), "pipe", None, cut)?).batches(&request())
+    }
+
     /// Identifier and numbers of every record, and where it stands.
-    fn records(text: impl Read, rows: usize, cut: bool) -> Vec<(Vec<u8>, [f64; 2], Place)> {
-        let mut table = Table::new(text, "pipe", &request(), cut).unwrap();
+    fn records(text: impl Read + Send + 'static, rows: usize, cut: bool) -> Vec<(Vec<u8>, [f64; 2], Place)> {
+        let mut table = open(text, cut).unwrap();
         let mut all = Vec::new();
         while let Some(frame) = table.next(rows).unwrap() {
             let numbers = |name: &str| match &frame.column(name).unwrap().values {
@@ -276,7 +278,7 @@ mod tests {
     }
 
     /// A source without an end in its memory: a record of so many bytes, in small pieces.
-    fn long(bytes: u64) -> impl Read {
+    fn long(bytes: u64) -> impl Read + Send + 'static {
         let digits = io::repeat(b'9').take(bytes);
         b"who,a,y\np1,1,2\np2,".as_slice().chain(digits).chain(b",4\np3,5,6\n".as_slice())
     }
@@ -284,21 +286,23 @@ mod tests {
     #[test]
     fn a_line_of_any_length_is_passed_over_in_bounded_memory() {
         for (bytes, readable) in [(1000, true), (LONGEST_LINE as u64, false), (50_000_000, false)] {
-            let mut table = Table::new(long(bytes), "pipe", &request(), true).unwrap();
-            assert_eq!(table.next(10).unwrap().unwrap().rows(), 3);
+            let mut table = Table::new(Box::new(long(bytes)), "pipe", None, true).unwrap();
+            let mut rows = Rows::new(&mut table, &request()).unwrap();
+            super::super::Table::next(&mut table, 10, &mut rows).unwrap();
+            assert_eq!(rows.len(), 3);
             assert!(table.text.capacity() <= 2 * LONGEST_LINE && table.cells.text.capacity() <= 2 * LONGEST_LINE);
             let all = records(long(bytes), 10, true);
             // So many digits are no number, but the line can be read.
             assert_eq!((all[1].0 == b"p2", is_unreadable(&all[2])), (readable, false), "{bytes}");
         }
         // A name is held until its record has left, so it is bounded too.
-        let text = format!("who,a,y\n{},1,2\n", "p".repeat(super::super::LONGEST_ID + 1));
-        assert_eq!(records(text.as_bytes(), 5, true)[0].0, b"");
+        let text = format!("who,a,y\n{},1,2\n", "p".repeat(LONGEST_ID + 1));
+        assert_eq!(records(Cursor::new(text), 5, true)[0].0, b"");
     }
 
     #[test]
     fn a_header_is_one_line_too_and_is_refused_as_everywhere() {
-        let message = |text: &'static str| chain(&Table::new(text.as_bytes(), "pipe", &request(), true).unwrap_err());
+        let message = |text: &'static str| chain(&open(text.as_bytes(), true).unwrap_err());
         assert_eq!(message("\"who,a,y\n\"p1\",1,2\n"), "pipe: line 1: a quote is opened and never closed");
         assert_eq!(message("who,a,a\n"), "cannot use pipe: the header has the name `a` twice, as columns 2 and 3");
         assert_eq!(message("who,a\n"), "cannot use pipe: there is no column `y`");
@@ -306,9 +310,9 @@ mod tests {
     }
 
     /// Fails after what it holds.
-    struct Failing<'a>(&'a [u8]);
+    struct Failing(&'static [u8]);
 
-    impl Read for Failing<'_> {
+    impl Read for Failing {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             match self.0.read(buffer)? {
                 0 => Err(io::Error::other("the line is down")),
@@ -319,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_came_before_a_source_failed_is_given_out_first() {
-        let mut table = Table::new(Failing(b"who,a,y\np1,1,2\np2,3,4\np3"), "pipe", &request(), true).unwrap();
+        let mut table = open(Failing(b"who,a,y\np1,1,2\np2,3,4\np3"), true).unwrap();
         assert_eq!(table.next(5).unwrap().unwrap().rows(), 2);
         assert!(chain(&table.next(5).unwrap_err()).contains("the line is down"));
         assert!(table.next(5).unwrap().is_none());
@@ -335,11 +339,11 @@ mod tests {
         ) {
             let mut lines: Vec<Vec<u8>> = (0..6).map(|row| format!("p{row},{row},{}", 2 * row).into_bytes()).collect();
             let text = |lines: &[Vec<u8>]| [b"who,a,y\n".to_vec(), lines.join(&b'\n'), if ends { b"\n".to_vec() } else { Vec::new() }].concat();
-            let usual = records(&text(&lines)[..], rows, !ends);
+            let usual = records(Cursor::new(text(&lines)), rows, !ends);
             lines[at] = line;
             // No bytes after the last line feed are no line.
             prop_assume!(ends || !lines[5].is_empty());
-            let found = records(&text(&lines)[..], rows, !ends);
+            let found = records(Cursor::new(text(&lines)), rows, !ends);
             prop_assert_eq!(found.len(), 6);
             for row in (0..6).filter(|row| *row != at) {
                 prop_assert_eq!(format!("{:?}", &found[row]), format!("{:?}", &usual[row]));

@@ -1,24 +1,150 @@
-//! Reads tables from CSV and Parquet files, whole or in batches, and from pipes of CSV or Arrow. CSV files may be compressed.
+//! Tables, whole or in batches, from every place and in every format that the two lists below name.
 //!
-//! What a cell means is decided in `fedreg_common::data`, so that a table means the same in either format. Error texts
-//! may quote cells: they are for the local terminal and must not be sent to a peer.
+//! A source is stated as a path, or as what another [`Origin`] understands. An opened [`Table`] tells its columns and puts typed cells
+//! into [`Rows`], which make columns of them: what a cell means is decided in `fedreg_common::data`, so that a table means the same
+//! wherever it comes from. Error texts may quote cells: they are for the local terminal and must not be sent to a peer.
 
-pub mod arrow;
+mod arrow;
 pub mod content;
-pub mod csv;
-pub mod lines;
+mod csv;
+pub(crate) mod file;
+mod lines;
 mod packed;
-pub mod parquet;
+mod parquet;
+mod pipe;
+mod rows;
 mod typed;
-pub mod whole;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use fedreg_common::data::column::is_missing;
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks, unknown};
+use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks};
+
+pub use self::rows::Rows;
+pub use self::typed::{Cell, Meaning};
+
+/// Where tables come from: the first that takes a source opens it. The last takes every path.
+static ORIGINS: [Origin; 2] = [pipe::ORIGIN, file::ORIGIN];
+
+/// What bytes can hold: the first that takes them reads them. The last takes everything.
+static FORMATS: [Format; 4] = [arrow::FORMAT, parquet::FORMAT, packed::FORMAT, csv::FORMAT];
+
+/// Stands for standard input in place of a file.
+pub const STDIN: &str = "-";
+
+/// A table that has been opened: its columns are known, and its rows not read yet.
+pub trait Table: Send {
+    /// Stands for the source in messages.
+    fn name(&self) -> &str;
+
+    /// The names of all columns, in their order.
+    fn columns(&self) -> &[String];
+
+    /// Chooses a column to be read, as a term of a model or as the `id`.
+    ///
+    /// # Errors
+    ///
+    /// Its type has no place there.
+    fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError>;
+
+    /// Puts rows into `rows` until `most` are waiting there, fewer only at the end: of each the chosen columns, in the order in which
+    /// they were chosen.
+    ///
+    /// # Errors
+    ///
+    /// A source that fails or is damaged, and everything that makes data unusable.
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError>;
+}
+
+/// Where tables come from.
+struct Origin {
+    /// Whether a source that is stated so is here.
+    takes: fn(&Path) -> bool,
+    /// By what it is known again. Found without opening it: a pipe with a name can be opened once only.
+    identity: fn(&Path) -> Option<Identity>,
+    open: fn(&Path, &How<'_>) -> Result<Opened, ReadError>,
+}
+
+/// How the bytes of a table are read.
+struct Format {
+    takes: fn(&Found) -> bool,
+    open: fn(Found, &How<'_>) -> Result<Opened, ReadError>,
+}
+
+/// By what a source is known again, however it is stated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// What it is, whatever leads to it.
+    pub key: String,
+    /// Where it is, written out.
+    pub place: String,
+    /// What changes whenever its rows do.
+    pub stamp: String,
+}
+
+/// How a source is opened.
+struct How<'a> {
+    /// As in the [`Request`].
+    separator: Option<u8>,
+    /// As in the [`Request`].
+    torn: bool,
+    arrival: &'a Arrival,
+}
+
+/// How rows come.
+#[derive(Debug, Clone, Default)]
+pub struct Arrival {
+    /// Whether the file grows, and is waited for.
+    pub follow: bool,
+    /// After so long without a new byte the file counts as ended.
+    pub idle: Option<Duration>,
+    /// Set to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+type Source = Box<dyn Read + Send>;
+
+/// Bytes of a source, of which the first are known.
+struct Found {
+    /// Stands for the source in messages.
+    name: String,
+    /// The first four, if there are so many and they can be looked at.
+    start: Vec<u8>,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    File(File),
+    /// From a pipe, a socket or a file that still grows, whose writer may stop anywhere.
+    Unfinished(Source),
+}
+
+fn origin(source: &Path) -> &'static Origin {
+    let last = ORIGINS.len() - 1;
+    ORIGINS[..last].iter().find(|origin| (origin.takes)(source)).unwrap_or(&ORIGINS[last])
+}
+
+fn of_bytes(found: Found, how: &How<'_>) -> Result<Opened, ReadError> {
+    let last = FORMATS.len() - 1;
+    let format = FORMATS[..last].iter().find(|format| (format.takes)(&found)).unwrap_or(&FORMATS[last]);
+    (format.open)(found, how)
+}
+
+/// By what a source is known again; nothing where there is none, or where nothing is known of it.
+pub fn identity(source: &Path) -> Option<Identity> {
+    (origin(source).identity)(source)
+}
+
+/// Whether a source is stated by its path, which may be relative.
+pub(crate) fn is_path(source: &Path) -> bool {
+    source == Path::new(STDIN) || std::ptr::eq(origin(source), &ORIGINS[ORIGINS.len() - 1])
+}
 
 /// What to read from a file.
 #[derive(Debug, Clone, Default)]
@@ -52,14 +178,6 @@ pub struct Written {
     pub marks: Marks,
 }
 
-/// Longest identifier of a record in a stream, bytes. A longer one is none, so that memory is bounded.
-const LONGEST_ID: usize = 4096;
-
-/// The identifier of a record in a stream; empty where it has none.
-fn named(id: &[u8]) -> &[u8] {
-    if id.len() > LONGEST_ID || is_missing(id) { &[] } else { id }
-}
-
 impl Request {
     /// The same of files that are written so.
     #[must_use]
@@ -80,132 +198,123 @@ impl Request {
     }
 }
 
-/// Reads a whole CSV or Parquet file.
+/// Reads a whole table.
 ///
 /// # Errors
 ///
-/// A file that cannot be read or is no table, a column that is not there, and everything that makes data unusable.
-pub fn read(path: &Path, request: &Request) -> Result<Frame, ReadError> {
-    let file = path.display().to_string();
-    match open(path)? {
-        Opened::Csv(source) => csv::read(source, &file, request),
-        Opened::Packed(source) => csv::read(source, &file, request),
-        Opened::Parquet(source) => parquet::read(source, &file, request),
-    }
+/// A source that cannot be read or is no table, a column that is not there, and everything that makes data unusable.
+pub fn read(source: &Path, request: &Request) -> Result<Frame, ReadError> {
+    Opened::open(source, request.separator)?.read(request)
 }
 
-/// The names of all columns of a file, in its order.
+/// The names of all columns of a table, in its order.
 ///
 /// # Errors
 ///
-/// A file that cannot be read or is no table, and a header with empty or repeated names.
-pub fn header(path: &Path, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
-    let file = path.display().to_string();
-    match open(path)? {
-        Opened::Csv(source) => csv::header(source, &file, separator),
-        Opened::Packed(source) => csv::header(source, &file, separator),
-        Opened::Parquet(source) => parquet::header(source, &file),
+/// A source that cannot be read or is no table, and a header with empty or repeated names.
+pub fn header(source: &Path, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
+    Ok(Opened::open(source, separator)?.columns().to_vec())
+}
+
+/// A table whose columns are known and whose rows are not read yet.
+pub struct Opened(Box<dyn Table>);
+
+impl Opened {
+    fn of(table: impl Table + 'static) -> Opened {
+        Opened(Box::new(table))
     }
-}
 
-/// Reads a table a few rows at a time, in memory that does not grow with the file.
-///
-/// Because later batches are not known, text columns need declared levels; `true` and `false` do not, and the first cell
-/// that is not missing decides between numbers and truth values for all batches.
-#[derive(Debug)]
-pub struct Batches(Source);
-
-#[derive(Debug)]
-enum Source {
-    Csv(Box<csv::Table<Box<dyn Read + Send>>>),
-    Lines(Box<lines::Table<Box<dyn Read + Send>>>),
-    Arrow(Box<arrow::Table<Box<dyn Read + Send>>>),
-    Parquet(Box<parquet::Table>),
-}
-
-impl Batches {
-    /// Opens a CSV or Parquet file.
+    /// Opens a table; `separator` as in a [`Request`].
     ///
     /// # Errors
     ///
-    /// As [`read`], as far as the header shows it.
-    pub fn open(path: &Path, request: &Request) -> Result<Batches, ReadError> {
-        let file = path.display().to_string();
-        Ok(Batches(match open(path)? {
-            Opened::Csv(source) => return Batches::from_reader(source, &file, request),
-            // How far a damaged one can be read depends on its records.
-            Opened::Packed(_) if request.torn => {
-                let problem = "a private stream cannot be read from a compressed file; unpack it first".to_owned();
-                return Err(ReadError::Format { file, problem });
-            }
-            Opened::Packed(source) => return Batches::from_reader(source, &file, request),
-            Opened::Parquet(source) => Source::Parquet(Box::new(parquet::Table::new(source, &file, request)?)),
-        }))
+    /// As [`header`].
+    pub fn open(source: &Path, separator: Option<u8>) -> Result<Opened, ReadError> {
+        let how = How { separator, torn: false, arrival: &Arrival::default() };
+        (origin(source).open)(source, &how)
     }
 
-    /// Reads CSV; `name` stands for the file in messages.
-    ///
-    /// A batch is given out as soon as its last line is complete. A reader that follows a growing file must wait in
-    /// `read` for more; returning no bytes ends the table.
+    /// Opens complete CSV from anywhere; `name` stands for it in messages.
     ///
     /// # Errors
     ///
-    /// As [`read`], as far as the header shows it.
+    /// As [`header`].
     pub fn from_reader(
         source: impl Read + Send + 'static,
         name: &str,
-        request: &Request,
-    ) -> Result<Batches, ReadError> {
-        Batches::from_csv(Box::new(source), name, request, false)
+        separator: Option<u8>,
+    ) -> Result<Opened, ReadError> {
+        let how = How { separator, torn: false, arrival: &Arrival::default() };
+        csv::open(Box::new(source), name, &how)
     }
 
-    /// Reads CSV from a pipe, a socket or a file that still grows, whose writer may stop anywhere: its last line must end with a
-    /// line feed.
+    /// The names of all columns, in their order.
+    pub fn columns(&self) -> &[String] {
+        self.0.columns()
+    }
+
+    /// Reads all rows.
+    ///
+    /// # Errors
+    ///
+    /// As the function [`read`].
+    pub fn read(self, request: &Request) -> Result<Frame, ReadError> {
+        let Batches { mut table, mut rows } = self.batches(request)?;
+        table.next(usize::MAX, &mut rows)?;
+        rows.whole()
+    }
+
+    /// Reads a few rows at a time.
+    ///
+    /// # Errors
+    ///
+    /// A column that is not there or of a type that cannot be used.
+    pub fn batches(self, request: &Request) -> Result<Batches, ReadError> {
+        let Opened(mut table) = self;
+        Ok(Batches { rows: Rows::new(&mut *table, request)?, table })
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").field("source", &self.0.name()).finish_non_exhaustive()
+    }
+}
+
+/// Reads a table a few rows at a time, in memory that does not grow with the table.
+///
+/// Because later batches are not known, text columns need declared levels; `true` and `false` do not, and the first cell
+/// that is not missing decides between numbers and truth values for all batches. A batch is given out as soon as its last row is
+/// complete.
+pub struct Batches {
+    table: Box<dyn Table>,
+    rows: Rows,
+}
+
+impl Batches {
+    /// Opens a table.
     ///
     /// # Errors
     ///
     /// As [`read`], as far as the header shows it.
-    pub fn from_writer(
-        source: impl Read + Send + 'static,
-        name: &str,
-        request: &Request,
-    ) -> Result<Batches, ReadError> {
-        match request.torn {
-            true => Batches::from_csv(Box::new(source), name, request, true),
-            false => Batches::from_reader(whole::Lines::new(source), name, request),
-        }
+    pub fn open(source: &Path, request: &Request, arrival: &Arrival) -> Result<Batches, ReadError> {
+        let how = How { separator: request.separator, torn: request.torn, arrival };
+        (origin(source).open)(source, &how)?.batches(request)
     }
 
-    fn from_csv(source: Box<dyn Read + Send>, name: &str, request: &Request, cut: bool) -> Result<Batches, ReadError> {
-        Ok(Batches(match request.torn {
-            true => Source::Lines(Box::new(lines::Table::new(source, name, request, cut)?)),
-            false => Source::Csv(Box::new(csv::Table::new(source, name, request)?)),
-        }))
-    }
-
-    /// Reads CSV or an Arrow IPC stream from a pipe, told apart by the first bytes.
-    ///
-    /// A pipe whose writer has died ends like any other, so its last line must end with a line feed, and an Arrow stream
-    /// with its end marker.
+    /// Reads CSV or an Arrow IPC stream from a pipe, told apart by the first bytes; `name` stands for it in messages.
     ///
     /// # Errors
     ///
     /// As [`read`], as far as header or schema show it.
-    pub fn from_pipe(
-        mut source: impl Read + Send + 'static,
-        name: &str,
-        request: &Request,
-    ) -> Result<Batches, ReadError> {
-        let mut start = Vec::new();
-        let read = source.by_ref().take(arrow::START.len() as u64).read_to_end(&mut start);
-        read.map_err(|source| ReadError::Read { file: name.to_owned(), source })?;
-        let is_arrow = start == arrow::START;
-        let source = io::Cursor::new(start).chain(source);
-        if is_arrow {
-            let source: Box<dyn Read + Send> = Box::new(source);
-            return Ok(Batches(Source::Arrow(Box::new(arrow::Table::new(source, name, request)?))));
-        }
-        Batches::from_writer(source, name, request)
+    pub fn from_pipe(source: impl Read + Send + 'static, name: &str, request: &Request) -> Result<Batches, ReadError> {
+        let how = How { separator: request.separator, torn: request.torn, arrival: &Arrival::default() };
+        pipe::open(Box::new(source), name, &how)?.batches(request)
+    }
+
+    /// Stands for the source in messages.
+    pub fn name(&self) -> &str {
+        self.table.name()
     }
 
     /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
@@ -215,12 +324,15 @@ impl Batches {
     /// Everything that makes data unusable, and a table that ends without a row. Where every record counts ([`Request::torn`]),
     /// only what has no records: a source that fails, a stream or a file that is damaged.
     pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
-        match &mut self.0 {
-            Source::Csv(table) => table.next(rows),
-            Source::Lines(table) => table.next(rows),
-            Source::Arrow(table) => table.next(rows),
-            Source::Parquet(table) => table.next(rows),
-        }
+        self.table.next(rows.max(1), &mut self.rows)?;
+        self.rows.batch()
+    }
+}
+
+/// Sizes only: the cells are the data that must not leave.
+impl fmt::Debug for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batches").field("source", &self.name()).field("rows", &self.rows.len()).finish_non_exhaustive()
     }
 }
 
@@ -285,69 +397,18 @@ pub enum ReadError {
     },
 }
 
-enum Opened {
-    Csv(File),
-    /// CSV that is unpacked while it is read.
-    Packed(Box<dyn Read + Send>),
-    Parquet(File),
-}
+impl ReadError {
+    fn format(file: &str, problem: impl Into<String>) -> ReadError {
+        ReadError::Format { file: file.to_owned(), problem: problem.into() }
+    }
 
-/// Tells the format by the first bytes, because names of files are what people make them.
-fn open(path: &Path) -> Result<Opened, ReadError> {
-    let file = path.display().to_string();
-    let failed = |source| ReadError::Open { file: file.clone(), source };
-    let mut source = File::open(path).map_err(failed)?;
-    if source.metadata().map_err(failed)?.is_dir() {
-        return Err(ReadError::Format { file, problem: "this is a folder, expected a file".to_owned() });
+    fn read(file: &str) -> impl Fn(io::Error) -> ReadError {
+        move |source| ReadError::Read { file: file.to_owned(), source }
     }
-    let mut start = [0; 4];
-    let mut filled = 0;
-    while filled < start.len() {
-        match source.read(&mut start[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(ReadError::Read { file: file.clone(), source }),
-        }
-    }
-    let parquet = &start == b"PAR1";
-    if !parquet && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet")) {
-        let problem = "the name says Parquet, but the file does not begin as one".to_owned();
-        return Err(ReadError::Format { file, problem });
-    }
-    let unreadable = |source| ReadError::Read { file: file.clone(), source };
-    io::Seek::rewind(&mut source).map_err(unreadable)?;
-    Ok(match packed::Packing::of(&start) {
-        Some(packing) => Opened::Packed(packing.unpack(source).map_err(unreadable)?),
-        None if parquet => Opened::Parquet(source),
-        None => Opened::Csv(source),
-    })
-}
 
-/// Positions of the requested columns in the header, and of the id.
-fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<usize>), DataError> {
-    let names = || header.iter().map(String::as_str);
-    let position = |name: &str| header.iter().position(|known| known == name).ok_or_else(|| unknown(name, names()));
-    let id = request.id.as_deref().map(position).transpose()?;
-    let columns = match &request.columns {
-        None => (0..header.len()).filter(|&position| Some(position) != id).collect(),
-        Some(wanted) => {
-            let mut seen = HashSet::new();
-            let mut columns = Vec::with_capacity(wanted.len());
-            for name in wanted {
-                let position = position(name)?;
-                if Some(position) == id {
-                    return Err(DataError::RoleAmongTerms { column: name.clone(), role: "id" });
-                }
-                if !seen.insert(position) {
-                    return Err(DataError::RepeatedColumn { column: name.clone() });
-                }
-                columns.push(position);
-            }
-            columns
-        }
-    };
-    Ok((columns, id))
+    fn data(file: &str) -> impl Fn(DataError) -> ReadError {
+        move |source| ReadError::Data { file: file.to_owned(), source }
+    }
 }
 
 #[cfg(test)]
@@ -366,14 +427,6 @@ mod tests {
             source = error.source();
         }
         text
-    }
-
-    fn request(columns: &[&str], id: Option<&str>) -> Request {
-        Request {
-            columns: Some(columns.iter().map(|name| name.to_string()).collect()),
-            id: id.map(str::to_owned),
-            ..Request::default()
-        }
     }
 
     #[test]
@@ -436,7 +489,7 @@ mod tests {
             let frame = read(&path, &request).unwrap();
             assert_eq!(frame.column("x").unwrap().values, expected.column("x").unwrap().values, "{name}");
             assert_eq!(frame.ids(), expected.ids());
-            let mut batches = Batches::open(&path, &request).unwrap();
+            let mut batches = Batches::open(&path, &request, &Arrival::default()).unwrap();
             assert_eq!(batches.next(1500).unwrap().unwrap().rows(), 1500);
             assert_eq!(batches.next(1500).unwrap().unwrap().rows(), 500);
             // A file that was cut short is an error, and not a shorter table.
@@ -445,7 +498,7 @@ mod tests {
                 assert!(matches!(read(&path, &request), Err(ReadError::Read { .. })), "{name}, {length}");
             }
             let torn = Request { torn: true, ..request.clone() };
-            let refused = chain(&Batches::open(&path, &torn).unwrap_err());
+            let refused = chain(&Batches::open(&path, &torn, &Arrival::default()).unwrap_err());
             assert!(
                 refused.ends_with("a private stream cannot be read from a compressed file; unpack it first"),
                 "{refused}"
@@ -466,20 +519,5 @@ mod tests {
         let missing =
             |name: &str| (0..3).map(|row| frame.column(name).unwrap().values.is_missing(row)).collect::<Vec<_>>();
         assert_eq!((missing("x"), missing("region")), (vec![false, true, true], vec![false, true, true]));
-    }
-
-    #[test]
-    fn columns_are_chosen_by_name_and_wrong_choices_are_refused() {
-        let header: Vec<String> = ["id", "age", "bmi"].map(String::from).to_vec();
-        assert_eq!(select(&header, &request(&["bmi", "age"], Some("id"))), Ok((vec![2, 1], Some(0))));
-        assert_eq!(
-            select(&header, &Request { id: Some("age".into()), ..Request::default() }),
-            Ok((vec![0, 2], Some(1)))
-        );
-        let message = |request| select(&header, &request).unwrap_err().to_string();
-        assert_eq!(message(request(&["bim"], None)), "there is no column `bim`; the nearest name is `bmi`");
-        assert_eq!(message(request(&["age", "age"], None)), "column `age` is named twice");
-        assert_eq!(message(request(&["age", "id"], Some("id"))), "column `id` is the id and cannot be a predictor too");
-        assert_eq!(message(request(&[], Some("ID"))), "there is no column `ID`; the nearest name is `id`");
     }
 }

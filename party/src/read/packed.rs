@@ -1,33 +1,34 @@
-//! Compressed files, unpacked while they are read.
+//! Compressed CSV files, unpacked while they are read.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::BufReader;
 
 use flate2::read::MultiGzDecoder;
 
-/// How a file is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
-    Gzip,
-    Zstandard,
-}
+use super::{Bytes, Format, Found, ReadError, Source, csv};
 
-impl Packing {
-    /// By the first bytes; `None` where the file is not compressed.
-    pub(super) fn of(start: &[u8]) -> Option<Packing> {
-        match start {
-            [0x1f, 0x8b, ..] => Some(Packing::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packing::Zstandard),
-            _ => None,
+/// Files that begin as gzip or Zstandard do.
+pub(super) const FORMAT: Format = Format {
+    takes: |found| matches!(found.bytes, Bytes::File(_)) && (is_gzip(found) || found.start == ZSTANDARD),
+    open: |found, how| {
+        let file = found.name.as_str();
+        // How far a damaged one can be read depends on its records.
+        if how.torn {
+            let problem = "a private stream cannot be read from a compressed file; unpack it first";
+            return Err(ReadError::format(file, problem));
         }
-    }
-
-    /// What the file holds.
-    pub(super) fn unpack(self, file: File) -> io::Result<Box<dyn Read + Send>> {
-        Ok(match self {
+        let gzip = is_gzip(&found);
+        let source: Source = match found.bytes {
             // Of several streams one after the other, as parallel compressors write them, all are read.
-            Packing::Gzip => Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, file))),
-            Packing::Zstandard => Box::new(zstd::Decoder::new(file)?),
-        })
-    }
+            Bytes::File(source) if gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source))),
+            Bytes::File(source) => Box::new(zstd::Decoder::new(source).map_err(ReadError::read(file))?),
+            Bytes::Unfinished(source) => source,
+        };
+        csv::open(source, file, how)
+    },
+};
+
+const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+fn is_gzip(found: &Found) -> bool {
+    found.start.starts_with(&[0x1f, 0x8b])
 }

@@ -3,167 +3,53 @@
 //! Truth values, whole and floating-point numbers, decimals and text are understood, with nulls as missing values. Text is
 //! always text: `1` in a text column is a level and not a number. Dates and timestamps can be ids, written as ISO 8601 has them.
 
-use std::cell::Cell;
-use std::fmt;
+use std::cell::Cell as Flag;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::path::Path;
 use std::sync::Once;
 
-use fedreg_common::data::column::is_missing;
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names};
+use fedreg_common::data::Place;
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::content::{number_cell, text_cell};
-use super::typed::{self, Meaning};
-use super::{ReadError, Request, named, select};
+use super::rows::{Rows, names};
+use super::typed::{self, Cell, Meaning};
+use super::{Bytes, Format, Found, Opened, ReadError};
+
+/// Files that begin or are named as Parquet.
+pub(super) const FORMAT: Format = Format {
+    takes: |found| matches!(found.bytes, Bytes::File(_)) && (found.start == START || is_named(found)),
+    open: |found, _| match found.bytes {
+        Bytes::File(source) if found.start == START => Ok(Opened::of(Table::new(source, &found.name)?)),
+        _ => Err(ReadError::format(&found.name, "the name says Parquet, but the file does not begin as one")),
+    },
+};
+
+const START: &[u8] = b"PAR1";
 
 /// Rows decoded at a time.
 const CHUNK: usize = 8192;
 
-/// Reads a whole table, one column after the other within each row group; `file` stands for the source in messages.
-///
-/// # Errors
-///
-/// A file that is damaged, a column that is not there or of a type that cannot be used, and everything that makes data
-/// unusable.
-pub fn read(source: File, file: &str, request: &Request) -> Result<Frame, ReadError> {
-    guarded(file, || {
-        let mut table = Table::new(source, file, request)?;
-        while table.next_group()? {
-            let rows = table.left;
-            for index in 0..table.picks.len() {
-                let mut reader = table.column_reader(index)?;
-                table.pull(index, &mut reader, rows)?;
-            }
-            table.advance(rows);
-        }
-        let Table { columns, ids, places, .. } = table;
-        let columns = columns.into_iter().map(ColumnBuilder::finish).collect::<Result<_, _>>();
-        let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-        frame.map_err(|source| ReadError::Data { file: file.to_owned(), source })
-    })
+fn is_named(found: &Found) -> bool {
+    Path::new(&found.name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
 }
 
-/// The names of all columns.
-///
-/// # Errors
-///
-/// A file that is damaged, and empty or repeated names.
-pub fn header(source: File, file: &str) -> Result<Vec<String>, ReadError> {
-    guarded(file, || {
-        let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
-        names(&reader, file)
-    })
-}
-
-/// Gives the cells of every row by their values, of all columns that can be read, and then the names of these.
-///
-/// # Errors
-///
-/// A file that is damaged.
-pub(super) fn cells(source: File, file: &str, give: &mut dyn FnMut(&[Vec<u8>])) -> Result<Vec<String>, ReadError> {
-    guarded(file, || {
-        let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
-        let mut names = names(&reader, file)?;
-        let mut picks = Vec::new();
-        names.retain(|name| {
-            let as_term = pick(&reader, file, name, Some(0));
-            as_term.or_else(|_| pick(&reader, file, name, None)).map(|pick| picks.push(pick)).is_ok()
-        });
-        for index in 0..reader.num_row_groups() {
-            let group = reader.get_row_group(index).map_err(|error| damaged(file, &error))?;
-            let open = picks.iter().map(|pick| group.get_column_reader(pick.leaf)).collect::<Result<Vec<_>, _>>();
-            let mut open = open.map_err(|error| damaged(file, &error))?;
-            let mut left = usize::try_from(group.metadata().num_rows())
-                .map_err(|_| unreadable(file, "a negative number of rows"))?;
-            while left > 0 {
-                let rows = left.min(CHUNK);
-                let mut block = vec![Vec::with_capacity(picks.len()); rows];
-                for (pick, reader) in picks.iter().zip(&mut open) {
-                    let source = Chunks { file, nullable: pick.nullable, rows, first: 0 };
-                    pull_cells(&source, reader, pick.meaning, &mut block)?;
-                }
-                block.iter().for_each(|row: &Vec<Vec<u8>>| give(row));
-                left -= rows;
-            }
-        }
-        Ok(names)
-    })
-}
-
-/// Adds a column's cells to those of the rows of a block.
-fn pull_cells(
-    source: &Chunks<'_>,
-    reader: &mut ColumnReader,
-    meaning: Meaning,
-    block: &mut [Vec<Vec<u8>>],
-) -> Result<(), ReadError> {
-    let mut rows = block.iter_mut();
-    let mut put = |cell: Option<Vec<u8>>| {
-        if let Some(row) = rows.next() {
-            row.push(cell.unwrap_or_default());
-        }
-        Ok(())
-    };
-    let whole = |value: i128| match meaning.time() {
-        Some(_) => text_cell(meaning.id(value).as_bytes()),
-        None => number_cell(meaning.number(value)),
-    };
-    match reader {
-        ColumnReader::BoolColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|value| text_cell(value.to_string().as_bytes()))))
-        }
-        ColumnReader::Int32ColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|&value| whole(meaning.of_32(value)))))
-        }
-        ColumnReader::Int64ColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|&value| whole(meaning.of_64(value)))))
-        }
-        ColumnReader::FloatColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|&value| number_cell(f64::from(value)))))
-        }
-        ColumnReader::DoubleColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|&value| number_cell(value))))
-        }
-        ColumnReader::ByteArrayColumnReader(reader) => source.each(reader, |value, _| {
-            put(value.map(|value| match meaning {
-                Meaning::Decimal { .. } => number_cell(from_bytes(meaning, value.data())),
-                _ => text_cell(value.data()),
-            }))
-        }),
-        ColumnReader::FixedLenByteArrayColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|value| number_cell(from_bytes(meaning, value.data())))))
-        }
-        ColumnReader::Int96ColumnReader(reader) => {
-            source.each(reader, |value, _| put(value.map(|value| text_cell(typed::old_moment(value).as_bytes()))))
-        }
-    }
-}
-
-/// A table that is being read in batches.
-pub struct Table {
+/// A table that is being read, one column after the other within each row group or a part of it.
+struct Table {
     file: String,
     reader: SerializedFileReader<File>,
+    names: Vec<String>,
     picks: Vec<Pick>,
-    columns: Vec<ColumnBuilder>,
-    ids: Option<Ids>,
-    id_name: String,
-    places: Places,
     /// The row group that comes next.
     group: usize,
     /// Rows of the present row group that have not been read.
     left: usize,
-    /// Column readers of the present row group, in the order of `picks`.
-    open: Vec<ColumnReader>,
     /// Rows read so far.
     row: u64,
-    any: bool,
-    /// As in the [`Request`].
-    torn: bool,
     /// Set while the parquet crate works, so that a table in which it panicked is not used again.
     broken: bool,
 }
@@ -171,219 +57,93 @@ pub struct Table {
 /// One column to read.
 struct Pick {
     leaf: usize,
-    /// Index into `Table::columns`; `None` is the id.
-    column: Option<usize>,
     meaning: Meaning,
     nullable: bool,
+    /// Of the present row group, while some of it has been read.
+    open: Option<ColumnReader>,
 }
 
 impl Table {
-    /// Opens a table and finds the requested columns in it.
-    ///
-    /// # Errors
-    ///
-    /// A file that is damaged, a column that is not there or of a type that cannot be used.
-    pub fn new(source: File, file: &str, request: &Request) -> Result<Table, ReadError> {
-        guarded(file, || Table::open(source, file, request))
-    }
-
-    fn open(source: File, file: &str, request: &Request) -> Result<Table, ReadError> {
-        let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
-        let names = names(&reader, file)?;
-        let data = |source| ReadError::Data { file: file.to_owned(), source };
-        let (positions, id) = select(&names, request).map_err(data)?;
-        let mut picks = Vec::new();
-        let mut columns = Vec::new();
-        for &position in &positions {
-            let name = &names[position];
-            picks.push(pick(&reader, file, name, Some(columns.len()))?);
-            columns.push(request.builder(name).map_err(data)?);
-        }
-        let id_name = id.map(|position| names[position].clone()).unwrap_or_default();
-        if id.is_some() {
-            picks.push(pick(&reader, file, &id_name, None)?);
-        }
-        Ok(Table {
-            file: file.to_owned(),
-            reader,
-            picks,
-            columns,
-            ids: id.map(|_| Ids::default()),
-            id_name,
-            places: Places::default(),
-            group: 0,
-            left: 0,
-            open: Vec::new(),
-            row: 0,
-            any: false,
-            torn: request.torn,
-            broken: false,
+    fn new(source: File, file: &str) -> Result<Table, ReadError> {
+        guarded(file, || {
+            let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
+            let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
+            let names = names(file, fields.iter().map(|field| field.name().to_owned()).collect())?;
+            let file = file.to_owned();
+            Ok(Table { file, reader, names, picks: Vec::new(), group: 0, left: 0, row: 0, broken: false })
         })
     }
 
-    /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.
-    ///
-    /// # Errors
-    ///
-    /// A file that is damaged, everything that makes data unusable, and a table without a row.
-    pub fn next(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
-        let file = self.file.clone();
-        if self.broken {
-            return Err(unreadable(&file, "reading stopped at an error before"));
-        }
-        self.broken = true;
-        let batch = guarded(&file, || self.batch(rows.max(1)))?;
-        self.broken = false;
-        Ok(batch)
-    }
-
-    fn batch(&mut self, rows: usize) -> Result<Option<Frame>, ReadError> {
-        while self.places.len() < rows {
-            if self.left == 0 {
-                if !self.next_group()? {
-                    break;
-                }
-                self.open = (0..self.picks.len()).map(|index| self.column_reader(index)).collect::<Result<_, _>>()?;
+    fn read(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        while rows.len() < most {
+            if self.left == 0 && !self.next_group(rows)? {
+                break;
             }
-            let count = self.left.min(rows - self.places.len());
-            let mut open = std::mem::take(&mut self.open);
-            for (index, reader) in open.iter_mut().enumerate() {
-                self.pull(index, reader, count)?;
+            let count = self.left.min(most - rows.len());
+            for at in 0..self.picks.len() {
+                let mut reader = match self.picks[at].open.take() {
+                    Some(reader) => reader,
+                    None => self.column_reader(at)?,
+                };
+                let Pick { meaning, nullable, .. } = self.picks[at];
+                let chunks = Chunks { file: &self.file, nullable, rows: count, first: self.row, at };
+                chunks.column(&mut reader, meaning, rows)?;
+                // One that is read to its end is let go before the next is opened.
+                self.picks[at].open = Some(reader).filter(|_| count < self.left);
             }
-            self.open = open;
-            self.advance(count);
+            for _ in 0..count {
+                self.row += 1;
+                rows.end(Place::Row(self.row))?;
+            }
+            self.left -= count;
         }
-        // In a stream it is no error that there is no record.
-        if self.places.is_empty() && (self.any || self.torn) {
-            return Ok(None);
-        }
-        self.any = true;
-        let columns = self.columns.iter_mut().map(ColumnBuilder::batch).collect::<Result<_, _>>();
-        let ids = self.ids.as_mut().map(std::mem::take);
-        let places = std::mem::take(&mut self.places);
-        let frame = columns.and_then(|columns| Frame::new(columns, ids, places));
-        frame.map(Some).map_err(|source| self.data(source))
+        Ok(())
     }
 
     /// Goes to the next row group that has rows; `false` after the last.
-    fn next_group(&mut self) -> Result<bool, ReadError> {
+    fn next_group(&mut self, rows: &Rows) -> Result<bool, ReadError> {
         let groups = self.reader.metadata().row_groups();
         let Some(group) = groups[self.group.min(groups.len())..].iter().position(|group| group.num_rows() != 0) else {
             return Ok(false);
         };
         let index = self.group + group;
-        let rows = usize::try_from(groups[index].num_rows())
+        self.left = usize::try_from(groups[index].num_rows())
             .map_err(|_| unreadable(&self.file, "a negative number of rows"))?;
-        if rows > MAX_ROWS - self.places.len().min(MAX_ROWS) {
-            return Err(self.data(DataError::TooManyRows { most: MAX_ROWS }));
-        }
-        self.left = rows;
+        rows.room(self.left)?;
         self.group = index + 1;
         Ok(true)
     }
 
-    fn column_reader(&self, index: usize) -> Result<ColumnReader, ReadError> {
+    fn column_reader(&self, at: usize) -> Result<ColumnReader, ReadError> {
         let group = self.reader.get_row_group(self.group - 1).map_err(|error| damaged(&self.file, &error))?;
-        let reader = group.get_column_reader(self.picks[index].leaf);
-        reader.map_err(|error| damaged(&self.file, &error))
-    }
-
-    fn advance(&mut self, rows: usize) {
-        for _ in 0..rows {
-            self.row += 1;
-            self.places.push(Place::Row(self.row));
-        }
-        self.left -= rows;
-    }
-
-    /// Moves the next `rows` values of one column into its builder.
-    fn pull(&mut self, index: usize, reader: &mut ColumnReader, rows: usize) -> Result<(), ReadError> {
-        let Pick { column, meaning, nullable, .. } = self.picks[index];
-        let source = Chunks { file: &self.file, nullable, rows, first: self.row };
-        let Some(column) = column else {
-            let (name, ids, torn) = (&self.id_name, &mut self.ids, self.torn);
-            let mut push = |id: Option<&[u8]>, place| match (id.filter(|id| !is_missing(id)), &mut *ids) {
-                (id, Some(ids)) if torn => {
-                    ids.push(named(id.unwrap_or_default()));
-                    Ok(())
-                }
-                (Some(id), Some(ids)) => {
-                    ids.push(id);
-                    Ok(())
-                }
-                _ => Err(DataError::MissingId { column: name.clone(), place }),
-            };
-            let written = |number: Option<i128>| number.map(|number| meaning.id(number));
-            let mut whole = |number, place| push(written(number).as_deref().map(str::as_bytes), place);
-            return match reader {
-                ColumnReader::Int32ColumnReader(reader) => {
-                    source.each(reader, |value, place| whole(value.map(|&value| meaning.of_32(value)), place))
-                }
-                ColumnReader::Int64ColumnReader(reader) => {
-                    source.each(reader, |value, place| whole(value.map(|&value| meaning.of_64(value)), place))
-                }
-                ColumnReader::FixedLenByteArrayColumnReader(reader) => {
-                    source.each(reader, |value, place| whole(value.and_then(|value| typed::whole(value.data())), place))
-                }
-                ColumnReader::ByteArrayColumnReader(reader) => source.each(reader, |value, place| match meaning {
-                    Meaning::Decimal { .. } => {
-                        let text = written(value.and_then(|value| typed::whole(value.data())));
-                        push(text.as_deref().map(str::as_bytes), place)
-                    }
-                    _ => push(value.map(|value| value.data()), place),
-                }),
-                ColumnReader::Int96ColumnReader(reader) => source.each(reader, |value, place| {
-                    push(value.map(typed::old_moment).as_deref().map(str::as_bytes), place)
-                }),
-                _ => Err(unreadable(&self.file, "the id column changes its type")),
-            };
-        };
-        let column = &mut self.columns[column];
-        match reader {
-            ColumnReader::BoolColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.boolean(value, place),
-                None => missing(column),
-            }),
-            ColumnReader::Int32ColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.number(meaning.number(meaning.of_32(value)), place),
-                None => missing(column),
-            }),
-            ColumnReader::Int64ColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.number(meaning.number(meaning.of_64(value)), place),
-                None => missing(column),
-            }),
-            ColumnReader::FloatColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.number(f64::from(value), place),
-                None => missing(column),
-            }),
-            ColumnReader::DoubleColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(&value) => column.number(value, place),
-                None => missing(column),
-            }),
-            ColumnReader::ByteArrayColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(value) => match meaning {
-                    Meaning::Decimal { .. } => column.number(from_bytes(meaning, value.data()), place),
-                    _ => column.level(value.data(), place),
-                },
-                None => missing(column),
-            }),
-            ColumnReader::FixedLenByteArrayColumnReader(reader) => source.each(reader, |value, place| match value {
-                Some(value) => column.number(from_bytes(meaning, value.data()), place),
-                None => missing(column),
-            }),
-            ColumnReader::Int96ColumnReader(_) => Err(unreadable(&self.file, "a column changes its type")),
-        }
-    }
-
-    fn data(&self, source: DataError) -> ReadError {
-        ReadError::Data { file: self.file.clone(), source }
+        group.get_column_reader(self.picks[at].leaf).map_err(|error| damaged(&self.file, &error))
     }
 }
 
-/// Sizes only: the cells are the data that must not leave.
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("file", &self.file).field("columns", &self.columns.len()).finish_non_exhaustive()
+impl super::Table for Table {
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.names
+    }
+
+    fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError> {
+        let pick = guarded(&self.file, || pick(&self.reader, &self.file, &self.names[position], id))?;
+        self.picks.push(pick);
+        Ok(())
+    }
+
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        let file = self.file.clone();
+        if self.broken {
+            return Err(unreadable(&file, "reading stopped at an error before"));
+        }
+        self.broken = true;
+        guarded(&file, || self.read(most, rows))?;
+        self.broken = false;
+        Ok(())
     }
 }
 
@@ -394,13 +154,40 @@ struct Chunks<'a> {
     rows: usize,
     /// Rows before the stretch.
     first: u64,
+    /// Number of the column among those that were picked.
+    at: usize,
 }
 
 impl Chunks<'_> {
+    fn column(&self, reader: &mut ColumnReader, meaning: Meaning, rows: &mut Rows) -> Result<(), ReadError> {
+        match reader {
+            ColumnReader::BoolColumnReader(reader) => self.each(reader, rows, |value| Cell::Truth(*value)),
+            ColumnReader::Int32ColumnReader(reader) => {
+                self.each(reader, rows, |value| Cell::Whole(meaning.of_32(*value), meaning))
+            }
+            ColumnReader::Int64ColumnReader(reader) => {
+                self.each(reader, rows, |value| Cell::Whole(meaning.of_64(*value), meaning))
+            }
+            ColumnReader::FloatColumnReader(reader) => self.each(reader, rows, |value| Cell::Number(f64::from(*value))),
+            ColumnReader::DoubleColumnReader(reader) => self.each(reader, rows, |value| Cell::Number(*value)),
+            ColumnReader::ByteArrayColumnReader(reader) => self.each(reader, rows, |value| match meaning {
+                Meaning::Decimal { .. } => decimal(value.data(), meaning),
+                _ => Cell::Text(value.data()),
+            }),
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                self.each(reader, rows, |value| decimal(value.data(), meaning))
+            }
+            ColumnReader::Int96ColumnReader(reader) => {
+                self.each(reader, rows, |value| Cell::Whole(typed::nanoseconds(value), meaning))
+            }
+        }
+    }
+
     fn each<T: DataType>(
         &self,
         reader: &mut ColumnReaderImpl<T>,
-        mut take: impl FnMut(Option<&T::T>, Place) -> Result<(), DataError>,
+        rows: &mut Rows,
+        cell: impl Fn(&T::T) -> Cell<'_>,
     ) -> Result<(), ReadError> {
         let (mut values, mut levels) = (Vec::new(), Vec::new());
         let mut done = 0;
@@ -416,11 +203,11 @@ impl Chunks<'_> {
             let mut next = values.iter();
             for record in 0..records {
                 let place = Place::Row(self.first + (done + record) as u64 + 1);
-                let value = match self.nullable && levels.get(record) != Some(&1) {
-                    true => None,
-                    false => Some(next.next().ok_or_else(|| unreadable(self.file, "a value is missing in a page"))?),
+                let cell = match self.nullable && levels.get(record) != Some(&1) {
+                    true => Cell::Missing,
+                    false => cell(next.next().ok_or_else(|| unreadable(self.file, "a value is missing in a page"))?),
                 };
-                take(value, place).map_err(|source| ReadError::Data { file: self.file.to_owned(), source })?;
+                rows.put(self.at, cell, place)?;
             }
             done += records;
         }
@@ -428,26 +215,13 @@ impl Chunks<'_> {
     }
 }
 
-fn missing(column: &mut ColumnBuilder) -> Result<(), DataError> {
-    column.missing();
-    Ok(())
-}
-
-/// Not-a-number where a decimal has more bytes than its type allows.
-fn from_bytes(meaning: Meaning, bytes: &[u8]) -> f64 {
-    typed::whole(bytes).map_or(f64::NAN, |value| meaning.number(value))
-}
-
-fn names(reader: &SerializedFileReader<File>, file: &str) -> Result<Vec<String>, ReadError> {
-    let schema = reader.metadata().file_metadata().schema_descr();
-    let names: Vec<String> = schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
-    check_names(names.iter().map(String::as_str))
-        .map_err(|source| ReadError::Data { file: file.to_owned(), source })?;
-    Ok(names)
+/// A decimal from its bytes: not-a-number, and no id, where it has more of them than its type allows.
+fn decimal(bytes: &[u8], meaning: Meaning) -> Cell<'_> {
+    typed::whole(bytes).map_or(Cell::Number(f64::NAN), |value| Cell::Whole(value, meaning))
 }
 
 /// Finds a column among the leaves of the schema and checks its type.
-fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Option<usize>) -> Result<Pick, ReadError> {
+fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, id: bool) -> Result<Pick, ReadError> {
     const USABLE: &str = "truth values, whole and floating-point numbers, decimals and text can be read, so convert it";
     let refuse = |found: &str, expected| {
         Err(ReadError::Type { file: file.to_owned(), column: name.to_owned(), found: found.to_owned(), expected })
@@ -465,14 +239,14 @@ fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, column: Opt
         Ok(meaning) => meaning,
         Err(found) => return refuse(found, USABLE),
     };
-    if column.is_none() && matches!(descriptor.physical_type(), Type::BOOLEAN | Type::FLOAT | Type::DOUBLE) {
+    if id && matches!(descriptor.physical_type(), Type::BOOLEAN | Type::FLOAT | Type::DOUBLE) {
         let found = if descriptor.physical_type() == Type::BOOLEAN { "truth value" } else { "floating-point number" };
         return refuse(found, "ids must be text, whole numbers, dates or timestamps");
     }
-    if let (Some(found), Some(_)) = (meaning.time(), column) {
+    if let Some(found) = meaning.time().filter(|_| !id) {
         return refuse(found, typed::DERIVE);
     }
-    Ok(Pick { leaf, column, meaning, nullable: descriptor.max_def_level() == 1 })
+    Ok(Pick { leaf, meaning, nullable: descriptor.max_def_level() == 1, open: None })
 }
 
 fn damaged(file: &str, error: &ParquetError) -> ReadError {
@@ -481,12 +255,12 @@ fn damaged(file: &str, error: &ParquetError) -> ReadError {
 
 fn unreadable(file: &str, reason: &str) -> ReadError {
     let reason: String = reason.chars().take(200).flat_map(char::escape_debug).collect();
-    ReadError::Format { file: file.to_owned(), problem: format!("the Parquet file is damaged or cut short ({reason})") }
+    ReadError::format(file, format!("the Parquet file is damaged or cut short ({reason})"))
 }
 
 thread_local! {
     /// Whether a decoder is at work in this thread.
-    static DECODING: Cell<bool> = const { Cell::new(false) };
+    static DECODING: Flag<bool> = const { Flag::new(false) };
 }
 
 /// Decoders of damaged files may panic inside the parquet crate; here that is an error like others. What such a panic says may quote
@@ -513,7 +287,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use fedreg_common::data::Values;
+    use fedreg_common::data::{Frame, Values};
     use parquet::basic::Compression;
     use parquet::data_type::{
         BoolType, ByteArray, ByteArrayType, DoubleType, FixedLenByteArrayType, FloatType, Int32Type, Int64Type, Int96,
@@ -525,7 +299,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::tests::chain;
-    use super::super::{Batches, header as file_header, read as read_file};
+    use super::super::{Batches, Request, header as file_header, read as read_file};
     use super::*;
 
     /// The cells of one column of one row group; `None` is null.
@@ -603,6 +377,10 @@ mod tests {
         write(schema, vec![group(0, 7), group(7, 0), group(7, 5)])
     }
 
+    fn batches(path: &Path, request: &Request) -> Result<Batches, ReadError> {
+        Batches::open(path, request, &super::super::Arrival::default())
+    }
+
     fn with_id() -> Request {
         Request { id: Some("id".into()), ..Request::default() }
     }
@@ -646,9 +424,9 @@ mod tests {
         let request = Request { levels, ..with_id() };
         let whole = read_file(&path, &request).unwrap();
         for size in [1, 2, 5, 6, 12, 100] {
-            let mut batches = Batches::open(&path, &request).unwrap();
+            let mut table = batches(&path, &request).unwrap();
             let (mut x, mut codes, mut ids, mut sizes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            while let Some(batch) = batches.next(size).unwrap() {
+            while let Some(batch) = table.next(size).unwrap() {
                 assert_eq!(batch.place(0), Place::Row(x.len() as u64 + 1));
                 x.extend(numbers(&batch, "x"));
                 ids.extend(batch.ids().unwrap().iter().map(<[u8]>::to_vec));
@@ -664,9 +442,9 @@ mod tests {
             assert!(
                 matches!(&whole.column("city").unwrap().values, Values::Categorical { codes: whole, .. } if *whole == codes)
             );
-            assert!(batches.next(size).unwrap().is_none());
+            assert!(table.next(size).unwrap().is_none());
         }
-        let mut undeclared = Batches::open(&path, &with_id()).unwrap();
+        let mut undeclared = batches(&path, &with_id()).unwrap();
         assert!(chain(&undeclared.next(3).unwrap_err()).contains("declare the levels"));
     }
 
@@ -785,8 +563,8 @@ mod tests {
             let request = Request { columns: Some(vec![]), id: Some(id.into()), ..Request::default() };
             let frame = read_file(&path, &request).unwrap();
             assert!(frame.ids().unwrap().iter().eq(expected.map(str::as_bytes)), "{id}");
-            let mut batches = Batches::open(&path, &request).unwrap();
-            let frame = batches.next(5).unwrap().unwrap();
+            let mut table = batches(&path, &request).unwrap();
+            let frame = table.next(5).unwrap().unwrap();
             assert!(frame.ids().unwrap().iter().eq(expected.map(str::as_bytes)), "{id}");
         }
     }
@@ -807,7 +585,7 @@ mod tests {
         }
         let (_folder, path) = write(schema, vec![]);
         assert!(chain(&read_file(&path, &with_id()).unwrap_err()).contains("there are no rows"));
-        assert!(chain(&Batches::open(&path, &with_id()).unwrap().next(1).unwrap_err()).contains("there are no rows"));
+        assert!(chain(&batches(&path, &with_id()).unwrap().next(1).unwrap_err()).contains("there are no rows"));
     }
 
     #[test]
@@ -818,8 +596,8 @@ mod tests {
         let attempt = |bytes: &[u8]| {
             File::create(&broken).unwrap().write_all(bytes).unwrap();
             let whole = read_file(&broken, &with_id());
-            if let Ok(mut batches) = Batches::open(&broken, &with_id()) {
-                while let Ok(Some(_)) = batches.next(4) {}
+            if let Ok(mut table) = batches(&broken, &with_id()) {
+                while let Ok(Some(_)) = table.next(4) {}
             }
             whole.map_err(|error| chain(&error))
         };

@@ -1,9 +1,13 @@
-//! What the values of a Parquet column stand for, beyond how they are stored.
+//! What the values of typed columns stand for, beyond how they are stored.
 
-use fedreg_common::data::dates;
+use std::borrow::Cow;
+
+use fedreg_common::data::{ColumnBuilder, DataError, Place, dates};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use parquet::data_type::Int96;
 use parquet::schema::types::ColumnDescriptor;
+
+use super::content::{number_value, text_value};
 
 /// Most digits of a decimal: those that 16 bytes hold.
 const MOST_DIGITS: i32 = 38;
@@ -14,22 +18,87 @@ const JULIAN_1970: i64 = 2_440_588;
 /// What is said of a date or a moment that is to be a number.
 pub(super) const DERIVE: &str = "it can be an id; as a term, derive a number from it beforehand, such as an age in years or the days since a fixed day";
 
-/// What a value stands for.
+/// A cell of any table.
+#[derive(Clone, Copy)]
+pub enum Cell<'a> {
+    /// No value.
+    Missing,
+    /// As it is written in a text file: what it is, the whole column decides.
+    Written(&'a [u8]),
+    /// A truth value.
+    Truth(bool),
+    /// A floating-point number.
+    Number(f64),
+    /// A whole number and what it stands for.
+    Whole(i128, Meaning),
+    /// Text, even where it looks like a number.
+    Text(&'a [u8]),
+}
+
+impl Cell<'_> {
+    /// Appends it to a column.
+    #[inline]
+    pub(super) fn into_column(self, column: &mut ColumnBuilder, place: Place) -> Result<(), DataError> {
+        match self {
+            Cell::Missing => {
+                column.missing();
+                Ok(())
+            }
+            Cell::Written(cell) => column.cell(cell, place),
+            Cell::Truth(value) => column.boolean(value, place),
+            Cell::Number(value) => column.number(value, place),
+            Cell::Whole(value, meaning) => column.number(meaning.number(value), place),
+            Cell::Text(text) => column.level(text, place),
+        }
+    }
+
+    /// It as an id; nothing where it is none.
+    pub(super) fn id(&self) -> Cow<'_, [u8]> {
+        match self {
+            Cell::Missing | Cell::Truth(_) | Cell::Number(_) => Cow::Borrowed(&[]),
+            Cell::Written(text) | Cell::Text(text) => Cow::Borrowed(text),
+            Cell::Whole(value, meaning) => Cow::Owned(meaning.id(*value).into_bytes()),
+        }
+    }
+
+    /// Its value, by which cells of tables of different formats are compared.
+    pub(super) fn value(&self) -> Vec<u8> {
+        match self {
+            Cell::Missing => Vec::new(),
+            Cell::Written(text) | Cell::Text(text) => text_value(text),
+            Cell::Truth(value) => text_value(value.to_string().as_bytes()),
+            Cell::Number(value) => number_value(*value),
+            Cell::Whole(value, meaning) if meaning.time().is_some() => text_value(meaning.id(*value).as_bytes()),
+            Cell::Whole(value, meaning) => number_value(meaning.number(*value)),
+        }
+    }
+}
+
+/// What a whole number stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub enum Meaning {
     /// What it is stored as.
     Plain,
     /// A whole number without sign, in the bits of a signed one.
     Unsigned,
     /// A whole number of units of the last decimal.
-    Decimal { scale: u32 },
+    Decimal {
+        /// Its digits after the point.
+        scale: u32,
+    },
     /// Days since 1970.
     Date,
     /// Units of time since 1970.
-    Moment { per_second: u32, utc: bool },
-    /// Nanoseconds of a Julian day.
-    OldMoment,
+    Moment {
+        /// How many of them make a second.
+        per_second: u32,
+        /// Whether they count in UTC.
+        utc: bool,
+    },
 }
+
+/// What timestamps of old writers stand for, once they are counted from 1970.
+const OLD_MOMENT: Meaning = Meaning::Moment { per_second: 1_000_000_000, utc: false };
 
 impl Meaning {
     /// What the values of a column stand for; the name of their type where it has no place in a table.
@@ -80,7 +149,7 @@ impl Meaning {
             },
         };
         match (meaning, descriptor.physical_type()) {
-            (_, Type::INT96) => Ok(Meaning::OldMoment),
+            (_, Type::INT96) => Ok(OLD_MOMENT),
             (Meaning::Decimal { .. }, Type::FIXED_LEN_BYTE_ARRAY) if !(1..=16).contains(&descriptor.type_length()) => {
                 Err("decimal of more than 38 digits")
             }
@@ -96,7 +165,7 @@ impl Meaning {
     pub(super) fn time(self) -> Option<&'static str> {
         match self {
             Meaning::Date => Some("date"),
-            Meaning::Moment { .. } | Meaning::OldMoment => Some("timestamp"),
+            Meaning::Moment { .. } => Some("timestamp"),
             Meaning::Plain | Meaning::Unsigned | Meaning::Decimal { .. } => None,
         }
     }
@@ -124,7 +193,7 @@ impl Meaning {
             Meaning::Decimal { scale } => decimal(value, scale),
             Meaning::Date => dates::date(i64::try_from(value).unwrap_or(i64::MAX)),
             Meaning::Moment { per_second, utc } => dates::timestamp(value, per_second, utc),
-            Meaning::Plain | Meaning::Unsigned | Meaning::OldMoment => value.to_string(),
+            Meaning::Plain | Meaning::Unsigned => value.to_string(),
         }
     }
 }
@@ -152,12 +221,12 @@ pub(super) fn whole(bytes: &[u8]) -> Option<i128> {
     Some(i128::from_be_bytes(wide))
 }
 
-/// A timestamp of old writers as an id.
-pub(super) fn old_moment(value: &Int96) -> String {
-    let &[low, high, day] = value.data() else { return String::new() };
+/// Nanoseconds since 1970 of a timestamp of old writers.
+pub(super) fn nanoseconds(value: &Int96) -> i128 {
+    let &[low, high, day] = value.data() else { return 0 };
     let nanoseconds = i128::from((u64::from(high) << 32 | u64::from(low)) as i64);
     let days = i128::from(i64::from(day) - JULIAN_1970);
-    dates::timestamp(days * 86_400_000_000_000 + nanoseconds, 1_000_000_000, false)
+    days * 86_400_000_000_000 + nanoseconds
 }
 
 #[cfg(test)]
@@ -190,7 +259,8 @@ mod tests {
     #[test]
     fn timestamps_of_old_writers_count_from_a_julian_day() {
         let at = |nanoseconds: u64, day: u32| {
-            old_moment(&Int96::from(vec![nanoseconds as u32, (nanoseconds >> 32) as u32, day]))
+            let value = Int96::from(vec![nanoseconds as u32, (nanoseconds >> 32) as u32, day]);
+            OLD_MOMENT.id(super::nanoseconds(&value))
         };
         assert_eq!(at(0, 2_440_588), "1970-01-01T00:00:00");
         assert_eq!(at(30_600_250_000_000, 2_460_341), "2024-01-31T08:30:00.25");

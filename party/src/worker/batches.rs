@@ -1,11 +1,5 @@
 //! A table as numbered batches of numbers, in memory that does not grow with the table.
 
-use std::fs::File;
-use std::io::stdin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use fedreg_common::data::encode::{Design, encode};
 use fedreg_common::data::formula::Term;
 use fedreg_common::data::outcome::numbers;
@@ -16,11 +10,11 @@ use fedreg_common::study::{Missing, Protocol, Study, StudyError};
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest as _, Sha256};
 
+pub use crate::read::Arrival;
 use crate::read::{Batches, ReadError, Request, Written};
 use crate::service::Failure;
 
 use super::config::Config;
-use super::follow::Growing;
 use super::last::{Ahead, joins, stacked};
 
 /// Rows that are read at a time where they are only counted.
@@ -241,7 +235,6 @@ fn features<'a>(frame: &'a Frame, name: &str) -> Result<&'a [f64], DataError> {
 pub struct Source {
     batches: Batches,
     encoding: Encoding,
-    file: String,
     rows: usize,
     least: usize,
     /// Whether a batch goes out as soon as it is there; then the last one cannot join the one before it.
@@ -258,48 +251,25 @@ pub struct Source {
     broken: bool,
 }
 
-/// How rows come.
-#[derive(Debug, Clone, Default)]
-pub struct Arrival {
-    /// Whether the file grows, and is waited for.
-    pub follow: bool,
-    /// After so long without a new byte the file counts as ended.
-    pub idle: Option<Duration>,
-    /// Set to end it.
-    pub stop: Arc<AtomicBool>,
-}
-
 impl Source {
     /// Opens a worker's table.
     ///
     /// # Errors
     /// A file that cannot be read or is no table, a column that is not there.
     pub fn open(config: &Config, encoding: Encoding, rows: u64, how: &Arrival) -> Result<Source, ReadError> {
-        let path = &config.data.file;
-        let file = if config.reads_stdin() { "standard input".to_string() } else { path.display().to_string() };
-        let request = &encoding.request;
-        let batches = if config.reads_stdin() {
-            Batches::from_pipe(stdin(), &file, request)?
-        } else if how.follow {
-            let source = File::open(path).map_err(|source| ReadError::Open { file: file.clone(), source })?;
-            let growing = Growing::new(source, how.idle, Arc::clone(&how.stop));
-            Batches::from_writer(growing, &file, request)?
-        } else {
-            Batches::open(path, request)?
-        };
+        let batches = Batches::open(&config.data.file, &encoding.request, how)?;
         let at_once = how.follow || config.reads_stdin();
-        Ok(Source::new(batches, encoding, file, rows, at_once))
+        Ok(Source::new(batches, encoding, rows, at_once))
     }
 
     /// Batches of `rows` rows of something that is being read.
-    pub fn new(batches: Batches, encoding: Encoding, file: String, rows: u64, at_once: bool) -> Source {
+    pub fn new(batches: Batches, encoding: Encoding, rows: u64, at_once: bool) -> Source {
         let least = encoding.least;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         let ahead = Ahead::default();
         Source {
             batches,
             encoding,
-            file,
             rows,
             least,
             at_once,
@@ -385,7 +355,8 @@ impl Source {
     fn rows_of_a_batch(&mut self) -> Result<Option<Batch>, ReadError> {
         let Some(frame) = self.batches.next(self.rows)? else {
             if self.unusable > 0 {
-                tracing::warn!("{} rows of {} could not be used and count as zeros", self.unusable, self.file);
+                let source = self.batches.name();
+                tracing::warn!("{} rows of {source} could not be used and count as zeros", self.unusable);
                 self.unusable = 0;
             }
             return Ok(None);
@@ -398,7 +369,8 @@ impl Source {
             false => Vec::new(),
         };
         let encoded = self.encoding.encode(number, frame);
-        let mut batch = encoded.map_err(|source| ReadError::Data { file: self.file.clone(), source })?;
+        let file = || self.batches.name().to_owned();
+        let mut batch = encoded.map_err(|source| ReadError::Data { file: file(), source })?;
         if self.encoding.lenient {
             if batch.ids.is_empty() {
                 batch.ids = (1..=rows).map(|row| self.read.saturating_add(row).to_string().into_bytes()).collect();
@@ -411,7 +383,7 @@ impl Source {
             for row in self.encoding.unusable(&batch) {
                 self.unusable += 1;
                 if let Some(place) = places.get(row).filter(|_| self.unusable <= LOCATED) {
-                    tracing::warn!("{}, {place}: the row cannot be used and counts as zero", self.file);
+                    tracing::warn!("{}, {place}: the row cannot be used and counts as zero", self.batches.name());
                 }
             }
         }
@@ -430,7 +402,7 @@ pub(crate) fn each_id(config: &Config, study: &Study, mut give: impl FnMut(&[u8]
         return Err(needs_a_file(study));
     }
     let encoding = Encoding::new(study, config.written()).map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut batches = Batches::open(&config.data.file, &encoding.lenient().request)?;
+    let mut batches = Batches::open(&config.data.file, &encoding.lenient().request, &Arrival::default())?;
     let mut row = 0u64;
     while let Some(frame) = batches.next(ROWS)? {
         match frame.ids() {
@@ -470,6 +442,7 @@ fn joined(first: Batch, second: Batch) -> Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::Opened;
 
     const STUDY: &str = r#"
         id = "s"
@@ -489,8 +462,8 @@ mod tests {
     fn source(study: &str, rows: usize, text: &str, at_once: bool) -> Source {
         let encoding = Encoding::new(&Study::parse(study).unwrap(), Written::default()).unwrap();
         let text = std::io::Cursor::new(text.as_bytes().to_vec());
-        let batches = Batches::from_reader(text, "rows.csv", &encoding.request).unwrap();
-        Source::new(batches, encoding, "rows.csv".to_string(), rows as u64, at_once)
+        let batches = Opened::from_reader(text, "rows.csv", None).unwrap().batches(&encoding.request).unwrap();
+        Source::new(batches, encoding, rows as u64, at_once)
     }
 
     fn table(rows: usize) -> String {

@@ -8,11 +8,8 @@ use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DataTerms, LedgerTerms, TableFlags};
-use crate::read::Written;
-
-/// Stands for standard input in place of a file.
-pub const STDIN: &str = "-";
+use crate::config::{DataTerms, LedgerTerms, TableFlags, set_source};
+use crate::read::{STDIN, Written};
 
 /// A worker's configuration, with absolute paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,7 +119,7 @@ impl Config {
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         match &flags.data {
             Some(data) if data == Path::new(STDIN) => layers.set("data.file", Some(STDIN)),
-            data => layers.set_path("data.file", data.as_deref(), None)?,
+            data => set_source(&mut layers, data.as_deref())?,
         }
         layers.set_path("privacy.ledger", None, None)?;
         layers.set_path("privacy.anchor", None, None)?;

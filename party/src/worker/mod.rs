@@ -4,7 +4,6 @@ pub mod batches;
 pub mod check;
 pub mod cli;
 pub mod config;
-pub mod follow;
 pub mod join;
 pub mod last;
 mod methods;

@@ -16,7 +16,7 @@ use nalgebra::DMatrix;
 
 use crate::config::TableFlags;
 use crate::output;
-use crate::read::{self, Batches, ReadError, Request, Written};
+use crate::read::{Opened, ReadError, Request, Written};
 use crate::service::{self, Failure};
 
 /// Rows that are predicted together.
@@ -59,12 +59,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             predictions(function, &arguments.data, written)?
         }
         None => {
-            let header = read::header(&arguments.data, written.separator)?;
-            let linear = Linear::new(&report, study.as_ref(), &header).map_err(|refused| match refused {
+            let table = Opened::open(&arguments.data, written.separator)?;
+            let linear = Linear::new(&report, study.as_ref(), table.columns()).map_err(|refused| match refused {
                 Refused::Study(problem) => Failure::from(Abort::Refused(problem)),
                 Refused::Report(problem) => unreadable(problem).into(),
             })?;
-            linear.predictions(&arguments.data, written)?
+            linear.predictions(table, written)?
         }
     };
     let without = found.iter().filter(|value| value.is_nan()).count();
@@ -103,7 +103,8 @@ pub fn predictions(function: &Function, data: &Path, written: Written) -> Result
         let found = function.fitted.predict(x);
         found.map_err(|error| Failure::from(Abort::OwnData(service::chain(&error))))
     };
-    each(data, written, (&terms[..], levels, true), function.fitted.columns(), of)
+    let table = Opened::open(data, written.separator)?;
+    each(table, written, (&terms[..], levels, true), function.fitted.columns(), of)
 }
 
 fn are_truth(levels: &[String]) -> bool {
@@ -116,7 +117,7 @@ fn truth() -> Vec<String> {
 
 /// What a rule finds in every row of a table, in its order; not-a-number in rows that are incomplete.
 fn each(
-    data: &Path,
+    table: Opened,
     written: Written,
     (terms, levels, intercept): (&[Term], BTreeMap<String, Vec<String>>, bool),
     expected: &[String],
@@ -127,9 +128,9 @@ fn each(
     columns.dedup();
     let request =
         Request { columns: Some(columns.clone()), levels, unseen: true, ..Request::default() }.of_files(written);
-    let file = data.display().to_string();
+    let mut batches = table.batches(&request)?;
+    let file = batches.name().to_owned();
     let unusable = |source: DataError| ReadError::Data { file: file.clone(), source };
-    let mut batches = Batches::open(data, &request)?;
     let mut all = Vec::new();
     while let Some(mut frame) = batches.next(ROWS)? {
         let mask = frame.missing(columns.iter().map(String::as_str)).map_err(unusable)?;
@@ -233,9 +234,9 @@ impl Linear {
         Ok(Linear { terms, levels, coded, names, intercept, slopes: estimates })
     }
 
-    fn predictions(self, data: &Path, written: Written) -> Result<Vec<f64>, Failure> {
+    fn predictions(self, table: Opened, written: Written) -> Result<Vec<f64>, Failure> {
         let Linear { terms, levels, coded, names, intercept, slopes } = self;
-        each(data, written, (&terms[..], levels, coded), &names, |x| {
+        each(table, written, (&terms[..], levels, coded), &names, |x| {
             Ok((0..x.nrows())
                 .map(|row| x.row(row).iter().zip(&slopes).fold(intercept, |sum, (x, slope)| sum + slope * x))
                 .collect())

@@ -247,18 +247,15 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
     .map_err(|error| Abort::Refused(error.to_string()))?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(Role::Worker));
     let registration = Registration { data_set, persons, budget, bounds };
-    Ok(match config.reads_stdin() {
-        true => ledger.register(&registration)?,
-        false => ledger::register([&path, &anchor], &mut ledger, &data_file(config, &study), &registration)?,
-    })
+    Ok(ledger::register([&path, &anchor], &mut ledger, &data_file(config, &study), &registration)?)
 }
 
 /// What tells this worker's file from others.
 fn data_file<'a>(config: &'a Config, study: &'a Study) -> DataFile<'a> {
-    let (path, id) = (config.data.file.as_path(), study.rows.id.as_deref());
+    let (source, id) = (config.data.file.as_path(), study.rows.id.as_deref());
     DataFile {
         role: Role::Worker,
-        path,
+        source,
         separator: config.written().separator,
         id,
         grows: study.protocol == Protocol::Stream,
@@ -290,7 +287,6 @@ pub(crate) fn prepare(config: &Config, study: &Study, arrival: &Arrival) -> Resu
     }
     // A ledger that refuses otherwise says nothing about the rows, and the others may hear of it later.
     if let Ok(mut ledger) = open(config)
-        && !config.reads_stdin()
         && ledger.account(&config.data_set()).is_ok()
     {
         let places = [config.ledger(), config.anchor()?];

@@ -2,13 +2,16 @@
 
 #![no_main]
 
-use fedreg_party::read::{Request, csv};
+use std::io::Cursor;
+
+use fedreg_party::read::{Opened, Request};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let request = Request::default();
-    let whole = csv::read(data, "fuzz.csv", &request);
-    let Ok(mut table) = csv::Table::new(data, "fuzz.csv", &request) else {
+    let open = || Opened::from_reader(Cursor::new(data.to_vec()), "fuzz.csv", None);
+    let whole = open().and_then(|table| table.read(&request));
+    let Ok(mut table) = open().and_then(|table| table.batches(&request)) else {
         assert!(whole.is_err());
         return;
     };
