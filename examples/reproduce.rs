@@ -3,18 +3,28 @@
 //! Numbers of others are typed in with their source. `--quick` runs small versions in seconds, whose errors are not
 //! comparable with the published ones; without it every table has the published size.
 
+#[path = "reproduce/chart.rs"]
+mod chart;
+#[path = "reproduce/comparators.rs"]
+mod comparators;
 #[path = "reproduce/cost.rs"]
 mod cost;
+#[path = "reproduce/document.rs"]
+mod document;
 #[path = "reproduce/drlr.rs"]
 mod drlr;
 #[path = "reproduce/em.rs"]
 mod em;
 #[path = "reproduce/evidence.rs"]
 mod evidence;
+#[path = "reproduce/fairness.rs"]
+mod fairness;
 #[path = "reproduce/features.rs"]
 mod features;
 #[path = "reproduce/privacy.rs"]
 mod privacy;
+#[path = "reproduce/research/mod.rs"]
+mod research;
 #[path = "reproduce/robust.rs"]
 mod robust;
 #[path = "reproduce/stream.rs"]
@@ -28,8 +38,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use fedreg_common::exit::Exit;
-use fedreg_common::report::document::Document;
 use fedreg_party::output::{Folder, OutputError, print};
+
+use crate::document::Document;
 
 /// Reproduce published tables, ours beside theirs.
 #[derive(Debug, Parser)]

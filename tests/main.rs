@@ -1,6 +1,7 @@
 //! End-to-end tests; one binary, so that linking stays cheap.
 
 mod accountants;
+mod imports;
 mod protocol;
 mod vertical;
 mod vertical_rounds;

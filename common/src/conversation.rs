@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use crate::id::{Digest, Role, RunId};
+use crate::id::{Digest, Header, Role, RunId};
 use crate::privacy::release::{Declaration, Discloses, Disclosures, Released};
-use crate::session::{Abort, Header, PeerFault, Session, Turn};
+use crate::session::{Abort, PeerFault, Session, Turn};
 use crate::study::{Study, Vertical};
 
 #[cfg(test)]

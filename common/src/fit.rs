@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::exit::Exit;
 use crate::glm::Family;
 use crate::id::Role;
+
+/// The term of the intercept.
+pub const INTERCEPT: &str = "(Intercept)";
 
 /// The share of the sampling distribution that an interval covers.
 pub const CONFIDENCE: f64 = 0.95;
@@ -200,4 +203,8 @@ impl fmt::Display for Termination {
             Termination::Interrupted => "interrupted",
         })
     }
+}
+/// JSON has no way to write what is not finite: it is written as null, and must be readable again.
+pub(crate) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

@@ -170,3 +170,16 @@ impl fmt::Debug for RunId {
         write!(f, "RunId({self})")
     }
 }
+
+/// The head of every message between parties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Digest of the study that the sender follows.
+    pub study: Digest,
+    /// The run that the coordinator opened.
+    pub run: RunId,
+    /// Who sent it.
+    pub sender: Role,
+    /// Position in the conversation: 0 for the first message of the first speaker, 1 for its answer, and so on.
+    pub sequence: u64,
+}

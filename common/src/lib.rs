@@ -1,24 +1,85 @@
 //! The pure core of fedreg: data model, numerics, protocol state machines, privacy and reports.
 //!
 //! Nothing here opens a socket or a file, looks at a clock or starts a thread of its own. Messages, deadlines and
-//! randomness go in, results come out. The modules stand in the order in which data flows.
+//! randomness go in, results come out.
+//!
+//! # Order
+//!
+//! The modules are declared below in the order in which data flows, in layers. A module uses what stands before it, and nothing
+//! that stands after it; the test `imports` checks this. To read the crate, begin at the top, or follow one of two values.
+//!
+//! # A residual, from a file to the wire and back
+//!
+//! 1. A reader of `fedreg-party` makes a [`data::Frame`] of the columns that a [`study`] names; [`data::encode`] turns
+//!    them into a design matrix with named terms, and [`data::align`] brings the rows into the order of their identifiers.
+//! 2. [`vertical::prepare`] joins matrix and outcome into a [`vertical::block`], the part of the linear predictor that this
+//!    party holds.
+//! 3. [`conversation`] asks [`vertical::session`] for every message that this party has to say: the session subtracts what the peer
+//!    last sent from the outcome, solves for its own coefficients ([`linalg`], [`glm`]), and builds its own partial prediction, a
+//!    [`vertical::message`].
+//! 4. [`privacy::release::Released`] lets the message out, under a disclosure that the study declares. `fedreg-proto` writes it in
+//!    frames, checks the peer's frames, and hands the session the peer's message.
+//! 5. When both sides are at rest, [`vertical::outcome`] holds the coefficient table ([`fit`]), and [`report`] prints it.
+//!
+//! # A permit, from its reservation to the release
+//!
+//! 1. A study states a budget, and a plan ([`privacy::vertical`], [`privacy::robust`]) divides it over releases.
+//! 2. [`privacy::ledger::Ledger::reserve`] charges the whole plan to the data set, before anything is computed from it.
+//! 3. [`privacy::bounds`] cuts the rows at public bounds, [`privacy::mechanism::Query`] sums them up exactly and states the sensitivity.
+//! 4. [`privacy::ledger::Ledger::permit`] hands out a [`Permit`](privacy::ledger::Permit); [`privacy::mechanism::release`] consumes it and adds
+//!    noise ([`privacy::sampler`]).
+//! 5. [`privacy::ledger::Ledger::store`] keeps the noised bytes with their receipt; only then are they a
+//!    [`Released`](privacy::release::Released) message, and a repeat sends the same bytes.
 
-pub mod bounded;
-pub mod conversation;
-pub mod data;
-pub mod em;
+// Names, and the codes with which programs end.
 pub mod exit;
-pub mod features;
-pub mod fit;
-pub mod glm;
 pub mod id;
+
+// Tables become design matrices; numerics.
+pub mod data;
+pub mod glm;
 pub mod linalg;
+
+// What a fit yields.
+pub mod fit;
+
+// Values with a proved sensitivity, before they get their noise.
+pub mod bounded;
+
+// Bounds, noise, the account of both, and what may leave.
 pub mod privacy;
-pub mod report;
-pub mod robust;
+
+// What a conversation wants next, and why it ends.
 pub mod session;
-pub mod sim;
-pub mod star;
+
+// What sites compute, each on its own rows, and how it is put together.
+pub mod em;
+pub mod features;
+pub mod robust;
+
 pub mod stream;
+
+// What the parties agree on.
 pub mod study;
+
+// One runner for conversations between parties.
+pub mod conversation;
+
+// What a party may see of a run, as text, JSON and a page.
+pub mod report;
+
+// What is said: between two parties, and between sites and their hub.
+pub mod star;
 pub mod vertical;
+
+// Both over simulated lines with faults.
+pub mod sim;
+
+#[cfg(test)]
+extern crate self as fedreg_common;
+
+// Simulated data and rivals' methods of the reproductions, on which unit tests measure too.
+#[cfg(test)]
+#[allow(dead_code, reason = "the reproductions use the rest")]
+#[path = "../../examples/reproduce/research/mod.rs"]
+mod research;

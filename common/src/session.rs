@@ -10,7 +10,7 @@
 use thiserror::Error;
 
 use crate::exit::Exit;
-use crate::id::{Digest, Role, RunId};
+use crate::id::Role;
 use crate::privacy::ledger::LedgerError;
 
 /// What a session wants after it was fed.
@@ -62,19 +62,6 @@ pub trait Session {
     /// How many messages of the conversation there were: rises with everything new, and with no repeat. Whoever drives the session
     /// tells progress by it from signs of life.
     fn position(&self) -> u64;
-}
-
-/// The head of every message between parties.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    /// Digest of the study that the sender follows.
-    pub study: Digest,
-    /// The run that the coordinator opened.
-    pub run: RunId,
-    /// Who sent it.
-    pub sender: Role,
-    /// Position in the conversation: 0 for the first message of the first speaker, 1 for its answer, and so on.
-    pub sequence: u64,
 }
 
 /// Why a session ended before its result. The variant says whose fault it was; no variant carries data.

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use fedreg_common::report::document::{Document, Table};
-use fedreg_common::robust::synthetic::{BatchLaw, batch, unit_coefficients, unit_direction};
 use fedreg_common::robust::{Estimate, Estimates, FitSettings, Gram, Method, Start, consolidate, fit};
 use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Run;
+use crate::document::{Document, Table};
+use crate::research::batches::{BatchLaw, batch, unit_coefficients, unit_direction};
 use crate::tables::{number, row};
 
 pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {

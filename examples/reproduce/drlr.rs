@@ -1,19 +1,18 @@
 //! Table 2 of the source of distributed and online robust regression.
 
 use anyhow::Context as _;
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
-use fedreg_common::robust::synthetic::{
-    BatchLaw, SyntheticBatch, batch, mixed_shares, unit_coefficients, unit_direction,
-};
 use fedreg_common::robust::{
-    Estimate, Estimates, FitSettings, Method, Online, OnlineSettings, Start, baselines, consolidate, fit,
+    Estimate, Estimates, FitSettings, Method, Online, OnlineSettings, Start, consolidate, fit,
 };
 use nalgebra::DVector;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Run;
+use crate::chart::{Axis, Chart};
+use crate::document::{Document, Table};
+use crate::research::baselines;
+use crate::research::batches::{BatchLaw, SyntheticBatch, batch, mixed_shares, unit_coefficients, unit_direction};
 use crate::tables::{line, means, row};
 
 /// Bad batches of twenty.

@@ -3,14 +3,15 @@
 use fedreg_common::bounded::SimulatedNoise;
 use fedreg_common::em::{
     DEFAULT_SMOOTHING, Estimator, Model, Records, Settings, Stated, Update, averaged_rounds, catoni_scale, clip_bound,
-    printed, simulate,
+    simulate,
 };
 use fedreg_common::privacy::accountant::gaussian_mu;
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
 use nalgebra::DVector;
 
 use crate::Run;
+use crate::chart::{Axis, Chart};
+use crate::document::{Document, Table};
+use crate::research::printed_em as printed;
 use crate::tables::{each, line, median, number, row};
 
 const EPSILONS: [f64; 3] = [0.2, 0.5, 1.0];

@@ -6,13 +6,13 @@ use anyhow::Context as _;
 use fedreg_common::privacy::accountant::gaussian_mu;
 use fedreg_common::privacy::robust;
 use fedreg_common::privacy::sampler::NoisePool;
-use fedreg_common::privacy::simulate::{Batch, Corruption, TwoParties, batch_setup};
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
 use nalgebra::DVector;
 
 use crate::Run;
+use crate::chart::{Axis, Chart};
+use crate::document::{Document, Table};
 use crate::privacy::{DELTA, EPSILONS, vertical_plan};
+use crate::research::private::{Batch, Corruption, TwoParties, batch_setup};
 use crate::tables::{each, line, number};
 
 /// Data sets of each coverage. The promise is for 500; noise differs from run to run, and with 500 the least of 150 proportions would

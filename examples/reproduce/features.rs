@@ -4,20 +4,19 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use fedreg_common::bounded::{Noise as _, SimulatedNoise};
-use fedreg_common::features::printed::{PaperNoise, algorithm_1, claimed_sensitivity, cosine_features};
-use fedreg_common::features::{
-    FeatureMap, Kaczmarz, Range, Statistics, excess_risk_gaps, kaczmarz, minimum_norm, output_perturbation,
-    pseudo_inverse, sensitivity,
-};
+use fedreg_common::features::{FeatureMap, Range, Statistics, output_perturbation, sensitivity};
 use fedreg_common::privacy::accountant::gaussian_mu;
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 
+use crate::chart::{Axis, Chart};
+use crate::document::{Document, Table};
+use crate::fairness::excess_risk_gaps;
+use crate::research::printed_features::{PaperNoise, algorithm_1, claimed_sensitivity, cosine_features};
+use crate::research::solvers::{Kaczmarz, kaczmarz, minimum_norm, pseudo_inverse};
 use crate::tables::{each, line, median, number, row};
 use crate::{Run, text_of};
 

@@ -2,20 +2,21 @@
 
 use anyhow::Context as _;
 use fedreg_common::privacy::accountant::{Accountant, concentrated_rho, gaussian_delta, gaussian_mu};
-use fedreg_common::privacy::comparators::{adaptive_ridge, catoni_descent};
 use fedreg_common::privacy::robust::{self, Influence};
-use fedreg_common::privacy::simulate::{Batch, Corruption, TableHolder, TwoParties, batch_setup};
 use fedreg_common::privacy::vertical;
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
 use fedreg_common::robust::batch::kept_share_of_variance;
-use fedreg_common::robust::{Estimate, FitSettings, Gram, Method, Start, baselines, fit};
+use fedreg_common::robust::{Estimate, FitSettings, Gram, Method, Start, fit};
 use nalgebra::DVector;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 
+use crate::chart::{Axis, Chart};
+use crate::comparators::{adaptive_ridge, catoni_descent};
+use crate::document::{Document, Table};
 use crate::drlr::consensus;
+use crate::research::baselines;
+use crate::research::private::{Batch, Corruption, TableHolder, TwoParties, batch_setup};
 use crate::tables::{line, means, medians, number, row};
 use crate::{Run, evidence};
 
@@ -167,7 +168,7 @@ fn parties(run: &Run, document: &mut Document) -> anyhow::Result<()> {
                 let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
                 for holder in [TableHolder::Both, TableHolder::Curator, TableHolder::Sites(5)] {
                     errors
-                        .push(data.error(&data.from_noised_table(holder, mu, &mut normal).context("singular table")?));
+                        .push(data.error(&data.solve_noised_table(holder, mu, &mut normal).context("singular table")?));
                 }
                 Ok(errors)
             })?);

@@ -2,18 +2,19 @@
 //! changes, coverage.
 
 use anyhow::Context as _;
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
-use fedreg_common::robust::synthetic::{
-    BatchLaw, Corruption, Design, RowLaw, SyntheticBatch, batch, honest, unit_coefficients, unit_direction,
-};
-use fedreg_common::robust::{Estimate, FitSettings, Method, Online, OnlineSettings, Start, Verdict, baselines, fit};
+use fedreg_common::robust::{Estimate, FitSettings, Method, Online, OnlineSettings, Start, Verdict, fit};
 use nalgebra::DVector;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Run;
+use crate::chart::{Axis, Chart};
+use crate::document::{Document, Table};
 use crate::drlr::{consensus, estimates};
+use crate::research::baselines;
+use crate::research::batches::{
+    BatchLaw, Corruption, Design, RowLaw, SyntheticBatch, batch, honest, unit_coefficients, unit_direction,
+};
 use crate::tables::{each, line, means, number, row};
 
 const STARTS: [(Start, &str); 4] =

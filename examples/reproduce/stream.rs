@@ -2,12 +2,12 @@
 
 use fedreg_common::bounded::SimulatedNoise;
 use fedreg_common::privacy::accountant::gaussian_mu;
-use fedreg_common::report::chart::{Axis, Chart};
-use fedreg_common::report::document::{Document, Table};
-use fedreg_common::stream::simulate::{Sine, run as stream, squared_error};
 use fedreg_common::stream::{Average, Basis, Grid, Kernel, Loss, Settings, Stated, Step};
 
 use crate::Run;
+use crate::chart::{Axis, Chart};
+use crate::document::{Document, Table};
+use crate::research::streams::{Sine, run as stream, squared_error};
 use crate::tables::{each, line, median, number, row};
 
 const HUBER: Loss = Loss::Huber { tau: 1.0 };

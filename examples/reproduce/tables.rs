@@ -1,7 +1,8 @@
 //! What all tables share: repetitions on all cores, summaries, and how numbers look.
 
-use fedreg_common::report::chart::Line;
 use rayon::prelude::*;
+
+use crate::chart::Line;
 
 /// One value per seed, on all cores; the first failure ends it.
 pub(crate) fn each<T: Send>(

@@ -49,9 +49,8 @@
 //!
 //! D. Wang et al., "Differentially Private (Gradient) Expectation Maximization Algorithm with Statistical Guarantees",
 //! Algorithms 1 to 3. Its weights (23), (24) lack the factor 2 in the exponent, its matrix (27) a covariance and its scale `s` is
-//! stated in three ways that contradict each other; what is printed there exists in [`printed`] only, for comparison.
+//! stated in three ways that contradict each other; what is printed there exists in the reproductions only, for comparison.
 
-pub mod printed;
 pub mod simulate;
 
 mod expectation;

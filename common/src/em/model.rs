@@ -125,17 +125,18 @@ impl Records {
     }
 
     /// The covariates or point of a record, zero where missing.
-    pub(crate) fn row(&self, index: usize) -> &[f64] {
+    pub fn row(&self, index: usize) -> &[f64] {
         let width = self.columns();
         &self.x.as_slice()[index * width..(index + 1) * width]
     }
 
-    pub(crate) fn outcome(&self, index: usize) -> f64 {
+    /// The outcome of a record; zero where the model has none.
+    pub fn outcome(&self, index: usize) -> f64 {
         self.y.get(index).copied().unwrap_or(0.0)
     }
 
     /// Which covariates of a record are missing; empty where the model has none.
-    pub(crate) fn missing(&self, index: usize) -> &[bool] {
+    pub fn missing(&self, index: usize) -> &[bool] {
         let width = self.columns();
         self.missing.get(index * width..(index + 1) * width).unwrap_or(&[])
     }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::*;
 use crate::bounded::{Silent, SimulatedNoise};
+use crate::research::printed_em as printed;
 
 /// Gaussian budgets of epsilon .2, .5 and 1 at delta 1e-4, from SciPy's normal law.
 const BUDGETS: [f64; 3] = [0.07516670709898009, 0.16967017400665405, 0.31390245831182945];

@@ -13,7 +13,7 @@
 //!   the sites and solves, with a ridge where the noisy spectrum is mostly noise ([`Statistics::solve`]).
 //! - [`output_perturbation`]: one site's ridge solution with noise. Where sites may be corrupted these are
 //!   consolidated; elsewhere the statistics are better.
-//! - Plain: [`ridge`], [`minimum_norm`], [`kaczmarz`] on rows that are all in one place.
+//! - Plain: [`ridge`] on rows that are all in one place.
 //!
 //! Anyone with the seed and the released coefficients can predict.
 //!
@@ -53,20 +53,15 @@
 //! ridge; T. Strohmer and R. Vershynin 2009 for Kaczmarz's method.
 
 pub mod expectation;
-pub mod printed;
 
-mod fairness;
 mod map;
 mod output;
 mod solve;
 mod statistics;
 
-pub use fairness::{GroupGap, excess_risk_gaps};
 pub use map::{FeatureMap, FeatureModel, Range};
 pub use output::{output_perturbation, output_sensitivity};
-pub use solve::{
-    Iterations, Kaczmarz, MinimumNorm, Termination, kaczmarz, minimum_norm, pseudo_inverse, ridge, shortened_ridge,
-};
+pub use solve::{ridge, shortened_ridge};
 pub use statistics::{Pooled, Statistics, default_count, sensitivity};
 
 /// Largest number of features: the statistics of so many are two million numbers.

@@ -1,61 +1,9 @@
 //! Solvers on rows that are all in one place, without noise.
 
 use nalgebra::{DMatrix, DVector};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use super::{FeatureError, setting, size};
 use crate::linalg::{self, Definite};
-
-/// A solution by factorisation, with what the spectrum says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MinimumNorm {
-    /// One coefficient per feature.
-    pub coefficients: DVector<f64>,
-    /// Directions of the rows that are there to working precision.
-    pub rank: usize,
-    /// Whether rows depend on each other to rounding. The coefficients are then those of the kept directions, and
-    /// interpolation may be missed.
-    pub singular: bool,
-}
-
-/// The shortest `c` with `A c = y`, directly: by the triangular factor of `A'` and one step of refinement. Where rows depend on
-/// others to rounding it is the shortest least-squares solution of [`pseudo_inverse`], singular values below 1e-10 of the
-/// largest counting as zero.
-///
-/// # Errors
-/// Other than one outcome per row.
-pub fn minimum_norm(a: &DMatrix<f64>, y: &DVector<f64>) -> Result<MinimumNorm, FeatureError> {
-    size("outcomes", a.nrows(), y.len())?;
-    let factor = linalg::upper_factor(&a.transpose());
-    if linalg::independent_columns(&factor, None, 0, linalg::DEPENDENCE).len() < a.nrows() {
-        return pseudo_inverse(a, y, linalg::DEPENDENCE);
-    }
-    let table = Definite::from_factor(factor).ok_or(FeatureError::Singular)?;
-    let mut coefficients = a.tr_mul(&table.solve(y));
-    let residual = y - a * &coefficients;
-    coefficients += a.tr_mul(&table.solve(&residual));
-    Ok(MinimumNorm { coefficients, rank: a.nrows(), singular: false })
-}
-
-/// The shortest least-squares solution by the pseudo-inverse of `A`, singular values below `cutoff` times the largest counting
-/// as zero; NumPy's `pinv` has 1e-15. The yardstick for the faster ways.
-///
-/// # Errors
-/// Other than one outcome per row; a decomposition that does not converge.
-pub fn pseudo_inverse(a: &DMatrix<f64>, y: &DVector<f64>, cutoff: f64) -> Result<MinimumNorm, FeatureError> {
-    size("outcomes", a.nrows(), y.len())?;
-    let (left, values, right) = linalg::thin_svd(a).ok_or(FeatureError::Singular)?;
-    let cutoff = cutoff * values.amax();
-    let rank = values.iter().filter(|&&s| s > cutoff).count();
-    let mut along = left.tr_mul(y);
-    for (value, &s) in along.iter_mut().zip(values.iter()) {
-        *value = if s > cutoff { *value / s } else { 0.0 };
-    }
-    let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
-    Ok(MinimumNorm { coefficients: right * along, rank, singular: smallest <= linalg::DEPENDENCE * values.amax() })
-}
 
 /// `c` that minimises `|A c - y|^2 / 2m + lambda |c|^2 / 2`, directly, on the smaller of the two sides.
 ///
@@ -71,99 +19,6 @@ pub fn ridge(a: &DMatrix<f64>, y: &DVector<f64>, lambda: f64) -> Result<DVector<
     (0..table.ncols()).for_each(|j| table[(j, j)] += shift);
     let definite = Definite::from_gram(&table).ok_or(FeatureError::Singular)?;
     Ok(if wide { a.tr_mul(&definite.solve(y)) } else { definite.solve(&a.tr_mul(y)) })
-}
-
-/// How long the row iteration may run and when it is done.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kaczmarz {
-    /// Most passes over the rows.
-    pub passes: usize,
-    /// Done when the norm of the residual is at most this times the norm of the outcomes.
-    pub tol: f64,
-    /// Of the order of the rows, public.
-    pub seed: u64,
-    /// Ridge parameter of [`ridge`]; zero for the minimum-norm solution.
-    pub lambda: f64,
-}
-
-/// Why an iteration ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Termination {
-    /// The residual fell to the tolerance.
-    Converged,
-    /// The passes were used up first.
-    Passes,
-}
-
-/// A solution by iteration.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Iterations {
-    /// One coefficient per feature.
-    pub coefficients: DVector<f64>,
-    /// Passes over the rows.
-    pub passes: usize,
-    /// Norm of the residual over that of the outcomes; the distance to the solution is at most this times the norm of the
-    /// outcomes over the smallest singular value.
-    pub residual: f64,
-    /// Why it ended.
-    pub termination: Termination,
-}
-
-/// Randomised Kaczmarz: goes through the rows in an order that is shuffled anew for every pass and projects onto each equation. From zero
-/// it stays in the span of the rows, so it ends at the minimum-norm solution. With `lambda > 0` every equation has a slack of its own,
-/// `a'c + sqrt(m lambda) z = y`, and the shortest `(c, z)` is the ridge solution. Passes grow with the condition of the rows; where equal rows
-/// have different outcomes there is nothing to converge to, and the result says [`Termination::Passes`].
-///
-/// `rows` is `A'`, `N x m`: a record is a column, contiguous.
-///
-/// # Errors
-/// Other than one outcome per record; negative `lambda`; tolerance not positive.
-///
-/// # Reference
-/// T. Strohmer and R. Vershynin, J. Fourier Anal. Appl. 15 (2009).
-pub fn kaczmarz(rows: &DMatrix<f64>, y: &DVector<f64>, how: &Kaczmarz) -> Result<Iterations, FeatureError> {
-    size("outcomes", rows.ncols(), y.len())?;
-    setting("lambda", "zero or positive", how.lambda, how.lambda >= 0.0 && how.lambda.is_finite())?;
-    setting("the tolerance", "positive", how.tol, how.tol > 0.0)?;
-    let mut generator = ChaCha8Rng::seed_from_u64(how.seed);
-    let mut order: Vec<usize> = (0..y.len()).collect();
-    let weight = (how.lambda * y.len() as f64).sqrt();
-    let squares: Vec<f64> = rows.column_iter().map(|row| row.norm_squared() + weight * weight).collect();
-    let mut coefficients = DVector::zeros(rows.nrows());
-    let mut slack = vec![0.0; y.len()];
-    let scale = y.norm();
-    let mut done = Iterations {
-        coefficients: DVector::zeros(rows.nrows()),
-        passes: 0,
-        residual: if scale > 0.0 { 1.0 } else { 0.0 },
-        termination: if scale > 0.0 { Termination::Passes } else { Termination::Converged },
-    };
-    while done.termination == Termination::Passes && done.passes < how.passes {
-        order.shuffle(&mut generator);
-        let mut seen = 0.0;
-        for &i in &order {
-            let row = rows.column(i);
-            let residual = y[i] - row.dot(&coefficients) - weight * slack[i];
-            seen += residual * residual;
-            if squares[i] > 0.0 {
-                let step = residual / squares[i];
-                coefficients.axpy(step, &row, 1.0);
-                slack[i] += weight * step;
-            }
-        }
-        done.passes += 1;
-        // What was seen along the way is nearly the residual and costs nothing; the exact one decides.
-        if seen.sqrt() <= 2.0 * how.tol * scale || done.passes == how.passes {
-            let mut residual = y - rows.tr_mul(&coefficients);
-            residual.iter_mut().zip(&slack).for_each(|(r, z)| *r -= weight * z);
-            done.residual = residual.norm() / scale;
-            if done.residual <= how.tol {
-                done.termination = Termination::Converged;
-            }
-        }
-    }
-    done.coefficients = coefficients;
-    Ok(done)
 }
 
 /// The [`ridge`] solution of rows that are shortened to norm 1 and outcomes that are cut to `[-1, 1]`, without noise; a row with a value that

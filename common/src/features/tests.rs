@@ -3,9 +3,10 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-use super::printed::{PaperNoise, algorithm_1, claimed_sensitivity, cosine_features};
 use super::*;
 use crate::bounded::{Noise as _, SimulatedNoise};
+use crate::research::printed_features::{PaperNoise, algorithm_1, claimed_sensitivity, cosine_features};
+use crate::research::solvers::{Kaczmarz, Termination, kaczmarz, minimum_norm, pseudo_inverse};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -245,18 +246,6 @@ fn rows_that_repeat_are_said_to_be_singular() {
     let short = kaczmarz(&twice.transpose(), &again, &Kaczmarz { passes: 1, ..how }).unwrap();
     assert_eq!((short.termination, short.passes), (Termination::Passes, 1));
     assert!(short.residual > 1e-12);
-}
-
-#[test]
-fn gaps_are_distances_of_the_groups_excess_risk_from_the_overall_one() {
-    let outcome = [0.0, 0.0, 0.0, 0.0];
-    let private = [vec![1.0, 1.0, 2.0, 0.0], vec![1.0, 1.0, 0.0, 0.0]];
-    let gaps = excess_risk_gaps(&private, &[0.0, 0.0, 1.0, 0.0], &outcome, &["a", "a", "b", "b"]).unwrap();
-    // Excess: a 1, b ((4 + 0)/2 - 1 + 0)/2 = .5; overall .75.
-    assert_eq!((gaps[0].group.as_str(), gaps[0].excess_risk, gaps[0].gap), ("a", 1.0, 0.25));
-    assert_eq!((gaps[1].group.as_str(), gaps[1].excess_risk, gaps[1].gap), ("b", 0.5, 0.25));
-    assert!(excess_risk_gaps(&[], &[0.0], &[0.0], &["a"]).is_err());
-    assert!(excess_risk_gaps(&private, &[0.0], &outcome, &["a"]).is_err());
 }
 
 #[test]

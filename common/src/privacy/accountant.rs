@@ -390,7 +390,7 @@ fn largest_parameter(epsilon: f64, delta: f64, curve: fn(f64, f64) -> f64) -> f6
 }
 
 /// Density of the standard normal law.
-pub(crate) fn density(x: f64) -> f64 {
+pub fn density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
@@ -400,7 +400,7 @@ const FRACTION_FROM: f64 = 1.5;
 /// Upper tail `P(Z > x)` of the standard normal law, relatively accurate for large `x`.
 ///
 /// The error function of the usual crates is off by 1e-11, which is too much for the round trips promised here.
-pub(crate) fn normal_tail(x: f64) -> f64 {
+pub fn normal_tail(x: f64) -> f64 {
     if x >= FRACTION_FROM {
         return density(x) / (x + mills_fraction(x));
     }
@@ -461,7 +461,7 @@ fn mills_drop(t: f64, width: f64) -> f64 {
 }
 
 /// Nodes and weights of Gauss-Legendre quadrature on [-1, 1].
-pub(crate) fn legendre() -> &'static [(f64, f64)] {
+pub fn legendre() -> &'static [(f64, f64)] {
     static RULE: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     RULE.get_or_init(|| {
         let count = 20u32;

@@ -159,7 +159,7 @@ mod tests {
     use crate::privacy::accountant::gaussian_mu;
     use crate::privacy::robust::Setup;
     use crate::privacy::sampler::NoisePool;
-    use crate::privacy::simulate::{Batch, Corruption, HALF_RANGE, batch_setup};
+    use crate::research::private::{Batch, Corruption, HALF_RANGE, batch_setup};
 
     /// The law of [`Batch`]: normal columns of which a unit row has mean square near .9, residual variance .1.
     fn design(width: usize, corrupted: f64) -> RobustDesign {

@@ -37,7 +37,7 @@ pub use self::state::{Account, BoundsChange};
 use self::state::{Entry, Run, State};
 pub use self::storage::{Anchor, Record, Storage, StorageError};
 use crate::privacy::accountant::{Budget, add_charge};
-use crate::privacy::mechanism::{NoisedRelease, Permit, Receipt, ReleasePlan, Unsent};
+use crate::privacy::mechanism::{NoisedRelease, PlannedRelease, Receipt, ReleasePlan, Unsent};
 
 /// A data set as it is registered: what its budget is, for whom, and under which public policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,51 @@ pub struct PlainRun {
     pub peers: Vec<String>,
     /// Digest of the study.
     pub study: String,
+}
+
+/// The right to one release: made by the ledger after the charge is on disk, consumed by
+/// [`release`](crate::privacy::mechanism::release). It cannot be copied.
+///
+/// Nobody can make one without a ledger, so no noise is drawn before its charge is on disk:
+///
+/// ```compile_fail,E0451
+/// use fedreg_common::privacy::ledger::Permit;
+/// use fedreg_common::privacy::mechanism::PlannedRelease;
+/// let planned = PlannedRelease { label: String::new(), mu: 1.0 };
+/// let forged = Permit { run: String::new(), index: 0, planned };
+/// ```
+///
+/// ```compile_fail,E0382
+/// # use fedreg_common::privacy::ledger::Permit;
+/// # use fedreg_common::privacy::mechanism::{Query, release};
+/// # use fedreg_common::privacy::sampler::NoisePool;
+/// fn twice(query: &Query, permit: Permit, pool: &mut NoisePool) {
+///     let _ = (release(query, permit, pool), release(query, permit, pool));
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Permit {
+    run: String,
+    index: u32,
+    planned: PlannedRelease,
+}
+
+impl Permit {
+    // For the ledger alone: no other module can reach this.
+    fn new(run: String, index: u32, planned: PlannedRelease) -> Permit {
+        Permit { run, index, planned }
+    }
+
+    /// Of no reservation; exists in this crate's own tests and nowhere else.
+    #[cfg(test)]
+    pub(crate) fn unreserved(run: &str, index: u32, planned: PlannedRelease) -> Permit {
+        Permit::new(run.to_owned(), index, planned)
+    }
+
+    /// The run, the position in its plan and what is planned there.
+    pub(in crate::privacy) fn spend(self) -> (String, u32, PlannedRelease) {
+        (self.run, self.index, self.planned)
+    }
 }
 
 /// The answer to a request for a release.

@@ -43,7 +43,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::Bounded;
 use crate::privacy::accountant::{ScaleError, add_charge, charged_mu, enough_for};
-use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, ROW_BITS};
+use crate::privacy::bounds::{ClippedResiduals, ClippedRows, ROW_BITS};
+use crate::privacy::ledger::Permit;
 use crate::privacy::sampler::{NoiseError, NoisePool};
 
 pub mod records;
@@ -129,28 +130,6 @@ impl Query {
             sensitivity: std::f64::consts::SQRT_2.next_up(),
             payload: Payload::Exact { values, exponent: 0 },
         }
-    }
-
-    /// `[sum x x', sum x y]` in one release, sensitivity sqrt 4.5: the triangle first, then the vector.
-    ///
-    /// # Errors
-    ///
-    /// More rows than 2^33, where the integers would no longer fit.
-    pub fn moments(rows: &ClippedRows, outcome: &ClippedOutcome) -> Result<Query, ReleaseError> {
-        few_enough(rows)?;
-        let residuals = ClippedResiduals::clip(outcome.values(), 1.0);
-        let mut values = triangle(&rows.gram(), rows.width());
-        let exponent = -2 * ROW_BITS - ROOT_TWO_BITS;
-        // The vector is brought to the finer unit of the triangle.
-        let shift = residuals.exponent() - ROW_BITS - exponent;
-        for value in rows.cross(&residuals) {
-            values.push(value.saturating_mul(1i128 << shift));
-        }
-        Ok(Query {
-            formula: "sqrt(4.5): |xx' - zz'|^2 + |xy - zw|^2, |x| <= 1, |y| <= 1",
-            sensitivity: 4.5f64.sqrt().next_up(),
-            payload: Payload::Exact { values, exponent },
-        })
     }
 
     /// A value that a method has bounded: its sensitivity is proved there.
@@ -344,37 +323,6 @@ impl ReleasePlan {
 /// What rounding adds to the root of the charge in [`ReleasePlan::with_free_table`].
 pub(crate) fn free_table_rounding(entries: usize) -> f64 {
     (entries as f64).sqrt().next_up() * STEP_PER_SIGMA
-}
-
-/// The right to one release: made by the ledger after the charge is on disk, consumed by [`release`]. It cannot be
-/// copied.
-///
-/// Nobody can make one without the ledger, so no noise is drawn before its charge is on disk:
-///
-/// ```compile_fail
-/// use fedreg_common::privacy::mechanism::{Permit, PlannedRelease};
-/// let planned = PlannedRelease { label: String::new(), mu: 1.0 };
-/// let forged = Permit { run: String::new(), index: 0, planned };
-/// ```
-///
-/// ```compile_fail
-/// # use fedreg_common::privacy::mechanism::{Permit, Query, release};
-/// # use fedreg_common::privacy::sampler::NoisePool;
-/// fn twice(query: &Query, permit: Permit, pool: &mut NoisePool) {
-///     let _ = (release(query, permit, pool), release(query, permit, pool));
-/// }
-/// ```
-#[derive(Debug)]
-pub struct Permit {
-    run: String,
-    index: u32,
-    planned: PlannedRelease,
-}
-
-impl Permit {
-    pub(in crate::privacy) fn new(run: String, index: u32, planned: PlannedRelease) -> Permit {
-        Permit { run, index, planned }
-    }
 }
 
 /// What a release was, for the report: no private value is in it.
@@ -649,7 +597,7 @@ fn scale_for(sensitivity: f64, slack: f64, mu: f64) -> Result<(f64, f64), ScaleE
 ///
 /// No share, no randomness. Nothing is released then; the charge stays.
 pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Unsent, ReleaseError> {
-    let Permit { run, index, planned } = permit;
+    let (run, index, planned) = permit.spend();
     let no_share = ReleaseError::NoShare { label: planned.label.clone(), mu: planned.mu };
     // A query that no row can move (a bound of zero) still gets noise, on the lattice of sensitivity one.
     let sensitivity = if query.sensitivity > 0.0 { query.sensitivity } else { 1.0 };

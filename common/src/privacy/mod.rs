@@ -24,13 +24,12 @@
 
 pub mod accountant;
 pub mod bounds;
-pub mod comparators;
+pub mod caution;
 pub mod expectation;
 pub mod ledger;
 pub mod mechanism;
 pub mod release;
 pub mod robust;
 pub mod sampler;
-pub mod simulate;
 pub mod statement;
 pub mod vertical;

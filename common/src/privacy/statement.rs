@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fit::number_or_null;
 use crate::privacy::accountant::{Accountant, Budget, add_charge, joint_sum};
 use crate::privacy::ledger::{Account, BoundsChange};
 use crate::privacy::mechanism::{PlannedRelease, Receipt, ReleasePlan};
 use crate::privacy::vertical::Outlook;
-use crate::report::number_or_null;
 
 /// Lines that one account has at most, beside those about changed bounds.
 const SHOWN: usize = 12;

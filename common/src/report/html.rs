@@ -47,7 +47,7 @@ pub fn html(report: &Report) -> String {
 }
 
 /// A self-contained page: the style sheet is inside, and nothing may be fetched or run.
-pub(super) fn page(title: &str, body: Markup) -> String {
+pub fn page(title: &str, body: Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {

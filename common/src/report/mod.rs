@@ -3,10 +3,9 @@
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
 mod account;
+pub mod axes;
 pub mod caution;
-pub mod chart;
 pub mod csv;
-pub mod document;
 mod function;
 mod horizontal;
 pub mod html;
@@ -18,23 +17,22 @@ pub mod robust;
 mod standing;
 pub mod table;
 
-pub use caution::Caution;
 pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
+pub use number::visible;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::fit::{Coefficient, Statistics, Termination};
+pub use crate::fit::INTERCEPT;
+use crate::fit::{Coefficient, Statistics, Termination, number_or_null};
 use crate::glm::Family;
 use crate::id::{Mode, Protocol, Role};
+pub use crate::privacy::caution::Caution;
 use crate::privacy::statement::Statement;
 
 /// The version of this program, as reports state it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The term of the intercept.
-pub const INTERCEPT: &str = "(Intercept)";
 
 /// Everything that a party, or the merged view of the demo, has to say about one run.
 ///
@@ -329,11 +327,6 @@ impl<T> PerParty<T> {
             PerParty::Own(value) => vec![(own, value)],
         }
     }
-}
-
-/// JSON has no way to write what is not finite: it is written as null, and must be readable again.
-pub(crate) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 #[cfg(test)]

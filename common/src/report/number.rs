@@ -162,7 +162,7 @@ pub(super) fn duration(seconds: f64) -> String {
 
 /// A name that came with data, made safe for a terminal and for one line: control characters and those that turn the
 /// direction of writing are shown as escapes.
-pub(super) fn visible(name: &str) -> String {
+pub fn visible(name: &str) -> String {
     name.chars()
         .flat_map(|c| {
             let hidden = c.is_control()

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::number::{UNDEFINED, column, percent, significant, single, thousands, visible};
 use super::table::{Cells, Column, folded, interval_cells, table};
-use super::{csv, html as page, number_or_null};
+use super::{csv, html as page};
 use super::{plot, standing};
 use crate::exit::Exit;
-use crate::fit::Coefficient;
+use crate::fit::{Coefficient, number_or_null};
 use crate::glm::Family;
 use crate::id::{Protocol, Role};
 use crate::robust::{Consensus, Member, Standing, Verdict};

@@ -588,7 +588,7 @@ pub(super) fn labelled(out: &mut String, label: &str, lines: &[String]) -> std::
 }
 
 /// Breaks a sentence at spaces so that lines stay within the width; a word that is longer stays whole.
-pub(super) fn folded(sentence: &str, first: &str, others: &str) -> String {
+pub fn folded(sentence: &str, first: &str, others: &str) -> String {
     let mut text = first.to_string();
     let mut width = first.chars().count();
     let mut fresh = true;
@@ -612,7 +612,7 @@ pub(super) fn folded(sentence: &str, first: &str, others: &str) -> String {
 }
 
 /// A column of a text table.
-pub(super) struct Column {
+pub struct Column {
     name: String,
     cells: Vec<String>,
     left: bool,
@@ -620,20 +620,20 @@ pub(super) struct Column {
 
 impl Column {
     /// Cells that begin below each other.
-    pub(super) fn left(name: &str, cells: Vec<String>) -> Column {
+    pub fn left(name: &str, cells: Vec<String>) -> Column {
         let name = name.to_string();
         Column { name, cells, left: true }
     }
 
     /// Cells that end below each other.
-    pub(super) fn right(name: &str, cells: Vec<String>) -> Column {
+    pub fn right(name: &str, cells: Vec<String>) -> Column {
         let name = name.to_string();
         Column { name, cells, left: false }
     }
 }
 
 /// Columns side by side, a space between them.
-pub(super) fn table(out: &mut String, columns: &[Column]) -> std::fmt::Result {
+pub fn table(out: &mut String, columns: &[Column]) -> std::fmt::Result {
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| {

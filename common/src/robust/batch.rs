@@ -470,13 +470,19 @@ fn threshold(
         }
         std::mem::swap(&mut before, &mut residuals);
     };
-    // Cross products round at the square of the condition; one correction from true residuals restores the digits.
-    let factor = cross.factor().map_err(kept_only)?;
+    correct(rows, &cross.factor().map_err(kept_only)?, &member, &mut beta, &mut residuals);
+    let how = (start, iterations, termination);
+    let fit = report(rows, cross, &beta, &residuals, &member, how, least).map_err(kept_only)?;
+    Ok(Fitted { fit, beta, residuals })
+}
+
+/// Cross products round at the square of the condition; one correction from true residuals restores the digits.
+fn correct(rows: &Rows<'_>, factor: &Factor, member: &[bool], beta: &mut [f64], residuals: &mut Vec<f64>) {
     for _ in 0..2 {
-        rows.residuals(&beta, &mut residuals);
+        rows.residuals(beta, residuals);
         let kept_residuals: Vec<f64> = match rows.weights() {
-            None => residuals.iter().zip(&member).map(|(r, m)| if *m { *r } else { 0.0 }).collect(),
-            Some(w) => residuals.iter().zip(&member).zip(w).map(|((r, m), w)| if *m { r * w } else { 0.0 }).collect(),
+            None => residuals.iter().zip(member).map(|(r, m)| if *m { *r } else { 0.0 }).collect(),
+            Some(w) => residuals.iter().zip(member).zip(w).map(|((r, m), w)| if *m { r * w } else { 0.0 }).collect(),
         };
         let step = factor.solve(rows.project(&kept_residuals));
         let largest = beta.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
@@ -486,9 +492,6 @@ fn threshold(
             break;
         }
     }
-    let how = (start, iterations, termination);
-    let fit = report(rows, cross, &beta, &residuals, &member, how, least).map_err(kept_only)?;
-    Ok(Fitted { fit, beta, residuals })
 }
 
 /// Sum of squares and largest absolute value of the residuals, and sum of squares of the outcome, over the kept rows.

@@ -18,7 +18,7 @@ use thiserror::Error;
 use self::agreement::Agreement;
 use super::batch::kept_share_of_variance;
 use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, reach};
-use super::estimate::{Estimate, Estimates};
+use super::estimate::{Estimate, Estimates, Gram};
 use super::normal::{Factor, outer_square, transposed_product};
 use super::weights::{SITES, Weights, copies};
 
@@ -138,13 +138,28 @@ pub struct Member {
     /// Whether the worker says that the batch could be cleaned.
     pub cleaned: bool,
     /// Distance to the consensus in the metric used; null in JSON where there is none.
-    #[serde(deserialize_with = "crate::report::number_or_null")]
+    #[serde(deserialize_with = "crate::fit::number_or_null")]
     pub distance: f64,
     /// Whether it agrees with the majority (and, for `pivot` and `refine`, entered the consensus).
     pub trusted: bool,
     /// The earlier estimate whose numbers it repeats to rounding: the same rows, whatever they are called, count once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<(String, u64)>,
+}
+
+impl Member {
+    fn of(estimate: &Estimate, distance: f64, trusted: bool) -> Member {
+        Member {
+            worker: estimate.worker.clone(),
+            batch: estimate.batch,
+            nobs: estimate.nobs,
+            kept: estimate.kept,
+            cleaned: estimate.cleaned,
+            distance,
+            trusted,
+            copy_of: None,
+        }
+    }
 }
 
 /// How one site stands to the consensus.
@@ -513,20 +528,8 @@ fn consolidate_distinct(
         }
         (None, _) => gate(&squared(&distances), points.nrows(), &weights),
     };
-    let members: Vec<Member> = all
-        .iter()
-        .enumerate()
-        .map(|(i, e)| Member {
-            worker: e.worker.clone(),
-            batch: e.batch,
-            nobs: e.nobs,
-            kept: e.kept,
-            cleaned: e.cleaned,
-            distance: distances[i],
-            trusted: entered[i] && (agreement.majority || agreement.with_core[i]),
-            copy_of: None,
-        })
-        .collect();
+    let trusted = |i: usize| entered[i] && (agreement.majority || agreement.with_core[i]);
+    let members: Vec<Member> = all.iter().enumerate().map(|(i, e)| Member::of(e, distances[i], trusted(i))).collect();
     let cleaned = weights.is_majority((0..m).filter(|&i| all[i].cleaned));
     let verdict = match (agreement.majority, cleaned) {
         (false, _) => Verdict::NoMajority,
@@ -585,6 +588,36 @@ struct Refined {
     overdispersion: Option<f64>,
 }
 
+impl Refined {
+    fn without_intervals(coefficients: DVector<f64>, point: DVector<f64>, gate: Vec<bool>) -> Refined {
+        Refined { point, coefficients, gate, covariance: None, degrees_of_freedom: 0.0, overdispersion: None }
+    }
+}
+
+/// How much each estimate's Gram counts: none for more than a multiple of the median claim, and the estimates of a site share what
+/// any other site has.
+fn bounded_shares(grams: &[&Gram], q: usize, frame: &Frame, weights: &Weights) -> Vec<f64> {
+    let claim = |gram: &&Gram| match &frame.metric {
+        Some(metric) => metric.claim(gram),
+        None => (0..q).map(|j| gram.at(j, j)).sum(),
+    };
+    let claims: Vec<f64> = grams.iter().map(claim).collect();
+    // The median of all claims lies among those of the honest majority. That of the nearest alone need not: liars near the
+    // centre could lower it until honest Grams count for nothing beside those of liars far away.
+    let cap = CLAIM_CAP * weights.median(&mut claims.clone());
+    claims.iter().zip(weights.each()).map(|(claim, weight)| (cap / claim).min(1.0) * weight).collect()
+}
+
+fn inverse(factor: &Factor, q: usize) -> DMatrix<f64> {
+    let mut inverse = DMatrix::zeros(q, q);
+    for j in 0..q {
+        let mut unit = vec![0.0; q];
+        unit[j] = 1.0;
+        inverse.set_column(j, &DVector::from_vec(factor.solve(unit)));
+    }
+    inverse
+}
+
 /// One re-weighting from the pivot's mean: everything that passes the gate, pooled by Grams of bounded size. A worker's
 /// own Gram stands in its test and in its weight, so that a small claimed precision widens the gate but shrinks the
 /// pull. The bound on Grams is for weights alone: in the test it would let in whoever claims much. The noise level is the
@@ -603,28 +636,9 @@ fn refine(
     let Some(grams) = with_gram else {
         let gate = gate(&squared(&distances), q, weights);
         let point = mean_of(points, &(0..m).filter(|&i| gate[i]).collect::<Vec<_>>(), weights);
-        return Refined {
-            coefficients: frame.restore(&point),
-            point,
-            gate,
-            covariance: None,
-            degrees_of_freedom: 0.0,
-            overdispersion: None,
-        };
+        return Refined::without_intervals(frame.restore(&point), point, gate);
     };
-    let claims: Vec<f64> = grams
-        .iter()
-        .map(|g| match &frame.metric {
-            Some(metric) => metric.claim(g),
-            None => (0..q).map(|j| g.at(j, j)).sum(),
-        })
-        .collect();
-    // The median of all claims lies among those of the honest majority. That of the nearest alone need not: liars near the
-    // centre could lower it until honest Grams count for nothing beside those of liars far away.
-    let cap = CLAIM_CAP * weights.median(&mut claims.clone());
-    let bounds: Vec<f64> = claims.iter().map(|c| (cap / c).min(1.0)).collect();
-    // A site counts as much as any other, shared by its estimates.
-    let shares: Vec<f64> = bounds.iter().zip(weights.each()).map(|(bound, weight)| bound * weight).collect();
+    let shares = bounded_shares(&grams, q, frame, weights);
     let apart = |i: usize, from: &DVector<f64>| -> (Vec<f64>, Vec<f64>) {
         let d: Vec<f64> = all[i].coefficients.iter().zip(from.iter()).map(|(b, z)| b - z).collect();
         let g = grams[i].times(&d);
@@ -651,14 +665,7 @@ fn refine(
     let at = |packed: &[f64], i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
     let Ok(factor) = Factor::new(q, |i, j| at(&sum, i, j)) else {
         // Positive definite Grams add up to one; only rounding at extreme scales ends here.
-        return Refined {
-            point: centre.clone(),
-            coefficients: start,
-            gate,
-            covariance: None,
-            degrees_of_freedom: 0.0,
-            overdispersion: None,
-        };
+        return Refined::without_intervals(start, centre.clone(), gate);
     };
     let coefficients = &start + DVector::from_vec(factor.solve(pull));
     let pooled: Vec<usize> = (0..m).filter(|&i| gate[i]).collect();
@@ -674,15 +681,7 @@ fn refine(
     let overdispersion = (pooled.len() > 1 && level > 0.0 && free > 0.0).then(|| spread / (level * q as f64 * free));
     // Only what chance does not explain widens: taking the larger of the two always would make intervals too wide.
     let widen = overdispersion.filter(|ratio| ratio * degrees > chi_squared(degrees, GATE)).unwrap_or(1.0);
-    let inverse = {
-        let mut inverse = DMatrix::zeros(q, q);
-        for j in 0..q {
-            let mut unit = vec![0.0; q];
-            unit[j] = 1.0;
-            inverse.set_column(j, &DVector::from_vec(factor.solve(unit)));
-        }
-        inverse
-    };
+    let inverse = inverse(&factor, q);
     let middle = DMatrix::from_fn(q, q, |i, j| at(&squared, i, j));
     let covariance = (&inverse * middle * inverse.transpose()) * (level * widen);
     let rows: f64 = pooled.iter().map(|&i| all[i].kept as f64).sum();

@@ -2,14 +2,12 @@
 //!
 //! Data flows through the files in this order: [`batch`] fits one mini-batch where its rows lie, [`estimate`] is the
 //! small table that leaves, [`mod@consolidate`] finds the coefficients that a majority of estimates stand behind, and
-//! [`online`] does so again after each arrival. [`synthetic`] and [`baselines`] hold the simulated data and the other
-//! methods that the published comparison needs.
+//! [`online`] does so again after each arrival.
 //!
 //! # Reference
 //! Zhang, Zhao, Boedihardjo, Lu, "Online and Distributed Robust Regressions under Adversarial Data Corruption",
 //! ICDM 2017: HRR (algorithm 1), DRLR (algorithm 2), ORLR (algorithm 3).
 
-pub mod baselines;
 pub mod batch;
 pub mod consolidate;
 mod distance;
@@ -18,7 +16,6 @@ mod normal;
 pub mod online;
 pub mod record;
 mod start;
-pub mod synthetic;
 pub mod threshold;
 mod weights;
 

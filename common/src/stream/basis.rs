@@ -179,7 +179,8 @@ impl Grid {
     }
 
     /// The function on the whole grid, `L w`; the last covariate runs fastest.
-    pub fn function(&self, weights: &[f64]) -> Vec<f64> {
+    #[cfg(test)]
+    pub(crate) fn function(&self, weights: &[f64]) -> Vec<f64> {
         let side = self.points.len();
         let mut values = weights.to_vec();
         let mut stride = 1;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Basis, Grid, StreamError};
+use super::{Basis, StreamError};
 use crate::bounded::{Ball, Bounded, is_radius};
 
 /// Blocks of which the average over the last half is made.
@@ -177,10 +177,11 @@ impl Settings {
     ///
     /// # Errors
     /// Weights of another length.
-    pub fn on_grid(&self, weights: &[f64]) -> Result<Option<Vec<f64>>, StreamError> {
+    #[cfg(test)]
+    pub(crate) fn on_grid(&self, weights: &[f64]) -> Result<Option<Vec<f64>>, StreamError> {
         length("weights", self.0.basis.len(), weights.len())?;
         Ok(match &self.0.basis {
-            Basis::Grid(grid) => Some(Grid::function(grid, weights)),
+            Basis::Grid(grid) => Some(grid.function(weights)),
             Basis::Features(_) => None,
         })
     }

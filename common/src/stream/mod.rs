@@ -41,8 +41,6 @@
 //! C. Gu et al., "Online Robust Locally Differentially Private Learning for Nonparametric Regression" (H-FSGD and PH-FSGD); R. Hall, A. Rinaldo and L. Wasserman,
 //! JMLR 14 (2013).
 
-pub mod simulate;
-
 mod basis;
 mod expectation;
 mod learner;

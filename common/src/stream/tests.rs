@@ -2,10 +2,10 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-use super::simulate::{Sine, run, squared_error};
 use super::*;
 use crate::bounded::{Silent, SimulatedNoise};
 use crate::features::FeatureMap;
+use crate::research::streams::{Sine, run, squared_error};
 
 #[derive(Deserialize)]
 struct Case {

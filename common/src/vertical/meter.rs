@@ -61,11 +61,6 @@ impl Meter {
         self.shown.extend(novelty);
     }
 
-    /// Counts a vector that is not a combination of the own columns.
-    pub fn record_other(&mut self) {
-        self.vectors += 1;
-    }
-
     /// Counts a basis of the whole block as sent.
     pub fn record_basis(&mut self, vectors: u64) {
         self.vectors += vectors;

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::data::formula::{Formula, Term};
-use crate::fit::Coefficient;
+use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::Role;
-use crate::report::INTERCEPT;
 use crate::session::PeerFault;
 use crate::study::{ColumnTerms, Study, Vertical};
 

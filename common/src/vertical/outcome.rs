@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fit::{Coefficient, Statistics, Termination};
+use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::{Role, RunId};
 use crate::privacy::release::{Declaration, Disclosures};
@@ -17,9 +17,6 @@ use super::message::{FitEnd, Results};
 use super::names;
 use super::prepare::Encoded;
 use super::session::Work;
-
-/// The name of the intercept's row.
-pub const INTERCEPT: &str = "(Intercept)";
 
 /// What one side gets out of a vertical fit.
 #[derive(Debug, Clone, PartialEq)]

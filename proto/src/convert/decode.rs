@@ -8,9 +8,9 @@ use crate::limits::{CHUNK_BYTES, COEFFICIENTS, KEYS, Limits, RESULT_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use fedreg_common::conversation::{Content, Hello};
 use fedreg_common::fit;
-use fedreg_common::id::Digest;
+use fedreg_common::id::{Digest, Header};
 use fedreg_common::privacy::mechanism::LatticeVector;
-use fedreg_common::session::{Header, PeerFault};
+use fedreg_common::session::PeerFault;
 use fedreg_common::vertical::message::{
     Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Message, Noised, Partial, Results, Rows, Shared, Table,
     Terms,
@@ -285,8 +285,8 @@ impl Head {
     }
 
     fn read(body: start::Body, limits: &Limits) -> Result<Head, PeerFault> {
-        let mut head =
-            Head { body: Body::Go, what: "anything", round: 0, room: Room::Exactly(0), split: 0, entries: 0 };
+        let room = Room::Exactly(0);
+        let mut head = Head { body: Body::Go, what: "anything", round: 0, room, split: 0, entries: 0 };
         head.body = match body {
             start::Body::Hello(hello) => {
                 head.entries = KEYS;
@@ -303,37 +303,9 @@ impl Head {
                 head.room = Room::AtMost(limits.values.div_ceil(8));
                 Body::Complete(Vec::new())
             }
-            start::Body::Shared(shared) => {
-                let of = |bytes: Option<bytes::Bytes>, what| -> Result<Option<Digest>, PeerFault> {
-                    bytes.map(|bytes| digest(&bytes, what)).transpose()
-                };
-                Body::Shared(Shared {
-                    outcome: of(shared.outcome, "the digest of the outcome")?,
-                    offset: of(shared.offset, "the digest of the offset")?,
-                    weights: of(shared.weights, "the digest of the weights")?,
-                    folds: of(shared.folds, "the digest of the folds")?,
-                    columns: shared.columns,
-                    basis: shared.basis,
-                })
-            }
-            start::Body::Held(held) => {
-                let what = held_from_wire(held.what)?;
-                head.what = match what {
-                    HeldKind::Outcome => "the outcome",
-                    HeldKind::Weights => "the weights",
-                    HeldKind::Scale => "the scale of the outcome",
-                    HeldKind::NullResidual => "the residual of the null model",
-                };
-                head.room = Room::AtMost(limits.values);
-                Body::Held(Held {
-                    what,
-                    values: Vec::new(),
-                    total: head.finite(held.total, "the outcome's sum of squares")?,
-                })
-            }
-            start::Body::LargestGradient(gradient) => {
-                Body::LargestGradient(head.finite(gradient.value, "the largest gradient")?)
-            }
+            start::Body::Shared(message) => Body::Shared(shared(message)?),
+            start::Body::Held(held) => head.held(&held, limits)?,
+            start::Body::LargestGradient(of) => Body::LargestGradient(head.finite(of.value, "the largest gradient")?),
             start::Body::Prediction(_) => {
                 head.what = "predictions of new rows";
                 head.room = Room::AtMost(limits.values);
@@ -358,36 +330,11 @@ impl Head {
                     slopes: estimates.slopes.then(Vec::new),
                 })
             }
-            start::Body::Partial(partial) => {
-                head.what = "partial predictions";
-                head.round = partial.round;
-                head.room = Room::AtMost(limits.values);
-                Body::Partial(Partial {
-                    fit: partial.fit,
-                    round: partial.round,
-                    values: Vec::new(),
-                    penalty: head.finite(partial.penalty, "the penalty")?,
-                    loss: head.finite(partial.loss, "the loss")?,
-                    change: head.finite(partial.change, "the largest change")?,
-                    certificate: head.finite(partial.certificate, "the scaled gradient")?,
-                })
-            }
+            start::Body::Partial(partial) => head.partial(&partial, limits)?,
             start::Body::Ended(ended) => {
                 Body::Ended(Ended { termination: termination_from_wire(ended.termination)?, rounds: ended.rounds })
             }
-            start::Body::Basis(basis) => {
-                head.what = "the basis";
-                let count = u64::from(basis.rows).saturating_mul(basis.columns.into());
-                let most = limits.matrix;
-                if count > most {
-                    return Err(head.too_long(count, most));
-                }
-                if basis.start.checked_add(basis.rows.into()).is_none() {
-                    return Err(garbage("rows of the basis beyond any table"));
-                }
-                head.room = Room::Exactly(count);
-                Body::Basis(Basis { start: basis.start, rows: basis.rows, columns: basis.columns, values: Vec::new() })
-            }
+            start::Body::Basis(basis) => head.basis(&basis, limits)?,
             start::Body::Table(table) => {
                 head.what = "the projection table";
                 head.room = Room::AtMost(limits.matrix);
@@ -417,6 +364,47 @@ impl Head {
         Ok(head)
     }
 
+    fn held(&mut self, held: &wire::Held, limits: &Limits) -> Result<Body, PeerFault> {
+        let what = held_from_wire(held.what)?;
+        self.what = match what {
+            HeldKind::Outcome => "the outcome",
+            HeldKind::Weights => "the weights",
+            HeldKind::Scale => "the scale of the outcome",
+            HeldKind::NullResidual => "the residual of the null model",
+        };
+        self.room = Room::AtMost(limits.values);
+        let total = self.finite(held.total, "the outcome's sum of squares")?;
+        Ok(Body::Held(Held { what, values: Vec::new(), total }))
+    }
+
+    fn partial(&mut self, partial: &wire::Partial, limits: &Limits) -> Result<Body, PeerFault> {
+        self.what = "partial predictions";
+        self.round = partial.round;
+        self.room = Room::AtMost(limits.values);
+        Ok(Body::Partial(Partial {
+            fit: partial.fit,
+            round: partial.round,
+            values: Vec::new(),
+            penalty: self.finite(partial.penalty, "the penalty")?,
+            loss: self.finite(partial.loss, "the loss")?,
+            change: self.finite(partial.change, "the largest change")?,
+            certificate: self.finite(partial.certificate, "the scaled gradient")?,
+        }))
+    }
+
+    fn basis(&mut self, basis: &wire::Basis, limits: &Limits) -> Result<Body, PeerFault> {
+        self.what = "the basis";
+        let count = u64::from(basis.rows).saturating_mul(basis.columns.into());
+        if count > limits.matrix {
+            return Err(self.too_long(count, limits.matrix));
+        }
+        if basis.start.checked_add(basis.rows.into()).is_none() {
+            return Err(garbage("rows of the basis beyond any table"));
+        }
+        self.room = Room::Exactly(count);
+        Ok(Body::Basis(Basis { start: basis.start, rows: basis.rows, columns: basis.columns, values: Vec::new() }))
+    }
+
     fn finite(&self, value: Option<f64>, what: &'static str) -> Result<f64, PeerFault> {
         finite(value.ok_or_else(|| missing(what))?, what, self.round)
     }
@@ -428,6 +416,20 @@ impl Head {
     fn too_long(&self, came: u64, expected: u64) -> PeerFault {
         PeerFault::Length { what: self.what, came, expected }
     }
+}
+
+fn shared(shared: wire::Shared) -> Result<Shared, PeerFault> {
+    let of = |bytes: Option<bytes::Bytes>, what| -> Result<Option<Digest>, PeerFault> {
+        bytes.map(|bytes| digest(&bytes, what)).transpose()
+    };
+    Ok(Shared {
+        outcome: of(shared.outcome, "the digest of the outcome")?,
+        offset: of(shared.offset, "the digest of the offset")?,
+        weights: of(shared.weights, "the digest of the weights")?,
+        folds: of(shared.folds, "the digest of the folds")?,
+        columns: shared.columns,
+        basis: shared.basis,
+    })
 }
 
 fn finite(value: f64, what: &'static str, round: u32) -> Result<f64, PeerFault> {

@@ -5,10 +5,9 @@ use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
 use fedreg_common::fit;
-use fedreg_common::id::Digest;
+use fedreg_common::id::{Digest, Header};
 use fedreg_common::privacy::release::Released;
-use fedreg_common::session::Header;
-use fedreg_common::vertical::message::{Body, Message};
+use fedreg_common::vertical::message::{Body, Message, Partial, Shared};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -156,7 +155,6 @@ fn header_to_wire(header: &Header) -> wire::Header {
 }
 
 fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
-    let digest = |digest: Option<Digest>| digest.map(|digest| owned(&digest.0));
     let mut payload = Payload::values(Vec::new());
     let mut entries = Entries::none();
     let body = match body {
@@ -173,29 +171,16 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
             payload = Payload::Bytes(bits.into());
             start::Body::Complete(wire::Nothing {})
         }
-        Body::Shared(shared) => start::Body::Shared(wire::Shared {
-            outcome: digest(shared.outcome),
-            offset: digest(shared.offset),
-            weights: digest(shared.weights),
-            folds: digest(shared.folds),
-            columns: shared.columns,
-            basis: shared.basis,
-        }),
+        Body::Shared(shared) => start::Body::Shared(shared_to_wire(shared)),
         Body::Held(held) => {
             payload = Payload::values(vec![held.values]);
             start::Body::Held(wire::Held { what: held_to_wire(held.what), total: Some(held.total) })
         }
         Body::LargestGradient(value) => start::Body::LargestGradient(wire::LargestGradient { value: Some(value) }),
         Body::Partial(partial) => {
+            let message = partial_to_wire(&partial);
             payload = Payload::values(vec![partial.values]);
-            start::Body::Partial(wire::Partial {
-                fit: partial.fit,
-                round: partial.round,
-                penalty: Some(partial.penalty),
-                loss: Some(partial.loss),
-                change: Some(partial.change),
-                certificate: Some(partial.certificate),
-            })
+            start::Body::Partial(message)
         }
         Body::Prediction(values) => {
             payload = Payload::values(vec![values]);
@@ -235,16 +220,37 @@ fn body_to_wire(body: Body) -> (start::Body, Payload, Entries) {
             payload = Payload::values(vec![fits, results.fold_errors]);
             let shared = results.coefficients.is_some();
             entries = Entries::Coefficients(results.coefficients.unwrap_or_default().into_iter().peekable());
-            start::Body::Results(wire::Results {
-                // A count that does not fit is far beyond what a peer takes.
-                fits: u32::try_from(results.fits.len()).unwrap_or(u32::MAX),
-                statistics: results.statistics.as_ref().map(statistics_to_wire),
-                coefficients: shared,
-            })
+            // A count that does not fit is far beyond what a peer takes.
+            let fits = u32::try_from(results.fits.len()).unwrap_or(u32::MAX);
+            let statistics = results.statistics.as_ref().map(statistics_to_wire);
+            start::Body::Results(wire::Results { fits, statistics, coefficients: shared })
         }
         Body::Go => start::Body::Go(wire::Nothing {}),
     };
     (body, payload, entries)
+}
+
+fn shared_to_wire(shared: Shared) -> wire::Shared {
+    let digest = |digest: Option<Digest>| digest.map(|digest| owned(&digest.0));
+    wire::Shared {
+        outcome: digest(shared.outcome),
+        offset: digest(shared.offset),
+        weights: digest(shared.weights),
+        folds: digest(shared.folds),
+        columns: shared.columns,
+        basis: shared.basis,
+    }
+}
+
+fn partial_to_wire(partial: &Partial) -> wire::Partial {
+    wire::Partial {
+        fit: partial.fit,
+        round: partial.round,
+        penalty: Some(partial.penalty),
+        loss: Some(partial.loss),
+        change: Some(partial.change),
+        certificate: Some(partial.certificate),
+    }
 }
 
 fn statistics_to_wire(statistics: &fit::Statistics) -> wire::Statistics {

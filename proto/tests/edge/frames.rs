@@ -4,8 +4,8 @@ use crate::say::{header, message, partial, released, same, say};
 use bytes::Bytes;
 use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
-use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::session::{Header, PeerFault};
+use fedreg_common::id::{Digest, Header, Role, RunId};
+use fedreg_common::session::PeerFault;
 use fedreg_common::vertical::message::{
     Basis, Body, Ended, FitEnd, Held, HeldKind, Message, Partial, Results, Rows, Shared, Table, Terms,
 };

@@ -1,8 +1,7 @@
 //! Messages for tests, released and put together again.
 
-use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::privacy::release::{Declaration, Disclosures, Released};
-use fedreg_common::session::Header;
 use fedreg_common::vertical::message::{Body, Message, Partial};
 
 pub(crate) fn header(sequence: u64) -> Header {

@@ -156,6 +156,15 @@ impl Account {
         (self.cap - self.sum).next_down().max(0.0)
     }
 
+    fn state_bounds(&mut self, bounds: BTreeMap<String, String>) {
+        for (column, to) in bounds {
+            match self.bounds.insert(column.clone(), to.clone()) {
+                Some(from) if from != to => self.bounds_changed.push(BoundsChange { column, from, to }),
+                _ => {}
+            }
+        }
+    }
+
     /// What was spent, as an epsilon at the budget's delta by the given accountant.
     pub fn epsilon_spent(&self, accountant: Accountant) -> f64 {
         // The conversions round up, which at nothing spent would be a riddle.
@@ -182,15 +191,16 @@ pub(super) struct State {
     pub(super) plain_runs: BTreeMap<String, Option<String>>,
 }
 
+/// Nothing, where there was nothing before.
+fn new<T>(before: Option<T>) -> Option<()> {
+    before.is_none().then_some(())
+}
+
 impl State {
     /// Applies an entry; none where it cannot follow from what is there.
     pub(super) fn apply(&mut self, entry: Entry) -> Option<()> {
         match entry {
-            Entry::Opened { key_digest } => {
-                if self.key_digest.replace(key_digest).is_some() {
-                    return None;
-                }
-            }
+            Entry::Opened { key_digest } => new(self.key_digest.replace(key_digest))?,
             Entry::Registered {
                 data_set,
                 persons,
@@ -205,22 +215,8 @@ impl State {
                 shares_with,
                 plain_runs,
             } => {
-                if self.accounts.contains_key(&data_set) {
-                    return None;
-                }
-                let (mut sum, mut unbounded) = (0.0f64, !plain_runs.is_empty());
-                let mut unbounded_by_unknown = false;
-                for run in &plain_runs {
-                    unbounded_by_unknown |= self.plain_runs.get(run)?.as_deref().is_some_and(is_anyone);
-                }
-                for other in &shares_with {
-                    let other = self.accounts.get_mut(other)?;
-                    sum = sum.max(other.sum);
-                    unbounded |= other.unbounded;
-                    other.shares_with.insert(data_set.clone());
-                }
                 let account = Account {
-                    data_set: data_set.clone(),
+                    data_set,
                     persons,
                     rows,
                     rows_per_person,
@@ -229,31 +225,23 @@ impl State {
                     accountant,
                     // What an earlier version wrote may promise a little more than is proved.
                     cap: cap.min(accountant.cap(epsilon, delta)),
-                    sum,
+                    sum: 0.0,
                     bounds,
                     bounds_changed: Vec::new(),
-                    unbounded,
-                    unbounded_by_unknown,
+                    unbounded: !plain_runs.is_empty(),
+                    unbounded_by_unknown: false,
                     shares_with: shares_with.into_iter().collect(),
                     peers: BTreeMap::new(),
                     persons_digest,
                     read_otherwise: None,
                 };
-                self.accounts.insert(data_set, account);
+                self.register(account, &plain_runs)?;
             }
             Entry::Reserved { run, data_set, peers, charge, plan, study } => {
                 if self.runs.contains_key(&run) || charge.is_nan() || charge <= 0.0 {
                     return None;
                 }
-                for name in self.affected(&data_set)? {
-                    let account = self.accounts.get_mut(&name)?;
-                    account.sum = add_charge(account.sum, charge);
-                }
-                let account = self.accounts.get_mut(&data_set)?;
-                for peer in peers {
-                    let sum = account.peers.entry(peer).or_insert(0.0);
-                    *sum = add_charge(*sum, charge);
-                }
+                self.charge(&data_set, peers, charge)?;
                 let fresh =
                     Run { data_set, study, plan, stored: BTreeMap::new(), received: BTreeMap::new(), finished: false };
                 self.runs.insert(run, fresh);
@@ -271,15 +259,10 @@ impl State {
             }
             Entry::Stored { receipt, bytes_digest } => {
                 let run = self.runs.get_mut(&receipt.run)?;
-                if run.stored.insert(receipt.index, (receipt, bytes_digest)).is_some() {
-                    return None;
-                }
+                new(run.stored.insert(receipt.index, (receipt, bytes_digest)))?;
             }
             Entry::Received { run, index, bytes_digest } => {
-                let run = self.runs.get_mut(&run)?;
-                if run.received.insert(index, bytes_digest).is_some() {
-                    return None;
-                }
+                new(self.runs.get_mut(&run)?.received.insert(index, bytes_digest))?;
             }
             Entry::Finished { run } => self.runs.get_mut(&run)?.finished = true,
             Entry::Plain { run, data_set, persons_digest, shares_with, .. } => {
@@ -287,22 +270,52 @@ impl State {
                     Some(_) => shares_with.into_iter().collect(),
                     None => self.affected(&data_set)?,
                 };
-                for name in names {
-                    let account = self.accounts.get_mut(&name)?;
-                    account.unbounded = true;
-                    account.unbounded_by_unknown |= persons_digest.as_deref().is_some_and(is_anyone);
-                }
+                self.show(names, persons_digest.as_deref().is_some_and(is_anyone))?;
                 self.plain_runs.insert(run, persons_digest);
             }
-            Entry::Bounds { data_set, bounds, .. } => {
-                let account = self.accounts.get_mut(&data_set)?;
-                for (column, to) in bounds {
-                    match account.bounds.insert(column.clone(), to.clone()) {
-                        Some(from) if from != to => account.bounds_changed.push(BoundsChange { column, from, to }),
-                        _ => {}
-                    }
-                }
-            }
+            Entry::Bounds { data_set, bounds, .. } => self.accounts.get_mut(&data_set)?.state_bounds(bounds),
+        }
+        Some(())
+    }
+
+    /// A new data set inherits the largest sum of those that share persons with it, and what plain runs have shown of them.
+    fn register(&mut self, mut account: Account, plain_runs: &[String]) -> Option<()> {
+        if self.accounts.contains_key(&account.data_set) {
+            return None;
+        }
+        for run in plain_runs {
+            account.unbounded_by_unknown |= self.plain_runs.get(run)?.as_deref().is_some_and(is_anyone);
+        }
+        for other in &account.shares_with {
+            let other = self.accounts.get_mut(other)?;
+            account.sum = account.sum.max(other.sum);
+            account.unbounded |= other.unbounded;
+            other.shares_with.insert(account.data_set.clone());
+        }
+        self.accounts.insert(account.data_set.clone(), account);
+        Some(())
+    }
+
+    /// A run without privacy has shown persons of these data sets, or of anybody.
+    fn show(&mut self, names: BTreeSet<String>, anyone: bool) -> Option<()> {
+        for name in names {
+            let account = self.accounts.get_mut(&name)?;
+            account.unbounded = true;
+            account.unbounded_by_unknown |= anyone;
+        }
+        Some(())
+    }
+
+    /// Charges a data set and all that share persons with it; the sums per peer are those of the data set alone.
+    fn charge(&mut self, data_set: &str, peers: Vec<String>, charge: f64) -> Option<()> {
+        for name in self.affected(data_set)? {
+            let account = self.accounts.get_mut(&name)?;
+            account.sum = add_charge(account.sum, charge);
+        }
+        let account = self.accounts.get_mut(data_set)?;
+        for peer in peers {
+            let sum = account.peers.entry(peer).or_insert(0.0);
+            *sum = add_charge(*sum, charge);
         }
         Some(())
     }

@@ -5,9 +5,10 @@ use rand_distr::{Distribution as _, StandardNormal};
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::mechanism::{Permit, release};
+use crate::privacy::ledger::Permit;
+use crate::privacy::mechanism::release;
 use crate::privacy::sampler::NoisePool;
-use crate::privacy::simulate::{Batch, Corruption, HALF_RANGE, batch_setup};
+use crate::research::private::{Batch, Corruption, HALF_RANGE, batch_setup};
 
 fn batch(rows: usize, width: usize, share: f64, kind: Corruption, correlation: f64, seed: u64) -> Batch {
     Batch::draw(rows, width, share, kind, correlation, seed).unwrap()
@@ -31,7 +32,7 @@ fn fitted_of(plan: &Plan, rows: ClippedRows, outcome: ClippedOutcome, seed: u64,
     let mut pool = NoisePool::seeded(seed);
     while let Need::Release { index, query } = fit.need().unwrap() {
         let planned = plan.releases().releases()[index as usize].clone();
-        let permit = Permit::new("test".to_owned(), index, planned);
+        let permit = Permit::unreserved("test", index, planned);
         fit.supply(&release(&query, permit, &mut pool).unwrap().stored(), index).unwrap();
     }
     fit.estimate(batches).unwrap()

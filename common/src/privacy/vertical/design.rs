@@ -140,9 +140,7 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
     let moments = &design.moments;
     let beta = &design.coefficients;
     let total = moments * beta;
-    let block = |row: usize, rows: usize, column: usize, columns: usize| {
-        moments.view((row, column), (rows, columns)).into_owned()
-    };
+    let block = |row, rows, column, columns| moments.view((row, column), (rows, columns)).into_owned();
     let tables = [block(0, first, 0, first), block(first, second, first, second)];
     let crosses = [block(0, first, first, second), block(first, second, 0, first)];
     let targets = [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()];
@@ -195,15 +193,10 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
         }
     }
 
-    // What a party misses that fits its own columns: the other's signal as far as it goes along with them, by the design and, as to
-    // the rest, by the luck of so many rows.
     let alone = [0, 1].map(|me: usize| {
-        let other = 1 - me;
         let inverse = invert(&tables[me], setup.ridge);
-        let known = &crosses[other] * &inverse * &crosses[me];
-        let unknown = (own[other].transpose() * (&tables[other] - known) * &own[other]).trace().max(0.0);
         let missed = row_squares(&(&inverse * &targets[me] - &own[me]));
-        missed + inverse.diagonal() * (unknown / rows)
+        missed + inverse.diagonal() * (unknown(me, &inverse, &tables, &crosses, &own) / rows)
     });
     let stacked = |parts: &[DVector<f64>; 2]| {
         let joined = DVector::from_iterator(width, parts.iter().flat_map(|part| part.iter().copied()));
@@ -218,6 +211,20 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
         bias: bias.map(f64::sqrt),
         noise: noise.map(f64::sqrt),
     }
+}
+
+/// What a party misses that fits its own columns is the other's signal: as far as it goes along with them by the design, and this rest by
+/// the luck of so many rows.
+fn unknown(
+    me: usize,
+    inverse: &DMatrix<f64>,
+    tables: &[DMatrix<f64>; 2],
+    crosses: &[DMatrix<f64>; 2],
+    own: &[DMatrix<f64>; 2],
+) -> f64 {
+    let other = 1 - me;
+    let known = &crosses[other] * inverse * &crosses[me];
+    (own[other].transpose() * (&tables[other] - known) * &own[other]).trace().max(0.0)
 }
 
 fn row_squares(matrix: &DMatrix<f64>) -> DVector<f64> {

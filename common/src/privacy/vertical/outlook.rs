@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::design::MEAN_SQUARE;
 use super::{Coefficients, Design, Plan, Prediction};
+use crate::fit::number_or_null;
 use crate::privacy::bounds::RowBounds;
-use crate::report::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
-use crate::report::number_or_null;
+use crate::privacy::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
 
 /// The correlations that are shown where none is declared: independent columns, and what is common between measurements of one
 /// person.

@@ -1,9 +1,10 @@
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::ColumnBounds;
-use crate::privacy::mechanism::{Permit, release};
+use crate::privacy::ledger::Permit;
+use crate::privacy::mechanism::release;
 use crate::privacy::sampler::NoisePool;
-use crate::privacy::simulate::TwoParties;
+use crate::research::private::TwoParties;
 
 fn data(rows: usize, correlation: f64, seed: u64) -> TwoParties {
     TwoParties::draw(rows, correlation, seed).unwrap()
@@ -252,7 +253,7 @@ fn a_malicious_peer_is_cut_and_cannot_change_what_is_charged() {
     let mut step = |bob: &mut Exchange| {
         let Need::Release { index, query, .. } = bob.need().unwrap() else { panic!("a release is next") };
         let planned = plan.side(Side::Bob).releases.releases()[index as usize].clone();
-        let made = release(&query, Permit::new("run".to_owned(), index, planned), &mut pool).unwrap().stored();
+        let made = release(&query, Permit::unreserved("run", index, planned), &mut pool).unwrap().stored();
         bob.supply(&made).unwrap();
         query.sensitivity()
     };

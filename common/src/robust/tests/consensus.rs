@@ -5,8 +5,8 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 use super::super::distance::reach;
-use super::super::synthetic::{Design, mixed_shares, unit_direction};
 use super::*;
+use crate::research::batches::{Design, mixed_shares, unit_direction};
 
 const METHODS: [&str; 7] = ["pivot", "refine", "geomed", "trimmed", "cmedian", "filter", "mean"];
 

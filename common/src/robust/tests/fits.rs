@@ -4,9 +4,9 @@ use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use super::super::synthetic::{Design, unit_direction};
 use super::super::threshold::Rule;
 use super::*;
+use crate::research::batches::{Design, unit_direction};
 
 fn law(corruption: Corruption, rows: usize, corrupted: f64) -> BatchLaw {
     BatchLaw { corruption, ..BatchLaw::published(rows, corrupted) }

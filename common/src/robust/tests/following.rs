@@ -1,7 +1,7 @@
 //! Properties of a stream.
 
-use super::super::synthetic::unit_direction;
 use super::*;
+use crate::research::batches::unit_direction;
 
 /// Arrivals around `truth`, each with the noise of a batch.
 fn around(truth: &DVector<f64>, from: u64, count: u64) -> Vec<Estimate> {

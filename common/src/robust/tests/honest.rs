@@ -1,7 +1,7 @@
 //! Honest batches whose rows follow other laws than the normal one, and outcomes of two values.
 
-use super::super::synthetic::{RowLaw, honest};
 use super::*;
+use crate::research::batches::{RowLaw, honest};
 
 /// Six honest batches of 833 rows and three covariates, two a site.
 fn batches(seed: u64, outcome: RowLaw, covariates: RowLaw) -> Vec<Estimate> {

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use nalgebra::DMatrix;
 
-use super::synthetic::{Design, mixed_shares, unit_direction};
 use super::*;
+use crate::research::batches::{Design, mixed_shares, unit_direction};
 
 const STARTS: [Start; 4] = [Start::Ols, Start::Score, Start::Lts, Start::Auto];
 

@@ -13,8 +13,9 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::synthetic::{BatchLaw, Corruption, SyntheticBatch, batch, unit_coefficients};
 use super::*;
+use crate::research::baselines;
+use crate::research::batches::{BatchLaw, Corruption, SyntheticBatch, batch, unit_coefficients};
 
 /// The same cases on every run.
 fn seeded(cases: u32) -> ProptestConfig {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PrivateFit, Table};
 use crate::conversation::{Content, Conversation, Opening, Purpose, Refusal, Said, Script, Step};
-use crate::fit::Coefficient;
+use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::{Digest, Role};
 use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage, keyed};
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query, release};
@@ -14,7 +14,6 @@ use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::statement::{Protects, Statement};
 use crate::privacy::vertical::{Exchange, Fitted, Need, Outlook, Plan, Side};
-use crate::report::INTERCEPT;
 use crate::session::{Abort, PeerFault};
 use crate::study::{CoefficientTerms, Study, Vertical};
 use crate::vertical::agree::{Agreement, Part};
