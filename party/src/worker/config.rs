@@ -14,7 +14,7 @@ use crate::read::Written;
 /// Stands for standard input in place of a file.
 pub const STDIN: &str = "-";
 
-/// A worker's configuration, with absolute paths.
+/// A worker's private file; its paths are absolute once it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -22,7 +22,7 @@ pub struct Config {
     pub study: PathBuf,
     /// Address of the coordinator, `host:port`.
     pub coordinator: String,
-    /// Folder for the log of runs; it must be writable.
+    /// Folder for the log of runs; it must be writable. `state` beside this file if absent.
     pub state: PathBuf,
     /// Seconds to wait for a coordinator that cannot be reached.
     #[serde(default = "default_wait")]
