@@ -20,6 +20,8 @@ pub mod threshold;
 mod weights;
 
 #[cfg(test)]
+use crate::research::batches as synthetic;
+#[cfg(test)]
 mod tests;
 
 pub use batch::{BatchError, BatchFit, Cleaning, FitSettings, Start, Termination, fit, minimum_rows};

@@ -2,8 +2,8 @@
 
 use rand::Rng;
 
+use super::super::synthetic::unit_direction;
 use super::*;
-use crate::research::batches::unit_direction;
 
 const METHODS: [&str; 6] = ["pivot", "refine", "geomed", "cmedian", "filter", "trimmed"];
 
