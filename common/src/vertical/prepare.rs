@@ -355,13 +355,13 @@ fn support(family: Family) -> Support {
 }
 
 /// What Alice holds alone and her partial predictions contain.
-fn hidden(study: &Study, role: Role, outcome: Option<&[f64]>, offset: Option<&[f64]>) -> Option<Vec<f64>> {
+fn hidden(study: &Study<Vertical>, role: Role, outcome: Option<&[f64]>, offset: Option<&[f64]>) -> Option<Vec<f64>> {
     if role != Role::Alice {
         return None;
     }
-    let offset_alone = study.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Alice);
+    let offset_alone = study.method.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Alice);
     let offset = offset.filter(|_| offset_alone);
-    if study.outcome.held_by == HeldBy::Alice && study.model.family == Family::Gaussian {
+    if study.method.outcome.held_by == HeldBy::Alice && study.method.family == Family::Gaussian {
         let offset = |row: usize| offset.map_or(0.0, |offset| offset[row]);
         return Some(outcome.into_iter().flatten().enumerate().map(|(row, y)| offset(row) - y).collect());
     }

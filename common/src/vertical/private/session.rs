@@ -250,7 +250,7 @@ impl<S: Storage> Script for PrivateScript<S> {
         self.work()?;
         let fitted = self.fitted()?;
         let own = estimates(&fitted);
-        let inference = self.study.inference.allowed;
+        let inference = self.study.method.inference.allowed;
         let bare = |mut row: Coefficient| {
             if !inference {
                 row = Coefficient::normal(row.term, row.party, row.estimate, None);
