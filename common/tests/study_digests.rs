@@ -41,7 +41,7 @@ fn study_files_keep_their_digests() {
 
 #[test]
 fn a_mode_that_is_not_built_is_an_unknown_value() {
-    let text = FILES[0].1.replacen("id =", "mode = \"sealed\"\nid =", 1);
+    let text = FILES[0].1.replacen("mode = \"plain\"", "mode = \"sealed\"", 1);
     let error = Study::parse(&text).unwrap_err();
     assert!(error.to_string().contains("unknown value `sealed`"), "{error}");
 }
