@@ -6,6 +6,8 @@
 
 #[path = "demo/arguments.rs"]
 mod arguments;
+#[cfg(test)]
+mod book;
 #[path = "demo/bounds.rs"]
 mod bounds;
 #[path = "demo/columns.rs"]
@@ -16,6 +18,9 @@ mod em;
 mod features;
 #[path = "demo/processes.rs"]
 mod processes;
+#[cfg(test)]
+#[path = "reproduce/arguments.rs"]
+mod reproduce;
 #[path = "demo/robust.rs"]
 mod robust;
 #[path = "demo/sites.rs"]

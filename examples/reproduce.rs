@@ -3,6 +3,8 @@
 //! Numbers of others are typed in with their source. `--quick` runs small versions in seconds, whose errors are not
 //! comparable with the published ones; without it every table has the published size.
 
+#[path = "reproduce/arguments.rs"]
+mod arguments;
 #[path = "reproduce/chart.rs"]
 mod chart;
 #[path = "reproduce/comparators.rs"]
@@ -36,54 +38,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use fedreg_common::exit::Exit;
 use fedreg_party::output::{Folder, OutputError, print};
 
+use crate::arguments::{Program, What};
 use crate::document::Document;
-
-/// Reproduce published tables, ours beside theirs.
-#[derive(Debug, Parser)]
-#[command(name = "reproduce", version)]
-struct Program {
-    /// Which tables
-    #[arg(value_enum)]
-    what: What,
-    /// Repetitions of each simulation; by default as many as the published table has
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    seeds: Option<u64>,
-    /// Small versions that end in seconds
-    ///
-    /// Their errors are not comparable with the published ones, and no bound is judged.
-    #[arg(long)]
-    quick: bool,
-    /// The insurance data, for `features`
-    ///
-    /// A CSV file with age, sex, bmi, children, smoker, region and charges. It is not shipped.
-    #[arg(long, value_name = "FILE")]
-    insurance: Option<PathBuf>,
-    /// Folder for the page and the pictures
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
-    /// Distributed and online robust regression against its rivals, and how many bad batches each withstands
-    DrlrTable2,
-    /// What surrounds that table: corrupted features, colluding sites, a truth that changes, coverage
-    Robust,
-    /// How long fits and consolidations take
-    Cost,
-    /// Calibration, private vertical and robust regression, coverage of their intervals, time of their noise
-    Privacy,
-    /// Private expectation maximisation
-    Em,
-    /// Private kernel regression by random features
-    Features,
-    /// Streams under local privacy
-    Stream,
-}
 
 /// What a table needs to know.
 pub(crate) struct Run {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use fedreg_common::exit::Exit;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
@@ -128,6 +128,11 @@ enum StatusFormat {
 /// All that the binary does.
 pub fn main() -> ExitCode {
     run(std::env::args_os()).into()
+}
+
+/// The command line, from which the book's chapter of its flags is made.
+pub fn command() -> clap::Command {
+    Program::command()
 }
 
 /// Runs a command line, the program's name first; ends with the exit code for the shell.
@@ -366,7 +371,6 @@ fn seconds_left(reply: &StatusReply) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

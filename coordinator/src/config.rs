@@ -6,7 +6,7 @@ use clap::Args;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
-/// The coordinator's configuration, with absolute paths.
+/// The coordinator's private file; its paths are absolute once it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -14,7 +14,7 @@ pub struct Config {
     pub study: PathBuf,
     /// Address at which parties are awaited.
     pub listen: String,
-    /// Folder for the log of events; it must be writable.
+    /// Folder for the log of events; it must be writable. `state` beside this file if absent.
     pub state: PathBuf,
     /// Seconds that a party whose line was lost in the middle of a run may stay away, and that a study in rounds waits for the others
     /// once its quorum is ready.

@@ -141,6 +141,14 @@ pub fn main(role: Role) -> ExitCode {
     run(role, std::env::args_os()).into()
 }
 
+/// The command line of a role that holds data, from which the book's chapter of its flags is made.
+pub fn command(role: Role) -> clap::Command {
+    match role {
+        Role::Worker => worker::cli::command(),
+        role => Program::command().name(role.name()).bin_name(role.name()),
+    }
+}
+
 /// Runs a party's command line, the program's name first; ends with the exit code for the shell.
 pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -148,12 +156,8 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
         return worker::cli::run(&arguments);
     }
     let name = role.name();
-    let matches = Program::command()
-        .name(name)
-        .bin_name(name)
-        .try_get_matches_from(&arguments)
-        .and_then(|matches| Program::from_arg_matches(&matches));
-    let program = match matches {
+    let matches = command(role).try_get_matches_from(&arguments);
+    let program = match matches.and_then(|matches| Program::from_arg_matches(&matches)) {
         Ok(program) => program,
         Err(error) => {
             // Help goes to standard output and is no failure. If neither can be printed, the code still tells.

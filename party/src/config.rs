@@ -19,7 +19,7 @@ use crate::estimate::cells;
 use crate::ledger;
 use crate::read::{self, Written};
 
-/// A party's configuration, with absolute paths.
+/// A party's private file; its paths are absolute once it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -33,7 +33,7 @@ pub struct Config {
     /// Address at which the other party listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<String>,
-    /// Folder for the log of runs; it must be writable.
+    /// Folder for the log of runs; it must be writable. `state` beside this file if absent.
     pub state: PathBuf,
     /// Seconds to wait for a peer without anything new from it, whatever signs of life it gives.
     #[serde(default = "default_wait")]

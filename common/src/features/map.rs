@@ -23,9 +23,13 @@ pub struct FeatureMap {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Stated {
+    /// Seed of the frequencies.
     seed: u64,
+    /// Number of columns.
     inputs: usize,
+    /// Number of features.
     count: usize,
+    /// Standard deviation of the frequencies, per column in `[0, 1]`.
     frequency_sd: f64,
 }
 

@@ -106,8 +106,11 @@ pub struct Grid {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Stated {
+    /// The kernel in one covariate.
     kernel: Kernel,
+    /// Points of the grid in one covariate.
     points: usize,
+    /// Number of covariates.
     covariates: usize,
 }
 

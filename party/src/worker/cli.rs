@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
@@ -91,6 +91,11 @@ struct CheckArguments {
     format: CheckFormat,
 }
 
+/// The command line.
+pub(crate) fn command() -> clap::Command {
+    Program::command()
+}
+
 /// Runs a command line, the program's name first; ends with the exit code for the shell.
 pub fn run(arguments: &[OsString]) -> Exit {
     let program = match Program::try_parse_from(arguments) {
@@ -166,7 +171,6 @@ fn look(flags: &CheckArguments) -> Result<Exit, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{DataTerms, LedgerTerms, TableFlags, set_source};
 use crate::read::{STDIN, Written};
 
-/// A worker's configuration, with absolute paths.
+/// A worker's private file; its paths are absolute once it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -19,7 +19,7 @@ pub struct Config {
     pub study: PathBuf,
     /// Address of the coordinator, `host:port`.
     pub coordinator: String,
-    /// Folder for the log of runs; it must be writable.
+    /// Folder for the log of runs; it must be writable. `state` beside this file if absent.
     pub state: PathBuf,
     /// Seconds to wait for a coordinator that cannot be reached.
     #[serde(default = "default_wait")]
