@@ -65,7 +65,7 @@ impl Exit {
         Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Peer)
     }
 
-    /// What happened, and what to do about it: one line of the table in the README.
+    /// What happened, and what to do about it: one line of the table in the book.
     pub fn advice(self) -> &'static str {
         match self {
             Exit::Done => "done",

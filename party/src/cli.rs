@@ -89,7 +89,7 @@ struct FitArguments {
     format: Format,
     /// Make the run's random choices repeatable; for rehearsals only
     ///
-    /// The key of the row digests follows from it: whoever knows the seed can test guesses of ids.
+    /// The key of the row digests follows from it: anyone who knows the seed can test guesses of ids.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     #[command(flatten)]

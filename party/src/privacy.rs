@@ -75,7 +75,7 @@ pub struct InitArguments {
 pub struct PlanArguments {
     #[command(flatten)]
     overrides: Overrides,
-    /// Plan for so many rows in place of those of the table
+    /// Plan for this number of rows in place of the table's
     #[arg(long, value_name = "ROWS")]
     rows: Option<u64>,
     /// What is printed on standard output

@@ -16,7 +16,7 @@ pub struct CertsCommand {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Make an authority: authority.pem for everybody, authority.key for whoever issues
+    /// Make an authority: authority.pem for everybody, authority.key for its holder alone
     Authority {
         /// Name of the authority in every certificate
         #[arg(long, default_value = "fedreg authority")]

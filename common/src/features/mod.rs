@@ -37,7 +37,7 @@
 //!
 //! *What has no proof.* Minimum-norm interpolation: as two rows approach each other its coefficients grow beyond any bound, so no noise
 //! makes it private in the worst case. The source releases it with noise for an event of high probability; that and its
-//! comparator with Gamma noise exist in [`printed`] only, labelled as not private.
+//! comparator with Gamma noise exist in the reproductions only, labelled as not private.
 //!
 //! # When to use it, when not
 //!

@@ -61,7 +61,7 @@ struct JoinArguments {
     /// Follow a table that grows: every batch is sent as soon as its last row is there
     #[arg(long)]
     follow: bool,
-    /// With --follow, end when the table has not grown for so long
+    /// With --follow, end when the table has not grown for this long
     #[arg(long, value_name = "SECONDS", requires = "follow")]
     idle: Option<f64>,
     /// Batches fitted at the same time; by default as many as there are processors

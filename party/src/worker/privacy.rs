@@ -43,7 +43,7 @@ pub struct InitArguments {
 pub struct PlanArguments {
     #[command(flatten)]
     overrides: Overrides,
-    /// Plan for so many rows or records a site in place of those of the table
+    /// Plan for this number of rows or records a site in place of the table's
     #[arg(long, value_name = "ROWS")]
     rows: Option<u64>,
     /// What is printed on standard output

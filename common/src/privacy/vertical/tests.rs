@@ -365,7 +365,7 @@ fn the_ridge_is_added_in_full_and_raised_only_where_the_noise_needs_more() {
     assert!((Solver::new(&lattice, own, 2.0 * own.floor()).unwrap().shifted[(0, 0)] - 2.0 * own.floor()).abs() < 1e-9);
 }
 
-/// The table of errors in the README. Run by hand:
+/// The table of errors in docs/planning.md. Run by hand:
 /// `cargo test --release -p fedreg-common errors_by_rows -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: 15 runs of each of 15 settings, the largest of 100 000 rows"]
