@@ -232,6 +232,25 @@ fn a_site_that_floods_a_stream_neither_fills_the_window_nor_switches_it() {
 }
 
 #[test]
+fn a_site_of_the_majority_that_sends_much_takes_the_place_of_its_own_estimates_only() {
+    let mut rng = rng(13);
+    let (truth, other) = (unit_coefficients(&mut rng, 4), unit_direction(&mut rng, 4) * 5.0);
+    let mut arrivals = site(&mut rng, "b", 2, &other);
+    arrivals.extend(site(&mut rng, "c", 1, &truth));
+    arrivals.extend(site(&mut rng, "a", 30, &truth));
+    let updates = stream(&arrivals, OnlineSettings::default());
+    let replaced: Vec<&Placement> = updates
+        .iter()
+        .map(|update| &update.placement)
+        .filter(|placement| matches!(placement, Placement::Replaced { .. }))
+        .collect();
+    assert!(replaced.len() > 20, "{replaced:?}");
+    for placement in replaced {
+        assert!(matches!(placement, Placement::Replaced { worker, .. } if worker == "a"), "{placement:?}");
+    }
+}
+
+#[test]
 fn a_change_that_most_sites_see_is_followed_although_one_denies_it() {
     let mut rng = rng(12);
     let (before, after) = (unit_coefficients(&mut rng, 4), unit_direction(&mut rng, 4) * 2.0);
