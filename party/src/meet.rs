@@ -133,15 +133,7 @@ pub(crate) async fn meet<W: Work>(
     };
     let run = work.interrupted(job);
     if let Some(run) = run {
-        let kept = match alone(work, job, run, &mut stopped).await {
-            Err(failure) if failure.exit() == Exit::Interrupted => return Err(failure),
-            Err(failure) => {
-                tracing::debug!("what is kept of run {run} is no result: {}", service::chain(&failure));
-                None
-            }
-            Ok(kept) => kept.filter(|kept| kept.settled),
-        };
-        if let Some(kept) = kept {
+        if let Some(kept) = settled(work, job, run, &mut stopped).await? {
             tracing::info!("all of run {run} is kept here, and only its results were not written: nobody is contacted");
             return end_alone(work, job, run, kept, &keep);
         }
@@ -160,24 +152,7 @@ pub(crate) async fn meet<W: Work>(
     };
     let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
     let result = meeting.hold(work, early, &mut link, &mut stopped).await;
-    let (exit, reason) = match &result {
-        Ok((_, exit)) => {
-            meeting.convener.say(PartyEvent::Done(*exit));
-            (*exit, None)
-        }
-        Err(failure) => {
-            if let Some(run) = meeting.run {
-                work.given_up(job, run, failure);
-            }
-            match failure.notice(*role) {
-                // Where a word would be about the data, we look like a party that was killed.
-                Some(_) if W::READS_FIRST && failure.is_of_data() => {}
-                Some(notice) => meeting.convener.say(PartyEvent::Abort(notice)),
-                None => meeting.convener.say(PartyEvent::Done(failure.exit())),
-            }
-            (failure.exit(), Some(failure.kept()))
-        }
-    };
+    let (exit, reason) = meeting.tell(work, &result);
     meeting.convener.leave().await;
     keep(Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) });
     // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
@@ -193,6 +168,23 @@ pub(crate) async fn meet<W: Work>(
         return end_alone(work, job, run, kept, &keep);
     }
     result
+}
+
+/// An interrupted run of which all is kept here that either party needs.
+async fn settled<W: Work>(
+    work: &W,
+    job: &Job,
+    run: RunId,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<Option<Kept<W::Session>>, Failure> {
+    match alone(work, job, run, stopped).await {
+        Err(failure) if failure.exit() == Exit::Interrupted => Err(failure),
+        Err(failure) => {
+            tracing::debug!("what is kept of run {run} is no result: {}", service::chain(&failure));
+            Ok(None)
+        }
+        Ok(kept) => Ok(kept.filter(|kept| kept.settled)),
+    }
 }
 
 /// An interrupted run, as far as it can be told without the other party.
@@ -297,6 +289,27 @@ impl Meeting<'_> {
         let bytes_sent = link.bytes_sent();
         let met = Met { driven, run, seconds, bytes_sent };
         work.finish(self.job, met)
+    }
+
+    /// Tells the coordinator how the run ended, and says it for the log of runs.
+    fn tell<W: Work>(&self, work: &W, result: &Result<(W::Yield, Exit), Failure>) -> (Exit, Option<String>) {
+        let failure = match result {
+            Ok((_, exit)) => {
+                self.convener.say(PartyEvent::Done(*exit));
+                return (*exit, None);
+            }
+            Err(failure) => failure,
+        };
+        if let Some(run) = self.run {
+            work.given_up(self.job, run, failure);
+        }
+        match failure.notice(self.job.role) {
+            // Where a word would be about the data, we look like a party that was killed.
+            Some(_) if W::READS_FIRST && failure.is_of_data() => {}
+            Some(notice) => self.convener.say(PartyEvent::Abort(notice)),
+            None => self.convener.say(PartyEvent::Done(failure.exit())),
+        }
+        (failure.exit(), Some(failure.kept()))
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {

@@ -425,42 +425,36 @@ struct Predict {
     scale: Scale,
 }
 
-/// New rows, counted: a session does not tell.
-struct Counted {
-    rows: u64,
-    table: NewRows,
-}
-
 impl Work for Predict {
-    type Table = Counted;
+    type Table = NewRows;
     type Session = PredictSession;
     type Yield = Option<String>;
 
     const COMMAND: &'static str = "predict";
 
-    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Counted, Failure> + Send + 'static {
+    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<NewRows, Failure> + Send + 'static {
         let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
         let model = self.model.clone();
         move || {
             let frame = read_new_rows(role, &config, &study, &model)?;
-            let rows = frame.rows() as u64;
             let table = NewRows::new(study, role, model, frame)?;
+            let rows = table.rows();
             for (column, unusable) in table.unusable() {
                 let what = "a missing value, or a level that the fit did not have: no score";
                 let file = config.data.file.display();
                 tracing::warn!("{file}: column `{column}` has in {unusable} of {rows} rows {what}");
             }
-            Ok(Counted { rows, table })
+            Ok(table)
         }
     }
 
-    fn rows(table: &Counted) -> u64 {
-        table.rows
+    fn rows(table: &NewRows) -> u64 {
+        table.rows()
     }
 
-    fn session(&self, job: &Job, table: Counted, opening: Opening) -> Result<PredictSession, Failure> {
-        privacy::record_plain(job, opening.run, || table.table.identifiers())?;
-        Ok(PredictSession::new(table.table, opening))
+    fn session(&self, job: &Job, table: NewRows, opening: Opening) -> Result<PredictSession, Failure> {
+        privacy::record_plain(job, opening.run, || table.identifiers())?;
+        Ok(PredictSession::new(table, opening))
     }
 
     fn progress(_session: &PredictSession) -> Option<Progress> {

@@ -1,5 +1,7 @@
 //! What Alice and Bob say to each other.
 
+use serde::{Deserialize, Serialize};
+
 use crate::conversation::{self, Content, Hello};
 use crate::id::Digest;
 use crate::privacy::mechanism::LatticeVector;
@@ -169,7 +171,7 @@ pub struct Results {
 }
 
 /// See [`Body::Terms`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// Epsilon of the sender's data set, for its lifetime and over all peers.
     pub epsilon: f64,
@@ -191,7 +193,7 @@ pub struct Noised {
 }
 
 /// See [`Body::Estimates`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
     /// What the sender's block adds to the intercept.
     pub shift: f64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::{Role, RunId};
-use crate::privacy::release::{Declaration, Disclosures};
+use crate::privacy::release::Declaration;
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
 use crate::study::{CoefficientTerms, HeldBy, Study};
@@ -84,21 +84,11 @@ pub(super) fn disclosure_refused(who: Role, share: f64, most: f64) -> Abort {
 
 /// The results that this side sends.
 pub(super) fn results(work: &Work) -> Result<Results, Abort> {
-    let Work { role, peer_columns, .. } = *work;
-    let study = &*work.study;
-    let statistics = match role {
-        Role::Alice => Some(statistics(study, peer_columns, work)?),
-        _ => None,
-    };
+    let statistics = (work.role == Role::Alice).then(|| statistics(work)).transpose()?;
     let ends: Vec<FitEnd> = work.fits.fitted.iter().map(|fit| fit.end).collect();
-    let shifts = work.peer.as_ref().map(|peer| peer.fits.clone());
-    let coefficients = match study.fit.coefficients {
+    let coefficients = match work.study.fit.coefficients {
         CoefficientTerms::Own => None,
-        CoefficientTerms::Shared => {
-            let dispersion = dispersion(study, peer_columns, work);
-            let chosen = chosen(study, work, best_errors(work));
-            Some(table(role, study, work, chosen, shifts.as_deref(), dispersion, df_residual(peer_columns, work)))
-        }
+        CoefficientTerms::Shared => Some(table(work, chosen(work), dispersion(work))),
     };
     Ok(Results { fits: ends, fold_errors: work.fits.fold_errors.clone(), statistics, coefficients })
 }
@@ -137,9 +127,9 @@ pub(super) fn check_results(
 }
 
 /// Which fit the coefficient table shows: that of the best lambda where there was cross-validation, else the last.
-fn chosen(study: &Study, work: &Work, fold_errors: &[f64]) -> usize {
+fn chosen(work: &Work) -> usize {
     let last = work.fits.fitted.len().saturating_sub(1);
-    match cross_validation(study, work, fold_errors) {
+    match cross_validation(work) {
         Some((points, best, _)) => points.iter().position(|point| point.lambda == best).unwrap_or(last),
         None => last,
     }
@@ -148,8 +138,9 @@ fn chosen(study: &Study, work: &Work, fold_errors: &[f64]) -> usize {
 type CrossValidation = (Vec<CvPoint>, f64, f64);
 
 /// Means and standard errors over the folds, as cv.glmnet computes them from the folds' weighted means.
-fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<CrossValidation> {
-    let folds = study.penalty.as_ref()?.cv? as usize;
+fn cross_validation(work: &Work) -> Option<CrossValidation> {
+    let fold_errors = best_errors(work);
+    let folds = work.study.penalty.as_ref()?.cv? as usize;
     let lambdas: Vec<f64> =
         work.fits.jobs().iter().filter(|job| job.fold.is_none()).filter_map(|job| job.lambda).collect();
     if fold_errors.len() != folds * lambdas.len() || lambdas.is_empty() {
@@ -184,25 +175,24 @@ fn cross_validation(study: &Study, work: &Work, fold_errors: &[f64]) -> Option<C
     Some((points, lambda_min, lambda_1se))
 }
 
-fn df_residual(peer_columns: usize, work: &Work) -> i64 {
+fn df_residual(work: &Work) -> i64 {
     let rows = work.encoded.block.rows() - work.encoded.unweighted;
-    rows as i64 - (work.encoded.block.columns() + peer_columns) as i64
+    rows as i64 - (work.encoded.block.columns() + work.peer_columns) as i64
 }
 
 /// The dispersion, where this side can tell: 1, or from the sum of squares at the joint solution.
-fn dispersion(study: &Study, peer_columns: usize, work: &Work) -> Option<f64> {
-    let df = df_residual(peer_columns, work);
-    match (study.model.family, &work.inference) {
+fn dispersion(work: &Work) -> Option<f64> {
+    let df = df_residual(work);
+    match (work.study.model.family, &work.inference) {
         (Family::Gaussian, Some(learnt)) if df > 0 => Some(learnt.residual / df as f64),
         (Family::Gaussian, _) => None,
         _ => Some(1.0),
     }
 }
 
-fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statistics, Abort> {
-    let block = &work.encoded.block;
-    let chosen_fit = chosen(study, work, best_errors(work));
-    let Some(fitted) = work.fits.fitted.get(chosen_fit) else {
+fn statistics(work: &Work) -> Result<Statistics, Abort> {
+    let (study, block) = (&work.study, &work.encoded.block);
+    let Some(fitted) = work.fits.fitted.get(chosen(work)) else {
         return Err(Abort::Bug("no fit to describe".to_string()));
     };
     let family = study.model.family;
@@ -224,7 +214,7 @@ fn statistics(study: &Study, peer_columns: usize, work: &Work) -> Result<Statist
     }
     let null_deviance = work.null_deviance;
     let rows = (block.rows() - work.encoded.unweighted) as u64;
-    let df = df_residual(peer_columns, work);
+    let df = df_residual(work);
     let df_null = rows as i64 - i64::from(study.model.intercept);
     if study.penalty.is_some() {
         return Ok(Statistics {
@@ -294,16 +284,8 @@ fn best_errors(work: &Work) -> &[f64] {
 }
 
 /// The own rows of the coefficient table, on the original scale.
-fn table(
-    role: Role,
-    study: &Study,
-    work: &Work,
-    fit: usize,
-    peer_fits: Option<&[FitEnd]>,
-    dispersion: Option<f64>,
-    df: i64,
-) -> Vec<Coefficient> {
-    let block = &work.encoded.block;
+fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
+    let (study, block, df) = (&work.study, &work.encoded.block, df_residual(work));
     let Some(fitted) = work.fits.fitted.get(fit) else {
         return Vec::new();
     };
@@ -316,11 +298,11 @@ fn table(
     let mut rows = Vec::new();
     let family = study.model.family;
     let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
-        rows.push(Coefficient::new(term.to_string(), role, estimate, std_error, family, df as f64));
+        rows.push(Coefficient::new(term.to_string(), work.role, estimate, std_error, family, df as f64));
     };
     if block.has_intercept() {
         let shift: f64 = (1..block.columns()).map(|j| scalings[j].centre * slope(j)).sum();
-        let peer_shift = peer_fits.and_then(|fits| fits.get(fit)).map_or(0.0, |end| end.shift);
+        let peer_shift = work.peer.as_ref().and_then(|peer| peer.fits.get(fit)).map_or(0.0, |end| end.shift);
         let std_error = inference.and_then(|inference| {
             let mut row = inference.root.row(0).transpose();
             for j in 1..block.columns() {
@@ -341,8 +323,7 @@ fn table(
 }
 
 pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
-    let Work { role, peer_columns, .. } = *work;
-    let study = &*work.study;
+    let role = work.role;
     let Some(peer) = &work.peer else {
         return Err(Abort::Bug("the peer's results are missing".to_string()));
     };
@@ -351,15 +332,12 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         _ => peer.statistics.clone(),
     };
     let statistics = statistics.unwrap_or_default();
-    let errors = best_errors(work).to_vec();
-    let validated = cross_validation(study, work, &errors);
-    let fit = chosen(study, work, &errors);
-    let df = df_residual(peer_columns, work);
-    let own = table(role, study, work, fit, Some(&peer.fits), statistics.dispersion, df);
-    let model = model(role, run, study, work, &own);
+    let (validated, fit) = (cross_validation(work), chosen(work));
+    let own = table(work, fit, statistics.dispersion);
+    let model = model(work, run, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = if role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
-    let path = study.penalty.as_ref().map(|_| path(role, study, work, peer, df));
+    let path = work.study.penalty.as_ref().map(|_| path(work, peer));
     let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
     let mut termination = terminations.clone().find(|reason| !reason.converged()).unwrap_or(Termination::Converged);
     if work.redone && termination.converged() {
@@ -372,9 +350,9 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         rounds: work.fits.rounds(),
         trace: work.fits.trace.clone(),
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
-        notes: notes(role, study, work, termination),
+        notes: notes(work, termination),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
-        disclosure: disclosure(role, study, &study.disclosures(role), work),
+        disclosure: disclosure(work),
         path: path.filter(|path| path.len() > 1 || validated.is_some()),
         cv: validated.as_ref().map(|(points, _, _)| points.clone()),
         lambda: validated.map(|(_, best, within)| (best, within)),
@@ -383,9 +361,9 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     })
 }
 
-fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<PathPoint> {
+fn path(work: &Work, peer: &Results) -> Vec<PathPoint> {
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
-    let saturated = saturated(study.model.family, y, work.encoded.weights.as_deref());
+    let saturated = saturated(work.study.model.family, y, work.encoded.weights.as_deref());
     work.fits
         .jobs()
         .iter()
@@ -393,7 +371,7 @@ fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<
         .zip(&work.fits.fitted)
         .enumerate()
         .map(|(index, (job, fitted))| {
-            let rows = table(role, study, work, index, Some(&peer.fits), None, df);
+            let rows = table(work, index, None);
             let kept = rows.iter().filter(|row| row.term != INTERCEPT && row.estimate.is_some_and(|b| b != 0.0));
             PathPoint {
                 lambda: job.lambda.unwrap_or(0.0),
@@ -409,9 +387,10 @@ fn path(role: Role, study: &Study, work: &Work, peer: &Results, df: i64) -> Vec<
         .collect()
 }
 
-fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Vec<String> {
+fn notes(work: &Work, termination: Termination) -> Vec<String> {
+    let role = work.role;
     let mut notes = work.encoded.notes.clone();
-    notes.extend(below_rounding(study, work).filter(|_| termination.converged()));
+    notes.extend(below_rounding(work).filter(|_| termination.converged()));
     let dropped: Vec<&str> = work
         .encoded
         .block
@@ -436,7 +415,7 @@ fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Ve
             complete.both
         ));
     }
-    if study.penalty.is_some() {
+    if work.study.penalty.is_some() {
         notes.push("penalised estimates have no standard errors".to_string());
     } else if let Some(reason) = &work.no_inference {
         notes.push(format!("standard errors: {reason}"));
@@ -448,8 +427,8 @@ fn notes(role: Role, study: &Study, work: &Work, termination: Termination) -> Ve
 }
 
 /// Says so where a fit ended because nothing moved any more, above its tolerance.
-fn below_rounding(study: &Study, work: &Work) -> Option<String> {
-    let tol = study.fit.tol;
+fn below_rounding(work: &Work) -> Option<String> {
+    let tol = work.study.fit.tol;
     let peer = work.peer.as_ref()?;
     let ends = work.fits.fitted.iter().zip(&peer.fits);
     let (gradient, change) = ends.fold((0.0_f64, 0.0_f64), |(gradient, change), (own, peer)| {
@@ -464,8 +443,9 @@ fn below_rounding(study: &Study, work: &Work) -> Option<String> {
 }
 
 /// What left this party in the fit.
-fn disclosure(role: Role, study: &Study, disclosures: &Disclosures, work: &Work) -> Disclosure {
-    let meter = &work.fits.meter;
+fn disclosure(work: &Work) -> Disclosure {
+    let (role, study, meter) = (work.role, &work.study, &work.fits.meter);
+    let disclosures = study.disclosures(role);
     let terms = work.fits.metered.iter().filter_map(|place| work.encoded.terms.get(*place)).cloned();
     // The meter's last column, where Alice's predictions contain what she holds alone.
     let hidden = match (&study.offset, study.outcome.held_by, study.model.family) {
@@ -490,13 +470,13 @@ fn disclosure(role: Role, study: &Study, disclosures: &Disclosures, work: &Work)
     }
 }
 
-fn model(role: Role, run: RunId, study: &Study, work: &Work, own: &[Coefficient]) -> Model {
+fn model(work: &Work, run: RunId, own: &[Coefficient]) -> Model {
     let estimate = |term: &str| own.iter().find(|row| row.term == term).and_then(|row| row.estimate);
     Model {
-        study: study.digest().to_string(),
+        study: work.study.digest().to_string(),
         run: run.to_string(),
-        role,
-        family: study.model.family,
+        role: work.role,
+        family: work.study.model.family,
         intercept: estimate(INTERCEPT).filter(|_| work.encoded.block.has_intercept()).unwrap_or(0.0),
         terms: work.encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
         levels: work.encoded.levels.clone(),

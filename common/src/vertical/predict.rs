@@ -113,6 +113,11 @@ impl NewRows {
         Ok(NewRows { role, study, model, frame, own: eta, unusable })
     }
 
+    /// How many rows.
+    pub fn rows(&self) -> u64 {
+        self.own.len() as u64
+    }
+
     /// The columns with values that cannot be used, missing or of a level that the fit did not have, and in how many rows.
     pub fn unusable(&self) -> &[(String, usize)] {
         &self.unusable
@@ -152,7 +157,7 @@ impl std::fmt::Debug for Scores {
 /// Both parties' parts must come from the same fit: the run is compared under the key, like the ids.
 impl Compared for NewRows {
     fn rows(&self) -> u64 {
-        self.own.len() as u64
+        NewRows::rows(self)
     }
 
     fn digest(&self, key: &[u8; 32]) -> Digest {

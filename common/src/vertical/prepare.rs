@@ -281,15 +281,10 @@ impl Prepared {
         };
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
-        let support = match study.model.family {
-            Family::Gaussian => Support::Real,
-            Family::Binomial => Support::Share,
-            Family::Poisson => Support::Count,
-        };
         let mut notes = Vec::new();
         let own_outcome = if held(&study.outcome, role) {
-            let read = outcome::outcome(frame, &study.outcome.column, support, weights.as_deref(), dropped)
-                .map_err(refused)?;
+            let (column, support) = (&study.outcome.column, support(study.model.family));
+            let read = outcome::outcome(frame, column, support, weights.as_deref(), dropped).map_err(refused)?;
             notes.extend(read.notes.iter().map(ToString::to_string));
             Some(read.values)
         } else {
@@ -320,19 +315,7 @@ impl Prepared {
                 what: format!("{rows} rows take part, at least {least} are asked for"),
             });
         }
-        let hidden_outcome = study.outcome.held_by == HeldBy::Alice && study.model.family == Family::Gaussian;
-        let hidden = match (role, hidden_outcome, &study.offset) {
-            (Role::Alice, true, _) => {
-                let offset_at_bob = study.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Both);
-                let values = own_outcome.iter().flatten().enumerate().map(|(i, y)| {
-                    let offset = if offset_at_bob { 0.0 } else { offset.as_ref().map_or(0.0, |offset| offset[i]) };
-                    offset - y
-                });
-                Some(values.collect())
-            }
-            (Role::Alice, false, Some(column)) if column.held_by == HeldBy::Alice => offset.clone(),
-            _ => None,
-        };
+        let hidden = hidden(&study, role, own_outcome.as_deref(), offset.as_deref());
         let y = own_outcome.clone().unwrap_or_else(|| vec![0.0; rows]);
         let outcome_in_use = Outcome {
             family: study.model.family,
@@ -361,6 +344,28 @@ impl Prepared {
         });
         Ok(())
     }
+}
+
+fn support(family: Family) -> Support {
+    match family {
+        Family::Gaussian => Support::Real,
+        Family::Binomial => Support::Share,
+        Family::Poisson => Support::Count,
+    }
+}
+
+/// What Alice holds alone and her partial predictions contain.
+fn hidden(study: &Study, role: Role, outcome: Option<&[f64]>, offset: Option<&[f64]>) -> Option<Vec<f64>> {
+    if role != Role::Alice {
+        return None;
+    }
+    let offset_alone = study.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Alice);
+    let offset = offset.filter(|_| offset_alone);
+    if study.outcome.held_by == HeldBy::Alice && study.model.family == Family::Gaussian {
+        let offset = |row: usize| offset.map_or(0.0, |offset| offset[row]);
+        return Some(outcome.into_iter().flatten().enumerate().map(|(row, y)| offset(row) - y).collect());
+    }
+    offset.map(<[f64]>::to_vec)
 }
 
 fn unsettled() -> Abort {

@@ -244,7 +244,48 @@ impl<S: Storage> Script for PrivateScript<S> {
     }
 
     fn finish(&mut self) -> Result<PrivateFit, Abort> {
-        self.result()
+        let missing = || Abort::Bug("the peer's results are missing".to_string());
+        let theirs = self.estimates.clone().ok_or_else(missing)?;
+        let terms = self.terms.ok_or_else(missing)?;
+        self.work()?;
+        let fitted = self.fitted()?;
+        let own = estimates(&fitted);
+        let inference = self.study.inference.allowed;
+        let bare = |mut row: Coefficient| {
+            if !inference {
+                row = Coefficient::normal(row.term, row.party, row.estimate, None);
+            }
+            row
+        };
+        // In one order at both parties, so that both print the same digits.
+        let (alice, bob) = match self.role {
+            Role::Alice => (&own, &theirs),
+            _ => (&theirs, &own),
+        };
+        let shift = alice.shift + bob.shift;
+        let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
+        let mut coefficients = Vec::new();
+        if alice.is_some() {
+            let (_, outcome) = self.agreement.table.bounds();
+            let intercept = outcome.centre() + shift;
+            coefficients.push(Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(intercept), None));
+        }
+        coefficients.extend(alice.into_iter().flatten().map(bare));
+        coefficients.extend(bob.into_iter().flatten().map(bare));
+        let side = self.plan.side(Side::of(self.role));
+        let account = self.setting.ledger.account(&self.setting.data_set)?;
+        let receipts = self.setting.ledger.receipts(&self.run);
+        let statement =
+            Statement::new(&account, receipts, side.releases.charge(), Protects::Block { peer_cap: terms.cap });
+        let outlook = self.study.outlook(&self.plan).map_err(|error| Abort::Bug(error.to_string()))?;
+        Ok(PrivateFit {
+            coefficients,
+            nobs: self.agreement.table.rows() as u64,
+            rounds: self.exchange.rounds(),
+            notes: notes(&self.study, &outlook),
+            statement,
+            outlook,
+        })
     }
 
     /// Keeps a message of the peer before anything follows from it.
@@ -396,51 +437,6 @@ impl<S: Storage> PrivateScript<S> {
             false => Err(PeerFault::Length { what: "columns", came: came.into(), expected }),
         }
     }
-
-    fn result(&mut self) -> Result<PrivateFit, Abort> {
-        let missing = || Abort::Bug("the peer's results are missing".to_string());
-        let theirs = self.estimates.clone().ok_or_else(missing)?;
-        let terms = self.terms.ok_or_else(missing)?;
-        self.work()?;
-        let fitted = self.fitted()?;
-        let own = estimates(&fitted);
-        let inference = self.study.inference.allowed;
-        let bare = |mut row: Coefficient| {
-            if !inference {
-                row = Coefficient::normal(row.term, row.party, row.estimate, None);
-            }
-            row
-        };
-        // In one order at both parties, so that both print the same digits.
-        let (alice, bob) = match self.role {
-            Role::Alice => (&own, &theirs),
-            _ => (&theirs, &own),
-        };
-        let shift = alice.shift + bob.shift;
-        let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
-        let mut coefficients = Vec::new();
-        if alice.is_some() {
-            let (_, outcome) = self.agreement.table.bounds();
-            let intercept = outcome.centre() + shift;
-            coefficients.push(Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(intercept), None));
-        }
-        coefficients.extend(alice.into_iter().flatten().map(bare));
-        coefficients.extend(bob.into_iter().flatten().map(bare));
-        let side = self.plan.side(Side::of(self.role));
-        let account = self.setting.ledger.account(&self.setting.data_set)?;
-        let receipts = self.setting.ledger.receipts(&self.run);
-        let statement =
-            Statement::new(&account, receipts, side.releases.charge(), Protects::Block { peer_cap: terms.cap });
-        let outlook = self.study.outlook(&self.plan).map_err(|error| Abort::Bug(error.to_string()))?;
-        Ok(PrivateFit {
-            coefficients,
-            nobs: self.agreement.table.rows() as u64,
-            rounds: self.exchange.rounds(),
-            notes: notes(&self.study, &outlook),
-            statement,
-            outlook,
-        })
-    }
 }
 
 fn estimates(fitted: &Fitted) -> Estimates {
@@ -491,16 +487,14 @@ fn notes(study: &Study, outlook: &Outlook) -> Vec<String> {
 /// Bytes of a message as the ledger keeps it; what came before the budget was reserved need not be kept.
 fn record(body: &Body) -> Option<Vec<u8>> {
     let kept = match body {
-        Body::Terms(Terms { epsilon, delta, cap, columns }) => {
-            Kept::Terms { epsilon: *epsilon, delta: *delta, cap: *cap, columns: *columns }
-        }
+        Body::Terms(terms) => Kept::Terms(*terms),
         Body::Noised(Noised { index, value }) => {
             let mut bytes = b"noised ".to_vec();
             bytes.extend_from_slice(&index.to_le_bytes());
             bytes.extend_from_slice(&value.encode());
             return Some(bytes);
         }
-        Body::Estimates(Estimates { shift, slopes }) => Kept::Estimates { shift: *shift, slopes: slopes.clone() },
+        Body::Estimates(estimates) => Kept::Estimates(estimates.clone()),
         Body::Rows(Rows { key, rows, ids }) => Kept::Rows { key: *key, rows: *rows, ids: ids.0 },
         Body::Go => Kept::Go,
         _ => return None,
@@ -515,8 +509,8 @@ fn recall(bytes: &[u8]) -> Option<Body> {
         return Some(Body::Noised(Noised { index: u32::from_le_bytes(*index), value }));
     }
     Some(match serde_json::from_slice(bytes).ok()? {
-        Kept::Terms { epsilon, delta, cap, columns } => Body::Terms(Terms { epsilon, delta, cap, columns }),
-        Kept::Estimates { shift, slopes } => Body::Estimates(Estimates { shift, slopes }),
+        Kept::Terms(terms) => Body::Terms(terms),
+        Kept::Estimates(estimates) => Body::Estimates(estimates),
         Kept::Rows { key, rows, ids } => Body::Rows(Rows { key, rows, ids: Digest(ids) }),
         Kept::Go => Body::Go,
     })
@@ -525,8 +519,8 @@ fn recall(bytes: &[u8]) -> Option<Body> {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kept {
-    Terms { epsilon: f64, delta: f64, cap: f64, columns: u32 },
-    Estimates { shift: f64, slopes: Option<Vec<Coefficient>> },
+    Terms(Terms),
+    Estimates(Estimates),
     Rows { key: Option<[u8; 32]>, rows: u64, ids: [u8; 32] },
     Go,
 }
