@@ -88,7 +88,7 @@ pub struct Opening {
     pub first: bool,
     /// The run, from the coordinator.
     pub run: RunId,
-    /// Secret randomness of this run, for keys of digests and what else the two parties must not share.
+    /// Secret randomness of this run, from which a script derives its keys.
     pub seed: [u8; 32],
 }
 

@@ -59,8 +59,8 @@ pub trait Session {
     /// finished still answers.
     fn resend(&self) -> Option<Self::Outbound>;
 
-    /// How many messages of the conversation there were: rises with everything new, and with no repeat. Whoever drives the session
-    /// tells progress by it from signs of life.
+    /// How many messages of the conversation there were: rises with everything new, and with no repeat. By it a driver tells
+    /// progress from signs of life.
     fn position(&self) -> u64;
 }
 

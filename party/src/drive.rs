@@ -4,8 +4,8 @@
 //! what may be sent, and again, is the session's business.
 //!
 //! A line that was lost is opened again and nothing is computed twice. On every line the dialling side speaks first: on
-//! a fresh one with its last message, to which the listening side answers. Whichever of two messages was lost, that one
-//! repeat brings out the answer, and no repeat begets another.
+//! a fresh one with its last message, to which the listening side answers. Whichever of two messages was lost, this one
+//! retransmission brings out the answer, and a retransmission never triggers another.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -247,7 +247,7 @@ impl Progress {
         }
     }
 
-    /// A part of a message came or went. Whoever makes us say the same again and again is not believed.
+    /// A part of a message came or went. To a peer that asks for the same answer again and again it is no progress.
     fn part(&mut self) {
         if self.repeats < 2 {
             self.at = Instant::now();
@@ -594,7 +594,7 @@ impl<L: Link> Driver<'_, L> {
                     );
                     return Ok(Heard::Opened);
                 }
-                // In the middle of a run even this is worth a wait: whoever is on the way can lead us to somebody else, and a
+                // In the middle of a run even this is worth a wait: a network in between may lead us to another program, and a
                 // run that ends has spent its budget for nothing.
                 Ok(Err(OpenError::Refused(sentence))) if self.opened == 0 => return Err(Abort::Refused(sentence)),
                 Ok(Err(error)) => {
@@ -651,7 +651,7 @@ impl<L: Link> Driver<'_, L> {
         if !matches!(abort, Abort::Remote { .. }) {
             self.link.abort(notice(abort, self.ends.own));
         }
-        // Not `linger`: whoever interrupts wants to go, and the coordinator relays the reason as well.
+        // Not `linger`: a user who interrupts wants to go, and the coordinator relays the reason as well.
         let _ = timeout(self.patience.linger.min(Duration::from_secs(2)), self.link.close()).await;
     }
 }

@@ -109,23 +109,23 @@ fn deal(sequence: u64, value: u32) -> Message<Word> {
     Message { header, body: Word::Dealt(value) }
 }
 
-type Said2 = Result<Next<Toy>, Abort>;
+type Fed = Result<Next<Toy>, Abort>;
 
-fn sent(turn: Said2) -> Message<Word> {
+fn sent(turn: Fed) -> Message<Word> {
     match turn {
         Ok(Turn::Send(message) | Turn::FinishAndSend { last: message, .. }) => message.into(),
         other => panic!("nothing was said: {other:?}"),
     }
 }
 
-fn fault(turn: Said2) -> (Role, PeerFault) {
+fn fault(turn: Fed) -> (Role, PeerFault) {
     match turn {
         Err(Abort::Peer { peer, fault }) => (peer, fault),
         other => panic!("no fault: {other:?}"),
     }
 }
 
-fn waits(turn: Said2) {
+fn waits(turn: Fed) {
     assert!(matches!(turn, Ok(Turn::Wait)), "{turn:?}");
 }
 

@@ -98,7 +98,7 @@ where
                 let turn = second.receive(first.role(), message);
                 settle!(1, turn)
             }
-            // Silence: whoever waits sends its last message again; a finished side only answers.
+            // Silence: a side that waits sends its last message again; a finished one only answers.
             None => {
                 for side in [0, 1] {
                     if results[side].is_none() {
