@@ -147,6 +147,15 @@ mutate "the minimum at the projection" common/src/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' vertical::
 mutate "a spreadsheet may run a name" common/src/report/csv.rs \
     's/if begun && /if false \&\& /' spreadsheet
+conversation=common/src/conversation.rs
+mutate "a message by another's line" $conversation \
+    's/header\.sender != from \|\| //' conversation::tests
+mutate "a coordinator that fills the memory" $conversation \
+    's/line\.waiting\.len\(\) == AHEAD/false/' conversation::tests
+mutate "an answer before the coordinator has spoken" $conversation \
+    's/ if answer\.value\(\)\.header\.sequence > sequence//' conversation::tests
+mutate "a message not stored before it is acted on" $conversation \
+    's/self\.script\.keep\(came, &message\.body\)\?;//' vertical::private::tests
 mutate "cells told to a peer" common/src/session.rs \
     's/Abort::Bug\(_\) => format!\("internal error at \{own\}; the reason is shown there only"\),//' what_may_quote_data
 
