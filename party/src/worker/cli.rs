@@ -14,13 +14,13 @@ use fedreg_proto::shell;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
-use super::privacy::{self, PrivacyCommand};
 use super::{check, join, predict};
 use crate::check::CheckFormat;
 use crate::cli::with_interrupts;
 use crate::drive::Patience;
 use crate::estimate;
 use crate::output::{self, Format};
+use crate::privacy::{self, PrivacyCommand};
 use crate::service::Failure;
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ enum Command {
     Predict(predict::Arguments),
     /// Register data sets and look at their privacy budget
     #[command(subcommand)]
-    Privacy(PrivacyCommand),
+    Privacy(PrivacyCommand<Overrides>),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -95,7 +95,7 @@ pub fn run(arguments: &[OsString]) -> Exit {
         }
         Command::Check(flags) => look(&flags),
         Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
-        Command::Privacy(command) => privacy::run(&command).map(|()| Exit::Done),
+        Command::Privacy(command) => privacy::run::<Config>(Role::Worker, &command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }
