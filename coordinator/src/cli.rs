@@ -1,13 +1,12 @@
 //! The command line of `coordinator`.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use fedreg_common::exit::Exit;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
@@ -15,36 +14,13 @@ use fedreg_proto::files::read_study;
 use fedreg_proto::link::OpenError;
 use fedreg_proto::output::{self, Format};
 use fedreg_proto::register::{Quorum, StatusReply};
-use fedreg_proto::telemetry::{self, LogFormat};
+use fedreg_proto::shell;
 use fedreg_proto::tls::Identity;
-use tokio::sync::oneshot;
 
 use crate::config::{Config, Overrides};
 use crate::consolidate;
 use crate::service::{self, Failure, Job};
 use crate::star;
-
-/// Federated regression: the coordinator, which holds no data.
-#[derive(Debug, Parser)]
-#[command(name = "coordinator", version, propagate_version = true)]
-struct Program {
-    #[command(subcommand)]
-    command: Command,
-    /// How log lines on stderr look
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    log: Log,
-}
-
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Log {
-    /// Readable on a terminal, JSON elsewhere
-    #[default]
-    Auto,
-    /// Readable lines
-    Text,
-    /// One JSON object a line
-    Json,
-}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -130,84 +106,46 @@ pub fn main() -> ExitCode {
     run(std::env::args_os()).into()
 }
 
-/// The command line, from which the book's chapter of its flags is made.
+/// The command line.
 pub fn command() -> clap::Command {
-    Program::command()
+    shell::command::<Command>("coordinator", "Federated regression: the coordinator, which holds no data")
 }
 
 /// Runs a command line, the program's name first; ends with the exit code for the shell.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let program = match Program::try_parse_from(&arguments) {
-        Ok(program) => program,
-        Err(error) => {
-            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
-        }
-    };
-    telemetry::init(match program.log {
-        Log::Auto => LogFormat::Auto,
-        Log::Text => LogFormat::Text,
-        Log::Json => LogFormat::Json,
-    });
-    let result = match program.command {
-        Command::Serve(flags) => serve(flags, output::call("coordinator", &arguments)),
+    shell::run(command(), &arguments, Failure::exit, |command, call| match command {
+        Command::Serve(flags) => serve(flags, call),
         Command::Status(arguments) => status(&arguments),
         Command::Finish(arguments) => finish(arguments),
-        Command::Consolidate(flags) => {
-            let call = output::call("coordinator", &arguments);
-            return match consolidate::run(&flags, call, std::io::stdin()) {
-                Ok((text, exit)) => output::print(&text).map_or_else(|error| error.exit(), |()| exit),
-                Err(failure) => {
-                    eprintln!("coordinator: {failure}");
-                    failure.exit()
-                }
-            };
-        }
-        Command::Certs(command) => {
-            certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
-        }
-    };
-    result.unwrap_or_else(|failure| {
-        eprintln!("coordinator: {}", output::chain(&failure));
-        failure.exit()
+        Command::Consolidate(flags) => Ok(match consolidate::run(&flags, call, std::io::stdin()) {
+            Ok((text, exit)) => output::print(&text).map_or_else(|error| error.exit(), |()| exit),
+            Err(failure) => {
+                eprintln!("coordinator: {failure}");
+                failure.exit()
+            }
+        }),
+        Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Bug(format!("no runtime: {error}")))
+    shell::runtime(1).map_err(|error| Failure::Bug(format!("no runtime: {error}")))
+}
+
+fn configured(overrides: &Overrides) -> Result<Option<Config>, Failure> {
+    Ok(shell::configured(Config::load(overrides)?, overrides.print_config)?)
 }
 
 fn serve(arguments: ServeArguments, call: String) -> Result<Exit, Failure> {
-    let config = Config::load(&arguments.overrides)?;
-    if arguments.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(&arguments.overrides)? else { return Ok(Exit::Done) };
     let study = read_study(&config.study)?;
     let ServeArguments { keep, announce, out, format, .. } = arguments;
-    let (cut, leash) = oneshot::channel::<()>();
-    if arguments.leash {
-        // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
-        std::thread::spawn(move || {
-            let mut byte = [0];
-            while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
-            let _ = cut.send(());
-        });
-    } else {
-        // Never cut: the sender must outlive the server.
-        std::mem::forget(cut);
-    }
     let runtime = runtime()?;
     let shutdown = async {
         tokio::select! {
-            () = interrupted() => {}
-            _ = leash => {}
+            _ = shell::interrupted() => {}
+            () = shell::leashed(arguments.leash) => {}
         }
     };
     let exit = match study.split() {
@@ -233,28 +171,8 @@ fn conclude(ended: &star::Ended, format: Format) -> Result<Exit, Failure> {
     Ok(ended.exit)
 }
 
-/// Waits for SIGINT or SIGTERM.
-async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
-}
-
 fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
-    let config = Config::load(&arguments.overrides)?;
-    if arguments.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(&arguments.overrides)? else { return Ok(Exit::Done) };
     let study = read_study(&config.study)?;
     let identity = Identity::load(&config.tls.files())?;
     let address = match &arguments.address {
@@ -285,11 +203,7 @@ fn not_asked(error: OpenError) -> Failure {
 fn finish(arguments: FinishArguments) -> Result<Exit, Failure> {
     let FinishArguments { of, mut overrides, address } = arguments;
     overrides.study = of.or(overrides.study);
-    let config = Config::load(&overrides)?;
-    if overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(&overrides)? else { return Ok(Exit::Done) };
     let study = read_study(&config.study)?;
     let identity = Identity::load(&config.tls.files())?;
     let address = address.unwrap_or_else(|| dialled(&config.listen));
@@ -379,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Program::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

@@ -139,7 +139,7 @@ pub(crate) fn watch_for_interrupts() -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::new(Exit::Internal, error))?;
     std::thread::spawn(move || {
-        while runtime.block_on(fedreg_party::cli::interrupted()) {
+        while runtime.block_on(fedreg_proto::shell::interrupted()) {
             INTERRUPTED.store(true, Ordering::Relaxed);
         }
     });

@@ -1,62 +1,28 @@
 //! The command lines of `alice`, `bob` and `worker`.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Study, Vertical};
 use fedreg_proto::certs_cli::{self, CertsCommand};
-use fedreg_proto::telemetry::{self, LogFormat};
-use std::io::IsTerminal;
+use fedreg_proto::shell;
 use tokio::sync::mpsc;
 
 use crate::check;
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
-use crate::output::{self, Format, call};
+use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
 use crate::worker;
-
-/// Federated regression: this party's part.
-#[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
-struct Program {
-    #[command(subcommand)]
-    command: Command,
-    /// How log lines on stderr look
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    log: Log,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum Log {
-    /// Readable on a terminal, JSON elsewhere
-    #[default]
-    Auto,
-    /// Readable lines
-    Text,
-    /// One JSON object a line
-    Json,
-}
-
-impl Log {
-    pub(crate) fn format(self) -> LogFormat {
-        match self {
-            Log::Auto => LogFormat::Auto,
-            Log::Text => LogFormat::Text,
-            Log::Json => LogFormat::Json,
-        }
-    }
-}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -70,7 +36,7 @@ enum Command {
     Check(CheckArguments),
     /// The privacy budget of this party's data, and the ledger of what was spent
     #[command(subcommand)]
-    Privacy(PrivacyCommand),
+    Privacy(PrivacyCommand<Overrides>),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -140,11 +106,11 @@ pub fn main(role: Role) -> ExitCode {
     run(role, std::env::args_os()).into()
 }
 
-/// The command line of a role that holds data, from which the book's chapter of its flags is made.
+/// The command line of a role that holds data.
 pub fn command(role: Role) -> clap::Command {
     match role {
         Role::Worker => worker::cli::command(),
-        role => Program::command().name(role.name()).bin_name(role.name()),
+        role => shell::command::<Command>(role.name(), "Federated regression: this party's part"),
     }
 }
 
@@ -154,39 +120,21 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if role == Role::Worker {
         return worker::cli::run(&arguments);
     }
-    let name = role.name();
-    let matches = command(role).try_get_matches_from(&arguments);
-    let program = match matches.and_then(|matches| Program::from_arg_matches(&matches)) {
-        Ok(program) => program,
-        Err(error) => {
-            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
-        }
-    };
-    telemetry::init(program.log.format());
-    let call = call(name, &arguments);
-    let result = match program.command {
+    shell::run(command(role), &arguments, Failure::exit, |command, call| match command {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
-        Command::Privacy(command) => privacy::run(role, &command).map(|()| Exit::Done),
-        Command::Certs(command) => {
-            certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
-        }
-    };
-    result.unwrap_or_else(|failure| {
-        eprintln!("{name}: {}", service::chain(&failure));
-        failure.exit()
+        Command::Privacy(command) => privacy::run::<Config>(role, &command).map(|()| Exit::Done),
+        Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }
 
+fn configured(role: Role, overrides: &Overrides) -> Result<Option<Config>, Failure> {
+    Ok(shell::configured(Config::load(role, overrides)?, overrides.print_config)?)
+}
+
 fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failure> {
-    let config = Config::load(role, &arguments.overrides)?;
-    if arguments.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
     let study = Arc::new(service::study(role, &config)?);
     let leash = arguments.process.leash;
     let job = job(role, config, study, arguments.out, arguments.process, call, arguments.seed);
@@ -219,11 +167,7 @@ fn job(
 }
 
 fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit, Failure> {
-    let config = Config::load(role, &arguments.overrides)?;
-    if arguments.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
     let study = Arc::new(service::study(role, &config)?);
     let leash = arguments.process.leash;
     let (model, scale) = (arguments.model, arguments.scale);
@@ -238,11 +182,7 @@ fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit
 }
 
 fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
-    let config = Config::load(role, &arguments.overrides)?;
-    if arguments.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
     let checked = check::check(role, &config, arguments.out.as_deref())?;
     output::print(&arguments.format.render(&checked))?;
     Ok(Exit::Done)
@@ -257,17 +197,13 @@ pub(crate) fn with_interrupts<T, F>(
 where
     F: Future<Output = Result<T, Failure>>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Abort::Bug(format!("no runtime: {error}")))?;
+    let runtime = shell::runtime(2).map_err(|error| Abort::Bug(format!("no runtime: {error}")))?;
     let (stop, stopped) = mpsc::channel(8);
     let result = runtime.block_on(async {
         let interrupts = stop.clone();
         tokio::spawn(async move {
             let mut before = false;
-            while interrupted().await {
+            while shell::interrupted().await {
                 if before {
                     // Twice means now, whatever is still to be said.
                     std::process::exit(i32::from(Exit::Interrupted.code()));
@@ -276,43 +212,16 @@ where
                 let _ = interrupts.send(Abort::Interrupted(role)).await;
             }
         });
-        if leash {
-            hold(role, stop.clone());
-        }
+        let started_by_another = stop.clone();
+        tokio::spawn(async move {
+            shell::leashed(leash).await;
+            let _ = started_by_another.send(Abort::Interrupted(role)).await;
+        });
         work(stop, stopped).await
     });
     // A step that is still being computed must not hold the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
-}
-
-/// Waits for SIGINT or SIGTERM; false where signals cannot be had.
-pub async fn interrupted() -> bool {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-            return tokio::signal::ctrl_c().await.is_ok();
-        };
-        tokio::select! {
-            _ = terminate.recv() => true,
-            pressed = tokio::signal::ctrl_c() => pressed.is_ok(),
-        }
-    }
-    #[cfg(not(unix))]
-    {
-        tokio::signal::ctrl_c().await.is_ok()
-    }
-}
-
-/// Stops the run when standard input ends: a process that was started by another must not outlive it.
-fn hold(role: Role, stop: mpsc::Sender<Abort>) {
-    // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
-    std::thread::spawn(move || {
-        let mut byte = [0];
-        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
-        let _ = stop.blocking_send(Abort::Interrupted(role));
-    });
 }
 
 #[cfg(test)]
@@ -325,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Program::command().debug_assert();
+        command(Role::Alice).debug_assert();
     }
 
     #[test]

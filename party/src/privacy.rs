@@ -1,5 +1,6 @@
-//! The privacy ledger of a party and the commands about it: `privacy init | plan | status | verify | report`.
+//! The commands about a privacy ledger, `privacy init | plan | status | verify | report`, and what a party registers and plans.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,9 +10,11 @@ use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
-use fedreg_common::study::{ErrorTable, Suggestion};
+use fedreg_common::study::{ErrorTable, PrivacyTerms, Suggestion};
+use fedreg_proto::files::{FileError, read_study};
 use serde::Serialize;
 
+use crate::check::CheckFormat;
 use crate::config::{Config, LedgerTerms, Overrides};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
@@ -19,24 +22,63 @@ use crate::plain::{self, PlainLine};
 use crate::private;
 use crate::service::{Failure, Job, certificate};
 
-/// About the privacy budget of this party's data.
+/// A configuration of a role that holds data and a privacy ledger of them.
+pub trait Keeper: Sized {
+    /// The flags that override its file.
+    type Flags: PlanFlags;
+
+    /// Reads the file and lets the flags override it.
+    ///
+    /// # Errors
+    /// A file or a value that cannot be used.
+    fn read(role: Role, flags: &Self::Flags) -> Result<Self, FileError>;
+
+    /// Where the ledger is, and what it is to be told.
+    fn terms(&mut self) -> &mut LedgerTerms;
+
+    /// The ledger and its anchor.
+    ///
+    /// # Errors
+    /// The anchor has no place.
+    fn places(&self) -> Result<[PathBuf; 2], LedgerError>;
+
+    /// Registers the data set with its budget, and makes the ledger if there is none.
+    ///
+    /// # Errors
+    /// A table or a budget that cannot be used, and a ledger that refuses.
+    fn register(&self, role: Role) -> Result<Account, Failure>;
+
+    /// What a run on the rows of the table, or on so many, would release, cost and be good for.
+    ///
+    /// # Errors
+    /// A study that is not private or cannot be run on so many rows.
+    fn plan(&self, role: Role, rows: Option<u64>, format: CheckFormat) -> Result<String, Failure>;
+}
+
+/// Flags of a role whose runs can be planned.
+pub trait PlanFlags: Args {
+    /// What `--rows` counts.
+    const ROWS: &'static str;
+}
+
+/// About the privacy budget of a role's data, with the flags that lead to its configuration.
 #[derive(Debug, Subcommand)]
-pub enum PrivacyCommand {
+pub enum PrivacyCommand<O: PlanFlags> {
     /// Register the data set with its budget; makes the ledger if there is none
-    Init(InitArguments),
+    Init(InitArguments<O>),
     /// Show what a run would release, cost, and be good for, from public facts alone; spends nothing
-    Plan(PlanArguments),
+    Plan(PlanArguments<O>),
     /// Show what was spent and what is left
-    Status(ShowArguments),
+    Status(ShowArguments<O>),
     /// Check the whole chain of the ledger and every stored byte
-    Verify(VerifyArguments),
+    Verify(VerifyArguments<O>),
     /// List every release that was made
-    Report(ReportArguments),
+    Report(ReportArguments<O>),
 }
 
 /// What a ledger is to be told of a data set; each overrides the private file.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct LedgerFlags {
+pub struct LedgerFlags {
     /// Epsilon of the data set, for its lifetime and over all peers; that of the study by default
     #[arg(long, value_name = "EPSILON")]
     epsilon: Option<f64>,
@@ -53,7 +95,7 @@ pub(crate) struct LedgerFlags {
 
 impl LedgerFlags {
     /// Lets the flags override the terms of a private file.
-    pub(crate) fn apply(&self, terms: &mut LedgerTerms) {
+    fn apply(&self, terms: &mut LedgerTerms) {
         terms.epsilon = self.epsilon.or(terms.epsilon);
         terms.delta = self.delta.or(terms.delta);
         terms.accountant = self.accountant.map(Into::into).or(terms.accountant);
@@ -63,61 +105,60 @@ impl LedgerFlags {
 
 /// Flags of `privacy init`.
 #[derive(Debug, Args)]
-pub struct InitArguments {
+pub struct InitArguments<O: PlanFlags> {
     #[command(flatten)]
-    overrides: Overrides,
+    overrides: O,
     #[command(flatten)]
     terms: LedgerFlags,
 }
 
 /// Flags of `privacy plan`.
 #[derive(Debug, Args)]
-pub struct PlanArguments {
+pub struct PlanArguments<O: PlanFlags> {
     #[command(flatten)]
-    overrides: Overrides,
-    /// Plan for this number of rows in place of the table's
-    #[arg(long, value_name = "ROWS")]
+    overrides: O,
+    #[arg(long, value_name = "ROWS", help = O::ROWS)]
     rows: Option<u64>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
-    format: crate::check::CheckFormat,
+    format: CheckFormat,
 }
 
 /// Flags of `privacy status`.
 #[derive(Debug, Args)]
-pub struct ShowArguments {
+pub struct ShowArguments<O: PlanFlags> {
     #[command(flatten)]
-    overrides: Overrides,
+    overrides: O,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
-    format: crate::check::CheckFormat,
+    format: CheckFormat,
 }
 
 /// Flags of `privacy verify`.
 #[derive(Debug, Args)]
-pub struct VerifyArguments {
+pub struct VerifyArguments<O: PlanFlags> {
     #[command(flatten)]
-    overrides: Overrides,
+    overrides: O,
 }
 
 /// Flags of `privacy report`.
 #[derive(Debug, Args)]
-pub struct ReportArguments {
+pub struct ReportArguments<O: PlanFlags> {
     #[command(flatten)]
-    overrides: Overrides,
+    overrides: O,
     #[command(flatten)]
     wanted: ReportFlags,
 }
 
 /// Which releases of a ledger are listed, and how.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct ReportFlags {
+pub struct ReportFlags {
     /// Only this run
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
-    format: crate::check::CheckFormat,
+    format: CheckFormat,
 }
 
 impl ReportFlags {
@@ -125,7 +166,7 @@ impl ReportFlags {
     ///
     /// # Errors
     /// A run that the ledger does not know.
-    pub(crate) fn list(&self, ledger: &Ledger<LedgerFile>) -> Result<String, LedgerError> {
+    fn list(&self, ledger: &Ledger<LedgerFile>) -> Result<String, LedgerError> {
         let runs: Vec<RunReleases> = ledger
             .runs()
             .filter(|run| self.run.as_deref().is_none_or(|wanted| wanted == *run))
@@ -163,27 +204,21 @@ impl From<AccountantName> for Accountant {
 ///
 /// # Errors
 /// Files that cannot be used, and a ledger that refuses.
-pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
+pub fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> Result<(), Failure> {
+    let open = |config: &C| config.places().and_then(|[path, anchor]| ledger::open(&path, &anchor));
     let text = match command {
         PrivacyCommand::Init(arguments) => {
-            let mut config = Config::load(role, &arguments.overrides)?;
-            arguments.terms.apply(&mut config.privacy);
-            let account = init(role, &config)?;
-            format!(
-                "data set `{}` is registered in {}\n{}",
-                account.data_set,
-                config.ledger().display(),
-                account_lines(&account)
-            )
+            let mut config = C::read(role, &arguments.overrides)?;
+            arguments.terms.apply(config.terms());
+            let (account, [path, _]) = (config.register(role)?, config.places()?);
+            let (name, place) = (&account.data_set, path.display());
+            format!("data set `{name}` is registered in {place}\n{}", account_lines(&account))
         }
         PrivacyCommand::Plan(arguments) => {
-            let config = Config::load(role, &arguments.overrides)?;
-            let planned = plan(role, &config, arguments.rows)?;
-            show(arguments.format, &planned, Planned::text)
+            C::read(role, &arguments.overrides)?.plan(role, arguments.rows, arguments.format)?
         }
         PrivacyCommand::Status(arguments) => {
-            let config = Config::load(role, &arguments.overrides)?;
-            let ledger = open(&config)?;
+            let ledger = open(&C::read(role, &arguments.overrides)?)?;
             let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
             show(arguments.format, &accounts, |accounts| {
                 let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
@@ -194,25 +229,47 @@ pub fn run(role: Role, command: &PrivacyCommand) -> Result<(), Failure> {
             })
         }
         PrivacyCommand::Verify(arguments) => {
-            let config = Config::load(role, &arguments.overrides)?;
-            let (records, hash) = open(&config)?.verify()?;
-            format!(
-                "{}: {records} records follow from each other; the last hash is {hash}\n",
-                config.ledger().display()
-            )
+            let config = C::read(role, &arguments.overrides)?;
+            let ((records, hash), [path, _]) = (open(&config)?.verify()?, config.places()?);
+            format!("{}: {records} records follow from each other; the last hash is {hash}\n", path.display())
         }
-        PrivacyCommand::Report(arguments) => {
-            let config = Config::load(role, &arguments.overrides)?;
-            arguments.wanted.list(&open(&config)?)?
-        }
+        PrivacyCommand::Report(arguments) => arguments.wanted.list(&open(&C::read(role, &arguments.overrides)?)?)?,
     };
     Ok(output::print(&text)?)
 }
 
-pub(crate) fn show<T: Serialize>(format: crate::check::CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
+pub(crate) fn show<T: Serialize>(format: CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
     match format {
-        crate::check::CheckFormat::Text => text(value),
-        crate::check::CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
+        CheckFormat::Text => text(value),
+        CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
+    }
+}
+
+impl PlanFlags for Overrides {
+    const ROWS: &'static str = "Plan for this number of rows in place of the table's";
+}
+
+impl Keeper for Config {
+    type Flags = Overrides;
+
+    fn read(role: Role, flags: &Overrides) -> Result<Config, FileError> {
+        Config::load(role, flags)
+    }
+
+    fn terms(&mut self) -> &mut LedgerTerms {
+        &mut self.privacy
+    }
+
+    fn places(&self) -> Result<[PathBuf; 2], LedgerError> {
+        Ok([self.ledger(), self.anchor()?])
+    }
+
+    fn register(&self, role: Role) -> Result<Account, Failure> {
+        init(role, self)
+    }
+
+    fn plan(&self, role: Role, rows: Option<u64>, format: CheckFormat) -> Result<String, Failure> {
+        Ok(show(format, &plan(role, self, rows)?, Planned::text))
     }
 }
 
@@ -233,15 +290,7 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     let asked = &study.private().ok_or_else(not_private)?.stated;
     let table = private::read_table(role, config, &study, true)?;
     let rows = table.rows() as u64;
-    let terms = &config.privacy;
-    let budget = Budget::new(
-        terms.epsilon.unwrap_or(asked.epsilon),
-        terms.delta.or(asked.delta).unwrap_or_else(|| Budget::default_delta(rows)),
-        terms.accountant.unwrap_or(asked.accountant),
-        rows,
-        terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
-    )
-    .map_err(|error| Abort::Refused(error.to_string()))?;
+    let budget = budget(&config.privacy, asked, rows)?;
     let (path, anchor) = (config.ledger(), config.anchor()?);
     let mut ledger = ledger::open_or_create(&path, &anchor)?;
     plain::take_in(&path, &mut ledger)?;
@@ -258,7 +307,19 @@ pub fn complaint(role: Role, config: &Config) -> Option<String> {
     private::read_table(role, config, &study, false).err().map(|failure| crate::service::chain(&failure))
 }
 
-fn not_private() -> Failure {
+/// The budget of a data set of so many rows: what the private file says, else what the study asks for.
+pub(crate) fn budget(terms: &LedgerTerms, asked: &PrivacyTerms, rows: u64) -> Result<Budget, Abort> {
+    Budget::new(
+        terms.epsilon.unwrap_or(asked.epsilon),
+        terms.delta.or(asked.delta).unwrap_or_else(|| Budget::default_delta(rows)),
+        terms.accountant.unwrap_or(asked.accountant),
+        rows,
+        terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
+    )
+    .map_err(|error| Abort::Refused(error.to_string()))
+}
+
+pub(crate) fn not_private() -> Failure {
     Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
 }
 
@@ -280,16 +341,16 @@ pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> 
 }
 
 #[derive(Serialize)]
-pub(crate) struct Standing {
+struct Standing {
     #[serde(flatten)]
-    pub(crate) account: Account,
+    account: Account,
     left: f64,
     epsilon_spent_zcdp: f64,
     epsilon_spent_exact: f64,
 }
 
 impl Standing {
-    pub(crate) fn of(account: &Account) -> Standing {
+    fn of(account: &Account) -> Standing {
         Standing {
             left: account.left(),
             epsilon_spent_zcdp: account.epsilon_spent(Accountant::Zcdp),
@@ -299,7 +360,7 @@ impl Standing {
     }
 }
 
-pub(crate) fn account_lines(account: &Account) -> String {
+fn account_lines(account: &Account) -> String {
     let Standing { left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = Standing::of(account);
     let accountant = account.accountant.name();
     let whose = match account.is_anyone() {

@@ -1,4 +1,4 @@
-//! The edge of fedreg: wire schema, mutual TLS, certificates and logging.
+//! The edge of fedreg: wire schema, mutual TLS, certificates, and the shell of its programs.
 //!
 //! Protocol decisions live in `fedreg-common`; this crate only moves messages and says who sent them.
 
@@ -14,6 +14,7 @@ pub mod line;
 pub mod link;
 pub mod output;
 pub mod register;
+pub mod shell;
 pub mod star;
 pub mod status;
 mod talk;

@@ -1,6 +1,8 @@
 //! Logs on stderr: readable on a terminal, JSON for machines.
 
 use std::io::IsTerminal;
+
+use clap::ValueEnum;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -11,14 +13,14 @@ pub const DEFAULT_FILTER: &str = "warn,fedreg_common=info,fedreg_proto=info,fedr
      fedreg_examples=info,alice=info,bob=info,worker=info,coordinator=info,demo=info";
 
 /// How a log line looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum LogFormat {
-    /// Readable lines on a terminal, JSON elsewhere.
+    /// Readable on a terminal, JSON elsewhere
     #[default]
     Auto,
-    /// Readable lines.
+    /// Readable lines
     Text,
-    /// One JSON object a line.
+    /// One JSON object a line
     Json,
 }
 

@@ -38,6 +38,25 @@ enum Target {
     Values(Vec<Vec<u8>>),
 }
 
+impl Target {
+    /// A cell that is not of a column.
+    fn put(&mut self, cell: Cell<'_>, place: Place, torn: bool) -> Result<(), DataError> {
+        match self {
+            Target::Column(column) => cell.into_column(column, place)?,
+            Target::Ids { column, ids } => {
+                let id = cell.id();
+                let none = is_missing(&id) || torn && id.len() > LONGEST_ID;
+                if none && !torn {
+                    return Err(DataError::MissingId { column: column.clone(), place });
+                }
+                ids.push(if none { &[] } else { &id });
+            }
+            Target::Values(values) => values.push(cell.value()),
+        }
+        Ok(())
+    }
+}
+
 impl Rows {
     /// Finds the requested columns in a table and tells it to read them, the id last.
     pub(super) fn new(table: &mut dyn Table, request: &Request) -> Result<Rows, ReadError> {
@@ -99,27 +118,17 @@ impl Rows {
     /// # Errors
     ///
     /// A value that cannot stand in its column, and a row without id.
-    #[inline]
+    // Once a cell: a call would cost as much as what it does, and the kind of cell is known where it is called.
+    #[inline(always)]
     pub fn put(&mut self, at: usize, cell: Cell<'_>, place: Place) -> Result<(), ReadError> {
         let put = match &mut self.targets[at] {
             Target::Column(column) => cell.into_column(column, place),
-            Target::Ids { column, ids } => {
-                let id = cell.id();
-                let none = is_missing(&id) || self.torn && id.len() > LONGEST_ID;
-                match none && !self.torn {
-                    true => Err(DataError::MissingId { column: column.clone(), place }),
-                    false => {
-                        ids.push(if none { &[] } else { &id });
-                        Ok(())
-                    }
-                }
-            }
-            Target::Values(values) => {
-                values.push(cell.value());
-                Ok(())
-            }
+            other => other.put(cell, place, self.torn),
         };
-        put.map_err(|source| self.refused(source))
+        match put {
+            Ok(()) => Ok(()),
+            Err(source) => Err(self.refused(source)),
+        }
     }
 
     /// Says that the cells of the row at `place` are all there.
@@ -192,6 +201,7 @@ impl Rows {
         rows > 0
     }
 
+    #[cold]
     fn refused(&self, source: DataError) -> ReadError {
         ReadError::data(&self.file)(source)
     }

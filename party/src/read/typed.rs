@@ -37,7 +37,7 @@ pub enum Cell<'a> {
 
 impl Cell<'_> {
     /// Appends it to a column.
-    #[inline]
+    #[inline(always)]
     pub(super) fn into_column(self, column: &mut ColumnBuilder, place: Place) -> Result<(), DataError> {
         match self {
             Cell::Missing => {

@@ -5,33 +5,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
-use fedreg_proto::telemetry;
+use fedreg_proto::shell;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
-use super::privacy::{self, PrivacyCommand};
 use super::{check, join, predict};
 use crate::check::CheckFormat;
-use crate::cli::{Log, with_interrupts};
+use crate::cli::with_interrupts;
 use crate::drive::Patience;
 use crate::estimate;
 use crate::output::{self, Format};
-use crate::service::{self, Failure};
-
-/// Federated regression: one of many sites that hold the same columns.
-#[derive(Debug, Parser)]
-#[command(name = "worker", version, propagate_version = true)]
-struct Program {
-    #[command(subcommand)]
-    command: Command,
-    /// How log lines on stderr look
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    log: Log,
-}
+use crate::privacy::{self, PrivacyCommand};
+use crate::service::Failure;
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -49,7 +38,7 @@ enum Command {
     Predict(predict::Arguments),
     /// Register data sets and look at their privacy budget
     #[command(subcommand)]
-    Privacy(PrivacyCommand),
+    Privacy(PrivacyCommand<Overrides>),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -92,45 +81,30 @@ struct CheckArguments {
 
 /// The command line.
 pub(crate) fn command() -> clap::Command {
-    Program::command()
+    shell::command::<Command>("worker", "Federated regression: one of many sites that hold the same columns")
 }
 
 /// Runs a command line, the program's name first; ends with the exit code for the shell.
 pub fn run(arguments: &[OsString]) -> Exit {
-    let program = match Program::try_parse_from(arguments) {
-        Ok(program) => program,
-        Err(error) => {
-            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
-        }
-    };
-    telemetry::init(program.log.format());
-    let result = match program.command {
-        Command::Join(flags) => take_part(flags, output::call("worker", arguments)),
+    shell::run(command(), arguments, Failure::exit, |command, call| match command {
+        Command::Join(flags) => take_part(flags, call),
         Command::Estimate(flags) => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             estimate::run(&flags, std::io::stdin(), &mut out)
         }
         Command::Check(flags) => look(&flags),
         Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
-        Command::Privacy(command) => privacy::run(&command).map(|()| Exit::Done),
-        Command::Certs(command) => {
-            certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done).map_err(Failure::from)
-        }
-    };
-    result.unwrap_or_else(|failure| {
-        eprintln!("worker: {}", service::chain(&failure));
-        failure.exit()
+        Command::Privacy(command) => privacy::run::<Config>(Role::Worker, &command).map(|()| Exit::Done),
+        Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }
 
+fn configured(overrides: &Overrides) -> Result<Option<Config>, Failure> {
+    Ok(shell::configured(Config::load(overrides)?, overrides.print_config)?)
+}
+
 fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
-    let config = Config::load(&flags.overrides)?;
-    if flags.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(&flags.overrides)? else { return Ok(Exit::Done) };
     let idle = match flags.idle.map(Duration::try_from_secs_f64) {
         None => None,
         Some(Ok(idle)) => Some(idle),
@@ -154,11 +128,7 @@ fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
 }
 
 fn look(flags: &CheckArguments) -> Result<Exit, Failure> {
-    let config = Config::load(&flags.overrides)?;
-    if flags.overrides.print_config {
-        output::print(&config.print())?;
-        return Ok(Exit::Done);
-    }
+    let Some(config) = configured(&flags.overrides)? else { return Ok(Exit::Done) };
     let checked = check::check(&config, flags.out.as_deref())?;
     output::print(&match flags.format {
         CheckFormat::Text => checked.text(),
@@ -173,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Program::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

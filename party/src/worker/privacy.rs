@@ -1,8 +1,12 @@
-//! The commands about a worker's privacy ledger: `privacy init | plan | status | verify | report`.
+//! What a worker registers and plans by the commands about its privacy ledger.
 
-use clap::{Args, Subcommand};
-use fedreg_common::privacy::ledger::Account;
+use std::path::PathBuf;
+
+use fedreg_common::id::Role;
+use fedreg_common::privacy::ledger::{Account, LedgerError};
+use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, Expectation, Protocol, Sites, Study, Suggestion};
+use fedreg_proto::files::{FileError, read_study};
 use serde::Serialize;
 
 use super::batches::each_id;
@@ -10,116 +14,36 @@ use super::config::{Config, Overrides};
 pub use super::private::init;
 use super::private::{allowed, open};
 use crate::check::CheckFormat;
-use crate::output;
-use crate::privacy::{LedgerFlags, ReportFlags, Standing, account_lines, runs_left, show};
+use crate::config::LedgerTerms;
+use crate::privacy::{Keeper, PlanFlags, not_private, runs_left, show};
 use crate::service::Failure;
 
-/// About the privacy budget of this worker's data.
-#[derive(Debug, Subcommand)]
-pub enum PrivacyCommand {
-    /// Register the data set with its budget; makes the ledger if there is none
-    Init(InitArguments),
-    /// Show what a run would release, cost, and be good for, from public facts alone; spends nothing
-    Plan(PlanArguments),
-    /// Show what was spent and what is left
-    Status(ShowArguments),
-    /// Check the whole chain of the ledger and every stored byte
-    Verify(VerifyArguments),
-    /// List every release that was made
-    Report(ReportArguments),
+impl PlanFlags for Overrides {
+    const ROWS: &'static str = "Plan for this number of rows or records a site in place of the table's";
 }
 
-/// Flags of `privacy init`.
-#[derive(Debug, Args)]
-pub struct InitArguments {
-    #[command(flatten)]
-    overrides: Overrides,
-    #[command(flatten)]
-    terms: LedgerFlags,
-}
+impl Keeper for Config {
+    type Flags = Overrides;
 
-/// Flags of `privacy plan`.
-#[derive(Debug, Args)]
-pub struct PlanArguments {
-    #[command(flatten)]
-    overrides: Overrides,
-    /// Plan for this number of rows or records a site in place of the table's
-    #[arg(long, value_name = "ROWS")]
-    rows: Option<u64>,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    format: CheckFormat,
-}
+    fn read(_role: Role, flags: &Overrides) -> Result<Config, FileError> {
+        Config::load(flags)
+    }
 
-/// Flags of `privacy report`.
-#[derive(Debug, Args)]
-pub struct ReportArguments {
-    #[command(flatten)]
-    overrides: Overrides,
-    #[command(flatten)]
-    wanted: ReportFlags,
-}
+    fn terms(&mut self) -> &mut LedgerTerms {
+        &mut self.privacy
+    }
 
-/// Flags of `privacy status`.
-#[derive(Debug, Args)]
-pub struct ShowArguments {
-    #[command(flatten)]
-    overrides: Overrides,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    format: CheckFormat,
-}
+    fn places(&self) -> Result<[PathBuf; 2], LedgerError> {
+        Ok([self.ledger(), self.anchor()?])
+    }
 
-/// Flags of `privacy verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArguments {
-    #[command(flatten)]
-    overrides: Overrides,
-}
+    fn register(&self, _role: Role) -> Result<Account, Failure> {
+        init(self)
+    }
 
-/// Runs a command and prints what it shows.
-///
-/// # Errors
-/// Files that cannot be used, and a ledger that refuses.
-pub fn run(command: &PrivacyCommand) -> Result<(), Failure> {
-    let text = match command {
-        PrivacyCommand::Init(arguments) => {
-            let mut config = Config::load(&arguments.overrides)?;
-            arguments.terms.apply(&mut config.privacy);
-            let account = init(&config)?;
-            let (name, place) = (&account.data_set, config.ledger());
-            format!("data set `{name}` is registered in {}\n{}", place.display(), account_lines(&account))
-        }
-        PrivacyCommand::Plan(arguments) => {
-            let config = Config::load(&arguments.overrides)?;
-            show(arguments.format, &plan(&config, arguments.rows)?, Planned::text)
-        }
-        PrivacyCommand::Status(arguments) => {
-            let config = Config::load(&arguments.overrides)?;
-            let ledger = open(&config)?;
-            let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
-            show(arguments.format, &accounts, |accounts| {
-                let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
-                match texts.is_empty() {
-                    true => "no data set is registered: run `privacy init`\n".to_string(),
-                    false => texts.join("\n"),
-                }
-            })
-        }
-        PrivacyCommand::Verify(arguments) => {
-            let config = Config::load(&arguments.overrides)?;
-            let (records, hash) = open(&config)?.verify()?;
-            format!(
-                "{}: {records} records follow from each other; the last hash is {hash}\n",
-                config.ledger().display()
-            )
-        }
-        PrivacyCommand::Report(arguments) => {
-            let config = Config::load(&arguments.overrides)?;
-            arguments.wanted.list(&open(&config)?)?
-        }
-    };
-    Ok(output::print(&text)?)
+    fn plan(&self, _role: Role, rows: Option<u64>, format: CheckFormat) -> Result<String, Failure> {
+        Ok(show(format, &plan(self, rows)?, Planned::text))
+    }
 }
 
 /// What a run would release and cost.
@@ -149,10 +73,6 @@ struct Planned {
     /// Settings that are expected to do better.
     suggested: Option<Suggestion>,
     warnings: Vec<String>,
-}
-
-fn not_private() -> Failure {
-    Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
 }
 
 /// What a run would release and cost, from the study and the ledger alone.

@@ -243,15 +243,7 @@ pub fn init(config: &Config) -> Result<Account, Failure> {
         }
         false => read_persons(config, &study, &ledger.key()?, study.rows_per_person())?,
     };
-    let terms = &config.privacy;
-    let budget = Budget::new(
-        terms.epsilon.unwrap_or(asked.epsilon),
-        terms.delta.or(asked.delta).unwrap_or_else(|| Budget::default_delta(rows)),
-        terms.accountant.unwrap_or(asked.accountant),
-        rows,
-        terms.large_epsilon.is_some() || (terms.epsilon.is_none() && asked.large_epsilon.is_some()),
-    )
-    .map_err(|error| Abort::Refused(error.to_string()))?;
+    let budget = crate::privacy::budget(&config.privacy, asked, rows)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds());
     let registration = Registration { data_set, persons, budget, bounds };
     Ok(ledger::register([&path, &anchor], &mut ledger, &data_file(config, &study), &registration)?)

@@ -1,0 +1,108 @@
+//! What the programs of all roles have in common: command line, log, interrupts, and the exit code for the shell.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, Read};
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use fedreg_common::exit::Exit;
+use serde::Serialize;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+use crate::output::OutputError;
+use crate::telemetry::LogFormat;
+use crate::{files, output, telemetry};
+
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+struct Program<C: Subcommand> {
+    #[command(subcommand)]
+    command: C,
+    /// How log lines on stderr look
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log: LogFormat,
+}
+
+/// The command line of a program with the commands `C`, from which the book's chapter of its flags is made.
+pub fn command<C: Subcommand>(name: &'static str, about: &'static str) -> clap::Command {
+    Program::<C>::command().name(name).bin_name(name).about(about)
+}
+
+/// Runs a command line, the program's name first, with `work` for its command and how it was called; ends with the exit code for the
+/// shell.
+pub fn run<C: Subcommand, F: Error>(
+    program: clap::Command,
+    arguments: &[OsString],
+    exit: impl Fn(&F) -> Exit,
+    work: impl FnOnce(C, String) -> Result<Exit, F>,
+) -> Exit {
+    let name = program.get_name().to_string();
+    let matches = program.try_get_matches_from(arguments);
+    let Program { command, log } = match matches.and_then(|matches| Program::<C>::from_arg_matches(&matches)) {
+        Ok(program) => program,
+        Err(error) => {
+            // Help goes to standard output and is no failure. If neither can be printed, the code still tells.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    telemetry::init(log);
+    work(command, output::call(&name, arguments)).unwrap_or_else(|failure| {
+        eprintln!("{name}: {}", output::chain(&failure));
+        exit(&failure)
+    })
+}
+
+/// The configuration to go on with; nothing where it was only to be shown.
+///
+/// # Errors
+/// It cannot be printed.
+pub fn configured<T: Serialize>(config: T, print: bool) -> Result<Option<T>, OutputError> {
+    if print {
+        output::print(&files::print(&config))?;
+    }
+    Ok(Some(config).filter(|_| !print))
+}
+
+/// A runtime for connections.
+///
+/// # Errors
+/// The system gives no threads.
+pub fn runtime(threads: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+}
+
+/// Waits for SIGINT or SIGTERM; false where signals cannot be had.
+pub async fn interrupted() -> bool {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+            return tokio::signal::ctrl_c().await.is_ok();
+        };
+        tokio::select! {
+            _ = terminate.recv() => true,
+            pressed = tokio::signal::ctrl_c() => pressed.is_ok(),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        tokio::signal::ctrl_c().await.is_ok()
+    }
+}
+
+/// Waits for the end of standard input where a process was started by another that it must not outlive, and for ever elsewhere.
+pub async fn leashed(leash: bool) {
+    if !leash {
+        return std::future::pending().await;
+    }
+    let (ended, end) = oneshot::channel::<()>();
+    // A thread of its own, as reading standard input cannot be cancelled and would hold the runtime.
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while matches!(io::stdin().read(&mut byte), Ok(1)) {}
+        let _ = ended.send(());
+    });
+    let _ = end.await;
+}
