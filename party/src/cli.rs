@@ -144,7 +144,7 @@ pub fn main(role: Role) -> ExitCode {
 pub fn command(role: Role) -> clap::Command {
     match role {
         Role::Worker => worker::cli::command(),
-        role => Program::command().name(role.name()).bin_name(role.name()),
+        Role::Alice | Role::Bob | Role::Coordinator => Program::command().name(role.name()).bin_name(role.name()),
     }
 }
 
