@@ -202,7 +202,7 @@ pub enum PeerFault {
 fn interrupted_by(who: &Role) -> String {
     match who {
         Role::Worker => "interrupted by its user".to_string(),
-        who => format!("interrupted by the user of {who}"),
+        Role::Alice | Role::Bob | Role::Coordinator => format!("interrupted by the user of {who}"),
     }
 }
 
@@ -215,7 +215,14 @@ impl Abort {
             }
             Abort::Bug(_) => format!("internal error at {own}; the reason is shown there only"),
             Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
-            other => other.to_string(),
+            other @ (Abort::Peer { .. }
+            | Abort::Data(_)
+            | Abort::Study { .. }
+            | Abort::Policy { .. }
+            | Abort::Refused(_)
+            | Abort::Interrupted(_)
+            | Abort::Unreachable(_)
+            | Abort::Remote { .. }) => other.to_string(),
         }
     }
 

@@ -189,7 +189,7 @@ impl Rows {
     pub(super) fn give(&mut self, give: &mut dyn FnMut(&[Vec<u8>])) -> bool {
         let columns = self.targets.iter_mut().filter_map(|target| match target {
             Target::Values(values) => Some(take(values).into_iter()),
-            _ => None,
+            Target::Column(_) | Target::Ids { .. } => None,
         });
         let mut columns: Vec<_> = columns.collect();
         let (rows, mut row) = (take(&mut self.places).len(), Vec::with_capacity(columns.len()));

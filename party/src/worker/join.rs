@@ -372,7 +372,12 @@ impl Worker<'_> {
                             Err(failure) => Err(failure),
                         }
                     }
-                    act => self.act(act),
+                    act @ (Act::Begin { .. }
+                    | Act::Open
+                    | Act::Rejected { .. }
+                    | Act::Heard { .. }
+                    | Act::Outcome { .. }
+                    | Act::Refused { .. }) => self.act(act),
                 };
                 match done {
                     Ok(Next::GoOn) => {}
