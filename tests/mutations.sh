@@ -143,6 +143,14 @@ mutate "any count of contributions" common/src/star/hub.rs \
     's/contributions > MOST/contributions > u64::MAX - 1/' counts_that_no_run_reaches
 mutate "any broadcast" common/src/star/site.rs \
     's/if number > most/if number > u64::MAX - 1/' a_hub_that_publishes_more
+mutate "charged before the quorum" common/src/star/site/local.rs \
+    's/\(Stage::Ready, Input::Done\) => Stage::Quorum/(Stage::Ready, Input::Done) => Stage::Reserve/' star::tests::sites
+mutate "records noised anew after a restart" common/src/star/site/stream.rs \
+    's/Act::Recall \{ number: self\.number, right: PerRecord::new\(&charged, self\.per_person\) \}/self.go_on()/' star::tests::sites
+mutate "weights that lack the message before" common/src/star/site/stream.rs \
+    's/\(self\.stale, self\.latest\) = \(true, None\)/(self.stale, self.latest) = (false, None)/' star::tests::sites
+mutate "batches numbered anew after a restart" common/src/star/site/robust.rs \
+    's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 mutate "the minimum at the projection" common/src/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' vertical::
 mutate "a spreadsheet may run a name" common/src/report/csv.rs \

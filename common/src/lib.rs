@@ -75,7 +75,7 @@ pub mod report;
 pub mod star;
 pub mod vertical;
 
-// Both over simulated lines with faults.
+// Two parties over simulated lines with faults.
 pub mod sim;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::exit::Exit;
 use crate::id::Role;
 use crate::privacy::ledger::LedgerError;
+use crate::privacy::mechanism::ReleaseError;
 
 /// What a session wants after it was fed.
 #[derive(Debug)]
@@ -203,6 +204,12 @@ fn interrupted_by(who: &Role) -> String {
     match who {
         Role::Worker => "interrupted by its user".to_string(),
         Role::Alice | Role::Bob | Role::Coordinator => format!("interrupted by the user of {who}"),
+    }
+}
+
+impl From<ReleaseError> for Abort {
+    fn from(error: ReleaseError) -> Abort {
+        Abort::Bug(error.to_string())
     }
 }
 

@@ -128,6 +128,7 @@ impl Failure {
             Failure::Read(_)
                 | Failure::Abort(Abort::OwnData(_) | Abort::Changed { .. })
                 | Failure::Ledger(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. })
+                | Failure::Abort(Abort::Ledger(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. }))
         )
     }
 

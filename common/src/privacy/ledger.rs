@@ -37,7 +37,10 @@ pub use self::state::{Account, BoundsChange};
 use self::state::{Entry, Run, State};
 pub use self::storage::{Anchor, Record, Storage, StorageError};
 use crate::privacy::accountant::{Budget, add_charge};
-use crate::privacy::mechanism::{NoisedRelease, PlannedRelease, Receipt, ReleasePlan, Unsent};
+use crate::privacy::mechanism::{
+    NoisedRelease, PlannedRelease, Query, Receipt, ReleaseError, ReleasePlan, Unsent, release,
+};
+use crate::privacy::sampler::NoisePool;
 
 /// A data set as it is registered: what its budget is, for whom, and under which public policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -374,6 +377,24 @@ impl<S: Storage> Ledger<S> {
             transaction.append(Entry::Stored { receipt, bytes_digest: hexadecimal(&Sha256::digest(&bytes)) })
         })?;
         Ok(unsent.stored())
+    }
+
+    /// One release of a reserved run, or the one that was made before: permitted, noised and stored, in this order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::permit`], [`release`] and [`Ledger::store`]: nothing may leave then.
+    pub fn release<E: From<LedgerError> + From<ReleaseError>>(
+        &mut self,
+        run: &str,
+        index: u32,
+        query: &Query,
+        pool: &mut NoisePool,
+    ) -> Result<NoisedRelease, E> {
+        Ok(match self.permit(run, index)? {
+            Grant::Stored(noised) => noised,
+            Grant::Fresh(permit) => self.store(release(query, permit, pool)?)?,
+        })
     }
 
     /// Keeps what a peer sent, so that a restarted party computes on the same bytes. A repeat must be equal.

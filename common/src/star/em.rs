@@ -6,44 +6,15 @@ use nalgebra::DVector;
 
 use super::message::{Body, Kind};
 use super::method::{Method, Outcome, Pace, Shape};
-use crate::em::{EmError, Estimator, Records, Settings, SmoothTruncation, Update};
+use crate::em::{Estimator, Settings, SmoothTruncation, Update};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
-use crate::privacy::mechanism::NoisedRelease;
-use crate::privacy::release::Released;
 use crate::report::{Course, CoursePoint};
 use crate::study::{self, Guarantee, Sites, Study};
 
 /// Percent of the coefficients' length beyond which a last step is worth a warning.
 const UNSETTLED: f64 = 10.0;
-
-/// A site's answer to coefficients, without noise: how many records it has, and the sum of their gradients.
-///
-/// # Errors
-/// Records or coefficients that do not fit the settings.
-pub fn body_of(settings: &Settings, records: &Records, beta: &[f64]) -> Result<Body, EmError> {
-    let sum = match settings.bounded_sum(records, beta)? {
-        Some(bounded) => bounded.values(),
-        None => settings.plain_sum(records, beta)?,
-    };
-    Ok(answer(records.len() as u64, sum.iter().copied().collect()))
-}
-
-/// An answer as it travels.
-pub fn answer(records: u64, values: Vec<f64>) -> Body {
-    Body { kind: Kind::GradientSum, counts: vec![records], values }
-}
-
-/// An answer with noise, charged and stored.
-pub fn released(noised: &NoisedRelease, records: u64) -> Released<Body> {
-    Released::noised(noised, |_, value| Body::noised(Kind::GradientSum, value.values())).of_rows(records, Body::counted)
-}
-
-/// The coefficients in what the hub says, of so many columns.
-pub fn coefficients_of(body: &Body, columns: usize) -> Option<&[f64]> {
-    (body.kind == Kind::Coefficients && body.values.len() == columns).then_some(&body.values)
-}
 
 /// The method at the hub.
 pub struct Em {

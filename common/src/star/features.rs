@@ -2,137 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 use super::message::{Body, Kind};
 use super::method::{Method, Outcome, Shape};
-use crate::bounded::Bounded;
-use crate::features::{
-    FeatureError, FeatureMap, FeatureModel, Range, Statistics as Table, output_perturbation, shortened_ridge,
-};
+use crate::features::{FeatureError, FeatureModel, Statistics as Table};
 use crate::fit::{Statistics, Termination};
-use crate::privacy::mechanism::NoisedRelease;
-use crate::privacy::release::Released;
 use crate::report::robust::Consolidation;
 use crate::report::{Fitted, Function};
 use crate::robust::{ConsolidationSettings, Estimate, Estimates, Verdict, consolidate};
 use crate::study::{self, Release, Sites, Study, StudyError};
 
-/// A site's contribution as its batches come: what is kept of them does not grow, with statistics.
-pub struct Gathered {
-    map: FeatureMap,
-    ranges: Vec<Range>,
-    outcome: Range,
-    release: Release,
-    lambda: f64,
-    records: u64,
-    sum: Option<Bounded>,
-    /// Of a solution: inputs in `[0, 1]` by rows, and outcomes in half ranges.
-    inputs: Vec<f64>,
-    outcomes: Vec<f64>,
-}
-
-// Sizes only: the rest is data.
-impl std::fmt::Debug for Gathered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gathered").field("records", &self.records).finish_non_exhaustive()
-    }
-}
-
-impl Gathered {
-    /// Before any batch.
-    pub fn new(features: &study::Features) -> Gathered {
-        Gathered {
-            map: features.map.clone(),
-            ranges: features.ranges.clone(),
-            outcome: features.outcome,
-            release: features.release,
-            lambda: features.lambda,
-            records: 0,
-            sum: None,
-            inputs: Vec::new(),
-            outcomes: Vec::new(),
-        }
-    }
-
-    /// Takes rows in the columns' own units; values outside a range are cut to it.
-    ///
-    /// # Errors
-    /// Another number of columns or outcomes.
-    pub fn push(&mut self, x: &DMatrix<f64>, y: &[f64]) -> Result<(), FeatureError> {
-        let scaled = DMatrix::from_fn(x.nrows(), x.ncols(), |i, j| match self.ranges.get(j) {
-            Some(range) => range.scale(x[(i, j)]),
-            None => f64::NAN,
-        });
-        let half = 0.5 * (self.outcome.high - self.outcome.low);
-        let units: Vec<f64> = y.iter().map(|y| (y - self.outcome.low - half) / half).collect();
-        match self.release {
-            Release::Statistics => {
-                let table = Table::of(&self.map, &scaled, &units)?;
-                self.sum = Some(match self.sum.take() {
-                    Some(sum) => sum.joined(&table).ok_or(FeatureError::NotFinite { what: "statistics" })?,
-                    None => table,
-                });
-            }
-            Release::Output => {
-                self.inputs.extend(scaled.transpose().iter());
-                self.outcomes.extend(units);
-            }
-        }
-        self.records += x.nrows() as u64;
-        Ok(())
-    }
-
-    /// Rows taken so far.
-    pub fn records(&self) -> u64 {
-        self.records
-    }
-
-    /// What is to be released, before its noise, with its sensitivity.
-    ///
-    /// # Errors
-    /// No rows.
-    pub fn bounded(&self) -> Result<Bounded, FeatureError> {
-        let nothing = FeatureError::Size { what: "rows, at least", expected: 1, actual: 0 };
-        match self.release {
-            Release::Statistics => self.sum.clone().ok_or(nothing),
-            Release::Output if self.records == 0 => Err(nothing),
-            Release::Output => output_perturbation(&self.features()?, &self.outcomes, self.lambda),
-        }
-    }
-
-    /// The features of the rows that were kept.
-    fn features(&self) -> Result<DMatrix<f64>, FeatureError> {
-        self.map.rows(&DMatrix::from_row_slice(self.outcomes.len(), self.ranges.len(), &self.inputs))
-    }
-
-    /// The contribution with noise, charged and stored.
-    pub fn released(&self, noised: &NoisedRelease) -> Released<Body> {
-        let released = match self.release {
-            Release::Statistics => {
-                Released::noised(noised, |_, value| Body::noised(Kind::FeatureStatistics, value.values()))
-            }
-            Release::Output => Released::noised(noised, |_, value| Body::noised(Kind::FeatureSolution, value.values())),
-        };
-        released.of_rows(self.records, Body::counted)
-    }
-
-    /// The contribution without noise.
-    ///
-    /// # Errors
-    /// No rows, and a solution that does not exist.
-    pub fn body(&self) -> Result<Body, FeatureError> {
-        let values = match self.release {
-            Release::Output if self.records > 0 => shortened_ridge(&self.features()?, &self.outcomes, self.lambda)?,
-            Release::Output | Release::Statistics => self.bounded()?.values(),
-        };
-        let values = values.iter().copied().collect();
-        Ok(Body { kind: kind(self.release), counts: vec![self.records], values })
-    }
-}
-
 /// What a site sends.
-pub fn kind(release: Release) -> Kind {
+pub(super) fn kind(release: Release) -> Kind {
     match release {
         Release::Statistics => Kind::FeatureStatistics,
         Release::Output => Kind::FeatureSolution,

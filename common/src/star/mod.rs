@@ -1,8 +1,8 @@
 //! Many sites around one hub: the conversation of every horizontal method, as values that are fed messages.
 //!
 //! A site says what it has to contribute in numbered pieces and hears what became of each; the hub keeps what came, and in
-//! the end tells every site the outcome. What a piece means is the method's affair ([`method`]): the rest is the same for
-//! batches of a robust regression, rounds of an iteration and records of a stream.
+//! the end tells every site the outcome. What a piece means is the method's affair ([`method`] at the hub, [`site::local`] at a
+//! site): the rest is the same for batches of a robust regression, rounds of an iteration and records of a stream.
 //!
 //! - Every contribution carries the study's digest, the run and its number. The hub takes them in order, acknowledges one only
 //!   when it is durable, and counts a repeat once. A site sends again what was not acknowledged, with the same bits.

@@ -3,6 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+pub mod charge;
+mod em;
+mod features;
+pub mod local;
+mod robust;
+pub(crate) mod stream;
+
+use self::local::Content;
 use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use crate::exit::Exit;
 use crate::id::{Digest, RunId};
@@ -23,6 +31,8 @@ pub enum Act {
     },
     /// The hub holds the run no more: what costs something may begin. Said once.
     Open,
+    /// The hub has a contribution that it did not have before.
+    Acknowledged,
     /// A contribution was not accepted.
     Rejected {
         /// Its number.
@@ -110,23 +120,28 @@ impl Site {
         self.joined = false;
     }
 
-    /// Contributes the next piece.
+    /// Contributes a piece. In rounds, an answer to one that was closed without this site is left out.
     ///
     /// # Errors
     /// The study does not declare what is in it.
-    pub fn contribute(&mut self, body: Body) -> Result<Vec<Act>, Undeclared> {
-        let released = self.disclosures.release(body)?;
-        Ok(self.contribute_released(released))
-    }
-
-    /// Contributes the next piece, which may leave already.
-    pub fn contribute_released(&mut self, body: Released<Body>) -> Vec<Act> {
+    pub fn contribute(&mut self, number: u64, content: Content) -> Result<Vec<Act>, Undeclared> {
+        if self.study.in_rounds() && number < self.next() {
+            return Ok(Vec::new());
+        }
+        let body = match content {
+            Content::Plain(body) => self.disclosures.release(body)?,
+            Content::Released(body) => body,
+        };
+        if self.study.in_rounds() && number > self.next() {
+            self.waiting.clear();
+            self.acknowledged = number;
+        }
         let number = self.next();
         self.waiting.push_back(body.clone());
-        match (self.joined, self.run) {
+        Ok(match (self.joined, self.run) {
             (true, Some(run)) => vec![Act::Say(self.message(run, number, body))],
             _ => Vec::new(),
-        }
+        })
     }
 
     /// The rows are read, and nothing stands against taking part.
@@ -186,12 +201,7 @@ impl Site {
                 vec![Act::Refused { exit: Exit::Refused, sentence }]
             }
             ToSite::Welcome { run, next, held, .. } => self.welcome(run, next, held),
-            ToSite::Acknowledged { next } => {
-                if let Some(fault) = self.acknowledge(next) {
-                    return vec![fault];
-                }
-                Vec::new()
-            }
+            ToSite::Acknowledged { next } => self.acknowledge(next).into_iter().collect(),
             ToSite::Rejected { number, reason } => {
                 if number == self.acknowledged {
                     self.acknowledge(number.saturating_add(1));
@@ -294,15 +304,14 @@ impl Site {
             }
             Some(_) => {
                 self.joined = true;
-                match self.acknowledge(next) {
-                    Some(fault) => vec![fault],
-                    None => self.resend(),
-                }
+                let mut acts: Vec<Act> = self.acknowledge(next).into_iter().collect();
+                acts.extend(self.resend());
+                acts
             }
         }
     }
 
-    /// Takes an acknowledgement, or says what is wrong with it. One that is older than another that overtook it changes
+    /// Takes an acknowledgement, and says what is new or wrong about it. One that is older than another that overtook it changes
     /// nothing.
     fn acknowledge(&mut self, next: u64) -> Option<Act> {
         if next > self.next() && self.study.in_rounds() {
@@ -316,10 +325,11 @@ impl Site {
             let sentence = format!("the coordinator acknowledged contribution {next}, only {} were sent", self.next());
             return Some(Act::Refused { exit: Exit::Peer, sentence });
         }
+        let before = self.acknowledged;
         while self.acknowledged < next && self.waiting.pop_front().is_some() {
             self.acknowledged += 1;
         }
-        None
+        (self.acknowledged > before).then_some(Act::Acknowledged)
     }
 
     fn message(&self, run: RunId, number: u64, body: Released<Body>) -> ToHub<Released<Body>> {

@@ -1,8 +1,10 @@
 //! The conversation between hub and sites: clean, under faults, and with sites that lie.
 
 mod methods;
+mod network;
 mod opening;
 mod resume;
+mod sites;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +15,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
+use self::network::{Faults, run};
 use super::hub::{Act, Hub, Record};
 use super::message::{Body, Contribution, Join, Kind, ToHub, ToSite, VERSION};
 use super::method::method;
 use super::robust::body_of;
+use super::site::local::Content;
 use super::site::{self, Site};
 use crate::exit::Exit;
 use crate::fit::Termination;
@@ -24,7 +28,6 @@ use crate::id::{Digest, RunId};
 use crate::report::Report;
 use crate::robust::{FitSettings, fit};
 use crate::session::PeerFault;
-use crate::sim::star::{Faults, run};
 use crate::study::{Sites, Study};
 
 const RUN: RunId = RunId([7; 16]);
@@ -460,7 +463,7 @@ fn a_hub_that_forgot_what_it_had_acknowledged_is_noticed_by_its_sites() {
     let welcome = |next| ToSite::Welcome { differing: vec![], run: RUN, next, held: false };
     assert_eq!(site.hear(welcome(0)), [site::Act::Begin { next: 0, run: RUN }, site::Act::Open]);
     for seed in 0..3 {
-        site.contribute(piece(seed, 0.0)).unwrap();
+        site.contribute(seed, Content::Plain(piece(seed, 0.0))).unwrap();
     }
     site.hear(ToSite::Acknowledged { next: 2 });
     assert_eq!(site.waiting(), 1);
@@ -483,8 +486,8 @@ fn a_hub_that_forgot_what_it_had_acknowledged_is_noticed_by_its_sites() {
 fn what_the_study_does_not_declare_does_not_leave() {
     let study = study_with(1, "[robust]\ngram = false\n");
     let mut site = Site::new(study, [1; 16]);
-    assert!(site.contribute(piece(1, 0.0)).is_err());
+    assert!(site.contribute(0, Content::Plain(piece(1, 0.0))).is_err());
     let mut bare = piece(1, 0.0);
     bare.kind = Kind::Estimate;
-    assert!(site.contribute(bare).is_ok());
+    assert!(site.contribute(0, Content::Plain(bare)).is_ok());
 }

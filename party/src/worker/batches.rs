@@ -6,6 +6,7 @@ use fedreg_common::data::outcome::numbers;
 use fedreg_common::data::{DataError, Frame, Place, Values};
 use fedreg_common::em::Model;
 use fedreg_common::robust::minimum_rows;
+use fedreg_common::star::site::local::Batch;
 use fedreg_common::study::{Missing, SiteMethod, Sites, Study};
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest as _, Sha256};
@@ -46,30 +47,6 @@ pub struct Encoding {
     /// Names of the coefficients, without the intercept.
     names: Vec<String>,
     request: Request,
-}
-
-/// Some rows, ready to be fitted.
-#[derive(Clone)]
-pub struct Batch {
-    /// Its number, from 0.
-    pub number: u64,
-    /// `n x p` features, without a column of ones.
-    pub x: DMatrix<f64>,
-    /// `n` outcomes.
-    pub y: DVector<f64>,
-    /// Where its first and last row lie.
-    pub place: (Place, Place),
-    /// Rows that were left out because a value was missing in them.
-    pub missing: u64,
-    /// Whose rows they are, in private runs: identifiers, or numbers of rows where the study names no column of them.
-    pub ids: Vec<Vec<u8>>,
-}
-
-/// Sizes only: the rows are the data that must not leave.
-impl std::fmt::Debug for Batch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("number", &self.number).field("rows", &self.y.len()).finish_non_exhaustive()
-    }
 }
 
 impl Encoding {
@@ -315,6 +292,19 @@ impl Source {
     pub fn take(&mut self, rows: u64) -> Result<Option<Batch>, ReadError> {
         self.rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
         self.read()
+    }
+
+    /// Passes over so many rows.
+    ///
+    /// # Errors
+    /// As [`Source::batch`].
+    pub(crate) fn skip(&mut self, mut rows: u64) -> Result<(), ReadError> {
+        let most = self.rows as u64;
+        while rows > 0 {
+            let Some(batch) = self.take(rows.min(most))? else { break };
+            rows = rows.saturating_sub(batch.y.len() as u64 + batch.missing);
+        }
+        Ok(())
     }
 
     /// Counts the rows that are left without looking at them.

@@ -12,8 +12,9 @@ use fedreg_common::report::{PerParty, Report, Seconds, VERSION, json};
 use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
 use fedreg_common::star::method::method;
+use fedreg_common::star::site::local::{Contribution, Input};
 use fedreg_common::star::site::{Act, Site};
-use fedreg_common::study::{Guarantee, SiteMethod, Sites, Study};
+use fedreg_common::study::{SiteMethod, Sites, Study};
 use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::star::{self as edge, BodyLimits, Heard, SiteLine};
 use fedreg_proto::tls::Identity;
@@ -21,10 +22,9 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::batches::{Arrival, Encoding, Source};
+use super::compute::{self, InOrder, InputSender, Prepared, Progress, Running, Terms};
 use super::config::Config;
-use super::methods::{self, Ear, Rows, Secret, Start, Word};
-use super::pipeline::{self, Content, Fitting, InOrder, Yield};
-use super::private::{self, Purse};
+use super::private::{self, Charged};
 use crate::drive::{Patience, check_port};
 use crate::meet::drawn;
 use crate::output::{Folder, date, peak_rss_bytes};
@@ -105,10 +105,10 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
         site: Site::new(Arc::clone(study), instance),
         sent: Arc::default(),
         run: None,
-        pieces: None,
-        ear: None,
+        progress: None,
+        inputs: None,
         early: None,
-        order: InOrder::new(0),
+        order: InOrder::default(),
         joined: None,
         ended: false,
         tally: Tally::default(),
@@ -173,7 +173,7 @@ fn followed(job: &Job) -> Result<(), Failure> {
 }
 
 /// The rows of a private run, read before anybody is contacted.
-async fn prepared(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<Option<Rows>, Failure> {
+async fn prepared(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<Option<Prepared>, Failure> {
     let Job { config, study, arrival, .. } = job.clone();
     let task = tokio::task::spawn_blocking(move || private::prepare(&config, &study, &arrival));
     tokio::select! {
@@ -201,11 +201,12 @@ struct Worker<'a> {
     site: Site,
     sent: Arc<AtomicU64>,
     run: Option<RunId>,
-    pieces: Option<mpsc::Receiver<Yield>>,
-    /// Of whoever makes contributions and must hear the hub.
-    ear: Option<Ear>,
+    /// What comes of the computation, once it is under way.
+    progress: Option<mpsc::Receiver<Progress>>,
+    /// Where the computation hears the hub.
+    inputs: Option<InputSender>,
     /// What was read before anybody was contacted, until the run begins.
-    early: Option<Result<Option<Rows>, Failure>>,
+    early: Option<Result<Option<Prepared>, Failure>>,
     order: InOrder,
     /// When the coordinator welcomed us first.
     joined: Option<Instant>,
@@ -399,7 +400,7 @@ impl Worker<'_> {
                 self.joined.get_or_insert_with(Instant::now);
             }
             let (answer, end) = (owed.until(wait), self.end());
-            let pieces = &mut self.pieces;
+            let progress = &mut self.progress;
             let happened = tokio::select! {
                 biased;
                 Some(abort) = stop.recv() => Err(abort.into()),
@@ -413,7 +414,7 @@ impl Worker<'_> {
                     Some(Heard::Fault(fault)) => Err(Abort::Peer { peer: Role::Coordinator, fault }.into()),
                     None => return Ok(None),
                 },
-                yielded = next_of(pieces), if room && !self.ended => self.take(yielded, &mut acts),
+                came = next_of(progress), if room && !self.ended => self.take(came, &mut acts),
             };
             if let Err(failure) = happened {
                 self.leave(&failure, say, hear).await;
@@ -428,15 +429,12 @@ impl Worker<'_> {
         self.joined?.checked_add(deadline)?.checked_add(self.job.patience.wait)
     }
 
-    /// Takes what the pipeline yields, and contributes what is next in order.
-    fn take(&mut self, yielded: Option<Yield>, acts: &mut Vec<Act>) -> Result<(), Failure> {
-        match yielded {
-            // The answer to a round that was closed while the line was lost.
-            Some(Yield::Piece(piece)) if self.job.study.in_rounds() && piece.number < self.site.next() => {}
-            Some(Yield::Piece(piece)) if self.job.study.in_rounds() => self.order = InOrder::of(piece),
-            Some(Yield::Piece(piece)) => self.order.put(piece),
-            Some(Yield::Failed(failure)) => return Err(failure),
-            Some(Yield::Ready) => {
+    /// Takes what comes of the computation, and contributes what is next in order.
+    fn take(&mut self, came: Option<Progress>, acts: &mut Vec<Act>) -> Result<(), Failure> {
+        match came {
+            Some(Progress::Piece(turn, piece)) => self.order.put(turn, piece),
+            Some(Progress::Failed(failure)) => return Err(failure),
+            Some(Progress::Ready) => {
                 if !self.site.is_open() {
                     let (quorum, address) = (self.job.study.quorum(), &self.job.config.coordinator);
                     let seconds = self.job.study.site_terms().deadline;
@@ -451,20 +449,17 @@ impl Worker<'_> {
             None => self.ended = true,
         }
         while let Some(piece) = self.order.next() {
+            let Contribution { number, content, rows, missing, unfit } = piece.contribution;
             self.tally.batches += 1;
-            self.tally.rows += piece.rows;
-            self.tally.missing += piece.missing;
+            self.tally.rows += rows;
+            self.tally.missing += missing;
             self.tally.solve += piece.solve;
-            if let Some(reason) = piece.unfit {
+            if let Some(reason) = unfit {
                 tracing::warn!("no estimate of {reason}");
                 self.tally.unfit += 1;
                 self.tally.reason.get_or_insert(reason);
             }
-            let undeclared = |error: fedreg_common::privacy::release::Undeclared| Abort::Bug(error.to_string());
-            acts.extend(match piece.content {
-                Content::Plain(body) => self.site.contribute(body).map_err(undeclared)?,
-                Content::Released(body) => self.site.contribute_released(body),
-            });
+            acts.extend(self.site.contribute(number, content).map_err(|error| Abort::Bug(error.to_string()))?);
         }
         if self.ended {
             if self.tally.batches > 0 && self.tally.unfit == self.tally.batches {
@@ -498,15 +493,16 @@ impl Worker<'_> {
                 if let Some(run) = self.run {
                     private::record_plain(config, study, run)?;
                 }
-                self.tell(Word::Open);
+                self.tell(Input::Opened);
             }
+            Act::Acknowledged => self.tell(Input::Acknowledged),
             Act::Rejected { number, reason } => {
                 tracing::warn!("contribution {number} was not accepted: {reason}");
-                self.tell(Word::Rejected);
+                self.tell(Input::Rejected);
             }
             Act::Heard { number, body } => {
                 tracing::debug!("the coordinator published number {number}");
-                self.tell(Word::Heard(number, body));
+                self.tell(Input::Heard { number, body });
             }
             Act::Outcome { exit, report } => {
                 parsed(&report)?;
@@ -524,53 +520,33 @@ impl Worker<'_> {
         Ok(Next::GoOn)
     }
 
-    /// Whoever has no ear for it goes on without.
-    fn tell(&self, word: Word) {
-        if let Some(ear) = &self.ear {
-            ear.send(word);
+    /// Before the computation is under way there is nothing that it should hear.
+    fn tell(&self, input: Input) {
+        if let Some(inputs) = &self.inputs {
+            inputs.send(input);
         }
     }
 
-    /// Begins to read and to fit.
+    /// Begins to compute.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let secret = match (study.noised(), self.run) {
-            (true, Some(run)) => {
-                let purse = Purse::open(config, study, run)?;
-                Some(Secret { purse, state: config.state.clone(), run: run.to_string() })
-            }
+        let charged = match (study.noised(), self.run) {
+            (true, Some(run)) => Some(Charged::open(config, study, run)?),
             _ => None,
         };
-        let mut rows = match self.early.take().transpose()?.flatten() {
-            Some(rows) => rows,
+        let prepared = match self.early.take().transpose()?.flatten() {
+            Some(prepared) => prepared,
             None if study.noised() => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
             None => {
                 tracing::info!("reading {}", config.data.file.display());
                 let encoding = Encoding::new(study, config.written());
-                Rows::Unread(Box::new(Source::open(config, encoding, study.site_terms().batch_rows, arrival)?))
+                let source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
+                Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?
             }
         };
-        if let (Rows::Unread(source), true) = (&mut rows, config.reads_stdin()) {
-            source.number_from(first);
-        }
-        self.order = InOrder::new(first);
-        let (source, robust) = match (rows, &study.guarantee, &study.method.method) {
-            (Rows::Unread(source), Guarantee::Plain, SiteMethod::Robust(robust)) => (*source, robust),
-            (rows, Guarantee::Plain | Guarantee::Private(_), _) => {
-                let rewound = !config.reads_stdin();
-                let start = Start { first, rewound, min_rows: config.policy.min_rows.unwrap_or(0) };
-                let under = methods::start(study, rows, start, secret)?;
-                (self.pieces, self.ear) = (Some(under.pieces), Some(under.ear));
-                return Ok(());
-            }
-        };
-        let fitting = Fitting {
-            settings: robust.fit.clone(),
-            with_gram: robust.gram,
-            min_rows: config.policy.min_rows.unwrap_or(0),
-            threads: *threads,
-        };
-        self.pieces = Some(pipeline::start(source, first, &fitting));
+        let terms = Terms { first, gone: config.reads_stdin(), threads: *threads, charged };
+        let Running { progress, inputs } = compute::start(prepared, terms);
+        (self.progress, self.inputs) = (Some(progress), Some(inputs));
         Ok(())
     }
 
@@ -647,9 +623,9 @@ async fn part<M, H>(say: mpsc::Sender<M>, mut hear: mpsc::Receiver<H>) {
     let _ = timeout(FAREWELL, async { while hear.recv().await.is_some() {} }).await;
 }
 
-async fn next_of(pieces: &mut Option<mpsc::Receiver<Yield>>) -> Option<Yield> {
-    match pieces {
-        Some(pieces) => pieces.recv().await,
+async fn next_of(progress: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progress> {
+    match progress {
+        Some(progress) => progress.recv().await,
         None => std::future::pending().await,
     }
 }
@@ -657,6 +633,7 @@ async fn next_of(pieces: &mut Option<mpsc::Receiver<Yield>>) -> Option<Yield> {
 #[cfg(test)]
 mod tests {
     use fedreg_common::star::message::ToSite;
+    use fedreg_common::star::site::local::Content;
 
     use super::*;
 
@@ -684,10 +661,10 @@ mod tests {
             site: Site::new(Arc::clone(&job.study), [1; 16]),
             sent: Arc::default(),
             run: None,
-            pieces: None,
-            ear: None,
+            progress: None,
+            inputs: None,
             early: None,
-            order: InOrder::new(0),
+            order: InOrder::default(),
             joined: None,
             ended: false,
             tally: Tally::default(),
@@ -755,7 +732,7 @@ mod tests {
         site.hear(ToSite::Welcome { differing: Vec::new(), run: RunId([1; 16]), next: 0, held: false });
         assert!(owed.is_new(&site) && owed.since.is_none());
         let body = Body { kind: fedreg_common::star::message::Kind::Unfit, counts: vec![3], values: Vec::new() };
-        site.contribute(body).unwrap();
+        site.contribute(0, Content::Plain(body)).unwrap();
         assert!(!owed.is_new(&site) && owed.since.is_some());
         site.hear(ToSite::Acknowledged { next: 1 });
         assert!(owed.is_new(&site) && owed.since.is_none());

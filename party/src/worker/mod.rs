@@ -3,12 +3,11 @@
 pub mod batches;
 pub mod check;
 pub mod cli;
+mod compute;
 pub mod config;
 pub mod join;
 pub mod last;
-mod methods;
 mod persons;
-mod pipeline;
 pub mod predict;
 pub mod privacy;
 mod private;

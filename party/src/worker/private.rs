@@ -1,53 +1,25 @@
 //! What a worker spends in private mode: its ledger and its noise.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fedreg_common::exit::Exit;
-use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::accountant::Budget;
-use fedreg_common::privacy::ledger::{
-    Account, Grant, Ledger, LedgerError, PersonDigester, PersonDigests, Registration, keyed,
-};
-use fedreg_common::privacy::mechanism::records::PerRecord;
-use fedreg_common::privacy::mechanism::{NoisedRelease, Query, ReleasePlan, release};
+use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigester, PersonDigests, Registration};
+use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::privacy::statement::Statement;
 use fedreg_common::session::Abort;
+use fedreg_common::star::site::charge::{Claim, RunLedger, suits};
 use fedreg_common::study::{SiteMethod, Sites, Study};
 
 use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};
+use super::compute::Prepared;
 use super::config::Config;
-use super::methods::{Held, Rows};
 use super::persons::{Persons, forget};
 use crate::ledger::{self, DataFile, LedgerFile};
 use crate::plain::{self, PlainLine};
 use crate::service::Failure;
-
-/// A worker's ledger in one run.
-pub(crate) struct Purse {
-    ledger: Ledger<LedgerFile>,
-    anchor: PathBuf,
-    data_set: String,
-    run: String,
-    study: String,
-    bounds: BTreeMap<String, String>,
-    coordinator: String,
-    plan: ReleasePlan,
-    budget: Budget,
-    large: bool,
-    rows_per_person: u32,
-    pub(crate) pool: NoisePool,
-}
-
-/// What a run asks of the ledger, found to be possible.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    persons: PersonDigests,
-    about: String,
-    /// Whether an earlier process has reserved it.
-    reserved: bool,
-}
 
 /// Opens a worker's ledger.
 pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
@@ -64,12 +36,6 @@ pub(crate) fn allowed(config: &Config, study: &Study<Sites>) -> Result<(), Failu
         .into()),
         _ => Ok(()),
     }
-}
-
-/// Refuses a budget whose delta is above one over so many rows.
-fn suits(budget: &Budget, rows: u64, large: bool) -> Result<(), Failure> {
-    let checked = Budget::new(budget.epsilon(), budget.delta(), budget.accountant(), rows, large);
-    checked.map(drop).map_err(|error| Abort::Refused(error.to_string()).into())
 }
 
 /// Whether records come in a stream, whose number is not known beforehand.
@@ -99,7 +65,7 @@ fn records(config: &Config, study: &Study<Sites>) -> Result<Option<u64>, Failure
 pub(crate) fn countable(config: &Config, study: &Study<Sites>) -> Result<(), Failure> {
     let Some((budget, large)) = stream_budget(study) else { return Ok(()) };
     match records(config, study)? {
-        Some(rows) => suits(&budget, rows.max(1), large),
+        Some(rows) => Ok(suits(&budget, rows.max(1), large)?),
         None => Ok(()),
     }
 }
@@ -115,110 +81,59 @@ pub(crate) fn too_long(study: &Study<Sites>, records: u64) -> Option<String> {
     })
 }
 
-impl Purse {
-    /// Opens the ledger for a run. Nothing is spent yet.
-    pub(crate) fn open(config: &Config, study: &Study<Sites>, run: RunId) -> Result<Purse, Failure> {
-        let missing = || Abort::Bug("a private run without a budget".to_string());
-        let terms = study.private().ok_or_else(missing)?;
-        Ok(Purse {
-            ledger: open(config)?,
-            anchor: config.anchor()?,
-            bounds: study.stated_bounds(),
-            data_set: config.data_set(),
-            run: run.to_string(),
-            study: study.digest().to_string(),
-            coordinator: study.head.coordinator.certificate.clone(),
-            plan: study.site_plan().ok_or_else(missing)?,
-            budget: terms.budget,
-            large: terms.stated.large_epsilon.is_some(),
-            rows_per_person: study.rows_per_person(),
-            pool: NoisePool::new(),
-        })
-    }
-
-    /// Changes what the run will release, before its budget is reserved.
-    pub(crate) fn plan(&mut self, plan: ReleasePlan) {
-        self.plan = plan;
-    }
-
-    /// What the run asks of the ledger for all its releases about these persons, once it is found that the budget is there or is
-    /// reserved already; nothing is charged. `content` is a digest of the rows in their order: releases of one run are charged
-    /// together because they are about the same rows, each in its place.
-    pub(crate) fn claim<I: AsRef<[u8]>>(
-        &mut self,
-        ids: impl IntoIterator<Item = I>,
-        rows: u64,
-        content: &[u8],
-    ) -> Result<Claim, Failure> {
-        let persons = PersonDigests::new(&self.ledger.key()?, ids, self.rows_per_person)?;
-        self.claim_for(persons, rows, content)
-    }
-
-    fn claim_for(&mut self, persons: PersonDigests, rows: u64, content: &[u8]) -> Result<Claim, Failure> {
-        let key = self.ledger.key()?;
-        // Delta must be below one over the rows, whose number only this site knows.
-        suits(&self.budget, rows, self.large)?;
-        let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
-        let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
-        if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
-            return Err(Abort::Changed { run: self.run.clone() }.into());
-        }
-        let reserved = resumes?;
-        if !reserved {
-            self.ledger.afford(&self.data_set, &persons, &self.plan)?;
-        }
-        Ok(Claim { persons, about, reserved })
-    }
-
-    /// Reserves what was claimed, unless it is reserved already. When this returns the charge is on disk.
-    pub(crate) fn reserve(&mut self, claim: &Claim) -> Result<(), Failure> {
-        if !claim.reserved {
-            let peers = [self.coordinator.clone()];
-            self.ledger.state_bounds(&self.data_set, &self.study, &self.bounds)?;
-            self.ledger.reserve(&self.run, &self.data_set, &claim.persons, &peers, &claim.about, &self.plan)?;
-        }
-        Ok(())
-    }
-
-    /// One release, or the one that was made before: permitted, noised and stored, in this order.
-    pub(crate) fn make(&mut self, index: u32, query: &Query) -> Result<NoisedRelease, Failure> {
-        Ok(match self.ledger.permit(&self.run, index)? {
-            Grant::Stored(noised) => noised,
-            Grant::Fresh(permit) => {
-                let unsent = release(query, permit, &mut self.pool).map_err(|error| Abort::Bug(error.to_string()))?;
-                self.ledger.store(unsent)?
-            }
-        })
-    }
+/// What a private run has beside its rows: its ledger, and the store that counts the records of a stream.
+pub(crate) struct Charged {
+    pub(crate) ledger: RunLedger<LedgerFile>,
+    anchor: PathBuf,
+    /// Folder for what must survive the process.
+    state: PathBuf,
+    persons: Option<Persons>,
 }
 
-impl Purse {
-    /// What a stream asks of the ledger. Who will come is not known beforehand: a ledger has one stream, which may show anyone.
-    pub(crate) fn stream_claim(&mut self) -> Result<Claim, Failure> {
-        self.claim_for(PersonDigests::anyone(), 1, &[])
+impl Charged {
+    /// Opens the ledger for a run. Nothing is spent yet.
+    pub(crate) fn open(config: &Config, study: &Study<Sites>, run: RunId) -> Result<Charged, Failure> {
+        let ledger = RunLedger::new(open(config)?, config.data_set(), study, run)?;
+        Ok(Charged { ledger, anchor: config.anchor()?, state: config.state.clone(), persons: None })
     }
 
-    /// Reserves the budget of a stream, and gives the right to noise its records. `persons` must have counted them from the
-    /// first record on.
-    pub(crate) fn stream(
-        &mut self,
-        claim: &Claim,
-        opening: &Query,
-        per_person: u32,
-        persons: &mut Persons,
-    ) -> Result<PerRecord, Failure> {
-        self.reserve(claim)?;
-        match self.ledger.receipts(&self.run).is_empty() {
-            true => persons.begin(&self.run, &self.anchor)?,
-            false => persons.must_know(&self.run, &self.anchor)?,
+    /// Finds that the budget is there, or is reserved already; nothing is charged.
+    pub(crate) fn claim(&mut self, claim: Claim, content: &[u8]) -> Result<(), Failure> {
+        if let Some(most) = claim.per_person() {
+            self.persons = Some(Persons::open(&self.state, self.ledger.ledger.key()?, most)?);
         }
-        let charged = self.make(0, opening)?;
-        Ok(PerRecord::new(&charged, per_person))
+        Ok(self.ledger.claim(claim, content)?)
     }
 
-    /// Keyed digests of persons, as they stand on disk.
-    pub(crate) fn key(&mut self) -> Result<[u8; 32], Failure> {
-        Ok(self.ledger.key()?)
+    /// Charges what was claimed. The records of a stream must have been counted from the first on.
+    pub(crate) fn reserve(&mut self) -> Result<(), Failure> {
+        self.ledger.reserve()?;
+        match (&mut self.persons, self.ledger.has_begun()) {
+            (None, _) => Ok(()),
+            (Some(persons), false) => persons.begin(self.ledger.run(), &self.anchor),
+            (Some(persons), true) => persons.must_know(self.ledger.run(), &self.anchor),
+        }
+    }
+
+    /// The noised records that were stored under this number, if there are any.
+    pub(crate) fn kept(&self, number: u64, right: &PerRecord) -> Result<Option<NoisedRecords>, Failure> {
+        match &self.persons {
+            Some(persons) => persons.kept((self.ledger.run(), number), right),
+            None => Ok(None),
+        }
+    }
+
+    /// Counts a record of each person, and stores what `make` noises of them.
+    pub(crate) fn noise(
+        &mut self,
+        number: u64,
+        ids: &[Vec<u8>],
+        make: impl FnOnce(&[bool], &mut NoisePool) -> Result<NoisedRecords, Abort>,
+    ) -> Result<(NoisedRecords, u64), Failure> {
+        let persons = self.persons.as_mut().ok_or_else(|| Abort::Bug("records that are not counted".to_string()))?;
+        let run = self.ledger.run().to_string();
+        let pool = &mut self.ledger.pool;
+        persons.spend(ids, (&run, number), |usable| Ok(make(usable, pool)?))
     }
 }
 
@@ -275,12 +190,11 @@ fn read_persons(
 ///
 /// # Errors
 /// Everything that would end the run because of what stands in the table, and what the study or the policy refuse.
-pub(crate) fn prepare(config: &Config, study: &Study<Sites>, arrival: &Arrival) -> Result<Option<Rows>, Failure> {
+pub(crate) fn prepare(config: &Config, study: &Study<Sites>, arrival: &Arrival) -> Result<Option<Prepared>, Failure> {
     if !study.noised() {
         return Ok(None);
     }
-    let stream = follows(study);
-    if config.reads_stdin() && !stream {
+    if config.reads_stdin() && !follows(study) {
         return Err(needs_a_file(study));
     }
     // A ledger that refuses otherwise says nothing about the rows, and the others may hear of it later.
@@ -293,15 +207,15 @@ pub(crate) fn prepare(config: &Config, study: &Study<Sites>, arrival: &Arrival) 
     let encoding = Encoding::new(study, config.written());
     tracing::info!("reading {}", config.data.file.display());
     let source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, arrival)?;
-    if stream {
-        return Ok(Some(Rows::Unread(Box::new(source))));
-    }
-    let held = Held::read(study, source, config.policy.min_rows.unwrap_or(0))?;
+    let mut prepared = Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?;
+    prepared.read()?;
     // A ledger that refuses says nothing about the rows, and the others may hear of it later.
-    if let Ok(mut ledger) = open(config) {
-        PersonDigests::new(&ledger.key()?, held.ids(), study.rows_per_person())?;
+    if !prepared.ids().is_empty()
+        && let Ok(mut ledger) = open(config)
+    {
+        PersonDigests::new(&ledger.key()?, prepared.ids(), study.rows_per_person())?;
     }
-    Ok(Some(Rows::Read(Box::new(held))))
+    Ok(Some(prepared))
 }
 
 /// Records a run without privacy: later private reports on its persons say so.

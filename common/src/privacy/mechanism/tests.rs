@@ -11,7 +11,7 @@ use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ClippedOutcome, ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::sampler::SCALE;
 use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
-use crate::star::stream::Maker;
+use crate::star::site::stream::Maker;
 use crate::stream;
 use crate::study::{SiteMethod, Study};
 

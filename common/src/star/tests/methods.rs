@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nalgebra::DVector;
 use proptest::prelude::*;
 
+use super::network::{Faults, run};
 use super::{contribution, joined, said};
 use crate::exit::Exit;
 use crate::privacy::accountant::gaussian_mu;
@@ -13,11 +14,11 @@ use crate::privacy::robust::Plan;
 use crate::privacy::sampler::NoisePool;
 use crate::report::Report;
 use crate::research::private::{Batch, Corruption, batch_setup};
-use crate::sim::star::{Faults, run};
 use crate::star::hub::{Act, Hub};
 use crate::star::message::{Body, Kind, MOST, ToHub, ToSite};
 use crate::star::method::method;
 use crate::star::robust::private_body;
+use crate::star::site::local::Content;
 use crate::star::site::{self, Site};
 use crate::study::{Mode, Sites, Study};
 
@@ -193,7 +194,7 @@ fn a_site_whose_line_was_lost_for_whole_rounds_goes_on_with_the_one_that_is_open
         heard.filter_map(|act| if let site::Act::Heard { number, .. } = act { Some(number) } else { None }).collect()
     };
     hear(&mut site, &[Act::Say(3, ToSite::Welcome { differing: Vec::new(), run: super::RUN, next: 0, held: false })]);
-    site.contribute(sums(2, 5).remove(0)).unwrap();
+    site.contribute(0, Content::Plain(sums(2, 5).remove(0))).unwrap();
     for w in 0..3 {
         hub.hear(w + 1, contribution(&study, 0, sums(w as usize, 5).remove(0)));
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::methods::{EM, FEATURES, body, study, sums};
+use super::network::{Faults, run};
 use super::{RUN, contribution, hub, join, kept, said};
 use crate::exit::Exit;
-use crate::sim::star::{Faults, run};
 use crate::star::hub::{Act, Hub, Line, Record};
 use crate::star::message::{Kind, ToHub, ToSite};
 use crate::star::site::{self, Site};

@@ -8,8 +8,8 @@ use super::{PrivateFit, Table};
 use crate::conversation::{Content, Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::{Digest, Role};
-use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage, keyed};
-use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query, release};
+use crate::privacy::ledger::{Ledger, LedgerError, PersonDigests, Storage, keyed};
+use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::privacy::statement::{Protects, Statement};
@@ -373,25 +373,14 @@ impl<S: Storage> PrivateScript<S> {
         loop {
             match self.exchange.need().map_err(|error| Abort::Bug(error.to_string()))? {
                 Need::Release { index, query, send } => {
-                    let noised = self.make(index, &query)?;
+                    let Setting { ledger, pool, .. } = &mut self.setting;
+                    let noised = ledger.release::<Abort>(&self.run, index, &query, pool)?;
                     self.exchange.supply(&noised).map_err(|error| Abort::Bug(error.to_string()))?;
                     if send {
                         return Ok(Some(noised));
                     }
                 }
                 Need::Message { .. } | Need::Nothing => return Ok(None),
-            }
-        }
-    }
-
-    /// One release, or the one that was made before: permitted, noised and stored, in this order.
-    fn make(&mut self, index: u32, query: &Query) -> Result<NoisedRelease, Abort> {
-        match self.setting.ledger.permit(&self.run, index)? {
-            Grant::Stored(noised) => Ok(noised),
-            Grant::Fresh(permit) => {
-                let unsent =
-                    release(query, permit, &mut self.setting.pool).map_err(|error| Abort::Bug(error.to_string()))?;
-                Ok(self.setting.ledger.store(unsent)?)
             }
         }
     }

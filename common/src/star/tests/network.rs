@@ -1,4 +1,7 @@
-//! A hub, its sites, and lines between them that break; processes that die in the middle of a step and start again.
+//! A simulated star: a hub, its sites with their ledgers, and lines between them that break; processes that die in the middle of a step and start again.
+//!
+//! Sites are those of the product: only the table, the disk of the ledger and the store of a stream's persons are doubles. It exists in
+//! tests alone, because noise that depends on a seed does not exist elsewhere.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -6,71 +9,68 @@ use std::sync::Arc;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+mod host;
+
+use self::host::Host;
+pub(crate) use self::host::{Part, Table};
 use crate::exit::Exit;
-use crate::id::RunId;
+use crate::id::{Digest, RunId};
 use crate::report::Report;
 use crate::star::hub::{Act, Hub, Line, Record};
-use crate::star::message::{Body, ToHub, ToSite};
+use crate::star::message::{Body, Contribution, ToHub, ToSite};
 use crate::star::method::method;
-use crate::star::site::{self, Site};
+use crate::star::site;
+use crate::star::site::local::Input;
 use crate::study::{Sites, Study, StudyError};
 
 /// What happens to messages and processes, each with its probability per message.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// The message is lost.
-    pub drop: f64,
+    pub(crate) drop: f64,
     /// It arrives twice.
-    pub duplicate: f64,
+    pub(crate) duplicate: f64,
     /// It arrives behind the next one.
-    pub reorder: f64,
+    pub(crate) reorder: f64,
     /// The line breaks, with everything on it.
-    pub cut: f64,
-    /// The site's process dies and starts again.
-    pub site_crash: f64,
+    pub(crate) cut: f64,
+    /// The site's process dies and starts again; also with each step of its computation, and inside a transaction of its ledger.
+    pub(crate) site_crash: f64,
     /// The hub's process dies, before or after what it wanted to keep was kept, and starts again from what was.
-    pub hub_crash: f64,
+    pub(crate) hub_crash: f64,
     /// Seed of all luck, the order of arrivals included.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl Faults {
     /// Only the order of arrivals is left to luck.
-    pub fn none(seed: u64) -> Faults {
+    pub(crate) fn none(seed: u64) -> Faults {
         Faults { drop: 0.0, duplicate: 0.0, reorder: 0.0, cut: 0.0, site_crash: 0.0, hub_crash: 0.0, seed }
     }
 }
 
 /// How a simulated run went.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// The hub's report, or why there is none.
-    pub report: Result<Report, String>,
+    pub(crate) report: Result<Report, String>,
     /// The code with which the run ended; `None` when it did not.
-    pub exit: Option<Exit>,
+    pub(crate) exit: Option<Exit>,
     /// What each site was told in the end.
-    pub told: BTreeMap<String, site::Act>,
+    pub(crate) told: BTreeMap<String, site::Act>,
     /// Contributions that were handed to the lines, repeats included.
-    pub contributed: u64,
-    /// Processes of the hub.
-    pub hubs: u32,
+    pub(crate) contributed: u64,
+    /// Of each site with a ledger: what was charged, and how many releases are stored.
+    pub(crate) spent: BTreeMap<String, (f64, usize)>,
 }
 
 /// Steps after which a run that does not end is a bug.
 const PATIENCE: u32 = 400_000;
+/// Silent steps after which a line counts as broken.
+const LOST: u32 = 10;
 /// Contributions of a site that may be on their way.
 const WINDOW: usize = 4;
 const RUN: RunId = RunId([7; 16]);
-
-struct Place {
-    site: Site,
-    pieces: Vec<Body>,
-    cursor: usize,
-    complete: bool,
-    line: Option<Pipe>,
-    told: Option<site::Act>,
-    starts: u8,
-}
 
 struct Pipe {
     id: Line,
@@ -82,14 +82,15 @@ struct Network {
     study: Arc<Study<Sites>>,
     hub: Hub,
     kept: Vec<Record>,
-    places: BTreeMap<String, Place>,
+    hosts: BTreeMap<String, Host>,
     rng: ChaCha8Rng,
     faults: Faults,
     next: Line,
     contributed: u64,
+    /// What each contribution was when it was first said.
+    said: BTreeMap<(String, u64), Digest>,
     /// Records that were kept.
     progress: u64,
-    hubs: u32,
 }
 
 /// Runs a study in which every site contributes its pieces, until everybody was told the outcome.
@@ -98,46 +99,46 @@ struct Network {
 ///
 /// # Errors
 /// The study is not of a horizontal kind.
-pub fn run(
+pub(crate) fn run(
     study: &Arc<Study<Sites>>,
     pieces: &BTreeMap<String, Vec<Body>>,
     faults: Faults,
 ) -> Result<Ended, StudyError> {
+    let parts = pieces.iter().map(|(name, pieces)| (name.clone(), Part::Replayed(pieces.clone())));
+    run_parts(study, parts.collect(), faults)
+}
+
+/// The same of sites that compute on what they hold.
+///
+/// # Errors
+/// The study is not of a horizontal kind.
+pub(crate) fn run_parts(
+    study: &Arc<Study<Sites>>,
+    parts: BTreeMap<String, Part>,
+    faults: Faults,
+) -> Result<Ended, StudyError> {
     let hub = Hub::new(Arc::clone(study), RUN, method(study)?);
-    let places = pieces
-        .iter()
-        .map(|(name, pieces)| {
-            let place = Place {
-                site: Site::new(Arc::clone(study), [0; 16]),
-                pieces: pieces.clone(),
-                cursor: 0,
-                complete: false,
-                line: None,
-                told: None,
-                starts: 0,
-            };
-            (name.clone(), place)
-        })
-        .collect();
+    let hosts = parts.into_iter().zip(0..).map(|((name, part), at)| (name, Host::new(study, part, at)));
     let mut network = Network {
         study: Arc::clone(study),
         hub,
         kept: Vec::new(),
-        places,
+        hosts: hosts.collect(),
         rng: ChaCha8Rng::seed_from_u64(faults.seed),
         faults,
         next: 0,
         contributed: 0,
+        said: BTreeMap::new(),
         progress: 0,
-        hubs: 1,
     };
     network.play()?;
+    let spent = network.hosts.iter().filter_map(|(name, host)| Some((name.clone(), host.spent()?)));
     Ok(Ended {
         report: network.hub.report(),
         exit: network.hub.exit(),
-        told: network.places.into_iter().filter_map(|(name, place)| Some((name, place.told?))).collect(),
+        spent: spent.collect(),
+        told: network.hosts.into_iter().filter_map(|(name, host)| Some((name, host.told?))).collect(),
         contributed: network.contributed,
-        hubs: network.hubs,
     })
 }
 
@@ -145,15 +146,15 @@ impl Network {
     fn play(&mut self) -> Result<(), StudyError> {
         let (mut silence, mut known) = (0, 0);
         for _ in 0..PATIENCE {
-            if self.places.values().all(|place| place.told.is_some()) {
+            if self.hosts.values().all(|host| host.told.is_some()) {
                 break;
             }
-            let names: Vec<String> = self.places.keys().cloned().collect();
+            let names: Vec<String> = self.hosts.keys().cloned().collect();
             // What stands on the lines, in an order left to luck.
             let waiting: Vec<(String, bool)> = names
                 .iter()
                 .flat_map(|name| {
-                    let line = self.places[name].line.as_ref();
+                    let line = self.hosts[name].line.as_ref();
                     [(true, line.is_some_and(|l| !l.up.is_empty())), (false, line.is_some_and(|l| !l.down.is_empty()))]
                         .into_iter()
                         .filter(|(_, any)| *any)
@@ -169,6 +170,10 @@ impl Network {
                     self.act(acts)?;
                 }
                 for name in names {
+                    // Nobody says a broadcast twice on a line; one on which a message was lost is given up, as lines do that live.
+                    if silence > 0 && silence % LOST == 0 {
+                        self.cut(&name);
+                    }
                     self.wake(&name);
                 }
                 continue;
@@ -182,7 +187,7 @@ impl Network {
                 self.restart(&name);
                 continue;
             }
-            let Some(pipe) = self.places.get_mut(&name).and_then(|place| place.line.as_mut()) else { continue };
+            let Some(pipe) = self.hosts.get_mut(&name).and_then(|host| host.line.as_mut()) else { continue };
             if up {
                 let (id, message) = (pipe.id, pipe.up.pop_front());
                 if let Some(message) = message {
@@ -199,78 +204,68 @@ impl Network {
 
     /// A site at which nothing happens: it opens a line, or says again what may have been lost.
     fn wake(&mut self, name: &str) {
-        let Some(place) = self.places.get_mut(name).filter(|place| place.told.is_none()) else { return };
-        let acts = match &place.line {
+        let Some(host) = self.hosts.get_mut(name).filter(|host| host.told.is_none()) else { return };
+        let acts = match &host.line {
             None => {
                 self.next += 1;
-                place.line = Some(Pipe { id: self.next, up: VecDeque::new(), down: VecDeque::new() });
+                host.line = Some(Pipe { id: self.next, up: VecDeque::new(), down: VecDeque::new() });
                 self.hub.open(self.next, name);
-                place.site.open()
+                host.site.open()
             }
-            Some(_) if !place.site.has_joined() => place.site.open(),
-            Some(_) => place.site.resend(),
+            Some(_) if !host.site.has_joined() => host.site.open(),
+            Some(_) => host.site.resend(),
         };
         self.say(name, acts);
         self.feed(name);
     }
 
-    /// Contributes as much as may be on its way.
+    /// Computes until it waits for the hub, as much of it as may be on its way; or the process dies.
     fn feed(&mut self, name: &str) {
         loop {
-            let Some(place) = self.places.get_mut(name) else { return };
-            if !place.site.has_begun() || !place.site.is_open() || place.site.waiting() >= WINDOW {
-                return;
+            let Some(host) = self.hosts.get_mut(name).filter(|host| host.told.is_none()) else { return };
+            match host.step(&self.faults, &mut self.rng) {
+                host::Step::Waits => return,
+                host::Step::Said(acts) => self.say(name, acts),
+                host::Step::Died => return self.restart(name),
             }
-            let acts = match place.pieces.get(place.cursor) {
-                Some(piece) => {
-                    place.cursor += 1;
-                    place.site.contribute(piece.clone()).unwrap_or_default()
-                }
-                None if !place.complete => {
-                    place.complete = true;
-                    place.site.complete()
-                }
-                None => return,
-            };
-            self.say(name, acts);
         }
     }
 
     fn hear(&mut self, name: &str, message: ToSite) {
-        let Some(place) = self.places.get_mut(name) else { return };
-        let acts = place.site.hear(message);
+        let Some(host) = self.hosts.get_mut(name) else { return };
+        let acts = host.site.hear(message);
         self.say(name, acts);
         self.feed(name);
     }
 
     fn say(&mut self, name: &str, acts: Vec<site::Act>) {
         for act in acts {
-            let Some(place) = self.places.get_mut(name) else { return };
+            let Some(host) = self.hosts.get_mut(name) else { return };
             match act {
                 site::Act::Say(message) => {
-                    let message = ToHub::from(message);
-                    if matches!(message, ToHub::Contribution(_)) {
+                    let message: ToHub = message.into();
+                    if let ToHub::Contribution(Contribution { number, body, .. }) = &message {
                         self.contributed += 1;
+                        let first = *self.said.entry((name.to_string(), *number)).or_insert(body.digest());
+                        assert_eq!(first, body.digest(), "{name} says something else as contribution {number}");
                     }
-                    if let Some(pipe) = &mut place.line {
+                    if let Some(pipe) = &mut host.line {
                         put(&mut pipe.up, message, &self.faults, &mut self.rng);
                     }
                 }
-                site::Act::Begin { next, .. } => {
-                    place.cursor = usize::try_from(next).unwrap_or(usize::MAX).min(place.pieces.len());
-                    place.complete = false;
-                    let acts = place.site.ready();
-                    self.say(name, acts);
-                }
+                site::Act::Begin { next, .. } => host.begin(next),
                 site::Act::Outcome { .. } | site::Act::Refused { .. } => {
-                    place.told = Some(act);
-                    if let Some(pipe) = place.line.take() {
+                    host.told = Some(act);
+                    if let Some(pipe) = host.line.take() {
                         let acts = self.hub.hear(pipe.id, ToHub::Done);
                         drop(acts);
                         self.hub.lost(pipe.id);
                     }
                 }
-                site::Act::Open | site::Act::Rejected { .. } | site::Act::Heard { .. } => {}
+                site::Act::Open => host.tell(Input::Opened),
+                site::Act::Acknowledged => host.tell(Input::Acknowledged),
+                site::Act::Rejected { .. } => host.tell(Input::Rejected),
+                site::Act::Heard { number, body } => host.tell(Input::Heard { number, body }),
             }
         }
     }
@@ -301,16 +296,16 @@ impl Network {
             match act {
                 Act::Store(_) | Act::Ended(_) => {}
                 Act::Say(line, message) => {
-                    let pipe = self.places.values_mut().filter_map(|place| place.line.as_mut()).find(|p| p.id == line);
+                    let pipe = self.hosts.values_mut().filter_map(|host| host.line.as_mut()).find(|p| p.id == line);
                     if let Some(pipe) = pipe {
                         put(&mut pipe.down, message, &self.faults, &mut self.rng);
                     }
                 }
                 Act::Close(line) => {
                     let done = self
-                        .places
+                        .hosts
                         .iter()
-                        .find(|(_, place)| place.line.as_ref().is_some_and(|p| p.id == line && p.down.is_empty()))
+                        .find(|(_, host)| host.line.as_ref().is_some_and(|p| p.id == line && p.down.is_empty()))
                         .map(|(name, _)| name.clone());
                     if let Some(name) = done {
                         self.cut(&name);
@@ -322,31 +317,28 @@ impl Network {
     }
 
     fn cut(&mut self, name: &str) {
-        if let Some(place) = self.places.get_mut(name)
-            && let Some(pipe) = place.line.take()
+        if let Some(host) = self.hosts.get_mut(name)
+            && let Some(pipe) = host.line.take()
         {
             self.hub.lost(pipe.id);
-            place.site.lost();
+            host.site.lost();
         }
     }
 
     fn restart(&mut self, name: &str) {
         self.cut(name);
-        if let Some(place) = self.places.get_mut(name) {
-            place.starts = place.starts.wrapping_add(1);
-            place.site = Site::new(Arc::clone(&self.study), [place.starts; 16]);
-            (place.cursor, place.complete) = (0, false);
+        if let Some(host) = self.hosts.get_mut(name) {
+            host.start();
         }
     }
 
     fn resume(&mut self) -> Result<(), StudyError> {
-        self.hubs += 1;
         self.hub = Hub::new(Arc::clone(&self.study), RUN, method(&self.study)?);
         for record in self.kept.clone() {
             // What was kept was accepted once; if it is not accepted again, the result will show it.
             let _ = self.hub.resume(record);
         }
-        for name in self.places.keys().cloned().collect::<Vec<_>>() {
+        for name in self.hosts.keys().cloned().collect::<Vec<_>>() {
             self.cut(&name);
         }
         // Nobody has a line yet: there is only what is to be kept.
