@@ -374,6 +374,7 @@ impl Worker<'_> {
                         }
                     }
                     act @ (Act::Begin { .. }
+                    | Act::Acknowledged
                     | Act::Open
                     | Act::Rejected { .. }
                     | Act::Heard { .. }
