@@ -123,7 +123,7 @@ impl Rows {
     pub fn put(&mut self, at: usize, cell: Cell<'_>, place: Place) -> Result<(), ReadError> {
         let put = match &mut self.targets[at] {
             Target::Column(column) => cell.into_column(column, place),
-            other => other.put(cell, place, self.torn),
+            other @ (Target::Ids { .. } | Target::Values(_)) => other.put(cell, place, self.torn),
         };
         match put {
             Ok(()) => Ok(()),
