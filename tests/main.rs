@@ -5,3 +5,4 @@ mod imports;
 mod protocol;
 mod vertical;
 mod vertical_rounds;
+mod words;

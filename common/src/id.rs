@@ -36,7 +36,7 @@ impl Role {
         match self {
             Role::Alice => Role::Bob,
             Role::Bob => Role::Alice,
-            other => other,
+            Role::Worker | Role::Coordinator => self,
         }
     }
 }

@@ -203,7 +203,7 @@ pub enum PeerFault {
 fn interrupted_by(who: &Role) -> String {
     match who {
         Role::Worker => "interrupted by its user".to_string(),
-        who => format!("interrupted by the user of {who}"),
+        Role::Alice | Role::Bob | Role::Coordinator => format!("interrupted by the user of {who}"),
     }
 }
 

@@ -308,7 +308,7 @@ impl<'a> Forecast<'a> {
         let smaller = self.own.min(self.peer);
         let one = match self.study.method.family {
             Family::Gaussian => smaller + 3,
-            _ => smaller + smaller / 4 + 6,
+            Family::Binomial | Family::Poisson => smaller + smaller / 4 + 6,
         };
         let later = (one / 2).max(3);
         Some((one + (self.fits - 1) * later).min(u64::from(self.limit) * self.fits))

@@ -53,7 +53,10 @@ pub enum Side {
 impl Side {
     /// The side of a party; a role that has none counts as Bob.
     pub fn of(role: Role) -> Side {
-        if role == Role::Alice { Side::Alice } else { Side::Bob }
+        match role {
+            Role::Alice => Side::Alice,
+            Role::Bob | Role::Worker | Role::Coordinator => Side::Bob,
+        }
     }
 
     /// The party.

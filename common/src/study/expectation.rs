@@ -10,10 +10,9 @@ use crate::em::{self, EmError};
 use crate::features::expectation::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
 use crate::features::{FeatureError, Range, output_sensitivity};
 use crate::privacy::accountant::ScaleError;
+use crate::privacy::caution::{Caution, MOSTLY_NOISE, WITHHELD};
 use crate::privacy::expectation::RobustDesign;
 use crate::privacy::mechanism::noise_scale;
-use crate::report::Report;
-use crate::report::caution::{Caution, MOSTLY_NOISE, WITHHELD};
 use crate::stream;
 
 /// Standard deviation of residuals unless another is declared, in half ranges of the outcome.
@@ -26,8 +25,6 @@ const DEFAULT_LENGTH: f64 = 0.5;
 /// Most noise of the counts of residuals, as a share of a batch's rows, with which standard errors are relied on: beyond it one estimate in
 /// a hundred lies more than three of them off, and some lie far off (`coverage_of_small_batches`).
 const MOST_COUNTS_NOISE: f64 = 0.1;
-/// Invented records and rounds of them that a report waits for.
-const MOST_INVENTED: u64 = 20_000_000;
 
 /// A size in half ranges of the outcome, and in its own unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -175,16 +172,7 @@ impl Study<Sites> {
             return Err(NoExpectation::NoRows);
         }
         let Reckoned { design, residual, signal } = reckoned;
-        let half_of = |range: Range| 0.5 * (range.high - range.low);
-        let half_range = match &self.method.method {
-            SiteMethod::Em(_) => None,
-            SiteMethod::Robust(_) => {
-                let range = self.head.columns.get(&self.method.outcome).and_then(|terms| terms.range);
-                Some(range.map_or(1.0, |[low, high]| half_of(Range { low, high })))
-            }
-            SiteMethod::Features(features) => Some(half_of(features.outcome)),
-            SiteMethod::Stream(stream) => Some(half_of(stream.units())),
-        };
+        let half_range = self.half_range();
         let sites = self.number_of_sites();
         let mut assumed = vec![format!("every one of the {sites} sites has as many rows as this one")];
         let sizes = format!(
@@ -255,28 +243,18 @@ impl Study<Sites> {
         })
     }
 
-    /// What a reader of the report of a private run between sites must know first: from its plan, for as many rows a site as took part on
-    /// average, and from what was released. Of a run that `goes_on` only what costs no time.
-    pub fn site_caution(&self, report: &Report, goes_on: bool) -> Option<Caution> {
-        match &self.guarantee {
-            Guarantee::Plain => return None,
-            Guarantee::Private(_) => {}
+    /// Half the public range of the outcome, 1 where it is not stated; none where there is no outcome.
+    fn half_range(&self) -> Option<f64> {
+        let half_of = |range: Range| 0.5 * (range.high - range.low);
+        match &self.method.method {
+            SiteMethod::Em(_) => None,
+            SiteMethod::Robust(_) => {
+                let range = self.head.columns.get(&self.method.outcome).and_then(|terms| terms.range);
+                Some(range.map_or(1.0, |[low, high]| half_of(Range { low, high })))
+            }
+            SiteMethod::Features(features) => Some(half_of(features.outcome)),
+            SiteMethod::Stream(stream) => Some(half_of(stream.units())),
         }
-        let all = match &report.consolidation {
-            Some(consolidation) => consolidation.batches.iter().fold(0u64, |sum, batch| sum.saturating_add(batch.nobs)),
-            None => report.statistics.nobs,
-        };
-        let came = report.workers.iter().flatten().filter(|row| row.contributions > 0).count().max(1) as u64;
-        let costly = match &self.method.method {
-            SiteMethod::Robust(_) => false,
-            SiteMethod::Em(_) => goes_on || all.saturating_mul(u64::from(report.rounds)) > MOST_INVENTED,
-            SiteMethod::Features(_) | SiteMethod::Stream(_) => goes_on,
-        };
-        let foretold = match costly {
-            true => None,
-            false => self.expectation(all / came).ok().and_then(|expected| expected.caution()),
-        };
-        Caution::joined(foretold, Caution::of_released(&report.coefficients))
     }
 
     fn expect_robust(&self, robust: &Robust, rows: u64, reckoned: Reckoned<'_>) -> Result<(Found, u64), NoExpectation> {

@@ -10,10 +10,10 @@ use super::{Guarantee, Head, PrivateFitTerms, Release, Study, StudyError, value}
 use crate::data::encode::{self, check_roles, column_terms};
 use crate::data::formula::{Formula, Term};
 use crate::data::{ColumnBuilder, Frame, Place, Places};
+use crate::fit::INTERCEPT;
 use crate::id::Digest;
 use crate::privacy::bounds::{BoundsError, OutcomeBounds};
 use crate::privacy::release::{Declaration, Disclosures};
-use crate::report::INTERCEPT;
 use crate::robust::{ConsolidationSettings, FitSettings, Method, OnlineSettings, Start, minimum_rows};
 
 /// Most numbers of one contribution: 16 MiB.

@@ -9,9 +9,9 @@ use super::file::StudyFile;
 use super::horizontal::{Robust, RobustTerms, SiteMethod, Sites};
 use super::privacy::bounds_sentence;
 use super::{Guarantee, Study, StudyError, value};
+use crate::fit::INTERCEPT;
 use crate::privacy::bounds::{BoundsError, ColumnBounds, RowBounds};
 use crate::privacy::robust::{Influence, Plan, Setup};
-use crate::report::INTERCEPT;
 
 /// Most rounds of a batch.
 const MOST_ROUNDS: u32 = 100;

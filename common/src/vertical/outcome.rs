@@ -209,7 +209,7 @@ fn statistics(work: &Work) -> Result<Statistics, Abort> {
         // for gaussian what is left is the deviance.
         deviance = match family {
             Family::Gaussian => learnt.residual,
-            _ => deviance - (learnt.before - learnt.residual),
+            Family::Binomial | Family::Poisson => deviance - (learnt.before - learnt.residual),
         };
     }
     let null_deviance = work.null_deviance;
@@ -228,7 +228,7 @@ fn statistics(work: &Work) -> Result<Statistics, Abort> {
     }
     let dispersion = match family {
         Family::Gaussian => (df > 0).then(|| deviance / df as f64),
-        _ => Some(1.0),
+        Family::Binomial | Family::Poisson => Some(1.0),
     };
     let log_lik = family.log_likelihood(y, weights, deviance, |row| block.predictor(row));
     let parameters = (rows as i64 - df + i64::from(family.estimates_dispersion())) as f64;

@@ -174,7 +174,7 @@ fn recedes(block: &Block, now: &[f64], free: &[usize], columns: &[&[f64]], basis
         .iter()
         .map(|row| match outcome.family {
             Family::Binomial if outcome.y[*row] >= 0.5 => 1.0,
-            _ => -1.0,
+            Family::Binomial | Family::Poisson | Family::Gaussian => -1.0,
         })
         .collect();
     let mut target: Vec<f64> = free.iter().zip(&limit).map(|(row, sign)| sign * (sign * now[*row]).max(0.0)).collect();

@@ -4,10 +4,14 @@ use super::{Hub, NAMED};
 use crate::exit::Exit;
 use crate::glm::Family;
 use crate::id::Role;
+use crate::privacy::caution::Caution;
 use crate::report::{Disclosure, PerParty, Report, Seconds, VERSION, WorkerRow};
 use crate::star::message::ToSite;
 use crate::star::method::Outcome;
-use crate::study::Guarantee;
+use crate::study::{Guarantee, SiteMethod};
+
+/// Invented records and rounds of them that a report waits for.
+const MOST_INVENTED: u64 = 20_000_000;
 
 impl Hub {
     /// Who is not complete, and why, as the end of a sentence.
@@ -114,8 +118,32 @@ impl Hub {
             function: outcome.function,
             caution: None,
         };
-        let caution = self.study.site_caution(&report, goes_on);
+        let caution = self.caution(&report, goes_on);
         report.cautioned(caution)
+    }
+
+    /// What a reader of a private report must know first: from its plan, for as many rows a site as took part on average, and from what
+    /// was released. Of a run that `goes_on` only what costs no time.
+    fn caution(&self, report: &Report, goes_on: bool) -> Option<Caution> {
+        match &self.study.guarantee {
+            Guarantee::Plain => return None,
+            Guarantee::Private(_) => {}
+        }
+        let all = match &report.consolidation {
+            Some(consolidation) => consolidation.batches.iter().fold(0u64, |sum, batch| sum.saturating_add(batch.nobs)),
+            None => report.statistics.nobs,
+        };
+        let came = report.workers.iter().flatten().filter(|row| row.contributions > 0).count().max(1) as u64;
+        let costly = match &self.study.method.method {
+            SiteMethod::Robust(_) => false,
+            SiteMethod::Em(_) => goes_on || all.saturating_mul(u64::from(report.rounds)) > MOST_INVENTED,
+            SiteMethod::Features(_) | SiteMethod::Stream(_) => goes_on,
+        };
+        let foretold = match costly {
+            true => None,
+            false => self.study.expectation(all / came).ok().and_then(|expected| expected.caution()),
+        };
+        Caution::joined(foretold, Caution::of_released(&report.coefficients))
     }
 }
 
