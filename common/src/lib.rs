@@ -31,6 +31,9 @@
 //! 5. [`privacy::ledger::Ledger::store`] keeps the noised bytes with their receipt; only then are they a
 //!    [`Released`](privacy::release::Released) message, and a repeat sends the same bytes.
 
+// A new mode, method or role must not fall into an arm that was written before it.
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 // Names, and the codes with which programs end.
 pub mod exit;
 pub mod id;

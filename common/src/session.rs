@@ -222,7 +222,14 @@ impl Abort {
             }
             Abort::Bug(_) => format!("internal error at {own}; the reason is shown there only"),
             Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
-            other => other.to_string(),
+            other @ (Abort::Peer { .. }
+            | Abort::Data(_)
+            | Abort::Study { .. }
+            | Abort::Policy { .. }
+            | Abort::Refused(_)
+            | Abort::Interrupted(_)
+            | Abort::Unreachable(_)
+            | Abort::Remote { .. }) => other.to_string(),
         }
     }
 

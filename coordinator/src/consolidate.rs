@@ -98,7 +98,9 @@ impl ConsolidationFailure {
         match self {
             ConsolidationFailure::Consolidate(ConsolidateError::Empty) => Exit::Data,
             ConsolidationFailure::Consolidate(_) => Exit::Usage,
-            _ => Exit::Data,
+            ConsolidationFailure::Read { .. } | ConsolidationFailure::Line(_) | ConsolidationFailure::Empty(_) => {
+                Exit::Data
+            }
         }
     }
 }

@@ -115,7 +115,11 @@ impl Register {
             // Too late for anything but the reason.
             return match event {
                 PartyEvent::Join { .. } if *ender != from => vec![(from, abort(*ender, notice.clone()))],
-                _ => Vec::new(),
+                PartyEvent::Join { .. }
+                | PartyEvent::Ready
+                | PartyEvent::Progress(_)
+                | PartyEvent::Abort(_)
+                | PartyEvent::Done(_) => Vec::new(),
             };
         }
         match event {

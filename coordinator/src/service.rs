@@ -346,7 +346,9 @@ impl Desk<'_> {
                     PartyEvent::Abort(notice) => {
                         tracing::warn!("{role} ended the run: {} ({})", notice.sentence, notice.exit.code());
                     }
-                    other => tracing::info!("{role}: {}", describe(other)),
+                    other @ (PartyEvent::Join { .. } | PartyEvent::Ready | PartyEvent::Done(_)) => {
+                        tracing::info!("{role}: {}", describe(other))
+                    }
                 }
                 if matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)) {
                     self.told.insert(role);
@@ -380,7 +382,7 @@ impl Desk<'_> {
             let last = match &event {
                 CoordinatorEvent::Abort { .. } | CoordinatorEvent::Ended => true,
                 CoordinatorEvent::Welcome { differing } => !differing.is_empty(),
-                _ => false,
+                CoordinatorEvent::Peer { .. } | CoordinatorEvent::Start { .. } => false,
             };
             if last {
                 self.told.insert(role);

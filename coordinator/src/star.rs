@@ -338,7 +338,12 @@ impl<'a> Desk<'a> {
                 Record::Complete { site, contributions } => {
                     tracing::info!("{site} has {contributions} contributions in all");
                 }
-                _ => {}
+                Record::Contribution { .. }
+                | Record::Snapshot(_)
+                | Record::Opened
+                | Record::Round
+                | Record::Over { .. }
+                | Record::Told { .. } => {}
             }
         }
         if records().next().is_some() {

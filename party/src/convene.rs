@@ -194,7 +194,9 @@ impl Keeper {
                 self.queue.retain(|queued| !matches!(queued, PartyEvent::Progress(_)));
                 self.queue.push_back(event);
             }
-            other => self.queue.push_back(other),
+            other @ (PartyEvent::Join { .. } | PartyEvent::Abort(_) | PartyEvent::Done(_)) => {
+                self.queue.push_back(other)
+            }
         }
     }
 
@@ -263,7 +265,10 @@ impl Keeper {
                 // The line stays: our own last words may still have to go out.
                 true
             }
-            event => {
+            event @ (CoordinatorEvent::Welcome { .. }
+            | CoordinatorEvent::Peer { .. }
+            | CoordinatorEvent::Start { .. }
+            | CoordinatorEvent::Ended) => {
                 if let CoordinatorEvent::Start { run } = event {
                     self.run = Some(run);
                 }

@@ -189,9 +189,9 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
 
 /// A reader that has gone, as `head` does, is no error; nothing more is needed then.
 fn gone(error: std::io::Error) -> Result<bool, OutputError> {
-    match error.kind() {
-        std::io::ErrorKind::BrokenPipe => Ok(true),
-        _ => Err(OutputError { path: "standard output".into(), source: error }),
+    match error.kind() == std::io::ErrorKind::BrokenPipe {
+        true => Ok(true),
+        false => Err(OutputError { path: "standard output".into(), source: error }),
     }
 }
 

@@ -335,6 +335,8 @@ impl Place {
         Ok(())
     }
 
+    // The kinds of errors of the standard library are an open set.
+    #[allow(clippy::wildcard_enum_match_arm)]
     fn file_error(&self, error: &io::Error) -> StorageError {
         let place = self.anchor.display().to_string();
         match error.kind() {

@@ -351,7 +351,9 @@ impl Meeting<'_> {
                     format!("who has joined at the coordinator at {address} and not read its data yet")
                 }
                 PeerState::Ready => format!("but the coordinator at {address} did not start the run"),
-                _ => format!("who did not join at the coordinator at {address}"),
+                PeerState::Absent | PeerState::Lost | PeerState::Done => {
+                    format!("who did not join at the coordinator at {address}")
+                }
             };
             let heard = tokio::select! {
                 heard = self.convener.hear() => heard,
@@ -369,7 +371,7 @@ impl Meeting<'_> {
                         let what = match self.peer {
                             PeerState::Joined => "to read its data",
                             PeerState::Ready => "and the start of the run",
-                            _ => "to join",
+                            PeerState::Absent | PeerState::Lost | PeerState::Done => "to join",
                         };
                         tracing::info!(
                             "waiting for {peer} {what} (coordinator at {address}); {} s left; Ctrl-C is safe: nothing was sent yet",

@@ -137,7 +137,17 @@ impl Failure {
     pub(crate) fn passes(&self) -> bool {
         match self {
             Failure::Ledger(LedgerError::Storage(_)) | Failure::Abort(Abort::Ledger(LedgerError::Storage(_))) => true,
-            _ => matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data),
+            Failure::Config(_)
+            | Failure::Identity(_)
+            | Failure::Line(_)
+            | Failure::Read(_)
+            | Failure::Abort(_)
+            | Failure::Output(_)
+            | Failure::Ledger(_)
+            | Failure::Certs(_)
+            | Failure::Usage(_) => {
+                matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data)
+            }
         }
     }
 
@@ -149,7 +159,15 @@ impl Failure {
             Failure::Read(ReadError::Format { file, .. }) => format!("{file} is not a table that can be read; {REST}"),
             Failure::Abort(Abort::OwnData(_)) => format!("the data were refused; {REST}"),
             Failure::Abort(Abort::Bug(_)) => format!("internal error; {REST}"),
-            other => chain(other),
+            other @ (Failure::Config(_)
+            | Failure::Identity(_)
+            | Failure::Line(_)
+            | Failure::Read(_)
+            | Failure::Abort(_)
+            | Failure::Output(_)
+            | Failure::Ledger(_)
+            | Failure::Certs(_)
+            | Failure::Usage(_)) => chain(other),
         }
     }
 
@@ -161,7 +179,9 @@ impl Failure {
             Failure::Read(_) => format!("the data of {own} were refused; the reason is shown there only"),
             Failure::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
             Failure::Output(_) => format!("{own} cannot write its results"),
-            _ => format!("{own} cannot take part"),
+            Failure::Config(_) | Failure::Identity(_) | Failure::Line(_) | Failure::Certs(_) | Failure::Usage(_) => {
+                format!("{own} cannot take part")
+            }
         };
         Some(Notice { exit: self.exit(), sentence })
     }

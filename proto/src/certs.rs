@@ -84,7 +84,10 @@ impl CertsError {
             CertsError::InvalidName(_) | CertsError::InvalidDays(_) | CertsError::Read { .. } => Exit::Usage,
             CertsError::Exists(_) | CertsError::Write { .. } => Exit::CannotWrite,
             CertsError::Library(_) => Exit::Internal,
-            _ => Exit::Refused,
+            CertsError::Unexpected { .. }
+            | CertsError::RequestForOther { .. }
+            | CertsError::NamesNotGranted(_)
+            | CertsError::AuthorityOutOfDate { .. } => Exit::Refused,
         }
     }
 }
@@ -268,20 +271,19 @@ impl Authority {
         };
         let der = decode(request, file, "CERTIFICATE REQUEST", "a certificate request")?;
         let mut request = CertificateSigningRequestParams::from_der(&der.into()).map_err(|error| {
-            unexpected(match error {
-                rcgen::Error::InvalidCertificationRequestSignature => {
-                    "it was altered after it was made: its signature is wrong".to_owned()
-                }
-                error => error.to_string(),
-            })
+            let altered = matches!(error, rcgen::Error::InvalidCertificationRequestSignature);
+            let sentence = || "it was altered after it was made: its signature is wrong".to_owned();
+            unexpected(if altered { sentence() } else { error.to_string() })
         })?;
 
         let mut asked = Vec::new();
         for name in &request.params.subject_alt_names {
-            asked.push(match name {
-                SanType::DnsName(name) => name.as_str().to_owned(),
-                SanType::IpAddress(address) => address.to_string(),
-                other => return Err(unexpected(format!("it asks for a name of an unknown kind: {other:?}"))),
+            asked.push(if let SanType::DnsName(name) = name {
+                name.as_str().to_owned()
+            } else if let SanType::IpAddress(address) = name {
+                address.to_string()
+            } else {
+                return Err(unexpected(format!("it asks for a name of an unknown kind: {name:?}")));
             });
         }
         let (own, others): (Vec<_>, Vec<_>) =

@@ -17,11 +17,10 @@ impl From<&Notice> for wire::Notice {
 /// A peer's notice: its sentence made safe to print, its code one that a run can end with before its result.
 impl From<wire::Notice> for Notice {
     fn from(notice: wire::Notice) -> Notice {
-        let exit = match exit_code(notice.exit) {
-            // Nobody may make us report success.
-            Exit::Done | Exit::NotConverged | Exit::NotReady => Exit::Peer,
-            exit => exit,
-        };
+        let told = exit_code(notice.exit);
+        // Nobody may make us report success.
+        let success = matches!(told, Exit::Done | Exit::NotConverged | Exit::NotReady);
+        let exit = if success { Exit::Peer } else { told };
         Notice { exit, sentence: sentence(&notice.sentence) }
     }
 }
@@ -34,33 +33,32 @@ pub(crate) fn exit_code(code: u32) -> Exit {
 /// Why a connection failed, as the driver of a line wants it.
 pub(crate) fn not_connected(error: &LinkError) -> OpenError {
     let sentence = error.to_string();
-    match error.exit() {
-        _ if !error.passing() => OpenError::Refused(sentence),
-        Exit::Unreachable => OpenError::Unreachable(sentence),
-        exit => OpenError::Unproven { sentence, refused: exit == Exit::Refused },
+    if !error.passing() {
+        return OpenError::Refused(sentence);
     }
+    let exit = error.exit();
+    if exit == Exit::Unreachable {
+        return OpenError::Unreachable(sentence);
+    }
+    OpenError::Unproven { sentence, refused: exit == Exit::Refused }
 }
 
 /// Why a call failed on a connection that stands.
 pub(crate) fn not_answered(who: &str, status: &Status) -> OpenError {
     let reason = format!("{who}: {}", explain(status));
-    match status.code() {
-        Code::PermissionDenied | Code::Unauthenticated | Code::FailedPrecondition | Code::Unimplemented => {
-            OpenError::Refused(reason)
-        }
-        _ => OpenError::Unreachable(reason),
-    }
+    let refused = matches!(
+        status.code(),
+        Code::PermissionDenied | Code::Unauthenticated | Code::FailedPrecondition | Code::Unimplemented
+    );
+    if refused { OpenError::Refused(reason) } else { OpenError::Unreachable(reason) }
 }
 
 /// The fault behind an error that our end of a stream found in what came; `None` where the connection broke.
 pub(crate) fn stream_fault(status: &Status) -> Option<PeerFault> {
     // tonic has no type for these. A connection that breaks leaves a source, except for one that ends inside a frame.
     let ours = std::error::Error::source(status).is_none();
-    let garbage = match status.code() {
-        Code::OutOfRange => true,
-        Code::Internal => status.message().starts_with("protocol error"),
-        _ => false,
-    };
+    let garbage = status.code() == Code::OutOfRange
+        || status.code() == Code::Internal && status.message().starts_with("protocol error");
     (ours && garbage).then(|| PeerFault::Garbage(sentence(status.message())))
 }
 

@@ -90,7 +90,7 @@ pub fn advice<'a>(frame: &Frame, names: impl IntoIterator<Item = &'a str>) -> Ve
             Values::Categorical { levels, declared: false, .. } if levels.len() > MANY_LEVELS => {
                 Some(Advice::ManyLevels { column: name.to_owned(), levels: levels.len(), rows: frame.rows() })
             }
-            _ => None,
+            Values::Boolean(_) | Values::Categorical { .. } => None,
         }
     };
     names.into_iter().filter_map(of).collect()

@@ -322,7 +322,7 @@ impl ColumnBuilder {
                 values.push(if let Cell::Number(value) = read(cell, &self.marks) { value } else { f64::NAN });
                 return Ok(());
             }
-            _ => {}
+            Kind::Unknown { .. } | Kind::Numeric { .. } | Kind::Boolean { .. } | Kind::Text(_) => {}
         }
         match read(cell, &self.marks) {
             Cell::Number(value) => self.number(value, place),
@@ -351,7 +351,7 @@ impl ColumnBuilder {
                 Ok(())
             }
             Cell::NotFinite => Err(DataError::NotFinite { column: self.name.clone(), place, text: lossy(cell) }),
-            _ => self.text(cell, place, true),
+            Cell::Number(_) | Cell::Overflow | Cell::Text => self.text(cell, place, true),
         }
     }
 
@@ -414,7 +414,9 @@ impl ColumnBuilder {
         }
         match &mut self.kind {
             Kind::Boolean { values, .. } => values.push(Some(value)),
-            _ => return self.cell(if value { b"true" } else { b"false" }, place),
+            Kind::Unknown { .. } | Kind::Numeric { .. } | Kind::Text(_) | Kind::Declared { .. } | Kind::Numbers(_) => {
+                return self.cell(if value { b"true" } else { b"false" }, place);
+            }
         }
         Ok(())
     }

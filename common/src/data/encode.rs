@@ -204,7 +204,7 @@ impl<'a> Layout<'a> {
                 check(frame, column, rows)?;
                 let names = |code: u32| match &column.values {
                     Values::Categorical { levels, .. } => levels[code as usize].clone(),
-                    _ => ["FALSE", "TRUE"][code as usize].to_owned(),
+                    Values::Numeric(_) | Values::Boolean(_) => ["FALSE", "TRUE"][code as usize].to_owned(),
                 };
                 let kept: Vec<(u32, String)> =
                     kept_levels(&column.values, rows).into_iter().map(|code| (code, names(code))).collect();

@@ -257,13 +257,15 @@ impl<'a> Parser<'a> {
     fn formula(mut self) -> Result<Formula, FormulaError> {
         let outcome = match self.peek() {
             Token::Symbol('~') => None,
-            _ => Some(self.name("the outcome")?),
+            Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End => {
+                Some(self.name("the outcome")?)
+            }
         };
         if !self.take_symbol('~') {
             let found = self.peek();
             let hint = match found {
                 Token::Symbol('(') => "; functions of the outcome are not understood, transform the column beforehand",
-                _ => "",
+                Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End => "",
             };
             return self.refuse(self.next, format!("expected `~` after the outcome, found {found}{hint}"));
         }
@@ -281,7 +283,7 @@ impl<'a> Parser<'a> {
                     self.next += 1;
                     minus = sign == '-';
                 }
-                found => {
+                found @ (Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot) => {
                     let hint = match found {
                         Token::Symbol('^') => {
                             "powers are not understood, make a column of them beforehand and name that; "
@@ -290,7 +292,7 @@ impl<'a> Parser<'a> {
                             "nested terms are not understood, write them out with `:`; "
                         }
                         Token::Symbol('|') => "groups of rows are not understood, name a column of them; ",
-                        _ => "",
+                        Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End => "",
                     };
                     let problem = format!(
                         "expected `+` or the end, found {found}; {hint}known are `+`, `:`, `*`, `.`, `- 1`, `+ 0`, \
@@ -352,7 +354,7 @@ impl<'a> Parser<'a> {
                 formula.offsets.push(name);
                 Ok(())
             }
-            _ => {
+            Token::Name(_) | Token::Symbol(_) | Token::End => {
                 let mut sets = self.interaction()?;
                 while self.take_symbol('*') {
                     let right = self.interaction()?;
@@ -405,7 +407,9 @@ impl<'a> Parser<'a> {
                     format!("expected the name of {what}, found `(`; write the terms out without parentheses");
                 self.refuse(at, problem)
             }
-            found => self.refuse(at, format!("expected the name of {what}, found {found}")),
+            found @ (Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End) => {
+                self.refuse(at, format!("expected the name of {what}, found {found}"))
+            }
         }
     }
 }

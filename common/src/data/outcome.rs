@@ -143,7 +143,7 @@ pub fn outcome(
                 notes: two_levels(&levels[zero as usize], &levels[one as usize]),
             })
         }
-        _ => {
+        Values::Numeric(_) | Values::Categorical { .. } => {
             let values = numbers(frame, name, "the outcome", dropped)?;
             let (allowed, family): (fn(f64) -> bool, _) = match support {
                 Support::Real => (|_| true, "gaussian"),

@@ -173,7 +173,7 @@ impl RowBounds {
                 {
                     return Err(BoundsError::Scale { column, centre, scale });
                 }
-                _ => {}
+                ColumnBounds::Range { .. } | ColumnBounds::Centred { .. } | ColumnBounds::Indicator => {}
             }
         }
         let radius =

@@ -90,7 +90,10 @@ impl Features {
                 "the pooled statistics are singular to rounding: use fewer features, or a larger `features.lambda`"
                     .to_string()
             }
-            other => other.to_string(),
+            other @ (FeatureError::Setting { .. }
+            | FeatureError::Size { .. }
+            | FeatureError::NotFinite { .. }
+            | FeatureError::OtherStudy { .. }) => other.to_string(),
         };
         let mut pooled = Table::pool(&self.model.map, &released).map_err(failed)?;
         let rows: u64 = self.taken.values().fold(0, |sum, (records, _)| sum.saturating_add(*records));
@@ -167,7 +170,13 @@ impl Method for Features {
         Ok(Outcome {
             termination: match termination {
                 Termination::Converged if self.sigma > 0.0 => Termination::FixedRounds,
-                other => other,
+                other @ (Termination::Converged
+                | Termination::MaxRounds
+                | Termination::Separation
+                | Termination::CollinearAcrossParties
+                | Termination::FixedRounds
+                | Termination::OutsideGuarantee
+                | Termination::Interrupted) => other,
             },
             coefficients: Vec::new(),
             statistics: Statistics { nobs, ..Statistics::default() },

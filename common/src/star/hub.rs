@@ -282,7 +282,7 @@ impl Hub {
                 let asks = match message {
                     ToHub::Complete { .. } | ToHub::Ready => true,
                     ToHub::Contribution(contribution) => Some(contribution.number) == next,
-                    _ => false,
+                    ToHub::Join(_) | ToHub::Leave { .. } | ToHub::Done => false,
                 };
                 if asks {
                     let outcome = self.outcome_for(&name);

@@ -222,7 +222,9 @@ impl Method for Robust {
     fn outcome(&self) -> Result<Outcome, String> {
         let none = |error: ConsolidateError| match error {
             ConsolidateError::Empty => "no batch of any worker could be fitted".to_string(),
-            other => other.to_string(),
+            other @ (ConsolidateError::Discard { .. }
+            | ConsolidateError::MetricNeedsGram
+            | ConsolidateError::UnknownMethod(_)) => other.to_string(),
         };
         let (consensus, course, mut notes) = match &self.taken {
             Taken::Batches(estimates) => (consolidate(estimates, &self.settings).map_err(none)?, None, Vec::new()),

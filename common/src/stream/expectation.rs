@@ -80,7 +80,7 @@ impl Forecast {
         let stated = settings.stated();
         let sigma = match stated.loss {
             Loss::Huber { tau } if mu.is_finite() => 2.0 * tau * stated.basis.bound() / mu,
-            _ => 0.0,
+            Loss::Huber { .. } | Loss::Squares => 0.0,
         };
         let first = match self.average {
             Average::LastHalf => records / 2,

@@ -425,16 +425,13 @@ impl StudyFile {
 }
 
 fn flatten(prefix: &str, value: &serde_json::Value, leaves: &mut BTreeMap<String, String>) {
-    match value {
-        serde_json::Value::Object(map) => {
-            for (key, value) in map {
-                let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-                flatten(&name, value, leaves);
-            }
-        }
-        leaf => {
-            leaves.insert(prefix.to_string(), leaf.to_string());
-        }
+    let serde_json::Value::Object(map) = value else {
+        leaves.insert(prefix.to_string(), value.to_string());
+        return;
+    };
+    for (key, value) in map {
+        let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        flatten(&name, value, leaves);
     }
 }
 

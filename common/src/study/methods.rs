@@ -562,9 +562,9 @@ impl StreamTerms {
             DecayName::Root => Step::Root { length },
             DecayName::Constant => Step::Constant { length },
         };
-        stream::Settings::try_from(stream::Stated { basis, loss, step }).map_err(|error| match &error {
-            StreamError::Setting { what: "tau", .. } => of_stream("stream.tau", &error),
-            _ => of_stream("stream.step", &error),
+        stream::Settings::try_from(stream::Stated { basis, loss, step }).map_err(|error| {
+            let cut = matches!(&error, StreamError::Setting { what: "tau", .. });
+            of_stream(if cut { "stream.tau" } else { "stream.step" }, &error)
         })
     }
 
@@ -577,12 +577,12 @@ impl StreamTerms {
             KernelName::Sobolev => Kernel::Sobolev,
         };
         let points = self.grid.unwrap_or(GRID_POINTS[covariates.clamp(1, 3) - 1]);
-        Grid::new(kernel, points as usize, covariates).map_err(|error| match &error {
-            StreamError::Setting { what: "the kernel's width", .. } => of_stream("stream.width", &error),
-            StreamError::Setting { what: "the number of covariates of a grid", .. } => {
-                value("model.features", format!("cannot be used: {error}"))
+        Grid::new(kernel, points as usize, covariates).map_err(|error| {
+            let setting = |name: &str| matches!(&error, StreamError::Setting { what, .. } if *what == name);
+            if setting("the number of covariates of a grid") {
+                return value("model.features", format!("cannot be used: {error}"));
             }
-            _ => of_stream("stream.grid", &error),
+            of_stream(if setting("the kernel's width") { "stream.width" } else { "stream.grid" }, &error)
         })
     }
 }
@@ -593,43 +593,39 @@ fn range_of(column: &str, low: f64, high: f64) -> Result<Range, StudyError> {
 
 /// An error of a setting, with the key that it is about.
 fn of_em(error: &EmError) -> StudyError {
-    match error {
-        EmError::Range { what, expected, actual } => {
-            let key = match *what {
-                "sigma" => "em.sigma",
-                "tau" => "em.tau",
-                "the number of rounds" | "the number of averaged rounds" => "em.rounds",
-                "the clipping bound" => "em.bound",
-                "the scale of the truncation" => "em.scale",
-                "the smoothing of the truncation" => "em.smoothing",
-                _ => "em.step",
-            };
-            value(key, format!("must be {expected}, got {actual}"))
-        }
-        EmError::NoDirect { .. } => value("em.update", format!("cannot be used: {error}")),
-        _ => value("em", format!("cannot be used: {error}")),
+    if let EmError::Range { what, expected, actual } = error {
+        let key = match *what {
+            "sigma" => "em.sigma",
+            "tau" => "em.tau",
+            "the number of rounds" | "the number of averaged rounds" => "em.rounds",
+            "the clipping bound" => "em.bound",
+            "the scale of the truncation" => "em.scale",
+            "the smoothing of the truncation" => "em.smoothing",
+            _ => "em.step",
+        };
+        return value(key, format!("must be {expected}, got {actual}"));
     }
+    let direct = matches!(error, EmError::NoDirect { .. });
+    value(if direct { "em.update" } else { "em" }, format!("cannot be used: {error}"))
 }
 
 fn of_features(table: &str, error: &FeatureError) -> StudyError {
-    match error {
-        FeatureError::Setting { what, expected, actual } => {
-            let key = match *what {
-                "the number of inputs" => "model.features".to_string(),
-                "the frequencies' standard deviation" => format!("{table}.frequency_sd"),
-                _ => format!("{table}.count"),
-            };
-            value(&key, format!("must be {expected}, got {actual}"))
-        }
-        _ => value(table, format!("cannot be used: {error}")),
-    }
+    let FeatureError::Setting { what, expected, actual } = error else {
+        return value(table, format!("cannot be used: {error}"));
+    };
+    let key = match *what {
+        "the number of inputs" => "model.features".to_string(),
+        "the frequencies' standard deviation" => format!("{table}.frequency_sd"),
+        _ => format!("{table}.count"),
+    };
+    value(&key, format!("must be {expected}, got {actual}"))
 }
 
 fn of_stream(key: &str, error: &StreamError) -> StudyError {
-    match error {
-        StreamError::Setting { expected, actual, .. } => value(key, format!("must be {expected}, got {actual}")),
-        _ => value(key, format!("cannot be used: {error}")),
-    }
+    let StreamError::Setting { expected, actual, .. } = error else {
+        return value(key, format!("cannot be used: {error}"));
+    };
+    value(key, format!("must be {expected}, got {actual}"))
 }
 
 #[cfg(test)]

@@ -312,7 +312,12 @@ pub(super) fn bounds_sentence(error: &BoundsError) -> String {
         BoundsError::OutcomeRange { column } => {
             format!("lacks a public range of the outcome: give [columns.{column}] a `range`, from outside the data")
         }
-        other => format!("cannot be used: {other}"),
+        other @ (BoundsError::Empty
+        | BoundsError::DataDerived { .. }
+        | BoundsError::Range { .. }
+        | BoundsError::Scale { .. }
+        | BoundsError::Radius { .. }
+        | BoundsError::Intercept { .. }) => format!("cannot be used: {other}"),
     }
 }
 

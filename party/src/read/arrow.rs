@@ -458,7 +458,7 @@ fn usable(file: &str, field: &Field, id: bool) -> Result<(), ReadError> {
         Kind::Truth | Kind::Single | Kind::Double if id => {
             Err(refused(file, field, "ids must be text or whole numbers"))
         }
-        _ => Ok(()),
+        Kind::Nothing | Kind::Truth | Kind::Whole { .. } | Kind::Single | Kind::Double | Kind::Text { .. } => Ok(()),
     }
 }
 

@@ -134,10 +134,8 @@ impl Table {
     }
 
     fn failed(&self, error: csv::Error) -> ReadError {
-        let source = match error.into_kind() {
-            csv::ErrorKind::Io(source) => source,
-            other => io::Error::other(format!("{other:?}")),
-        };
+        let kind = error.into_kind();
+        let source = if let csv::ErrorKind::Io(source) = kind { source } else { io::Error::other(format!("{kind:?}")) };
         ReadError::Read { file: self.file.clone(), source }
     }
 }

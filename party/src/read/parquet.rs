@@ -25,7 +25,9 @@ pub(super) const FORMAT: Format = Format {
     takes: |found| matches!(found.bytes, Bytes::File(_)) && (found.start == START || is_named(found)),
     open: |found, _| match found.bytes {
         Bytes::File(source) if found.start == START => Ok(Opened::of(Table::new(source, &found.name)?)),
-        _ => Err(ReadError::format(&found.name, "the name says Parquet, but the file does not begin as one")),
+        Bytes::File(_) | Bytes::Unfinished(_) => {
+            Err(ReadError::format(&found.name, "the name says Parquet, but the file does not begin as one"))
+        }
     },
 };
 
@@ -172,7 +174,7 @@ impl Chunks<'_> {
             ColumnReader::DoubleColumnReader(reader) => self.each(reader, rows, |value| Cell::Number(*value)),
             ColumnReader::ByteArrayColumnReader(reader) => self.each(reader, rows, |value| match meaning {
                 Meaning::Decimal { .. } => decimal(value.data(), meaning),
-                _ => Cell::Text(value.data()),
+                Meaning::Plain | Meaning::Unsigned | Meaning::Date | Meaning::Moment { .. } => Cell::Text(value.data()),
             }),
             ColumnReader::FixedLenByteArrayColumnReader(reader) => {
                 self.each(reader, rows, |value| decimal(value.data(), meaning))

@@ -123,7 +123,7 @@ impl Rows {
     pub fn put(&mut self, at: usize, cell: Cell<'_>, place: Place) -> Result<(), ReadError> {
         let put = match &mut self.targets[at] {
             Target::Column(column) => cell.into_column(column, place),
-            other => other.put(cell, place, self.torn),
+            other @ (Target::Ids { .. } | Target::Values(_)) => other.put(cell, place, self.torn),
         };
         match put {
             Ok(()) => Ok(()),
@@ -189,7 +189,7 @@ impl Rows {
     pub(super) fn give(&mut self, give: &mut dyn FnMut(&[Vec<u8>])) -> bool {
         let columns = self.targets.iter_mut().filter_map(|target| match target {
             Target::Values(values) => Some(take(values).into_iter()),
-            _ => None,
+            Target::Column(_) | Target::Ids { .. } => None,
         });
         let mut columns: Vec<_> = columns.collect();
         let (rows, mut row) = (take(&mut self.places).len(), Vec::with_capacity(columns.len()));

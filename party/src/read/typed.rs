@@ -102,6 +102,8 @@ const OLD_MOMENT: Meaning = Meaning::Moment { per_second: 1_000_000_000, utc: fa
 
 impl Meaning {
     /// What the values of a column stand for; the name of their type where it has no place in a table.
+    // Types that Parquet has beside these annotate columns that are read as they are stored.
+    #[allow(clippy::wildcard_enum_match_arm)]
     pub(super) fn of(descriptor: &ColumnDescriptor) -> Result<Meaning, &'static str> {
         let whole = matches!(descriptor.physical_type(), Type::INT32 | Type::INT64);
         let decimal =
@@ -183,7 +185,9 @@ impl Meaning {
         match self {
             // Reading the digits rounds once, and dividing what was rounded would do it again.
             Meaning::Decimal { scale } if scale > 0 => decimal(value, scale).parse().unwrap_or(f64::NAN),
-            _ => value as f64,
+            Meaning::Plain | Meaning::Unsigned | Meaning::Decimal { .. } | Meaning::Date | Meaning::Moment { .. } => {
+                value as f64
+            }
         }
     }
 

@@ -199,7 +199,7 @@ fn features<'a>(frame: &'a Frame, name: &str) -> Result<&'a [f64], DataError> {
     let column = frame.column(name)?;
     match &column.values {
         Values::Numeric(values) => Ok(values),
-        other => Err(DataError::OtherTerms {
+        other @ (Values::Boolean(_) | Values::Categorical { .. }) => Err(DataError::OtherTerms {
             expected: name.to_string(),
             found: format!("those of a column of {}", other.kind()),
         }),

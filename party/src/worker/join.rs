@@ -373,7 +373,13 @@ impl Worker<'_> {
                             Err(failure) => Err(failure),
                         }
                     }
-                    act => self.act(act),
+                    act @ (Act::Begin { .. }
+                    | Act::Acknowledged
+                    | Act::Open
+                    | Act::Rejected { .. }
+                    | Act::Heard { .. }
+                    | Act::Outcome { .. }
+                    | Act::Refused { .. }) => self.act(act),
                 };
                 match done {
                     Ok(Next::GoOn) => {}

@@ -105,7 +105,7 @@ impl Open {
         match head.room {
             Room::AtMost(most) if count > most => return length(head.what, count, most),
             Room::Exactly(exactly) if count != exactly => return length(head.what, count, exactly),
-            _ => {}
+            Room::AtMost(_) | Room::Exactly(_) => {}
         }
         if head.split > count {
             return length(head.what, count, head.split);

@@ -120,10 +120,8 @@ pub fn to_hub(message: wire::ToHub, limits: BodyLimits) -> Result<ToHub, PeerFau
             ToHub::Complete { run: run_id(&complete.run)?, contributions: counted(complete.contributions)? }
         }
         Kind::Leave(notice) => {
-            let exit = match exit_code(notice.exit) {
-                Exit::Done => Exit::Peer,
-                exit => exit,
-            };
+            let told = exit_code(notice.exit);
+            let exit = if told == Exit::Done { Exit::Peer } else { told };
             ToHub::Leave { exit, sentence: tamed(&notice.sentence) }
         }
         Kind::Done(_) => ToHub::Done,
@@ -195,10 +193,10 @@ impl SiteDecoder {
                 let report = String::from_utf8(std::mem::take(&mut self.report))
                     .map_err(|_| garbage("a report that is not UTF-8"))?;
                 // A result was made, or it is no outcome.
-                let exit = match exit_code(part.exit) {
-                    exit @ (Exit::Done | Exit::NotConverged) => exit,
-                    exit => return Err(garbage(format!("an outcome with exit code {}", exit.code()))),
-                };
+                let exit = exit_code(part.exit);
+                if !matches!(exit, Exit::Done | Exit::NotConverged) {
+                    return Err(garbage(format!("an outcome with exit code {}", exit.code())));
+                }
                 ToSite::Outcome { exit, report }
             }
             Kind::Welcome(welcome) => ToSite::Welcome {
@@ -219,11 +217,10 @@ impl SiteDecoder {
                 body: body_from_wire(broadcast.body, self.limits)?,
             },
             Kind::Refused(refused) => {
-                let exit = match exit_code(refused.exit) {
-                    // Nobody may make us report success, or a bug of ours.
-                    Exit::Done | Exit::NotConverged | Exit::NotReady | Exit::Internal => Exit::Peer,
-                    exit => exit,
-                };
+                let told = exit_code(refused.exit);
+                // Nobody may make us report success, or a bug of ours.
+                let ours = matches!(told, Exit::Done | Exit::NotConverged | Exit::NotReady | Exit::Internal);
+                let exit = if ours { Exit::Peer } else { told };
                 ToSite::Refused { exit, sentence: tamed(&refused.sentence) }
             }
         };

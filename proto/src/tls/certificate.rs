@@ -47,10 +47,10 @@ impl CertificateFacts {
         let mut addresses = Vec::new();
         let extension = certificate.subject_alternative_name().map_err(|error| NotACertificate(error.to_string()))?;
         for name in extension.iter().flat_map(|extension| &extension.value.general_names) {
-            match name {
-                GeneralName::DNSName(name) => names.push(printable(name)),
-                GeneralName::IPAddress(bytes) => addresses.extend(ip_address(bytes)),
-                _ => {}
+            if let GeneralName::DNSName(name) = name {
+                names.push(printable(name));
+            } else if let GeneralName::IPAddress(bytes) = name {
+                addresses.extend(ip_address(bytes));
             }
         }
         let common_name = |name: &x509_parser::x509::X509Name<'_>| {

@@ -125,7 +125,7 @@ impl Drop for Place {
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address => address,
+        IpAddr::V4(address) => IpAddr::V4(address),
     }
 }
 

@@ -215,17 +215,26 @@ impl LinkError {
             | Cause::CannotListen { .. } => Exit::Unreachable,
             Cause::NotTls | Cause::NotHttp2 | Cause::Handshake { .. } => Exit::Peer,
             Cause::InvalidName(_) => Exit::Usage,
-            _ => Exit::Refused,
+            Cause::NoCertificate
+            | Cause::UnknownAuthority { .. }
+            | Cause::ForeignSignature { .. }
+            | Cause::Expired { .. }
+            | Cause::NotYetValid { .. }
+            | Cause::WrongName { .. }
+            | Cause::SeveralParties { .. }
+            | Cause::WrongPurpose
+            | Cause::BadCertificate { .. }
+            | Cause::RefusedOurs(_)
+            | Cause::Plaintext
+            | Cause::OldTls => Exit::Refused,
         }
     }
 
     /// Whether trying again may help: everything but our own faults, and what a peer says that has proved who it is.
     pub fn passing(&self) -> bool {
-        match self.cause {
-            Cause::InvalidName(_) | Cause::PortInUse | Cause::CannotListen { .. } => false,
-            Cause::WrongName { .. } | Cause::SeveralParties { .. } | Cause::RefusedOurs(_) => !self.proven,
-            _ => true,
-        }
+        let own = matches!(self.cause, Cause::InvalidName(_) | Cause::PortInUse | Cause::CannotListen { .. });
+        let said = matches!(self.cause, Cause::WrongName { .. } | Cause::SeveralParties { .. } | Cause::RefusedOurs(_));
+        !(own || said && self.proven)
     }
 }
 
@@ -248,9 +257,11 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
             None
         };
         if let Some(cause) = cause {
-            return match cause {
-                Cause::Closed { .. } => "the peer closed the connection: its own log says why".to_owned(),
-                cause => format!("the peer {cause}"),
+            let closed = matches!(cause, Cause::Closed { .. });
+            return if closed {
+                "the peer closed the connection: its own log says why".to_owned()
+            } else {
+                format!("the peer {cause}")
             };
         }
     }
@@ -295,6 +306,8 @@ impl Cause {
         }
     }
 
+    // The kinds of errors of the standard library are an open set.
+    #[allow(clippy::wildcard_enum_match_arm)]
     fn of_io_kind(kind: io::ErrorKind, stage: Stage) -> Option<Cause> {
         match kind {
             io::ErrorKind::ConnectionRefused => Some(Cause::NobodyListens),
@@ -313,6 +326,8 @@ impl Cause {
     }
 
     /// The cause behind an error of rustls; `seen` is the peer's certificate where one came.
+    // Errors of rustls are an open set.
+    #[allow(clippy::wildcard_enum_match_arm)]
     pub(crate) fn of_tls(
         error: &rustls::Error,
         seen: Option<&CertificateFacts>,
@@ -336,6 +351,8 @@ impl Cause {
         }
     }
 
+    // As are those of certificates.
+    #[allow(clippy::wildcard_enum_match_arm)]
     pub(crate) fn of_certificate(
         error: &CertificateError,
         seen: Option<&CertificateFacts>,
@@ -363,6 +380,8 @@ impl Cause {
         }
     }
 
+    // As are alerts.
+    #[allow(clippy::wildcard_enum_match_arm)]
     fn of_alert(alert: AlertDescription) -> Cause {
         use AlertDescription as Alert;
         match alert {

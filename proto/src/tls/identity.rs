@@ -200,7 +200,17 @@ impl IdentityError {
     pub fn exit(&self) -> Exit {
         match self {
             IdentityError::Missing { .. } | IdentityError::Unreadable { .. } => Exit::Usage,
-            _ => Exit::Refused,
+            IdentityError::WrongContents { .. }
+            | IdentityError::NotPem { .. }
+            | IdentityError::Damaged { .. }
+            | IdentityError::Passphrase { .. }
+            | IdentityError::KeyMismatch { .. }
+            | IdentityError::Expired { .. }
+            | IdentityError::NotYetValid { .. }
+            | IdentityError::AuthorityAsParty { .. }
+            | IdentityError::PartyAsAuthority { .. }
+            | IdentityError::WrongName { .. }
+            | IdentityError::Unusable { .. } => Exit::Refused,
         }
     }
 }
@@ -268,11 +278,11 @@ impl Identity {
         in_date(FileRole::Certificate, &files.certificate, &own, now)?;
 
         let key = private_key(&files.key)?;
-        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                IdentityError::KeyMismatch { key: files.key.clone(), certificate: files.certificate.clone() }
+        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
+            if matches!(error, rustls::Error::InconsistentKeys(_)) {
+                return IdentityError::KeyMismatch { key: files.key.clone(), certificate: files.certificate.clone() };
             }
-            error => unusable(FileRole::Key, &files.key, &error),
+            unusable(FileRole::Key, &files.key, &error)
         })?;
 
         let calling = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))

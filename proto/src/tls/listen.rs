@@ -93,10 +93,9 @@ impl Listener {
             check_name(name).map_err(|error| fail(error.into()))?;
         }
         let tcp = TcpListener::bind(address).await.map_err(|error| {
-            fail(match error.kind() {
-                io::ErrorKind::AddrInUse => Cause::PortInUse,
-                _ => Cause::CannotListen { detail: printable(&error.to_string()) },
-            })
+            let in_use = error.kind() == io::ErrorKind::AddrInUse;
+            let other = || Cause::CannotListen { detail: printable(&error.to_string()) };
+            fail(if in_use { Cause::PortInUse } else { other() })
         })?;
         let own = tcp.local_addr().map_err(|error| fail(Cause::CannotListen { detail: error.to_string() }))?;
         let door = Door {

@@ -178,7 +178,23 @@ impl LedgerError {
             LedgerError::RowsPerPerson { .. } => Exit::Data,
             LedgerError::Differs { .. } => Exit::Peer,
             LedgerError::NotPlanned { .. } | LedgerError::NoSuchRelease { .. } => Exit::Internal,
-            _ => Exit::Refused,
+            LedgerError::Broken { .. }
+            | LedgerError::RolledBack { .. }
+            | LedgerError::NoAnchor
+            | LedgerError::Changed { .. }
+            | LedgerError::NotStarted
+            | LedgerError::Exists { .. }
+            | LedgerError::Unknown { .. }
+            | LedgerError::OtherData { .. }
+            | LedgerError::NameTaken { .. }
+            | LedgerError::SamePersons { .. }
+            | LedgerError::NoHome
+            | LedgerError::Elsewhere { .. }
+            | LedgerError::Overspent { .. }
+            | LedgerError::Charge { .. }
+            | LedgerError::UnknownRun { .. }
+            | LedgerError::RunExists { .. }
+            | LedgerError::Lattice(_) => Exit::Refused,
         }
     }
 }

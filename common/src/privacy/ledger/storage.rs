@@ -135,7 +135,10 @@ impl StorageError {
     pub fn exit(&self) -> Exit {
         match self {
             StorageError::Full { .. } | StorageError::ReadOnly { .. } => Exit::CannotWrite,
-            _ => Exit::Refused,
+            StorageError::Locked { .. }
+            | StorageError::Gone { .. }
+            | StorageError::Missing { .. }
+            | StorageError::Unreadable { .. } => Exit::Refused,
         }
     }
 }

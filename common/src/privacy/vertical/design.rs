@@ -54,7 +54,7 @@ impl Design {
         let mut constant = Vec::new();
         let mut each = match coefficients {
             Coefficients::Each(values) => values.as_slice(),
-            _ => &[],
+            Coefficients::Signal(_) | Coefficients::Size(_) => &[],
         }
         .iter();
         for rows in bounds {
@@ -90,7 +90,9 @@ impl Design {
         };
         let coefficients = match coefficients {
             Coefficients::Each(_) => DMatrix::from_fn(width, 1, |entry, _| unit(entry)),
-            _ => DMatrix::from_diagonal(&DVector::from_fn(width, |entry, _| unit(entry))),
+            Coefficients::Signal(_) | Coefficients::Size(_) => {
+                DMatrix::from_diagonal(&DVector::from_fn(width, |entry, _| unit(entry)))
+            }
         };
         let weights = DVector::from_iterator(width, entries.iter().map(|entry| entry.1));
         Design { moments, coefficients, weights }

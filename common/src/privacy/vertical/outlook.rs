@@ -214,7 +214,7 @@ impl Assumed {
         let mut listed = Vec::new();
         let mut values = match coefficients {
             Coefficients::Each(values) => values.iter(),
-            _ => [].iter(),
+            Coefficients::Signal(_) | Coefficients::Size(_) => [].iter(),
         };
         for rows in bounds {
             for name in rows.names() {

@@ -15,7 +15,7 @@ impl Hub {
             | Record::Complete { site, .. }
             | Record::Left { site, .. }
             | Record::Told { site } => Some(site),
-            _ => None,
+            Record::Snapshot(_) | Record::Opened | Record::Round | Record::Over { .. } => None,
         };
         if let Some(site) = named
             && !self.sites.contains_key(site)

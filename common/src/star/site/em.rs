@@ -125,7 +125,15 @@ impl LocalMethod for Site {
                 self.contribute(Content::Released(released(&noised, count)), count)
             }
             // Where an answer was not accepted the round goes on: another one would be another release of it.
-            _ => Act::Wait,
+            Input::Done
+            | Input::Rows(_)
+            | Input::Opened
+            | Input::Heard { .. }
+            | Input::Acknowledged
+            | Input::Rejected
+            | Input::Silence
+            | Input::Kept(_)
+            | Input::Noised(..) => Act::Wait,
         })
     }
 }

@@ -42,7 +42,16 @@ impl LocalMethod for Plain {
                 self.first = first;
                 Act::Read(None)
             }
-            _ => Act::Read(None),
+            Input::Rows(Some(_))
+            | Input::Done
+            | Input::Opened
+            | Input::Heard { .. }
+            | Input::Acknowledged
+            | Input::Rejected
+            | Input::Silence
+            | Input::Granted(_)
+            | Input::Kept(_)
+            | Input::Noised(..) => Act::Read(None),
         })
     }
 }

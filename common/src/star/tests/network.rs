@@ -285,7 +285,7 @@ impl Network {
                         self.progress += 1;
                         self.kept.push(record.clone());
                     }
-                    _ => {}
+                    Act::Say(..) | Act::Close(_) | Act::Ended(_) => {}
                 }
             }
         }

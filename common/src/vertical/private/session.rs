@@ -260,7 +260,7 @@ impl<S: Storage> Script for PrivateScript<S> {
         // In one order at both parties, so that both print the same digits.
         let (alice, bob) = match self.role {
             Role::Alice => (&own, &theirs),
-            _ => (&theirs, &own),
+            Role::Bob | Role::Worker | Role::Coordinator => (&theirs, &own),
         };
         let shift = alice.shift + bob.shift;
         let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
@@ -486,7 +486,18 @@ fn record(body: &Body) -> Option<Vec<u8>> {
         Body::Estimates(estimates) => Kept::Estimates(estimates.clone()),
         Body::Rows(Rows { key, rows, ids }) => Kept::Rows { key: *key, rows: *rows, ids: ids.0 },
         Body::Go => Kept::Go,
-        _ => return None,
+        Body::Hello(_)
+        | Body::Complete(_)
+        | Body::Shared(_)
+        | Body::Held(_)
+        | Body::LargestGradient(_)
+        | Body::Partial(_)
+        | Body::Ended(_)
+        | Body::Basis(_)
+        | Body::Table(_)
+        | Body::Redo(_)
+        | Body::Results(_)
+        | Body::Prediction(_) => return None,
     };
     serde_json::to_vec(&kept).ok()
 }

@@ -145,7 +145,7 @@ fn append(column: &Column, values: &mut Vec<f64>) -> Result<(), Abort> {
                 }));
             }
         }
-        other => {
+        other @ (Values::Boolean(_) | Values::Categorical { .. }) => {
             let (name, kind) = (&column.name, other.kind());
             return Err(Abort::OwnData(format!("column `{name}` has a range, but holds {kind}; declare its levels")));
         }
