@@ -74,9 +74,9 @@ fn decides(line: &str) -> bool {
     let compared = sides.windows(2).any(|pair| {
         let (left, right) = (pair[0].trim_end(), pair[1].trim_start());
         let word = |word: &&str| left.ends_with(&format!("\"{word}\"")) || right.starts_with(&format!("\"{word}\""));
-        WORDS.iter().any(|each| word(each))
+        WORDS.iter().any(word)
             || left.ends_with(".name()")
-            || right.trim_end_matches([' ', '{']).ends_with(".name()")
+            || right.trim_end_matches([' ', '{', ';']).ends_with(".name()")
     });
     compared || pattern.is_some_and(worded)
 }

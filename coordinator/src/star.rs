@@ -164,32 +164,10 @@ impl<'a> Desk<'a> {
             if let (Some(exit), Some(until)) = (self.hub.exit(), until)
                 && (self.hub.all_told() || Instant::now() >= until)
             {
-                let owed: Vec<&str> = self.hub.owed().collect();
-                // Whoever cuts the waiting short leaves the rest of it to the next process.
-                if exit != Exit::Interrupted && (owed.is_empty() || !interrupted) {
-                    if !owed.is_empty() {
-                        let (names, place) = (owed.join(", "), self.place());
-                        tracing::warn!("{names} did not come for the result, which is kept in {}", place.display());
-                    }
-                    self.state.end()?;
+                match self.conclude(exit, interrupted)? {
+                    Some(ended) => return Ok(ended),
+                    None => continue,
                 }
-                let report = self.hub.report();
-                if !self.job.keep || interrupted {
-                    let (report, reason) = match report {
-                        Ok(report) => (Some(self.completed(report)), None),
-                        Err(reason) => (None, Some(reason)),
-                    };
-                    return Ok(Ended { report, exit, reason });
-                }
-                self.state.begin(self.job.study.digest(), fresh()?)?;
-                self.hub = Desk::hub(self.job, &self.state, self.limits)?;
-                self.due = due(self.job, &self.state);
-                self.ended = None;
-                self.notice = Instant::now().checked_add(SAID_AFTER);
-                self.lines.clear();
-                self.awaited.clear();
-                self.show();
-                continue;
             }
             let deadline = self.due.filter(|_| until.is_none());
             let awaited = self.awaited.values().map(|since| *since + wait);
@@ -223,12 +201,7 @@ impl<'a> Desk<'a> {
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                         acts.extend(self.hub.deadline());
                     }
-                    let late = self.awaited.iter().filter(|(_, since)| since.elapsed() >= wait);
-                    let late: Vec<String> = late.map(|(name, _)| name.clone()).collect();
-                    for name in late {
-                        self.awaited.remove(&name);
-                        acts.extend(self.hub.give_up(&name, self.job.config.wait));
-                    }
+                    acts.extend(self.give_up(wait));
                 }
                 () = &mut shutdown, if !interrupted => {
                     interrupted = true;
@@ -241,6 +214,48 @@ impl<'a> Desk<'a> {
             self.show();
             self.draw()?;
         }
+    }
+
+    /// Ends a run of which everybody was told that could be: gives what came of it, or begins the next run where the coordinator stays.
+    fn conclude(&mut self, exit: Exit, interrupted: bool) -> Result<Option<Ended>, Failure> {
+        let owed: Vec<&str> = self.hub.owed().collect();
+        // An interrupted wait is left to the next process.
+        if exit != Exit::Interrupted && (owed.is_empty() || !interrupted) {
+            if !owed.is_empty() {
+                let (names, place) = (owed.join(", "), self.place());
+                tracing::warn!("{names} did not come for the result, which is kept in {}", place.display());
+            }
+            self.state.end()?;
+        }
+        let report = self.hub.report();
+        if !self.job.keep || interrupted {
+            let (report, reason) = match report {
+                Ok(report) => (Some(self.completed(report)), None),
+                Err(reason) => (None, Some(reason)),
+            };
+            return Ok(Some(Ended { report, exit, reason }));
+        }
+        self.state.begin(self.job.study.digest(), fresh()?)?;
+        self.hub = Desk::hub(self.job, &self.state, self.limits)?;
+        self.due = due(self.job, &self.state);
+        self.ended = None;
+        self.notice = Instant::now().checked_add(SAID_AFTER);
+        self.lines.clear();
+        self.awaited.clear();
+        self.show();
+        Ok(None)
+    }
+
+    /// Gives up the sites that were awaited for too long.
+    fn give_up(&mut self, wait: Duration) -> Vec<Act> {
+        let late = self.awaited.iter().filter(|(_, since)| since.elapsed() >= wait);
+        let late: Vec<String> = late.map(|(name, _)| name.clone()).collect();
+        let mut acts = Vec::new();
+        for name in late {
+            self.awaited.remove(&name);
+            acts.extend(self.hub.give_up(&name, self.job.config.wait));
+        }
+        acts
     }
 
     /// How long whoever is still to learn of the end is waited for: those who are there for a little, those who gave something to the

@@ -424,19 +424,8 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         })
         .collect();
     labelled(out, "Left:", &left)?;
-    let accounts = report.privacy.each(report.role);
-    let common = promised_by_all(&accounts);
-    let said_once: Vec<String> = common.iter().map(|line| visible(line)).collect();
-    let privacy = accounts.into_iter().flat_map(|(role, account)| {
-        let Some(account) = account else {
-            return vec![format!("{}none: values left without noise", owner(role))];
-        };
-        let own = account.promise.iter().chain(&account.account).filter(|line| !common.contains(line));
-        own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
-    });
-    let privacy: Vec<String> = said_once.into_iter().chain(privacy).collect();
     if !plain {
-        labelled(out, "Privacy:", &privacy)?;
+        labelled(out, "Privacy:", &accounts(report))?;
     }
     let times: Vec<String> = report
         .seconds
@@ -464,6 +453,21 @@ fn closing(out: &mut String, report: &Report) -> std::fmt::Result {
         }
     }
     Ok(())
+}
+
+/// The privacy accounts of a report in words: what all promise is said once.
+fn accounts(report: &Report) -> Vec<String> {
+    let accounts = report.privacy.each(report.role);
+    let common = promised_by_all(&accounts);
+    let said_once: Vec<String> = common.iter().map(|line| visible(line)).collect();
+    let privacy = accounts.into_iter().flat_map(|(role, account)| {
+        let Some(account) = account else {
+            return vec![format!("{}none: values left without noise", owner(role))];
+        };
+        let own = account.promise.iter().chain(&account.account).filter(|line| !common.contains(line));
+        own.map(|line| format!("{}{}", owner(role), visible(line))).collect()
+    });
+    said_once.into_iter().chain(privacy).collect()
 }
 
 fn owner(role: Option<Role>) -> String {

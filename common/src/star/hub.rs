@@ -301,37 +301,7 @@ impl Hub {
                 }
             }
             ToHub::Contribution(contribution) => self.contribution(line, &name, contribution, &mut acts),
-            ToHub::Complete { run, contributions } => {
-                acts.extend(self.keep());
-                if run != self.run {
-                    self.refuse(line, &name, None, "a message of another run", &mut acts);
-                } else if contributions > MOST {
-                    self.refuse(
-                        line,
-                        &name,
-                        None,
-                        &format!("{contributions} contributions, which no run reaches"),
-                        &mut acts,
-                    );
-                } else if let Some(site) = self.sites.get_mut(&name) {
-                    match site.position.total {
-                        None => {
-                            site.position.total = Some(contributions);
-                            acts.push(Act::Store(Record::Complete { site: name.clone(), contributions }));
-                        }
-                        Some(total) if total != contributions => {
-                            let reason =
-                                format!("expected {total} contributions as it said before, got {contributions}");
-                            self.refuse(line, &name, None, &reason, &mut acts);
-                        }
-                        Some(_) => {}
-                    }
-                    if let Some(site) = self.sites.get(&name) {
-                        acts.push(Act::Say(line, ToSite::Acknowledged { next: site.position.next }));
-                    }
-                }
-                self.settle(&mut acts);
-            }
+            ToHub::Complete { run, contributions } => self.complete(line, &name, (run, contributions), &mut acts),
             ToHub::Leave { exit, sentence } => {
                 let sentence = shortened(&sentence);
                 self.leave(&name, exit, sentence, &mut acts);
@@ -341,6 +311,33 @@ impl Hub {
             }
         }
         acts
+    }
+
+    /// A site says how many contributions it makes in all.
+    fn complete(&mut self, line: Line, name: &str, (run, contributions): (RunId, u64), acts: &mut Vec<Act>) {
+        acts.extend(self.keep());
+        if run != self.run {
+            self.refuse(line, name, None, "a message of another run", acts);
+        } else if contributions > MOST {
+            let reason = format!("{contributions} contributions, which no run reaches");
+            self.refuse(line, name, None, &reason, acts);
+        } else if let Some(site) = self.sites.get_mut(name) {
+            match site.position.total {
+                None => {
+                    site.position.total = Some(contributions);
+                    acts.push(Act::Store(Record::Complete { site: name.to_string(), contributions }));
+                }
+                Some(total) if total != contributions => {
+                    let reason = format!("expected {total} contributions as it said before, got {contributions}");
+                    self.refuse(line, name, None, &reason, acts);
+                }
+                Some(_) => {}
+            }
+            if let Some(site) = self.sites.get(name) {
+                acts.push(Act::Say(line, ToSite::Acknowledged { next: site.position.next }));
+            }
+        }
+        self.settle(acts);
     }
 
     /// A line brought bytes that are no message: its site has no part in the run any more.
