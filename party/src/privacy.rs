@@ -11,7 +11,7 @@ use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, PrivacyTerms, Suggestion};
-use fedreg_proto::files::{FileError, read_study};
+use fedreg_proto::files::FileError;
 use serde::Serialize;
 
 use crate::check::CheckFormat;

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Account, LedgerError};
-use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, Expectation, Protocol, Sites, Study, Suggestion};
-use fedreg_proto::files::{FileError, read_study};
+use fedreg_proto::files::FileError;
 use serde::Serialize;
 
 use super::batches::each_id;
