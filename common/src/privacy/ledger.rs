@@ -71,7 +71,7 @@ pub struct PlainRun {
 }
 
 /// The right to one release: made by the ledger after the charge is on disk, consumed by
-/// [`release`](crate::privacy::mechanism::release). It cannot be copied.
+/// [`release`]. It cannot be copied.
 ///
 /// Nobody can make one without a ledger, so no noise is drawn before its charge is on disk:
 ///

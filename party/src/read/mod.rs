@@ -1,6 +1,6 @@
 //! Tables, whole or in batches, from every place and in every format that the two lists below name.
 //!
-//! A source is stated as a path, or as what another [`Origin`] understands. An opened [`Table`] tells its columns and puts typed cells
+//! A source is stated as a path, or as what another `Origin` understands. An opened [`Table`] tells its columns and puts typed cells
 //! into [`Rows`], which make columns of them: what a cell means is decided in `fedreg_common::data`, so that a table means the same
 //! wherever it comes from. Error texts may quote cells: they are for the local terminal and must not be sent to a peer.
 
