@@ -5,7 +5,7 @@
 #     tests/mutations.sh sigma noise  those with one of these words in their names
 #
 # A mutation that no test notices is a failure, and so are one that does not apply any more and one that does not
-# compile. Each builds the tests of fedreg-common anew.
+# compile. Each builds the tests anew.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 wanted=("$@")
@@ -19,10 +19,13 @@ mkdir -p "$copy"
 (cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - 2>/dev/null) | tar -xmf - -C "$copy"
 cd "$copy"
 
-# suite TESTS...: the unit tests of fedreg-common with these words in their names.
+# The tests that are run: unit tests of fedreg-common, unless a mutation says otherwise.
+where=(-p fedreg-common --lib)
+
+# suite TESTS...: those of them with these words in their names.
 suite() {
     # Hardly optimised: most of the time goes into building.
-    cargo test --release --locked -p fedreg-common --lib \
+    cargo test --release --locked "${where[@]}" \
         --config 'profile.release.package.fedreg-common.opt-level=1' \
         --config 'profile.release.package.fedreg-common.codegen-units=64' -- "$@" >"$copy.log" 2>&1
 }
@@ -151,8 +154,10 @@ mutate "weights that lack the message before" common/src/star/site/stream.rs \
     's/\(self\.stale, self\.latest\) = \(true, None\)/(self.stale, self.latest) = (false, None)/' star::tests::sites
 mutate "batches numbered anew after a restart" common/src/star/site/robust.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
+where=(-p fedreg-tests --test all)
 mutate "the minimum at the projection" common/src/vertical/subspace.rs \
-    's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' vertical::
+    's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
+where=(-p fedreg-common --lib)
 mutate "a spreadsheet may run a name" common/src/report/csv.rs \
     's/if begun && /if false \&\& /' spreadsheet
 conversation=common/src/conversation.rs
@@ -165,7 +170,7 @@ mutate "an answer before the coordinator has spoken" $conversation \
 mutate "a message not stored before it is acted on" $conversation \
     's/self\.script\.keep\(came, &message\.body\)\?;//' vertical::private::tests
 mutate "cells told to a peer" common/src/session.rs \
-    's/Abort::Bug\(_\) => format!\("internal error at \{own\}; the reason is shown there only"\),//' what_may_quote_data
+    's/Abort::Bug\(_\) => format!\("internal error at \{own\}; the reason is shown there only"\)/Abort::Bug(_) => self.to_string()/' what_may_quote_data
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"
