@@ -480,7 +480,7 @@ impl LatticeVector {
     /// # Errors
     ///
     /// Another number of entries or another step.
-    pub fn expect(&self, entries: usize, step: f64) -> Result<(), LatticeError> {
+    pub fn require(&self, entries: usize, step: f64) -> Result<(), LatticeError> {
         if self.integers.len() != entries {
             return Err(LatticeError::Entries { expected: entries, got: self.integers.len() });
         }

@@ -442,7 +442,7 @@ impl Fit {
             return Err(FitError::Order { expected: self.supplied, got: index });
         }
         let Setup { rows, width, influence, .. } = self.plan.setup;
-        let expect = |entries: usize| lattice.expect(entries, lattice.step());
+        let expect = |entries: usize| lattice.require(entries, lattice.step());
         if self.supplied == 0 {
             expect(width * (width + 1) / 2)?;
             self.step = Some(Preconditioner::new(lattice, receipt.sigma, &self.plan.setup, &self.rows)?);

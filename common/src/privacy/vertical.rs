@@ -499,16 +499,16 @@ impl Exchange {
         let own = self.plan.side(self.side);
         match step {
             Some(Step::Table) if fits => {
-                lattice.expect(own.width * (own.width + 1) / 2, lattice.step())?;
+                lattice.require(own.width * (own.width + 1) / 2, lattice.step())?;
                 self.solver = Some(Solver::new(lattice, own, self.plan.setup.ridge)?);
             }
             Some(Step::Score) if fits => {
-                lattice.expect(own.width, lattice.step())?;
+                lattice.require(own.width, lattice.step())?;
                 let solver = self.solver.as_ref().ok_or(ExchangeError::Factor)?;
                 self.coefficients = solver.factor.solve(&lattice.tail(0));
                 self.solves += 1;
             }
-            Some(Step::Message) if fits => lattice.expect(self.plan.setup.rows, lattice.step())?,
+            Some(Step::Message) if fits => lattice.require(self.plan.setup.rows, lattice.step())?,
             _ => {
                 return Err(ExchangeError::Order { given: "a release", needed: name(step) });
             }
@@ -529,7 +529,7 @@ impl Exchange {
             return Err(ExchangeError::Order { given: "a message", needed: name(step) });
         }
         let sigma = self.plan.side(self.side.other()).message_sigma;
-        message.expect(self.plan.setup.rows, sigma / (1u64 << 40) as f64)?;
+        message.require(self.plan.setup.rows, sigma / (1u64 << 40) as f64)?;
         self.peer = Some(message.values());
         self.messages += 1;
         self.position += 1;

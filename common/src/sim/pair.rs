@@ -23,6 +23,21 @@ pub struct Faults {
 impl Faults {
     /// A line without faults.
     pub const NONE: Faults = Faults { drop: 0.0, duplicate: 0.0, reorder: 0.0, seed: 0 };
+
+    /// Puts a message on a line, or what luck makes of it.
+    pub(crate) fn put<M: Clone>(&self, line: &mut VecDeque<M>, message: M, rng: &mut ChaCha8Rng) {
+        if rng.random_bool(self.drop) {
+            return;
+        }
+        if rng.random_bool(self.duplicate) {
+            line.push_back(message.clone());
+        }
+        if rng.random_bool(self.reorder) && !line.is_empty() {
+            line.insert(line.len() - 1, message);
+        } else {
+            line.push_back(message);
+        }
+    }
 }
 
 /// How a simulated conversation went.
@@ -54,18 +69,7 @@ where
     let mut put = |lines: &mut [VecDeque<M>; 2], from: usize, message: M, rng: &mut ChaCha8Rng| {
         observe(from, &message);
         sent += 1;
-        let line = &mut lines[1 - from];
-        if rng.random_bool(faults.drop) {
-            return;
-        }
-        if rng.random_bool(faults.duplicate) {
-            line.push_back(message.clone());
-        }
-        if rng.random_bool(faults.reorder) && !line.is_empty() {
-            line.insert(line.len() - 1, message);
-        } else {
-            line.push_back(message);
-        }
+        faults.put(&mut lines[1 - from], message, rng);
     };
     macro_rules! settle {
         ($side:expr, $turn:expr) => {

@@ -263,8 +263,8 @@ fn what_is_sent_lies_on_the_lattice_and_reads_back() {
     let mut huge = f64::MAX.to_le_bytes().to_vec();
     huge.extend_from_slice(&i64::MIN.to_le_bytes());
     assert!(LatticeVector::decode(&huge).unwrap().values()[0].is_finite());
-    assert_eq!(lattice.expect(4, lattice.step()), Err(LatticeError::Entries { expected: 4, got: 3 }));
-    assert!(lattice.expect(3, lattice.step() * 2.0).is_err());
+    assert_eq!(lattice.require(4, lattice.step()), Err(LatticeError::Entries { expected: 4, got: 3 }));
+    assert!(lattice.require(3, lattice.step() * 2.0).is_err());
 }
 
 fn exact(values: Vec<i128>, exponent: i32) -> Query {

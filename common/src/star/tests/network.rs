@@ -16,6 +16,7 @@ pub(crate) use self::host::{Part, Table};
 use crate::exit::Exit;
 use crate::id::{Digest, RunId};
 use crate::report::Report;
+use crate::sim::pair;
 use crate::star::hub::{Act, Hub, Line, Record};
 use crate::star::message::{Body, Contribution, ToHub, ToSite};
 use crate::star::method::method;
@@ -46,6 +47,11 @@ impl Faults {
     /// Only the order of arrivals is left to luck.
     pub(crate) fn none(seed: u64) -> Faults {
         Faults { drop: 0.0, duplicate: 0.0, reorder: 0.0, cut: 0.0, site_crash: 0.0, hub_crash: 0.0, seed }
+    }
+
+    /// What lines do to single messages.
+    fn line(&self) -> pair::Faults {
+        pair::Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder, seed: self.seed }
     }
 }
 
@@ -250,7 +256,7 @@ impl Network {
                         assert_eq!(first, body.digest(), "{name} says something else as contribution {number}");
                     }
                     if let Some(pipe) = &mut host.line {
-                        put(&mut pipe.up, message, &self.faults, &mut self.rng);
+                        self.faults.line().put(&mut pipe.up, message, &mut self.rng);
                     }
                 }
                 site::Act::Begin { next, .. } => host.begin(next),
@@ -298,7 +304,7 @@ impl Network {
                 Act::Say(line, message) => {
                     let pipe = self.hosts.values_mut().filter_map(|host| host.line.as_mut()).find(|p| p.id == line);
                     if let Some(pipe) = pipe {
-                        put(&mut pipe.down, message, &self.faults, &mut self.rng);
+                        self.faults.line().put(&mut pipe.down, message, &mut self.rng);
                     }
                 }
                 Act::Close(line) => {
@@ -349,20 +355,5 @@ impl Network {
             }
         }
         Ok(())
-    }
-}
-
-/// Puts a message on a line, or what luck makes of it.
-fn put<M: Clone>(line: &mut VecDeque<M>, message: M, faults: &Faults, rng: &mut ChaCha8Rng) {
-    if rng.random_bool(faults.drop) {
-        return;
-    }
-    if rng.random_bool(faults.duplicate) {
-        line.push_back(message.clone());
-    }
-    if rng.random_bool(faults.reorder) && !line.is_empty() {
-        line.insert(line.len() - 1, message);
-    } else {
-        line.push_back(message);
     }
 }
