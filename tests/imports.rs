@@ -20,7 +20,17 @@ struct Crate {
 }
 
 const CRATES: [Crate; 4] = [
-    Crate { folder: "common", ordered: true, upwards: &[], circles: &[] },
+    Crate {
+        folder: "common",
+        ordered: true,
+        upwards: &[
+            ("privacy", "methods", "bounds of plans"),
+            ("report", "methods", "sections of the robust method"),
+            ("star", "methods", "the fitting of batches"),
+            ("study", "methods", "checked terms"),
+        ],
+        circles: &[&["conversation", "methods", "privacy", "report", "session", "star", "study"]],
+    },
     Crate { folder: "proto", ordered: false, upwards: &[], circles: &[] },
     Crate {
         folder: "party",

@@ -113,7 +113,7 @@ mutate "budget not checked before sending" $ledger \
     's/let charge = transaction\.affordable\(data_set, persons, plan\)\?;/let _ = (data_set, persons); let charge = plan.charge();/' "${tests[@]}"
 mutate "charge rounded down" common/src/privacy/accountant.rs \
     's/(pub fn add_charge\(.*?\{\n)/$1    if true { return (sum + charge).next_down(); }\n/s' "${tests[@]}"
-mutate "sign of the extrapolation" common/src/vertical/accelerate.rs \
+mutate "sign of the extrapolation" common/src/methods/vertical/accelerate.rs \
     's/next\.axpy\(-share, &image, 1\.0\)/next.axpy(share, &image, 1.0)/' "${tests[@]}"
 
 mutate "sums not cut before the noise" $mechanism \
@@ -124,19 +124,19 @@ mutate "the lattice is free" common/src/privacy/accountant.rs \
     's/curve \+ lattice\)\.next_up/curve).next_up/' the_exact_accountant_pays_for_its_lattice
 mutate "any share for any number of entries" $mechanism \
     's/    enough_for\(mu, slack \* slack\)\?;\n//' noise_keeps_the_permitted_share
-mutate "distance of the solver left out" common/src/features/output.rs \
+mutate "distance of the solver left out" common/src/methods/features/output.rs \
     's/\(exact \+ solved\) \* ROOM/exact * ROOM/' the_certified_distance_is_in_the_sensitivity
-mutate "unfinished rounds averaged away" common/src/privacy/robust.rs \
+mutate "unfinished rounds averaged away" common/src/methods/robust/plan.rs \
     's/largest \* many as f64/largest/' what_all_batches_leave_unfinished
 mutate "inference not withheld" common/src/report/caution.rs \
     's/self\.coefficients\.iter_mut\(\)\.for_each\(Coefficient::withhold_inference\);//' a_caution_stands_first
-mutate "every estimate a vote" common/src/robust/weights.rs \
+mutate "every estimate a vote" common/src/methods/robust/weights.rs \
     's/let uniform = sites < SITES \|\| equal/let uniform = true || sites < SITES || equal/' robust::tests::sites
-mutate "copies count" common/src/robust/weights.rs \
+mutate "copies count" common/src/methods/robust/weights.rs \
     's/if !\(0\.\.q\)\.rev\(\)\.all\(same\)/if true || !(0..q).rev().all(same)/' robust::tests::sites::rows_that_come_again
-mutate "a window for whoever sends most" common/src/robust/online.rs \
+mutate "a window for whoever sends most" common/src/methods/robust/online.rs \
     's/held\(at\) > own\)/true)/' robust::tests::sites::a_site_of_the_majority
-mutate "the rarer value rejected" common/src/robust/batch.rs \
+mutate "the rarer value rejected" common/src/methods/robust/batch.rs \
     's/const STEPS: f64 = 2\.0/const STEPS: f64 = 0.0/' robust::tests::honest::the_rarer
 mutate "a result that was asked for is forgotten" common/src/star/hub.rs \
     's/if !self\.asked \{\n            let why/if self.held {\n            let why/' star::tests::resume
@@ -148,14 +148,14 @@ mutate "any broadcast" common/src/star/site.rs \
     's/if number > most/if number > u64::MAX - 1/' a_hub_that_publishes_more
 mutate "charged before the quorum" common/src/star/site/local.rs \
     's/\(Stage::Ready, Input::Done\) => Stage::Quorum/(Stage::Ready, Input::Done) => Stage::Reserve/' star::tests::sites
-mutate "records noised anew after a restart" common/src/star/site/stream.rs \
+mutate "records noised anew after a restart" common/src/methods/stream/site.rs \
     's/Act::Recall \{ number: self\.number, right: PerRecord::new\(&charged, self\.per_person\) \}/self.go_on()/' star::tests::sites
-mutate "weights that lack the message before" common/src/star/site/stream.rs \
+mutate "weights that lack the message before" common/src/methods/stream/site.rs \
     's/\(self\.stale, self\.latest\) = \(true, None\)/(self.stale, self.latest) = (false, None)/' star::tests::sites
-mutate "batches numbered anew after a restart" common/src/star/site/robust.rs \
+mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 where=(-p fedreg-tests --test all)
-mutate "the minimum at the projection" common/src/vertical/subspace.rs \
+mutate "the minimum at the projection" common/src/methods/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
 where=(-p fedreg-common --lib)
 mutate "a spreadsheet may run a name" common/src/report/csv.rs \

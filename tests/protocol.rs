@@ -8,15 +8,15 @@ use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::vertical::message::{Body, Message};
+use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
+use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
+use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
+use fedreg_common::methods::vertical::session::VerticalSession;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
 use fedreg_common::study::{Study, Vertical};
-use fedreg_common::vertical::message::{Body, Message};
-use fedreg_common::vertical::outcome::{Model, VerticalFit};
-use fedreg_common::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
-use fedreg_common::vertical::prepare::{Policy, Prepared};
-use fedreg_common::vertical::session::VerticalSession;
 use fedreg_party::read;
 use fedreg_tests::vectors::{self, Case, Glm};
 use fedreg_tests::vertical::{fitted, frame, numeric, run, run_with, session, study, study_at_alice};
@@ -264,7 +264,7 @@ fn tampered(more: &str, mut tamper: impl FnMut(&mut Message)) -> Abort {
 
 #[test]
 fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
-    let partial = |change: fn(&mut fedreg_common::vertical::message::Partial)| {
+    let partial = |change: fn(&mut fedreg_common::methods::vertical::message::Partial)| {
         move |message: &mut Message| {
             if let Body::Partial(partial) = &mut message.body {
                 change(partial);
@@ -694,7 +694,7 @@ fn models_of_different_runs_do_not_score_together() {
     let mut other = fits[1].model.clone();
     other.run = "00".repeat(16);
     let file = glm.case.file();
-    let open = |role: Role, model: &fedreg_common::vertical::outcome::Model| {
+    let open = |role: Role, model: &fedreg_common::methods::vertical::outcome::Model| {
         let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame(&study, role, &file)).unwrap();
         PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
     };

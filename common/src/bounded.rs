@@ -1,6 +1,6 @@
 //! Values with a proved sensitivity, on an exact grid, before they get their noise.
 //!
-//! The methods [`em`](crate::em), [`features`](crate::features) and [`stream`](crate::stream) end in a [`Bounded`]: the
+//! The methods [`em`](crate::methods::em), [`features`](crate::methods::features) and [`stream`](crate::methods::stream) end in a [`Bounded`]: the
 //! integers that the sensitivity is proved on, their unit, the sensitivity and its formula. Integer sums do not depend on
 //! the order of the records or the number of threads, so rounding is part of no proof.
 //!

@@ -12,18 +12,18 @@
 //!
 //! 1. A reader of `fedreg-party` makes a [`data::Frame`] of the columns that a [`study`] names; [`data::encode`] turns
 //!    them into a design matrix with named terms, and [`data::align`] brings the rows into the order of their identifiers.
-//! 2. [`vertical::prepare`] joins matrix and outcome into a [`vertical::block`], the part of the linear predictor that this
+//! 2. [`methods::vertical::prepare`] joins matrix and outcome into a [`methods::vertical::block`], the part of the linear predictor that this
 //!    party holds.
-//! 3. [`conversation`] asks [`vertical::session`] for every message that this party has to say: the session subtracts what the peer
+//! 3. [`conversation`] asks [`methods::vertical::session`] for every message that this party has to say: the session subtracts what the peer
 //!    last sent from the outcome, solves for its own coefficients ([`linalg`], [`glm`]), and builds its own partial prediction, a
-//!    [`vertical::message`].
+//!    [`methods::vertical::message`].
 //! 4. [`privacy::release::Released`] lets the message out, under a disclosure that the study declares. `fedreg-proto` writes it in
 //!    frames, checks the peer's frames, and hands the session the peer's message.
-//! 5. When both sides are at rest, [`vertical::outcome`] holds the coefficient table ([`fit`]), and [`report`] prints it.
+//! 5. When both sides are at rest, [`methods::vertical::outcome`] holds the coefficient table ([`fit`]), and [`report`] prints it.
 //!
 //! # A permit, from its reservation to the release
 //!
-//! 1. A study states a budget, and a plan ([`privacy::vertical`], [`privacy::robust`]) divides it over releases.
+//! 1. A study states a budget, and a plan ([`methods::vertical::plan`], [`methods::robust::plan`]) divides it over releases.
 //! 2. [`privacy::ledger::Ledger::reserve`] charges the whole plan to the data set, before anything is computed from it.
 //! 3. [`privacy::bounds`] cuts the rows at public bounds, [`privacy::mechanism::Query`] sums them up exactly and states the sensitivity.
 //! 4. [`privacy::ledger::Ledger::permit`] hands out a [`Permit`](privacy::ledger::Permit); [`privacy::mechanism::release`] consumes it and adds
@@ -55,13 +55,6 @@ pub mod privacy;
 // What a conversation wants next, and why it ends.
 pub mod session;
 
-// What sites compute, each on its own rows, and how it is put together.
-pub mod em;
-pub mod features;
-pub mod robust;
-
-pub mod stream;
-
 // What the parties agree on.
 pub mod study;
 
@@ -71,9 +64,11 @@ pub mod conversation;
 // What a party may see of a run, as text, JSON and a page.
 pub mod report;
 
-// What is said: between two parties, and between sites and their hub.
+// Between sites and their hub.
 pub mod star;
-pub mod vertical;
+
+// One folder a method.
+pub mod methods;
 
 // Two parties over simulated lines with faults.
 pub mod sim;

@@ -22,6 +22,7 @@ mod methods;
 mod privacy;
 mod private_robust;
 mod stated;
+pub mod statement;
 mod suggestion;
 mod vertical;
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use fedreg_common::exit::Exit;
-use fedreg_common::report::robust::{BatchName, Consolidated, Consolidation, Rejection};
-use fedreg_common::robust::{
+use fedreg_common::methods::robust::report::{BatchName, Consolidated, Consolidation, Rejection};
+use fedreg_common::methods::robust::{
     ConsolidateError, ConsolidationSettings, EstimateError, Estimates, Insertion, Method, Metric, Record, consolidate,
 };
 use thiserror::Error;
@@ -303,7 +303,7 @@ fn difference(expected: &Shape, got: &Shape, first: &str) -> String {
 mod tests {
     use super::*;
     use clap::{CommandFactory, FromArgMatches, Parser};
-    use fedreg_common::robust::Gram;
+    use fedreg_common::methods::robust::Gram;
     use serde_json::Value;
 
     #[derive(Debug, Parser)]

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::RunId;
+use fedreg_common::methods::registry;
 use fedreg_common::report::{PerParty, Report, Seconds};
 use fedreg_common::star::hub::{Act, Hub, Line, Record, State as SiteState};
 use fedreg_common::star::message::{ToHub, ToSite};
-use fedreg_common::star::method::method;
 use fedreg_common::study::Sites;
 use fedreg_proto::output::{Folder, Format, date, peak_rss_bytes, write_whole};
 use fedreg_proto::register::{PeerState, Progress, Quorum, StatusReply};
@@ -47,7 +47,7 @@ pub async fn serve(job: &Job<Sites>, shutdown: impl Future<Output = ()>) -> Resu
     let state = State::open(&config.state, study.digest(), fresh()?)?;
     let certificates = study.method.workers.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, certificates).await?;
-    let shapes = method(study).map_err(Failure::Study)?.shapes();
+    let shapes = registry::hub(study).map_err(Failure::Study)?.shapes();
     let limits = BodyLimits {
         counts: shapes.iter().map(|shape| shape.counts).max().unwrap_or(0),
         values: shapes.iter().map(|shape| shape.values).max().unwrap_or(0),
@@ -128,7 +128,7 @@ impl<'a> Desk<'a> {
 
     fn hub(job: &Job<Sites>, state: &State, limits: BodyLimits) -> Result<Hub, Failure> {
         let run: RunId = state.run();
-        let mut hub = Hub::new(Arc::clone(&job.study), run, method(&job.study).map_err(Failure::Study)?);
+        let mut hub = Hub::new(Arc::clone(&job.study), run, registry::hub(&job.study).map_err(Failure::Study)?);
         let mut records = 0_u64;
         state.records(limits, |record| {
             records += 1;

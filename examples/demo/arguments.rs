@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::glm::Family;
-use fedreg_common::privacy::robust::Influence;
-use fedreg_common::robust::Start;
+use fedreg_common::methods::robust::Start;
+use fedreg_common::methods::robust::plan::Influence;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::config::TableFlags;
 use fedreg_party::output::Format;

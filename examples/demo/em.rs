@@ -1,7 +1,7 @@
 //! Workers and a coordinator on one machine: models with something hidden.
 
-use fedreg_common::em::{self, DEFAULT_SMOOTHING, Estimator, Model, Stated, Update, catoni_scale};
 use fedreg_common::exit::Exit;
+use fedreg_common::methods::em::{self, DEFAULT_SMOOTHING, Estimator, Model, Stated, Update, catoni_scale};
 use fedreg_common::report::Report;
 use fedreg_common::study::{EmTerms, EstimatorName, Protocol, StudyFile, UpdateName};
 use nalgebra::DVector;

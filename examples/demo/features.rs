@@ -1,7 +1,7 @@
 //! Workers and a coordinator on one machine: a function of a few columns by random features.
 
 use fedreg_common::exit::Exit;
-use fedreg_common::features::default_count;
+use fedreg_common::methods::features::default_count;
 use fedreg_common::report::Report;
 use fedreg_common::study::{FeaturesTerms, Protocol, Release};
 use fedreg_party::read::Written;

@@ -5,8 +5,8 @@ use fedreg_common::exit::Exit;
 use fedreg_common::fit::Coefficient;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
+use fedreg_common::methods::robust::minimum_rows;
 use fedreg_common::report::{Comparison, INTERCEPT, Report};
-use fedreg_common::robust::minimum_rows;
 use fedreg_common::study::{
     Missing, OnlineTerms, PrivateFitTerms, Protocol, RobustTerms, RowTerms, Sites, Study, StudyFile,
 };

@@ -1,4 +1,4 @@
-//! Other private regressions, for tables that compare them with [`fedreg_common::privacy::robust`] on simulated data.
+//! Other private regressions, for tables that compare them with [`fedreg_common::methods::robust::plan`] on simulated data.
 //!
 //! They take standard normal noise from their caller, return plain coefficients and reach no ledger, so nothing that comes
 //! out of here can become a message.

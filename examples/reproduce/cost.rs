@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fedreg_common::robust::{Estimate, Estimates, FitSettings, Gram, Method, Start, consolidate, fit};
+use fedreg_common::methods::robust::{Estimate, Estimates, FitSettings, Gram, Method, Start, consolidate, fit};
 use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

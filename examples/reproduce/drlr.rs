@@ -1,7 +1,7 @@
 //! Table 2 of the source of distributed and online robust regression.
 
 use anyhow::Context as _;
-use fedreg_common::robust::{
+use fedreg_common::methods::robust::{
     Estimate, Estimates, FitSettings, Method, Online, OnlineSettings, Start, consolidate, fit,
 };
 use nalgebra::DVector;
@@ -44,7 +44,10 @@ pub(crate) fn estimates(batches: &[SyntheticBatch], start: Start) -> anyhow::Res
 }
 
 /// The consensus of estimates that all have, or all lack, their Gram.
-pub(crate) fn consensus(estimates: &[Estimate], method: Method) -> anyhow::Result<fedreg_common::robust::Consensus> {
+pub(crate) fn consensus(
+    estimates: &[Estimate],
+    method: Method,
+) -> anyhow::Result<fedreg_common::methods::robust::Consensus> {
     let first = estimates.first().context("no estimates")?;
     let mut set = Estimates::new(first.coefficients.len(), first.gram.is_some());
     for estimate in estimates {

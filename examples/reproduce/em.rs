@@ -1,7 +1,7 @@
 //! Private gradient expectation maximisation.
 
 use fedreg_common::bounded::SimulatedNoise;
-use fedreg_common::em::{
+use fedreg_common::methods::em::{
     DEFAULT_SMOOTHING, Estimator, Model, Records, Settings, Stated, Update, averaged_rounds, catoni_scale, clip_bound,
     simulate,
 };
@@ -237,7 +237,7 @@ fn truncation(document: &mut Document) {
     let mut table =
         Table::new("Value at a = b; the bound on which the noise rests is 0.943", ["form", "1e2", "1e5", "1e6", "1e7"]);
     let arguments = [1e2, 1e5, 1e6, 1e7];
-    let stable = fedreg_common::em::SmoothTruncation::new(1.0);
+    let stable = fedreg_common::methods::em::SmoothTruncation::new(1.0);
     table.ours(row("as printed", &arguments.map(|a| printed::smoothed_truncation(a, a))));
     table.ours(row("evaluated stably", &arguments.map(|a| stable.value(a))));
     document.table(table);

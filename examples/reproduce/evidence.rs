@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
+use fedreg_common::methods::robust::plan as robust;
 use fedreg_common::privacy::accountant::gaussian_mu;
-use fedreg_common::privacy::robust;
 use fedreg_common::privacy::sampler::NoisePool;
 use nalgebra::DVector;
 

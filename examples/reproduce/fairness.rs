@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fedreg_common::features::FeatureError;
+use fedreg_common::methods::features::FeatureError;
 
 /// What privacy costs one group.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use fedreg_common::bounded::{Noise as _, SimulatedNoise};
-use fedreg_common::features::{FeatureMap, Range, Statistics, output_perturbation, sensitivity};
+use fedreg_common::methods::features::{FeatureMap, Range, Statistics, output_perturbation, sensitivity};
 use fedreg_common::privacy::accountant::gaussian_mu;
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;

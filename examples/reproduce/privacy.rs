@@ -1,11 +1,11 @@
 //! Calibration of Gaussian noise, private vertical regression, private robust regression.
 
 use anyhow::Context as _;
+use fedreg_common::methods::robust::batch::kept_share_of_variance;
+use fedreg_common::methods::robust::plan::{self as robust, Influence};
+use fedreg_common::methods::robust::{Estimate, FitSettings, Gram, Method, Start, fit};
+use fedreg_common::methods::vertical::plan as vertical;
 use fedreg_common::privacy::accountant::{Accountant, concentrated_rho, gaussian_delta, gaussian_mu};
-use fedreg_common::privacy::robust::{self, Influence};
-use fedreg_common::privacy::vertical;
-use fedreg_common::robust::batch::kept_share_of_variance;
-use fedreg_common::robust::{Estimate, FitSettings, Gram, Method, Start, fit};
 use nalgebra::DVector;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

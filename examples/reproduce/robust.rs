@@ -2,7 +2,7 @@
 //! changes, coverage.
 
 use anyhow::Context as _;
-use fedreg_common::robust::{Estimate, FitSettings, Method, Online, OnlineSettings, Start, Verdict, fit};
+use fedreg_common::methods::robust::{Estimate, FitSettings, Method, Online, OnlineSettings, Start, Verdict, fit};
 use nalgebra::DVector;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

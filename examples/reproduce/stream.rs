@@ -1,8 +1,8 @@
 //! Streams under local privacy.
 
 use fedreg_common::bounded::SimulatedNoise;
+use fedreg_common::methods::stream::{Average, Basis, Grid, Kernel, Loss, Settings, Stated, Step};
 use fedreg_common::privacy::accountant::gaussian_mu;
-use fedreg_common::stream::{Average, Basis, Grid, Kernel, Loss, Settings, Stated, Step};
 
 use crate::Run;
 use crate::chart::{Axis, Chart};

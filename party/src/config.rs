@@ -9,9 +9,9 @@ use std::time::Duration;
 use clap::Args;
 use fedreg_common::data::{Marks, MarksError};
 use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::prepare::Policy;
 use fedreg_common::privacy::accountant::Accountant;
 use fedreg_common::privacy::ledger::LedgerError;
-use fedreg_common::vertical::prepare::Policy;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 

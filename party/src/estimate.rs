@@ -14,8 +14,8 @@ use fedreg_common::data::formula::Term;
 use fedreg_common::data::outcome::numbers;
 use fedreg_common::data::{DataError, Frame, Place};
 use fedreg_common::exit::Exit;
+use fedreg_common::methods::robust::{BatchError, Estimate, FitSettings, Record, Start, fit, minimum_rows};
 use fedreg_common::report::INTERCEPT;
-use fedreg_common::robust::{BatchError, Estimate, FitSettings, Record, Start, fit, minimum_rows};
 use nalgebra::{DMatrix, DVector};
 
 use crate::config::TableFlags;
@@ -195,7 +195,10 @@ fn gone(error: std::io::Error) -> Result<bool, OutputError> {
     }
 }
 
-fn fitted(batches: &[Batch], settings: &FitSettings) -> Vec<Result<fedreg_common::robust::BatchFit, BatchError>> {
+fn fitted(
+    batches: &[Batch],
+    settings: &FitSettings,
+) -> Vec<Result<fedreg_common::methods::robust::BatchFit, BatchError>> {
     std::thread::scope(|scope| {
         let running: Vec<_> =
             batches.iter().map(|batch| scope.spawn(move || fit(&batch.x, &batch.y, settings))).collect();

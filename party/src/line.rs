@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::privacy::release::Released;
-use fedreg_common::vertical::message::Message;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
 use fedreg_proto::link::{Event, Notice, OpenError};

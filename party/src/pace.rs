@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fedreg_common::id::Role;
-use fedreg_common::vertical::session;
+use fedreg_common::methods::vertical::session;
 use fedreg_proto::register::{PartyEvent, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::vertical::plan::{Outlook, Side};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
-use fedreg_common::privacy::vertical::{Outlook, Side};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, PrivacyTerms, Suggestion};
 use fedreg_proto::files::FileError;
@@ -561,7 +561,7 @@ impl Planned {
 
 /// What to expect of a run, with all that is assumed.
 fn outlook_lines(outlook: &Outlook) -> String {
-    let row = |name: &str, values: &dyn Fn(&fedreg_common::privacy::vertical::Case) -> String| {
+    let row = |name: &str, values: &dyn Fn(&fedreg_common::methods::vertical::plan::Case) -> String| {
         let cells: String = outlook.cases.iter().map(|case| format!("{:>10}", values(case))).collect();
         format!("  {name:<28}{cells}\n")
     };

@@ -17,8 +17,8 @@ use crate::wire;
 use fedreg_common::conversation::Purpose;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::methods::vertical::message::HeldKind;
 use fedreg_common::session::PeerFault;
-use fedreg_common::vertical::message::HeldKind;
 
 /// Both directions of an enumeration from one table.
 macro_rules! correspond {

@@ -9,7 +9,7 @@ mod office;
 mod say;
 
 use fedreg_common::id::Role;
-use fedreg_common::vertical::message::{Body, Message};
+use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
 use fedreg_proto::link::Event;

@@ -13,12 +13,12 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::linalg;
+use fedreg_common::methods::vertical::block::{Block, Outcome};
+use fedreg_common::methods::vertical::message::Message;
+use fedreg_common::methods::vertical::prepare::Policy;
+use fedreg_common::methods::vertical::session::VerticalSession;
 use fedreg_common::session::{Session, Turn};
 use fedreg_common::study::{Study, Vertical};
-use fedreg_common::vertical::block::{Block, Outcome};
-use fedreg_common::vertical::message::Message;
-use fedreg_common::vertical::prepare::Policy;
-use fedreg_common::vertical::session::VerticalSession;
 use fedreg_tests::vertical::{numeric, session};
 use nalgebra::DMatrix;
 use rand::{Rng, SeedableRng};

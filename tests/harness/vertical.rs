@@ -7,13 +7,13 @@ use fedreg_common::conversation::Opening;
 use fedreg_common::data::Frame;
 use fedreg_common::glm::Family;
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::vertical::message::Message;
+use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::methods::vertical::prepare::{Policy, Prepared, needed_columns};
+use fedreg_common::methods::vertical::session::VerticalSession;
 use fedreg_common::session::Abort;
 use fedreg_common::sim::pair::{self, Ended, Faults};
 use fedreg_common::study::{Study, Vertical};
-use fedreg_common::vertical::message::Message;
-use fedreg_common::vertical::outcome::VerticalFit;
-use fedreg_common::vertical::prepare::{Policy, Prepared, needed_columns};
-use fedreg_common::vertical::session::VerticalSession;
 use fedreg_party::read;
 
 use crate::vectors::Case;

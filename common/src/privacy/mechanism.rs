@@ -359,6 +359,12 @@ impl Unsent {
         self.lattice.encode()
     }
 
+    /// As if a ledger had stored it: for tests outside this module.
+    #[cfg(test)]
+    pub(crate) fn unstored(self) -> NoisedRelease {
+        self.stored()
+    }
+
     pub(in crate::privacy) fn stored(self) -> NoisedRelease {
         NoisedRelease { lattice: self.lattice, receipt: self.receipt }
     }

@@ -25,11 +25,7 @@
 pub mod accountant;
 pub mod bounds;
 pub mod caution;
-pub mod expectation;
 pub mod ledger;
 pub mod mechanism;
 pub mod release;
-pub mod robust;
 pub mod sampler;
-pub mod statement;
-pub mod vertical;

@@ -9,10 +9,10 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::id::Header;
+use crate::methods::robust::plan::Estimate;
+use crate::methods::vertical::plan::Fitted;
 use crate::privacy::mechanism::records::NoisedRecords;
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
-use crate::privacy::robust::Estimate;
-use crate::privacy::vertical::Fitted;
 
 /// A kind of un-noised value that a protocol may disclose when its study says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

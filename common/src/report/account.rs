@@ -6,9 +6,9 @@ use super::Report;
 use super::number::{percent, visible};
 use super::table::plain_number;
 use crate::id::Role;
+use crate::methods::vertical::plan::Outlook;
 use crate::privacy::mechanism::{PlannedRelease, Receipt};
-use crate::privacy::statement::{Charged, Planned, Releases, Statement};
-use crate::privacy::vertical::Outlook;
+use crate::study::statement::{Charged, Planned, Releases, Statement};
 
 /// Rows of a table that are shown.
 const MOST_ROWS: usize = 200;

@@ -15,7 +15,7 @@ pub fn csv(report: &Report) -> String {
 }
 
 /// As [`csv`], of the table alone.
-pub(super) fn rows(coefficients: &[Coefficient]) -> String {
+pub(crate) fn rows(coefficients: &[Coefficient]) -> String {
     let mut text = String::from("term,party,estimate,std_error,statistic,p_value,conf_low,conf_high\n");
     for row in coefficients {
         text.push_str(&field(&row.term));

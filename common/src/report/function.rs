@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::number::{column, single, thousands, visible};
 use super::plot;
 use super::table::{Column, table};
-use crate::features::{FeatureError, FeatureModel, Range};
-use crate::stream::{Settings, StreamError};
+use crate::methods::features::{FeatureError, FeatureModel, Range};
+use crate::methods::stream::{Settings, StreamError};
 use crate::study::{Sites, Study};
 
 /// Points of a curve.

@@ -7,9 +7,10 @@ use maud::{Markup, html};
 
 use super::number::{UNDEFINED, bytes, column, duration, single, thousands, visible};
 use super::table::{Column, coefficients, folded, labelled, table};
-use super::{Comparison, Report, WorkerRow, account, caution, function, html as page, plot, robust, standing};
+use super::{Comparison, Report, WorkerRow, account, caution, function, html as page, plot, standing};
 use crate::fit::Termination;
 use crate::id::Protocol;
+use crate::methods::robust::report as robust;
 
 /// Sites that text and page list.
 const NAMED_WORKERS: usize = 60;

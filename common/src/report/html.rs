@@ -105,7 +105,7 @@ fn head(report: &Report, title: &str) -> Markup {
     }
 }
 
-pub(super) fn notes(report: &Report) -> Markup {
+pub(crate) fn notes(report: &Report) -> Markup {
     html! {
         @if !report.notes.is_empty() {
             section.notes {
@@ -120,7 +120,7 @@ pub(super) fn notes(report: &Report) -> Markup {
     }
 }
 
-pub(super) fn coefficients(report: &Report) -> Markup {
+pub(crate) fn coefficients(report: &Report) -> Markup {
     let rows = &report.coefficients;
     let parties = several_parties(report);
     let picture = plot::coefficients(rows, parties);
@@ -170,7 +170,7 @@ fn noise(report: &Report) -> Option<&'static str> {
 
 /// The coefficients as a table with a remark on how its columns came about: `test` names the law of the p-values, `noise` says it in
 /// private mode, where there are no stars.
-pub(super) fn coefficient_table(
+pub(crate) fn coefficient_table(
     rows: &[Coefficient],
     test: char,
     parties: bool,
@@ -412,7 +412,7 @@ fn timings(report: &Report) -> Markup {
     }
 }
 
-pub(super) fn about(report: &Report) -> Markup {
+pub(crate) fn about(report: &Report) -> Markup {
     html! {
         footer {
             h2 { "This run" }

@@ -11,10 +11,9 @@ mod horizontal;
 pub mod html;
 pub mod json;
 pub mod merge;
-mod number;
-mod plot;
-pub mod robust;
-mod standing;
+pub(crate) mod number;
+pub(crate) mod plot;
+pub(crate) mod standing;
 pub mod table;
 
 pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
@@ -29,7 +28,7 @@ use crate::fit::{Coefficient, Statistics, Termination, number_or_null};
 use crate::glm::Family;
 use crate::id::{Mode, Protocol, Role};
 pub use crate::privacy::caution::Caution;
-use crate::privacy::statement::Statement;
+use crate::study::statement::Statement;
 
 /// The version of this program, as reports state it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -117,7 +116,7 @@ pub struct Report {
     pub privacy: PerParty<Option<Statement>>,
     /// Which batches of a robust fit were trusted, and why.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
-    pub consolidation: Option<robust::Consolidation>,
+    pub consolidation: Option<crate::methods::robust::report::Consolidation>,
     /// The sites of a horizontal run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Vec<WorkerRow>>,

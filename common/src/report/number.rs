@@ -1,14 +1,14 @@
 //! Numbers for people: rounded and aligned the way R prints them.
 
 /// What stands for an undefined number.
-pub(super) const UNDEFINED: &str = "NA";
+pub(crate) const UNDEFINED: &str = "NA";
 
 /// Formats numbers that stand in one column with a common number of decimals, so that the one which needs most of them
 /// shows `digits` significant digits; scientific where that is narrower. What is not finite is `NA`.
 ///
 /// # Reference
 /// The rule of R's `format.default`: trailing zeros that no number needs go, and fixed notation wins ties.
-pub(super) fn column(values: &[Option<f64>], digits: usize) -> Vec<String> {
+pub(crate) fn column(values: &[Option<f64>], digits: usize) -> Vec<String> {
     let digits = digits.max(1);
     let mut any = false;
     let mut negative = false;
@@ -41,12 +41,12 @@ pub(super) fn column(values: &[Option<f64>], digits: usize) -> Vec<String> {
 }
 
 /// One number by the rule of [`column`].
-pub(super) fn single(value: Option<f64>, digits: usize) -> String {
+pub(crate) fn single(value: Option<f64>, digits: usize) -> String {
     column(&[value], digits).swap_remove(0)
 }
 
 /// Scientific notation with an exponent of at least two digits, as in `3.1e-09`.
-pub(super) fn exponential(x: f64, decimals: usize) -> String {
+pub(crate) fn exponential(x: f64, decimals: usize) -> String {
     let text = format!("{x:.decimals$e}");
     match text.split_once('e') {
         Some((mantissa, exponent)) => {
@@ -61,7 +61,7 @@ pub(super) fn exponential(x: f64, decimals: usize) -> String {
 }
 
 /// A measure of convergence, `3.1e-09`; `NA` if undefined, `0` if zero.
-pub(super) fn small(value: Option<f64>) -> String {
+pub(crate) fn small(value: Option<f64>) -> String {
     match value {
         Some(0.0) => "0".to_string(),
         Some(x) if x.is_finite() => exponential(x, 1).replace(".0e", "e"),
@@ -70,7 +70,7 @@ pub(super) fn small(value: Option<f64>) -> String {
 }
 
 /// Rounds to decimals as printing would.
-pub(super) fn round(x: f64, decimals: i32) -> f64 {
+pub(crate) fn round(x: f64, decimals: i32) -> f64 {
     if !x.is_finite() || decimals > 300 {
         return x;
     }
@@ -78,7 +78,7 @@ pub(super) fn round(x: f64, decimals: i32) -> f64 {
 }
 
 /// Rounds to significant digits.
-pub(super) fn significant(x: f64, digits: usize) -> f64 {
+pub(crate) fn significant(x: f64, digits: usize) -> f64 {
     if !x.is_finite() {
         return x;
     }
@@ -86,7 +86,7 @@ pub(super) fn significant(x: f64, digits: usize) -> f64 {
 }
 
 /// The decimal exponent after rounding to `digits` significant digits, and how many of those are needed.
-pub(super) fn shape(x: f64, digits: usize) -> (i32, i32) {
+pub(crate) fn shape(x: f64, digits: usize) -> (i32, i32) {
     if x == 0.0 {
         return (0, 1);
     }
@@ -97,7 +97,7 @@ pub(super) fn shape(x: f64, digits: usize) -> (i32, i32) {
 }
 
 /// A whole number with separators between thousands.
-pub(super) fn thousands(n: u64) -> String {
+pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -110,7 +110,7 @@ pub(super) fn thousands(n: u64) -> String {
 }
 
 /// A number of bytes in decimal units: `35.4 kB`.
-pub(super) fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut size = n as f64;
     let mut unit = 0;
@@ -126,7 +126,7 @@ pub(super) fn bytes(n: u64) -> String {
 }
 
 /// A share from 0 to 1 as a percentage that says 100 % or 0 % only when it is.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     if !share.is_finite() {
         UNDEFINED.to_string()
     } else if share >= 1.0 - 1e-9 {
@@ -143,7 +143,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Wall-clock seconds with a unit that suits them.
-pub(super) fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         UNDEFINED.to_string()
     } else if seconds == 0.0 {

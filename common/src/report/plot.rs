@@ -13,7 +13,7 @@ use super::number::{duration, percent, significant, single, small, visible};
 use super::{ColumnDisclosure, Comparison, Course, CvPoint, Forming, INTERCEPT, PathPoint, Seconds, Slice, TracePoint};
 use crate::fit::Coefficient;
 use crate::id::Role;
-use crate::robust::Member;
+use crate::methods::robust::Member;
 
 /// Height of a row in pictures with a row a term.
 const ROW: f64 = 22.0;
@@ -22,7 +22,7 @@ const CHARACTER: f64 = 6.7;
 /// Longest label, in characters.
 const LABEL: usize = 30;
 /// Largest number of rows that a picture shows.
-pub(super) const MOST_ROWS: usize = 60;
+pub(crate) const MOST_ROWS: usize = 60;
 /// Farthest that the axis of the coefficient picture reaches, in standard errors.
 const FARTHEST: f64 = 12.0;
 /// Lines on a path that get a name.
@@ -30,7 +30,7 @@ const NAMED_LINES: usize = 14;
 
 /// Estimates in units of their standard error with 95 % intervals, a row a term, with the numbers on the own scale beside.
 /// `None` if nothing has a standard error.
-pub(super) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup> {
+pub(crate) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup> {
     let mut shown: Vec<&Coefficient> = rows.iter().filter(|row| interval(row).is_some()).collect();
     if shown.is_empty() {
         return None;
@@ -113,7 +113,7 @@ fn interval(row: &Coefficient) -> Option<(f64, f64)> {
 }
 
 /// Certificate and change of the coefficients by round on a logarithmic axis, with the tolerance. `None` without points.
-pub(super) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
+pub(crate) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
     // Zero has no logarithm; nothing below this is told from it.
     let lowest = 1e-17;
     let usable = |value: f64| value.is_finite().then(|| value.max(lowest).log10());
@@ -181,7 +181,7 @@ pub(super) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
 }
 
 /// Share of each own column that the peer could reconstruct, as bars. `None` without columns.
-pub(super) fn disclosure(role: Role, columns: &[ColumnDisclosure]) -> Option<Markup> {
+pub(crate) fn disclosure(role: Role, columns: &[ColumnDisclosure]) -> Option<Markup> {
     if columns.is_empty() {
         return None;
     }
@@ -218,7 +218,7 @@ pub(super) fn disclosure(role: Role, columns: &[ColumnDisclosure]) -> Option<Mar
 }
 
 /// Where each party's time went, as stacked bars on one axis.
-pub(super) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
+pub(crate) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
     let parts = |s: &Seconds| {
         let known = [s.read, s.solve, s.exchange].map(|x| if drawable(x) { x.max(0.0) } else { 0.0 });
         let rest = (s.total - known.iter().sum::<f64>()).max(0.0);
@@ -265,7 +265,7 @@ pub(super) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
 }
 
 /// Whether the sizes of the lines of a path differ so much that they are drawn relative to their largest.
-pub(super) fn path_is_relative(path: &[PathPoint]) -> bool {
+pub(crate) fn path_is_relative(path: &[PathPoint]) -> bool {
     let sizes: Vec<f64> = lines(path).iter().map(Line::size).filter(|size| *size > 0.0).collect();
     let largest = sizes.iter().copied().fold(0.0, f64::max);
     let smallest = sizes.iter().copied().fold(f64::INFINITY, f64::min);
@@ -307,7 +307,7 @@ fn lines(path: &[PathPoint]) -> Vec<Line<'_>> {
 }
 
 /// Coefficients against lambda, which falls to the right on a logarithmic axis; above, how many are not zero.
-pub(super) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup> {
+pub(crate) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup> {
     let lines = lines(path);
     let x_of = |lambda: f64| (lambda > 0.0 && lambda.is_finite()).then(|| -lambda.log10());
     let (from, to) = range(path.iter().filter_map(|point| x_of(point.lambda)))?;
@@ -353,7 +353,7 @@ pub(super) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup>
 }
 
 /// Cross-validated error with bars of one standard error against lambda.
-pub(super) fn cross_validation(
+pub(crate) fn cross_validation(
     cv: &[CvPoint],
     path: &[PathPoint],
     measure: &str,
@@ -442,13 +442,13 @@ fn chosen_lines(frame: &Frame, chosen: &[(&str, f64)]) -> Markup {
 const MOST_BATCHES: usize = 2000;
 
 /// Whether a picture of so many batches leaves some out.
-pub(super) fn thinned(batches: usize) -> bool {
+pub(crate) fn thinned(batches: usize) -> bool {
     batches > MOST_BATCHES
 }
 
 /// Distance of each batch to the consensus, on a logarithmic axis where they differ much, and below it the share of rows
 /// kept. `None` without batches.
-pub(super) fn batches(all: &[Member]) -> Option<Markup> {
+pub(crate) fn batches(all: &[Member]) -> Option<Markup> {
     let every = all.len().div_ceil(MOST_BATCHES).max(1);
     // Whatever is left out, what was not trusted is seen.
     let drawn: Vec<(usize, &Member)> =
@@ -516,7 +516,7 @@ pub(super) fn batches(all: &[Member]) -> Option<Markup> {
 }
 
 /// The consensus over time, every coefficient divided by its largest size. `None` without points.
-pub(super) fn course(course: &Course, axis: &str) -> Option<Markup> {
+pub(crate) fn course(course: &Course, axis: &str) -> Option<Markup> {
     let (from, to) = range(course.points.iter().map(|point| point.arrival as f64))?;
     let lines: Vec<(&str, Vec<f64>)> = course
         .terms
@@ -569,7 +569,7 @@ pub(super) fn course(course: &Course, axis: &str) -> Option<Markup> {
 }
 
 /// A function along one column, with the thin lines of how it formed. `None` without finite values.
-pub(super) fn function(slice: &Slice, forming: &[Forming], outcome: &str) -> Option<Markup> {
+pub(crate) fn function(slice: &Slice, forming: &[Forming], outcome: &str) -> Option<Markup> {
     let all = slice.values.iter().chain(forming.iter().flat_map(|stage| &stage.values)).copied();
     let (low, high) = range(all)?;
     let frame = Frame::new((slice.low, slice.high), (low, high), 64.0, 60.0);
@@ -598,7 +598,7 @@ pub(super) fn function(slice: &Slice, forming: &[Forming], outcome: &str) -> Opt
 }
 
 /// Distance of our estimates and of pooled least squares from those of the rows without damage, a row a term.
-pub(super) fn comparison(rows: &[Comparison]) -> Option<Markup> {
+pub(crate) fn comparison(rows: &[Comparison]) -> Option<Markup> {
     let away = |row: &Comparison, value: Option<f64>| {
         let error = row.pooled_std_error.filter(|error| *error > 0.0)?;
         Some((value? - row.undamaged?) / error).filter(|away| drawable(*away))

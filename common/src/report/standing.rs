@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::number::{UNDEFINED, column, single, thousands, visible};
-use super::robust::Consolidation;
 use super::table::{Column, folded, table};
 use crate::fit::Coefficient;
-use crate::robust::Standing;
+use crate::methods::robust::Standing;
+use crate::methods::robust::report::Consolidation;
 
 /// Sites whose own coefficients are shown.
 const NAMED_SITES: usize = 4;
@@ -61,7 +61,7 @@ fn beside<'a>(c: &'a Consolidation, rows: &[Coefficient]) -> (Vec<&'a Standing>,
 ///
 /// # Errors
 /// Never, when writing to a string.
-pub(super) fn write(out: &mut String, c: &Consolidation, rows: &[Coefficient]) -> std::fmt::Result {
+pub(crate) fn write(out: &mut String, c: &Consolidation, rows: &[Coefficient]) -> std::fmt::Result {
     let sentences = sentences(c);
     if sentences.is_empty() {
         return Ok(());
@@ -87,7 +87,7 @@ pub(super) fn write(out: &mut String, c: &Consolidation, rows: &[Coefficient]) -
 }
 
 /// The banner as the first section of a page.
-pub(super) fn section(c: &Consolidation, rows: &[Coefficient]) -> Markup {
+pub(crate) fn section(c: &Consolidation, rows: &[Coefficient]) -> Markup {
     let sentences = sentences(c);
     let (shown, columns) = beside(c, rows);
     let number = |value: Option<f64>| value.map_or_else(|| UNDEFINED.to_string(), |value| single(Some(value), 5));
@@ -117,7 +117,7 @@ pub(super) fn section(c: &Consolidation, rows: &[Coefficient]) -> Markup {
 }
 
 /// How the sites stand, in the words of a table: a name, estimates in the consensus of those sent, and the share of the vote.
-pub(super) fn rows(c: &Consolidation) -> Vec<[String; 3]> {
+pub(crate) fn rows(c: &Consolidation) -> Vec<[String; 3]> {
     let share = |site: &Standing| match c.site_votes {
         true => super::number::percent(site.share),
         false => UNDEFINED.to_string(),

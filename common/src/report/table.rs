@@ -10,7 +10,7 @@ use super::{CvPoint, Disclosure, PathPoint, Report, caution, horizontal};
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::{Mode, Role};
-use crate::privacy::statement::Statement;
+use crate::study::statement::Statement;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
@@ -61,24 +61,24 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// The cells of a coefficient table, formatted as by R's `printCoefmat`, a row a coefficient.
-pub(super) struct Cells {
+pub(crate) struct Cells {
     /// Estimates and standard errors.
-    pub(super) estimate: Vec<String>,
+    pub(crate) estimate: Vec<String>,
     /// Standard errors, with as many decimals as the estimates.
-    pub(super) std_error: Vec<String>,
+    pub(crate) std_error: Vec<String>,
     /// t or z.
-    pub(super) statistic: Vec<String>,
+    pub(crate) statistic: Vec<String>,
     /// Two-sided.
-    pub(super) p_value: Vec<String>,
+    pub(crate) p_value: Vec<String>,
     /// `***` and the like; empty where nothing is below 0.1.
-    pub(super) stars: Vec<&'static str>,
+    pub(crate) stars: Vec<&'static str>,
     /// Whether any row has a star or a point.
-    pub(super) starred: bool,
+    pub(crate) starred: bool,
 }
 
 impl Cells {
     /// Formats the rows together: what one needs, all get.
-    pub(super) fn new(rows: &[Coefficient], stars: bool) -> Cells {
+    pub(crate) fn new(rows: &[Coefficient], stars: bool) -> Cells {
         let n = rows.len();
         let mut sizes: Vec<Option<f64>> = rows.iter().map(|row| row.estimate).collect();
         sizes.extend(rows.iter().map(|row| row.std_error));
@@ -115,7 +115,7 @@ impl Cells {
 }
 
 /// The ends of intervals with as many decimals as the estimates beside them.
-pub(super) fn interval_cells(ends: &[Option<f64>], estimates: &[String]) -> Vec<String> {
+pub(crate) fn interval_cells(ends: &[Option<f64>], estimates: &[String]) -> Vec<String> {
     let decimals = estimates
         .iter()
         .filter(|text| *text != UNDEFINED)
@@ -180,13 +180,13 @@ fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
 
 /// The name of the statistic, by the law that the p-values have: `t` where the dispersion is estimated or estimates of sites are
 /// consolidated, with the degrees of freedom of their rows; `z` where it is known or, between two parties, noise is all there is.
-pub(super) fn statistic_name(report: &Report) -> char {
+pub(crate) fn statistic_name(report: &Report) -> char {
     let normal = only_noised(report) && report.workers.is_none();
     if report.family.estimates_dispersion() && !normal { 't' } else { 'z' }
 }
 
 /// Whether all that is known of the run was released with noise, and nobody may look at its course.
-pub(super) fn only_noised(report: &Report) -> bool {
+pub(crate) fn only_noised(report: &Report) -> bool {
     match report.mode {
         Mode::Plain => false,
         Mode::Private => true,
@@ -194,13 +194,13 @@ pub(super) fn only_noised(report: &Report) -> bool {
 }
 
 /// Whether the rows belong to more than one party, so that each must say to whom.
-pub(super) fn several_parties(report: &Report) -> bool {
+pub(crate) fn several_parties(report: &Report) -> bool {
     report.workers.is_none()
         && (report.role.is_none() || report.coefficients.iter().any(|row| Some(row.party) != report.role))
 }
 
 /// Why there are no standard errors at all; `None` if there are some, or no estimates to have them.
-pub(super) fn why_no_errors(report: &Report) -> Option<&'static str> {
+pub(crate) fn why_no_errors(report: &Report) -> Option<&'static str> {
     let estimates = report.coefficients.iter().any(|row| row.estimate.is_some());
     if !estimates || report.coefficients.iter().any(|row| row.std_error.is_some()) {
         None
@@ -216,7 +216,7 @@ pub(super) fn why_no_errors(report: &Report) -> Option<&'static str> {
 }
 
 /// To which penalty the coefficients belong; `None` without one.
-pub(super) fn shown_lambda(report: &Report) -> Option<String> {
+pub(crate) fn shown_lambda(report: &Report) -> Option<String> {
     let lambda = single(Some(report.lambda?), DIGITS);
     let last = report.path.as_ref().and_then(|path| path.last()).map(|point| point.lambda);
     Some(match (report.lambda == report.lambda_min, report.lambda == last) {
@@ -226,7 +226,7 @@ pub(super) fn shown_lambda(report: &Report) -> Option<String> {
     })
 }
 
-pub(super) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
+pub(crate) fn coefficients(out: &mut String, report: &Report) -> std::fmt::Result {
     let rows = &report.coefficients;
     if rows.is_empty() {
         return writeln!(out, "No Coefficients\n");
@@ -331,7 +331,7 @@ fn lambda_path(out: &mut String, path: &[PathPoint], null_deviance: Option<f64>)
 }
 
 /// What cross-validation measures.
-pub(super) fn measure(family: Family) -> &'static str {
+pub(crate) fn measure(family: Family) -> &'static str {
     match family {
         Family::Gaussian => "Mean-Squared Error",
         Family::Binomial => "Binomial Deviance",
@@ -475,7 +475,7 @@ fn owner(role: Option<Role>) -> String {
 }
 
 /// How it ended, in one sentence.
-pub(super) fn ending(report: &Report) -> String {
+pub(crate) fn ending(report: &Report) -> String {
     let rounds = match report.rounds {
         1 => "1 round".to_string(),
         n => format!("{n} rounds"),
@@ -494,7 +494,7 @@ pub(super) fn ending(report: &Report) -> String {
 }
 
 /// The larger certificate of both sides; `None` where nobody may look.
-pub(super) fn largest_certificate(report: &Report) -> Option<f64> {
+pub(crate) fn largest_certificate(report: &Report) -> Option<f64> {
     report
         .certificate
         .each(report.role)
@@ -568,7 +568,7 @@ fn promised_by_all<'a>(accounts: &[(Option<Role>, &'a Option<Statement>)]) -> Ve
 }
 
 /// A number of a privacy account, to six significant digits.
-pub(super) fn plain_number(x: f64) -> String {
+pub(crate) fn plain_number(x: f64) -> String {
     match shape(x, 6) {
         (exponent, digits) if x.is_finite() && exponent.abs() > 6 => exponential(x, (digits - 1) as usize),
         _ => single(Some(x).filter(|x| x.is_finite()), 6),
@@ -576,7 +576,7 @@ pub(super) fn plain_number(x: f64) -> String {
 }
 
 /// A label and its lines, folded and indented.
-pub(super) fn labelled(out: &mut String, label: &str, lines: &[String]) -> std::fmt::Result {
+pub(crate) fn labelled(out: &mut String, label: &str, lines: &[String]) -> std::fmt::Result {
     let indent = " ".repeat(INDENT);
     let mut first = format!("{label:<INDENT$}");
     for line in lines {

@@ -17,7 +17,7 @@ use crate::fit::CONFIDENCE;
 use crate::privacy::accountant::Accountant;
 use crate::privacy::ledger::BoundsChange;
 use crate::privacy::mechanism::Receipt;
-use crate::privacy::statement::{Charged, Releases, Scope, Statement};
+use crate::study::statement::{Charged, Releases, Scope, Statement};
 
 type Row<'a> = (&'a str, Option<f64>, Option<f64>);
 

@@ -13,8 +13,8 @@ use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use super::method::{Method, Pace};
 use crate::exit::Exit;
 use crate::id::{Digest, RunId};
+use crate::methods::robust::report::{BatchName, Rejection};
 use crate::report::Report;
-use crate::report::robust::{BatchName, Rejection};
 use crate::session::PeerFault;
 use crate::study::{Sites, Study};
 

@@ -2,15 +2,10 @@
 
 use crate::exit::Exit;
 use crate::fit::{Coefficient, Statistics, Termination};
-use crate::report::robust::Consolidation;
+use crate::methods::robust::report::Consolidation;
 use crate::report::{Course, Function};
-use crate::study::{SiteMethod, Sites, Study, StudyError};
 
-use super::em::Em;
-use super::features::Features;
 use super::message::{Body, Kind};
-use super::robust::Robust;
-use super::stream::Stream;
 
 /// How contributions come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,17 +123,4 @@ pub trait Method: Send {
     /// # Errors
     /// There is no result, in a sentence.
     fn outcome(&self) -> Result<Outcome, String>;
-}
-
-/// The method of a study, before anything came.
-///
-/// # Errors
-/// The study cannot be used.
-pub fn method(study: &Study<Sites>) -> Result<Box<dyn Method>, StudyError> {
-    match &study.method.method {
-        SiteMethod::Robust(robust) => Ok(Box::new(Robust::new(study, robust)?)),
-        SiteMethod::Em(em) => Ok(Box::new(Em::new(study, em))),
-        SiteMethod::Features(features) => Ok(Box::new(Features::new(study, features)?)),
-        SiteMethod::Stream(stream) => Ok(Box::new(Stream::new(study, stream))),
-    }
 }

@@ -14,14 +14,10 @@
 //! No socket, no clock, no thread: [`hub`] and [`site`] run under gRPC, under the simulated network and in unit tests, with
 //! the same bits.
 
-pub mod em;
-pub mod features;
 pub mod hub;
 pub mod message;
 pub mod method;
-pub mod robust;
 pub mod site;
-pub mod stream;
 
 #[cfg(test)]
 mod tests;

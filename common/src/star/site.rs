@@ -4,11 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub mod charge;
-mod em;
-mod features;
 pub mod local;
-mod robust;
-pub(crate) mod stream;
 
 use self::local::Content;
 use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};

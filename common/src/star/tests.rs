@@ -18,15 +18,15 @@ use rand_distr::StandardNormal;
 use self::network::{Faults, run};
 use super::hub::{Act, Hub, Record};
 use super::message::{Body, Contribution, Join, Kind, ToHub, ToSite, VERSION};
-use super::method::method;
-use super::robust::body_of;
 use super::site::local::Content;
 use super::site::{self, Site};
 use crate::exit::Exit;
 use crate::fit::Termination;
 use crate::id::{Digest, RunId};
+use crate::methods::registry;
+use crate::methods::robust::hub::body_of;
+use crate::methods::robust::{FitSettings, fit};
 use crate::report::Report;
-use crate::robust::{FitSettings, fit};
 use crate::session::PeerFault;
 use crate::study::{Sites, Study};
 
@@ -62,7 +62,7 @@ fn essence(report: &Report) -> String {
 }
 
 fn hub(study: &Arc<Study<Sites>>) -> Hub {
-    Hub::new(Arc::clone(study), RUN, method(study).unwrap())
+    Hub::new(Arc::clone(study), RUN, registry::hub(study).unwrap())
 }
 
 fn join(study: &Study<Sites>, instance: u8) -> ToHub {

@@ -6,9 +6,9 @@ use super::file::{Missing, StudyFile};
 use super::horizontal::{SiteMethod, Sites};
 use super::methods::{EstimatorName, Features};
 use super::{Guarantee, Mechanism, PrivacyTerms, Protocol, Release, Study, StudyError, value};
-use crate::features;
+use crate::methods::features;
 use crate::privacy::mechanism::{PlannedRelease, ReleasePlan, noise_scale};
-use crate::privacy::statement::{Protects, Statement};
+use crate::study::statement::{Protects, Statement};
 
 /// What rounding may add to a sum of squares, per release.
 pub(super) const ROOM: f64 = 1.0 - 1e-12;

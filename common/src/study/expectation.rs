@@ -6,14 +6,14 @@ use serde::{Serialize, Serializer};
 use super::horizontal::{Robust, SiteMethod, Sites};
 use super::methods::{Em, Features, Release, Stream};
 use super::{DesignTerms, Guarantee, Study, StudyError};
-use crate::em::{self, EmError};
-use crate::features::expectation::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
-use crate::features::{FeatureError, Range, output_sensitivity};
+use crate::methods::em::{self, EmError};
+use crate::methods::features::forecast::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
+use crate::methods::features::{FeatureError, Range, output_sensitivity};
+use crate::methods::robust::forecast::RobustDesign;
+use crate::methods::stream;
 use crate::privacy::accountant::ScaleError;
 use crate::privacy::caution::{Caution, MOSTLY_NOISE, WITHHELD};
-use crate::privacy::expectation::RobustDesign;
 use crate::privacy::mechanism::noise_scale;
-use crate::stream;
 
 /// Standard deviation of residuals unless another is declared, in half ranges of the outcome.
 const DEFAULT_RESIDUAL: f64 = 0.2;

@@ -12,9 +12,9 @@ use crate::data::formula::{Formula, Term};
 use crate::data::{ColumnBuilder, Frame, Place, Places};
 use crate::fit::INTERCEPT;
 use crate::id::Digest;
+use crate::methods::robust::{ConsolidationSettings, FitSettings, Method, OnlineSettings, Start, minimum_rows};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds};
 use crate::privacy::release::{Declaration, Disclosures};
-use crate::robust::{ConsolidationSettings, FitSettings, Method, OnlineSettings, Start, minimum_rows};
 
 /// Most numbers of one contribution: 16 MiB.
 const LARGEST_CONTRIBUTION: u64 = 1 << 21;

@@ -8,10 +8,10 @@ use super::file::{StudyFile, one};
 use super::horizontal::inputs;
 use super::privacy::public_number;
 use super::{Guarantee, StudyError, value};
-use crate::em::{self, EmError, averaged_rounds, clip_bound};
-use crate::features::{FeatureError, FeatureMap, LARGEST_STATISTICS, Range};
-use crate::robust::{ConsolidationSettings, Method};
-use crate::stream::{self, Average, Basis, Grid, Kernel, Loss, Step, StreamError};
+use crate::methods::em::{self, EmError, averaged_rounds, clip_bound};
+use crate::methods::features::{FeatureError, FeatureMap, LARGEST_STATISTICS, Range};
+use crate::methods::robust::{ConsolidationSettings, Method};
+use crate::methods::stream::{self, Average, Basis, Grid, Kernel, Loss, Step, StreamError};
 
 /// Most records that one message of a stream may have.
 const LARGEST_GROUP: u64 = 100_000;

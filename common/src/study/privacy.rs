@@ -10,9 +10,9 @@ use super::file::{Acceleration, ColumnTerms, FitTerms, HeldBy, Missing, Mode};
 use super::{Study, StudyError, Vertical, value};
 use crate::glm::Family;
 use crate::id::Role;
+use crate::methods::vertical::plan::{Coefficients, Design, MEAN_SQUARE, Outlook, Plan, PlanError, Setup, Shares};
 use crate::privacy::accountant::{Accountant, Budget, BudgetError, LARGEST_EPSILON};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, OutcomeBounds, RowBounds};
-use crate::privacy::vertical::{Coefficients, Design, MEAN_SQUARE, Outlook, Plan, PlanError, Setup, Shares};
 
 /// What a private run may cost, and how it is made. All of it is fixed before any data are touched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -529,7 +529,7 @@ mod tests {
         let plan = study.private_plan(1_000).unwrap();
         assert_eq!((plan.setup().alice_width, plan.setup().bob_width), (3, 2));
         let cap = study.run_budget(1_000).unwrap().cap();
-        for side in [crate::privacy::vertical::Side::Alice, crate::privacy::vertical::Side::Bob] {
+        for side in [crate::methods::vertical::plan::Side::Alice, crate::methods::vertical::plan::Side::Bob] {
             assert!(plan.side(side).releases.charge() <= cap);
         }
         assert_eq!(study.disclosures(Role::Alice).declared(), []);

@@ -10,8 +10,8 @@ use super::horizontal::{Robust, RobustTerms, SiteMethod, Sites};
 use super::privacy::bounds_sentence;
 use super::{Guarantee, Study, StudyError, value};
 use crate::fit::INTERCEPT;
+use crate::methods::robust::plan::{Influence, Plan, Setup};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, RowBounds};
-use crate::privacy::robust::{Influence, Plan, Setup};
 
 /// Most rounds of a batch.
 const MOST_ROUNDS: u32 = 100;

@@ -4,7 +4,7 @@
 
 use std::f64::consts::{PI, SQRT_2};
 
-use fedreg_common::em::{Model, Records, TRUNCATION_BOUND};
+use fedreg_common::methods::em::{Model, Records, TRUNCATION_BOUND};
 use fedreg_common::privacy::accountant::normal_tail;
 use nalgebra::DVector;
 

@@ -6,7 +6,7 @@
 
 use std::f64::consts::TAU;
 
-use fedreg_common::features::FeatureError;
+use fedreg_common::methods::features::FeatureError;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

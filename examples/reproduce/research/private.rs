@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fedreg_common::id::Role;
+use fedreg_common::methods::{robust::plan as robust, vertical::plan as vertical};
 use fedreg_common::privacy::accountant::{Accountant, Budget, BudgetError};
 use fedreg_common::privacy::bounds::{
     BoundsError, ClippedOutcome, ClippedRows, ColumnBounds, OutcomeBounds, RowBounds,
@@ -15,7 +16,6 @@ use fedreg_common::privacy::ledger::{
 };
 use fedreg_common::privacy::mechanism::{LatticeVector, NoisedRelease, Query, ReleaseError, ReleasePlan, release};
 use fedreg_common::privacy::sampler::NoisePool;
-use fedreg_common::privacy::{robust, vertical};
 use fedreg_common::study::{PrivacyError, Study, StudyError, Vertical};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::{Rng, SeedableRng};

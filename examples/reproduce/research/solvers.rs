@@ -1,7 +1,7 @@
 //! Solvers for the shortest interpolant of random features, which the source paper releases with noise.
 
-use fedreg_common::features::FeatureError;
 use fedreg_common::linalg::{self, Definite};
+use fedreg_common::methods::features::FeatureError;
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -65,7 +65,7 @@ pub(crate) struct Kaczmarz {
     pub(crate) tol: f64,
     /// Of the order of the rows, public.
     pub(crate) seed: u64,
-    /// Ridge parameter of [`ridge`](fedreg_common::features::ridge); zero for the minimum-norm solution.
+    /// Ridge parameter of [`ridge`](fedreg_common::methods::features::ridge); zero for the minimum-norm solution.
     pub(crate) lambda: f64,
 }
 

@@ -1,7 +1,7 @@
 //! Invented streams, for tables of error against budget and length.
 
 use fedreg_common::bounded::Noise;
-use fedreg_common::stream::{Average, Learner, Settings, StreamError};
+use fedreg_common::methods::stream::{Average, Learner, Settings, StreamError};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StudentT};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use fedreg_common::methods::registry;
+use fedreg_common::methods::robust::minimum_rows;
 use fedreg_common::privacy::release::Discloses;
-use fedreg_common::robust::minimum_rows;
 use fedreg_common::star::message::Body;
-use fedreg_common::star::method::method;
 use fedreg_common::study::{Guarantee, Protocol};
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ pub struct Checked {
 pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let study = super::join::study(config)?;
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
-    let shapes = method(&study).map_err(usage)?.shapes();
+    let shapes = registry::hub(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
     private::countable(config, &study)?;
     let privacy = match study.guarantee {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fedreg_common::methods::registry;
 use fedreg_common::session::Abort;
 use fedreg_common::star::site::local::{Act, Contribution, Fitting, Input, Local};
 use fedreg_common::study::{Sites, Study};
@@ -126,7 +127,7 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// The computation of a study, of at least so many rows.
     pub(crate) fn new(study: &Study<Sites>, source: Source, least: u64) -> Result<Prepared, Failure> {
-        let local = Local::new(study, least).map_err(|error| Failure::Usage(error.to_string()))?;
+        let local = registry::site(study, least).map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Prepared { local, source })
     }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::registry;
 use fedreg_common::privacy::release::Released;
 use fedreg_common::report::{PerParty, Report, Seconds, VERSION, json};
 use fedreg_common::session::Abort;
 use fedreg_common::star::message::{Body, ToHub};
-use fedreg_common::star::method::method;
 use fedreg_common::star::site::local::{Contribution, Input};
 use fedreg_common::star::site::{Act, Site};
 use fedreg_common::study::{SiteMethod, Sites, Study};
@@ -329,7 +329,7 @@ impl Worker<'_> {
     }
 
     fn limits(&self) -> Result<BodyLimits, Failure> {
-        let method = method(&self.job.study).map_err(|error| Failure::Usage(error.to_string()))?;
+        let method = registry::hub(&self.job.study).map_err(|error| Failure::Usage(error.to_string()))?;
         let shapes = method.shapes();
         Ok(BodyLimits {
             counts: shapes.iter().map(|shape| shape.counts).max().unwrap_or(0),

@@ -7,7 +7,7 @@ use clap::Args;
 use fedreg_common::data::DataError;
 use fedreg_common::data::encode::{Design, column_terms, encode};
 use fedreg_common::data::formula::Term;
-use fedreg_common::em::Model;
+use fedreg_common::methods::em::Model;
 use fedreg_common::report::{Function, INTERCEPT, Report, json};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Method, Protocol, SiteMethod, Study};

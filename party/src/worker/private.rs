@@ -8,9 +8,9 @@ use fedreg_common::privacy::accountant::Budget;
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigester, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use fedreg_common::privacy::sampler::NoisePool;
-use fedreg_common::privacy::statement::Statement;
 use fedreg_common::session::Abort;
 use fedreg_common::star::site::charge::{Claim, RunLedger, suits};
+use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{SiteMethod, Sites, Study};
 
 use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};

@@ -9,12 +9,12 @@ use crate::wire::{self, frame::Kind, start};
 use fedreg_common::conversation::{Content, Hello};
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
-use fedreg_common::privacy::mechanism::LatticeVector;
-use fedreg_common::session::PeerFault;
-use fedreg_common::vertical::message::{
+use fedreg_common::methods::vertical::message::{
     Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Message, Noised, Partial, Results, Rows, Shared, Table,
     Terms,
 };
+use fedreg_common::privacy::mechanism::LatticeVector;
+use fedreg_common::session::PeerFault;
 
 const VALUE_BYTES: u64 = size_of::<f64>() as u64;
 

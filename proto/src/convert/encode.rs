@@ -6,8 +6,8 @@ use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
+use fedreg_common::methods::vertical::message::{Body, Message, Partial, Shared};
 use fedreg_common::privacy::release::Released;
-use fedreg_common::vertical::message::{Body, Message, Partial, Shared};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Header, Role, RunId};
-use fedreg_common::session::PeerFault;
-use fedreg_common::vertical::message::{
+use fedreg_common::methods::vertical::message::{
     Basis, Body, Ended, FitEnd, Held, HeldKind, Message, Partial, Results, Rows, Shared, Table, Terms,
 };
+use fedreg_common::session::PeerFault;
 use fedreg_proto::convert::{Decoder, frames};
 use fedreg_proto::limits::{CHUNK_BYTES, COEFFICIENTS, FRAME_BYTES, KEYS, Limits, NAME_BYTES, RESULT_VALUES};
 use fedreg_proto::wire::frame::Kind;

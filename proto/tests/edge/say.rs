@@ -1,8 +1,8 @@
 //! Messages for tests, released and put together again.
 
 use fedreg_common::id::{Digest, Header, Role, RunId};
+use fedreg_common::methods::vertical::message::{Body, Message, Partial};
 use fedreg_common::privacy::release::{Declaration, Disclosures, Released};
-use fedreg_common::vertical::message::{Body, Message, Partial};
 
 pub(crate) fn header(sequence: u64) -> Header {
     Header { study: Digest::of(b"study"), run: RunId([7; 16]), sender: Role::Alice, sequence }

@@ -5,14 +5,14 @@ use statrs::distribution::{Beta, ContinuousCDF, Normal};
 
 use super::records::{NoisedRecords, PerRecord};
 use super::*;
-use crate::em;
-use crate::features::{FeatureMap, Statistics};
+use crate::methods::em;
+use crate::methods::features::{FeatureMap, Statistics};
+use crate::methods::stream;
+use crate::methods::stream::site::Maker;
+use crate::methods::vertical::plan::{Exchange, Need, Plan, Setup, Shares, Side};
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ClippedOutcome, ColumnBounds, OutcomeBounds, RowBounds};
 use crate::privacy::sampler::SCALE;
-use crate::privacy::vertical::{Exchange, Need, Plan, Setup, Shares, Side};
-use crate::star::site::stream::Maker;
-use crate::stream;
 use crate::study::{SiteMethod, Study};
 
 fn bounds(width: usize) -> RowBounds {
@@ -609,7 +609,7 @@ enum Transcript {
 
 /// Whether the audit finds a worker's whole transcript sound.
 fn audit_worker(what: Transcript, runs: u32, epsilon: f64, weaken: f64) -> bool {
-    use crate::privacy::robust::{Fit, Influence, Need, Plan, Setup, Shares};
+    use crate::methods::robust::plan::{Fit, Influence, Need, Plan, Setup, Shares};
     let mu = gaussian_mu(epsilon, 1e-5);
     // Half of the rows are seven standard deviations of a histogram's noise.
     let rows = (14.0 * std::f64::consts::SQRT_2 / (mu * (0.12f64 / 2.0).sqrt())).ceil() as usize;

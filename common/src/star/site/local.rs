@@ -10,17 +10,15 @@ use std::fmt;
 use nalgebra::{DMatrix, DVector};
 
 use super::charge::{Claim, Persons};
-pub use super::robust::Fitting;
-use super::{em, features, robust, stream};
 use crate::data::Place;
 use crate::id::Role;
+pub use crate::methods::robust::site::Fitting;
 use crate::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use crate::privacy::mechanism::{NoisedRelease, Query, ReleasePlan};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::session::{Abort, PeerFault};
 use crate::star::message::Body;
-use crate::study::{Guarantee, SiteMethod, Sites, Study, StudyError};
 
 /// Some rows of a table, encoded as the study says.
 #[derive(Clone)]
@@ -234,25 +232,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// The computation that a study asks for, of at least so many rows.
-    ///
-    /// # Errors
-    /// Bounds that cannot be used.
-    pub fn new(study: &Study<Sites>, least: u64) -> Result<Local, StudyError> {
-        let charged = match study.guarantee {
-            Guarantee::Plain => false,
-            Guarantee::Private(_) => true,
-        };
-        let method: Box<dyn LocalMethod> = match &study.method.method {
-            SiteMethod::Robust(robust) if charged => Box::new(robust::Private::new(study, robust, least)?),
-            SiteMethod::Robust(robust) => Box::new(robust::Plain::new(robust, least)),
-            SiteMethod::Em(em) => Box::new(em::Site::new(em, charged, least)),
-            SiteMethod::Features(features) => Box::new(features::Site::new(features, charged, least)),
-            SiteMethod::Stream(stream) => Box::new(stream::Site::new(study, stream, charged)),
-        };
-        Ok(Local::of(method, charged, charged || study.in_rounds()))
-    }
-
     /// Of a method whose contributions are charged, and held until the quorum is reached.
     pub(crate) fn of(method: Box<dyn LocalMethod>, charged: bool, held: bool) -> Local {
         let stage = if method.gathers() { Stage::Gather } else { Stage::Begin };
@@ -329,7 +308,7 @@ impl Local {
 }
 
 /// Refuses too few rows, before anything is spent on them.
-pub(super) fn enough(rows: u64, least: u64) -> Result<(), Abort> {
+pub(crate) fn enough(rows: u64, least: u64) -> Result<(), Abort> {
     match rows < least {
         true => {
             Err(Abort::Refused(format!("this worker's policy asks for at least {least} rows, and there are {rows}")))
@@ -338,12 +317,12 @@ pub(super) fn enough(rows: u64, least: u64) -> Result<(), Abort> {
     }
 }
 
-pub(super) fn bug(error: impl fmt::Display) -> Abort {
+pub(crate) fn bug(error: impl fmt::Display) -> Abort {
     Abort::Bug(error.to_string())
 }
 
 /// What the hub published is not what the method listens to.
-pub(super) fn fault(expected: &'static str) -> Abort {
+pub(crate) fn fault(expected: &'static str) -> Abort {
     let fault = PeerFault::Garbage(format!("something else than {expected}"));
     Abort::Peer { peer: Role::Coordinator, fault }
 }

@@ -9,15 +9,15 @@ use proptest::prelude::*;
 use super::network::{Faults, run};
 use super::{contribution, joined, said};
 use crate::exit::Exit;
+use crate::methods::registry;
+use crate::methods::robust::hub::private_body;
+use crate::methods::robust::plan::Plan;
 use crate::privacy::accountant::gaussian_mu;
-use crate::privacy::robust::Plan;
 use crate::privacy::sampler::NoisePool;
 use crate::report::Report;
 use crate::research::private::{Batch, Corruption, batch_setup};
 use crate::star::hub::{Act, Hub};
 use crate::star::message::{Body, Kind, MOST, ToHub, ToSite};
-use crate::star::method::method;
-use crate::star::robust::private_body;
 use crate::star::site::local::Content;
 use crate::star::site::{self, Site};
 use crate::study::{Mode, Sites, Study};
@@ -245,7 +245,7 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
 fn private_estimates_weigh_by_their_precision_and_a_minority_of_spoilt_sites_is_not_trusted() {
     let study = study("robust", 9, false, "[outcome]\ncolumn = \"y\"\n");
     let truth = DVector::from_vec(vec![0.6, -0.3, 0.7]);
-    let mut method = method(&study).unwrap();
+    let mut method = registry::hub(&study).unwrap();
     let mut unit = DVector::zeros(3);
     for site in 0..9u64 {
         let rows = if site == 8 { 8000 } else { 4000 };

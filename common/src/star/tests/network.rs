@@ -15,11 +15,11 @@ use self::host::Host;
 pub(crate) use self::host::{Part, Table};
 use crate::exit::Exit;
 use crate::id::{Digest, RunId};
+use crate::methods::registry;
 use crate::report::Report;
 use crate::sim::pair;
 use crate::star::hub::{Act, Hub, Line, Record};
 use crate::star::message::{Body, Contribution, ToHub, ToSite};
-use crate::star::method::method;
 use crate::star::site;
 use crate::star::site::local::Input;
 use crate::study::{Sites, Study, StudyError};
@@ -123,7 +123,7 @@ pub(crate) fn run_parts(
     parts: BTreeMap<String, Part>,
     faults: Faults,
 ) -> Result<Ended, StudyError> {
-    let hub = Hub::new(Arc::clone(study), RUN, method(study)?);
+    let hub = Hub::new(Arc::clone(study), RUN, registry::hub(study)?);
     let hosts = parts.into_iter().zip(0..).map(|((name, part), at)| (name, Host::new(study, part, at)));
     let mut network = Network {
         study: Arc::clone(study),
@@ -339,7 +339,7 @@ impl Network {
     }
 
     fn resume(&mut self) -> Result<(), StudyError> {
-        self.hub = Hub::new(Arc::clone(&self.study), RUN, method(&self.study)?);
+        self.hub = Hub::new(Arc::clone(&self.study), RUN, registry::hub(&self.study)?);
         for record in self.kept.clone() {
             // What was kept was accepted once; if it is not accepted again, the result will show it.
             let _ = self.hub.resume(record);

@@ -310,7 +310,7 @@ fn registered(study: &Study<Sites>, table: &Table) -> Memory {
 
 fn local(study: &Study<Sites>, part: &Part) -> Local {
     match part {
-        Part::Rows(_) => Local::new(study, 0).unwrap(),
+        Part::Rows(_) => crate::methods::registry::site(study, 0).unwrap(),
         Part::Replayed(pieces) => Local::of(Box::new(Replay { pieces: pieces.clone(), next: 0 }), false, true),
     }
 }

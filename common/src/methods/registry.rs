@@ -1,0 +1,40 @@
+//! The list of methods between sites: which hub and which site computation a study asks for.
+//!
+//! A new variant of [`SiteMethod`] fails to compile here and in every other place that has to decide.
+
+use super::{em, features, robust, stream};
+use crate::star::method::Method;
+use crate::star::site::local::{Local, LocalMethod};
+use crate::study::{Guarantee, SiteMethod, Sites, Study, StudyError};
+
+/// The hub of a study, before anything came.
+///
+/// # Errors
+/// The study cannot be used.
+pub fn hub(study: &Study<Sites>) -> Result<Box<dyn Method>, StudyError> {
+    match &study.method.method {
+        SiteMethod::Robust(terms) => Ok(Box::new(robust::hub::Robust::new(study, terms)?)),
+        SiteMethod::Em(terms) => Ok(Box::new(em::hub::Em::new(study, terms))),
+        SiteMethod::Features(terms) => Ok(Box::new(features::hub::Features::new(study, terms)?)),
+        SiteMethod::Stream(terms) => Ok(Box::new(stream::hub::Stream::new(study, terms))),
+    }
+}
+
+/// What a site of a study computes, of at least so many rows.
+///
+/// # Errors
+/// Bounds that cannot be used.
+pub fn site(study: &Study<Sites>, least: u64) -> Result<Local, StudyError> {
+    let charged = match study.guarantee {
+        Guarantee::Plain => false,
+        Guarantee::Private(_) => true,
+    };
+    let method: Box<dyn LocalMethod> = match &study.method.method {
+        SiteMethod::Robust(terms) if charged => Box::new(robust::site::Private::new(study, terms, least)?),
+        SiteMethod::Robust(terms) => Box::new(robust::site::Plain::new(terms, least)),
+        SiteMethod::Em(terms) => Box::new(em::site::Site::new(terms, charged, least)),
+        SiteMethod::Features(terms) => Box::new(features::site::Site::new(terms, charged, least)),
+        SiteMethod::Stream(terms) => Box::new(stream::site::Site::new(study, terms, charged)),
+    };
+    Ok(Local::of(method, charged, charged || study.in_rounds()))
+}

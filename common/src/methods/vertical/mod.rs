@@ -1,0 +1,20 @@
+//! Vertical regression: two parties, one model, different columns of the same rows.
+
+pub mod accelerate;
+mod agree;
+pub mod block;
+mod exchange;
+mod fits;
+pub mod message;
+pub mod meter;
+mod names;
+pub mod outcome;
+pub mod penalty;
+pub mod plan;
+pub mod predict;
+pub mod prepare;
+pub mod private;
+mod separation;
+pub mod session;
+pub mod std_err;
+pub mod subspace;
