@@ -39,7 +39,7 @@ pub use self::methods::{
 };
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyError, PrivacyTerms};
 pub use self::private_robust::PrivateFitTerms;
-pub use self::suggestion::{ErrorRow, ErrorTable, Suggestion};
+pub use self::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use self::vertical::Vertical;
 
 /// A study, parsed and checked: of any method, or of one of them ([`Vertical`], [`Sites`]) where code knows which.

@@ -10,7 +10,7 @@ use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::session::Abort;
-use fedreg_common::study::{ErrorTable, PrivacyTerms, Suggestion};
+use fedreg_common::study::{ErrorTable, PrivacyTerms, Search};
 use fedreg_proto::files::FileError;
 use serde::Serialize;
 
@@ -428,8 +428,9 @@ pub struct Planned {
     releases: Vec<PlannedLine>,
     expected: Outlook,
     by_rows_and_epsilon: ErrorTable,
-    /// Settings that are expected to do better.
-    suggested: Option<Suggestion>,
+    /// Settings that were tried, and those that are expected to do better.
+    #[serde(flatten)]
+    search: Search,
     /// What is left for the data set; none where it is not registered.
     left: Option<f64>,
     /// How many such runs still fit.
@@ -480,7 +481,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
             .collect(),
         expected: study.outlook(&plan).map_err(refused)?,
         by_rows_and_epsilon: study.error_table(rows),
-        suggested: study.suggestion(rows),
+        search: study.search(rows),
         left,
         plan: side.releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
@@ -551,9 +552,7 @@ impl Planned {
         }
         text.push_str(&outlook_lines(&self.expected));
         text.push_str(&self.by_rows_and_epsilon.text());
-        if let Some(suggested) = &self.suggested {
-            text.push_str(&suggested.text());
-        }
+        text.push_str(&self.search.text());
         text.push_str("Nothing was spent.\n");
         text
     }

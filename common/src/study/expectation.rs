@@ -7,7 +7,9 @@ use super::horizontal::{Robust, SiteMethod, Sites};
 use super::methods::{Em, Features, Release, Stream};
 use super::{DesignTerms, Guarantee, Study, StudyError};
 use crate::methods::em::{self, EmError};
-use crate::methods::features::forecast::{Forecast as FeaturesForecast, FunctionDesign, LARGEST_EXPECTED, Spread};
+use crate::methods::features::forecast::{
+    Forecast as FeaturesForecast, FunctionDesign, FunctionPrediction, LARGEST_EXPECTED, Spread,
+};
 use crate::methods::features::{FeatureError, Range, output_sensitivity};
 use crate::methods::robust::forecast::RobustDesign;
 use crate::methods::stream;
@@ -151,6 +153,11 @@ impl DesignTerms {
             signal: self.signal.unwrap_or(DEFAULT_SIGNAL),
         }
     }
+
+    /// Length of the coefficients of a model with something hidden.
+    pub(super) fn hidden_length(&self, em: &Em) -> f64 {
+        self.signal.unwrap_or(DEFAULT_LENGTH * em.settings.radius())
+    }
 }
 
 impl Study<Sites> {
@@ -282,7 +289,7 @@ impl Study<Sites> {
 
     fn expect_em(&self, em: &Em, rows: u64, design: &DesignTerms) -> Result<(Found, f64), NoExpectation> {
         let Em { settings, start } = em;
-        let length = design.signal.unwrap_or(DEFAULT_LENGTH * settings.radius());
+        let length = design.hidden_length(em);
         let expected = em::expected(settings, start, (rows, self.number_of_sites()), self.site_mu(), length)?;
         let found = Found {
             noise_once: Some(expected.round_noise),
@@ -297,25 +304,8 @@ impl Study<Sites> {
     }
 
     fn expect_features(&self, features: &Features, rows: u64, reckoned: Reckoned<'_>) -> Result<Found, NoExpectation> {
-        let Reckoned { residual, signal, .. } = reckoned;
-        let spread = |column: &String| match self.head.columns.get(column).map_or(0, |terms| terms.levels.len()) {
-            0 => Spread::Even,
-            levels => Spread::Levels(levels - 1),
-        };
-        let inputs = self.method.features.iter().map(spread).collect();
-        let Some(forecast) = FeaturesForecast::new(&features.map, &FunctionDesign { inputs, residual, signal })? else {
-            return Err(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED });
-        };
-        let (sites, lambda) = (self.number_of_sites(), features.lambda);
-        let predicted = match features.release {
-            Release::Statistics => forecast.statistics(rows, sites, self.features_sigma(features)?, lambda)?,
-            Release::Output => {
-                let count = usize::try_from(rows).unwrap_or(usize::MAX);
-                let sensitivity = output_sensitivity(count, features.map.count(), lambda);
-                let (sigma, _) = noise_scale(sensitivity, features.map.count(), self.site_mu())?;
-                forecast.solutions(rows, sites, sigma, lambda)
-            }
-        };
+        let forecast = self.features_forecast(features, reckoned)?;
+        let predicted = self.predict_features(&forecast, features, rows)?;
         Ok(Found {
             noise_once: None,
             noise: predicted.noise,
@@ -324,6 +314,45 @@ impl Study<Sites> {
             alone: predicted.alone,
             zero: predicted.zero,
             counts: None,
+        })
+    }
+
+    fn features_forecast(
+        &self,
+        features: &Features,
+        reckoned: Reckoned<'_>,
+    ) -> Result<FeaturesForecast, NoExpectation> {
+        let Reckoned { residual, signal, .. } = reckoned;
+        let spread = |column: &String| match self.head.columns.get(column).map_or(0, |terms| terms.levels.len()) {
+            0 => Spread::Even,
+            levels => Spread::Levels(levels - 1),
+        };
+        let inputs = self.method.features.iter().map(spread).collect();
+        FeaturesForecast::new(&features.map, &FunctionDesign { inputs, residual, signal })?
+            .ok_or(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED })
+    }
+
+    /// The spectrum of the study's features; none without noise, and with more features than can be reckoned with.
+    pub(super) fn function_forecast(&self, features: &Features) -> Option<FeaturesForecast> {
+        self.features_forecast(features, self.private()?.stated.design.reckoned()).ok()
+    }
+
+    /// Of the features and the ridge of these terms, which may be fewer than those of the study.
+    pub(super) fn predict_features(
+        &self,
+        forecast: &FeaturesForecast,
+        features: &Features,
+        rows: u64,
+    ) -> Result<FunctionPrediction, NoExpectation> {
+        let (sites, lambda) = (self.number_of_sites(), features.lambda);
+        Ok(match features.release {
+            Release::Statistics => forecast.statistics(rows, sites, self.features_sigma(features)?, lambda)?,
+            Release::Output => {
+                let count = usize::try_from(rows).unwrap_or(usize::MAX);
+                let sensitivity = output_sensitivity(count, features.map.count(), lambda);
+                let (sigma, _) = noise_scale(sensitivity, features.map.count(), self.site_mu())?;
+                forecast.solutions(rows, sites, sigma, lambda)
+            }
         })
     }
 

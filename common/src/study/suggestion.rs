@@ -1,12 +1,17 @@
 //! What other settings and sizes would give, from public facts and the declared design alone: what `privacy plan` adds to its forecast.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::horizontal::{Robust, SiteMethod, Sites};
-use super::{Guarantee, PrivacyTerms, PrivateFitTerms, PrivateTerms, Study, Vertical};
+use super::{
+    DesignTerms, Em, Features, Guarantee, PrivacyTerms, PrivateFitTerms, PrivateTerms, Release, Stream, Study, Vertical,
+};
 use crate::id::Role;
+use crate::methods::em::{self, Estimator, Trials, averaged_rounds, clip_bound};
+use crate::methods::stream::{Loss, Step};
 use crate::privacy::bounds::RowBounds;
 
 /// Rows, of a site or of both parties, that the table has.
@@ -22,6 +27,17 @@ const FEW_EPSILONS: [f64; 3] = [1.0, 3.0, 10.0];
 /// Rounds and cuts that are tried.
 const ROUNDS: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 10];
 const CLIPS: [f64; 9] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0];
+/// Rounds of models with something hidden.
+const EM_ROUNDS: [u32; 7] = [2, 4, 6, 10, 15, 22, 40];
+/// Numbers of random features.
+const FEATURES: [usize; 8] = [4, 6, 10, 20, 30, 50, 100, 200];
+/// Ridges of pooled statistics, and of sites' own solutions.
+const STATISTICS_RIDGES: [f64; 4] = [0.0, 0.001, 0.01, 0.1];
+const OUTPUT_RIDGES: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
+/// First steps that shrink, steps that do not, and cuts of residuals of a stream.
+const STEPS: [f64; 7] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
+const CONSTANT_STEPS: [f64; 7] = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02];
+const CUTS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 /// Correlation that settings are compared at where none is declared.
 const CORRELATION: f64 = 0.3;
 /// Quantile of the standard normal law that 95 % lie below.
@@ -58,6 +74,18 @@ pub struct Suggestion {
     pub relative_error_now: f64,
 }
 
+/// Settings that were tried, and the best of them where it is clearly better than the study's own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Search {
+    /// Values by the key of the study; empty where nothing can be tried, as a run would be refused or no error is foretold.
+    pub tried: BTreeMap<String, Vec<f64>>,
+    /// Settings that are expected to do at least a twentieth better.
+    pub suggested: Option<Suggestion>,
+}
+
+/// Settings with the error that is expected of them.
+type Candidate = (f64, BTreeMap<String, f64>);
+
 impl Study<Vertical> {
     /// The table of errors; the rows that are planned for are in it.
     pub fn error_table(&self, rows: u64) -> ErrorTable {
@@ -69,10 +97,9 @@ impl Study<Vertical> {
         })
     }
 
-    /// Rounds, cut and norm that are expected to do at least a twentieth better; none where the study's own are near the best that was
-    /// tried, or where nothing can be tried.
-    pub fn suggestion(&self, rows: u64) -> Option<Suggestion> {
-        Suggestion::of(self.best(rows)?, self.foretold(rows)?)
+    /// Rounds, cut and norm: what was tried, and what is expected to do better.
+    pub fn search(&self, rows: u64) -> Search {
+        Search::of(self.candidates(rows), self.foretold(rows))
     }
 
     fn design_correlation(&self) -> f64 {
@@ -85,10 +112,27 @@ impl Study<Vertical> {
         self.foretold_error(&plan, self.design_correlation()).ok().filter(|error| error.is_finite())
     }
 
-    fn best(&self, rows: u64) -> Option<(f64, BTreeMap<String, f64>)> {
-        let terms = self.private()?.clone();
-        // A norm can be suggested where it is declared how long rows are: the one that one row in twenty passes.
-        let (mut shortened, mut design, mut norms) = (self.clone(), terms.stated.design.clone(), BTreeMap::new());
+    fn candidates(&self, rows: u64) -> Vec<Candidate> {
+        let Some((terms, (shortened, design, norms))) = self.private().zip(self.shortened()) else { return Vec::new() };
+        let rounds = ROUNDS.into_iter().filter(|rounds| *rounds <= 4);
+        let all = rounds.flat_map(|rounds| CLIPS.map(|clip| (rounds, clip)));
+        let tried = |(rounds, clip): (u32, f64)| {
+            let stated = PrivacyTerms { rounds, clip, design: design.clone(), ..terms.stated.clone() };
+            let guarantee = Guarantee::Private(PrivateTerms { stated, ..terms.clone() });
+            let error = (Study { guarantee, ..shortened.clone() }).foretold(rows)?;
+            let mut settings = norms.clone();
+            settings.insert("privacy.rounds".to_string(), f64::from(rounds));
+            settings.insert("privacy.clip".to_string(), clip);
+            Some((error, settings))
+        };
+        all.filter_map(tried).collect()
+    }
+
+    /// The study with shorter rows, the design that they then have, and both as settings. A norm can be suggested where it is declared how
+    /// long rows are: the one that one row in twenty passes.
+    fn shortened(&self) -> Option<(Study<Vertical>, DesignTerms, BTreeMap<String, f64>)> {
+        let (mut shortened, mut design, mut norms) =
+            (self.clone(), self.private()?.stated.design.clone(), BTreeMap::new());
         if let Some(square) = design.mean_square {
             let bounds = [Role::Alice, Role::Bob].map(|role| self.row_bounds(role));
             let widest = bounds.iter().flatten().map(|bounds| bounds.names().len()).min()?;
@@ -104,21 +148,7 @@ impl Study<Vertical> {
                 norms.insert("privacy.design.mean_square".to_string(), square);
             }
         }
-        let mut best: Option<(f64, BTreeMap<String, f64>)> = None;
-        for rounds in ROUNDS.into_iter().filter(|rounds| *rounds <= 4) {
-            for clip in CLIPS {
-                let stated = PrivacyTerms { rounds, clip, design: design.clone(), ..terms.stated.clone() };
-                let guarantee = Guarantee::Private(PrivateTerms { stated, ..terms.clone() });
-                let Some(error) = (Study { guarantee, ..shortened.clone() }).foretold(rows) else { continue };
-                if best.as_ref().is_none_or(|(least, _)| error < *least) {
-                    let mut settings = norms.clone();
-                    settings.insert("privacy.rounds".to_string(), f64::from(rounds));
-                    settings.insert("privacy.clip".to_string(), clip);
-                    best = Some((error, settings));
-                }
-            }
-        }
-        best
+        Some((shortened, design, norms))
     }
 }
 
@@ -134,13 +164,17 @@ impl Study<Sites> {
         ErrorTable::new(counts, epsilons, own, None, |epsilon, rows| self.at(epsilon)?.foretold(rows))
     }
 
-    /// Rounds and sizes of batches that are expected to do at least a twentieth better; none where the study's own are near the best that
-    /// was tried, or where nothing can be tried.
-    pub fn suggestion(&self, rows: u64) -> Option<Suggestion> {
-        match &self.method.method {
-            SiteMethod::Robust(robust) => Suggestion::of(self.best_batches(robust, rows)?, self.foretold(rows)?),
-            SiteMethod::Em(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => None,
-        }
+    /// The settings of the study's method: what was tried, and what is expected to do better.
+    pub fn search(&self, rows: u64) -> Search {
+        // Nothing is compared where the study's own error cannot be foretold.
+        let Some(now) = self.foretold(rows) else { return Search::default() };
+        let candidates = match &self.method.method {
+            SiteMethod::Robust(robust) => self.robust_candidates(robust, rows),
+            SiteMethod::Em(em) => return self.em_search(em, rows, now),
+            SiteMethod::Features(features) => self.features_candidates(features, rows),
+            SiteMethod::Stream(stream) => self.stream_candidates(stream, rows),
+        };
+        Search::of(candidates, Some(now))
     }
 
     /// The same study with another epsilon, and what follows from it.
@@ -158,7 +192,7 @@ impl Study<Sites> {
         self.expectation(rows).ok().map(|expected| expected.relative_error).filter(|error| error.is_finite())
     }
 
-    fn best_batches(&self, robust: &Robust, rows: u64) -> Option<(f64, BTreeMap<String, f64>)> {
+    fn robust_candidates(&self, robust: &Robust, rows: u64) -> Vec<Candidate> {
         let own = self.method.terms.batch_rows;
         let tried = |rounds: u32, batch_rows: u64| {
             let mut other = self.clone();
@@ -175,10 +209,124 @@ impl Study<Sites> {
         // All of a site's batches cost as much as one, so one large batch has the least noise; the study's own comes first.
         let sizes = [own, rows.div_ceil(2), rows];
         let all = ROUNDS.into_iter().filter(|rounds| *rounds >= 2);
-        all.flat_map(|rounds| sizes.map(|size| tried(rounds, size.max(own))))
-            .flatten()
-            .min_by(|a, b| a.0.total_cmp(&b.0))
+        all.flat_map(|rounds| sizes.map(|size| tried(rounds, size.max(own)))).flatten().collect()
     }
+
+    /// Rounds, and the bound on gradients, compared on a few invented records; the best of them has the error of [`Study::expectation`].
+    fn em_search(&self, em: &Em, rows: u64, now: f64) -> Search {
+        let stated = em.settings.stated();
+        let (key, bounds) = match stated.estimator {
+            Estimator::Clip { bound } => ("em.bound", around(bound, clip_bound(stated.columns, stated.tau))),
+            Estimator::Catoni { scale, .. } => ("em.scale", around(scale, stated.tau.sqrt())),
+            // Such a study is not private.
+            Estimator::None => return Search::default(),
+        };
+        let with = |rounds: u32, bound: f64| {
+            let estimator = match stated.estimator {
+                Estimator::Clip { .. } => Estimator::Clip { bound },
+                Estimator::Catoni { smoothing, .. } => Estimator::Catoni { scale: bound, smoothing },
+                Estimator::None => Estimator::None,
+            };
+            let averaged = averaged_rounds(rounds);
+            em::Settings::try_from(em::Stated { rounds, estimator, averaged, ..stated.clone() }).ok()
+        };
+        let size = (rows, self.number_of_sites());
+        let trials = self
+            .private()
+            .map(|terms| Trials::new(&em.settings, size, self.site_mu(), terms.stated.design.hidden_length(em)));
+        let Some(Ok(trials)) = trials else { return Search::default() };
+        let rounds: BTreeSet<u32> = EM_ROUNDS.into_iter().chain([stated.rounds]).collect();
+        let tried = |(rounds, bound): (u32, f64)| {
+            let settings = with(rounds, bound)?;
+            let error = trials.error(&settings, &em.start).ok()?;
+            let keys = BTreeMap::from([("em.rounds".to_string(), f64::from(rounds)), (key.to_string(), bound)]);
+            Some((error, settings, keys))
+        };
+        let all: Vec<_> =
+            rounds.into_iter().flat_map(|rounds| bounds.iter().map(move |bound| (rounds, *bound))).collect();
+        let all: Vec<_> = all.into_par_iter().filter_map(tried).collect();
+        // Of those that are as good as the best, the first has the fewest rounds.
+        let least = all.iter().map(|(error, _, _)| *error).fold(f64::INFINITY, f64::min);
+        let best = all.iter().find(|(error, _, _)| *error <= 1.02 * least).and_then(|(_, settings, keys)| {
+            let mut other = self.clone();
+            other.method.method = SiteMethod::Em(Em { settings: settings.clone(), start: em.start.clone() });
+            Suggestion::of((other.foretold(rows)?, keys.clone()), now)
+        });
+        Search { tried: listed(all.iter().map(|(_, _, keys)| keys)), suggested: best }
+    }
+
+    /// Number of features, and ridge.
+    fn features_candidates(&self, features: &Features, rows: u64) -> Vec<Candidate> {
+        let Some(forecast) = self.function_forecast(features) else { return Vec::new() };
+        let own = features.map.count();
+        let counts: BTreeSet<usize> = FEATURES.into_iter().filter(|count| *count < own).chain([own]).collect();
+        let ridges: &[f64] = match features.release {
+            Release::Statistics => &STATISTICS_RIDGES,
+            Release::Output => &OUTPUT_RIDGES,
+        };
+        let lambdas = with_own(ridges, features.lambda);
+        let of_count = |count: usize| -> Option<Vec<Candidate>> {
+            let (part, map) = (forecast.with_features(count)?, features.map.of_size(count).ok()?);
+            let tried = |lambda: f64| {
+                let other = Features { map: map.clone(), lambda, ..features.clone() };
+                let predicted = self.predict_features(&part, &other, rows).ok()?;
+                let error = Some(predicted.error / predicted.zero).filter(|error| error.is_finite())?;
+                let count = ("features.count".to_string(), count as f64);
+                Some((error, BTreeMap::from([count, ("features.lambda".to_string(), lambda)])))
+            };
+            Some(lambdas.iter().copied().filter_map(tried).collect())
+        };
+        counts.into_par_iter().filter_map(of_count).collect::<Vec<_>>().into_iter().flatten().collect()
+    }
+
+    /// The first step, and the cut of residuals.
+    fn stream_candidates(&self, stream: &Stream, rows: u64) -> Vec<Candidate> {
+        let Some((forecast, mu)) = self.stream_forecast(stream) else { return Vec::new() };
+        let stated = stream.settings.stated();
+        let Loss::Huber { tau } = stated.loss else { return Vec::new() };
+        let steps = match stated.step {
+            Step::Root { length } => with_own(&STEPS, length),
+            Step::Constant { length } => with_own(&CONSTANT_STEPS, length),
+        };
+        let records = rows.saturating_mul(u64::from(self.number_of_sites()));
+        let tried = |(length, tau): (f64, f64)| {
+            let step = match stated.step {
+                Step::Root { .. } => Step::Root { length },
+                Step::Constant { .. } => Step::Constant { length },
+            };
+            let error = forecast.error_with(step, Loss::Huber { tau }, records, mu).ok()? / forecast.zero();
+            let settings = BTreeMap::from([("stream.step".to_string(), length), ("stream.tau".to_string(), tau)]);
+            error.is_finite().then_some((error, settings))
+        };
+        let cuts = with_own(&CUTS, tau);
+        let all: Vec<_> = steps.into_iter().flat_map(|length| cuts.iter().map(move |tau| (length, *tau))).collect();
+        all.into_par_iter().filter_map(tried).collect()
+    }
+}
+
+/// Halves and doubles of the usual bound, and the study's own.
+fn around(own: f64, usual: f64) -> Vec<f64> {
+    with_own(&[0.125, 0.25, 0.5, 1.0, 2.0].map(|factor| rounded(factor * usual)), own)
+}
+
+/// These values and the study's own, which stands for those that differ from it by less than a twentieth.
+fn with_own(values: &[f64], own: f64) -> Vec<f64> {
+    let mut all: Vec<f64> = values.iter().copied().filter(|value| (value - own).abs() > 0.05 * own).collect();
+    all.push(own);
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// The values of every key, in order.
+fn listed<'a>(settings: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> BTreeMap<String, Vec<f64>> {
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (key, value) in settings.flatten() {
+        let values = all.entry(key.clone()).or_default();
+        if let Err(place) = values.binary_search_by(|known| known.total_cmp(value)) {
+            values.insert(place, *value);
+        }
+    }
+    all
 }
 
 /// Numbers of rows, with the study's own unless it is 0.
@@ -239,8 +387,36 @@ impl ErrorTable {
     }
 }
 
+impl Search {
+    fn of(candidates: Vec<Candidate>, now: Option<f64>) -> Search {
+        let Some(now) = now else { return Search::default() };
+        let tried = listed(candidates.iter().map(|(_, settings)| settings));
+        let best = candidates.into_iter().min_by(|left, right| left.0.total_cmp(&right.0));
+        Search { tried, suggested: best.and_then(|best| Suggestion::of(best, now)) }
+    }
+
+    /// The suggestion, or what was tried, in a sentence.
+    pub fn text(&self) -> String {
+        if let Some(suggestion) = &self.suggested {
+            return suggestion.text();
+        }
+        if self.tried.is_empty() {
+            return String::new();
+        }
+        let of_key = |(key, values): (&String, &Vec<f64>)| {
+            let values: Vec<String> = values.iter().map(f64::to_string).collect();
+            format!("{key} {}", values.join(", "))
+        };
+        let tried: Vec<String> = self.tried.iter().map(of_key).collect();
+        format!(
+            "Nothing that was tried is expected to do at least a twentieth better than the study's settings: {}.\n",
+            tried.join("; ")
+        )
+    }
+}
+
 impl Suggestion {
-    fn of(best: (f64, BTreeMap<String, f64>), now: f64) -> Option<Suggestion> {
+    fn of(best: Candidate, now: f64) -> Option<Suggestion> {
         let (relative_error, settings) = best;
         (relative_error < 0.95 * now).then_some(Suggestion { settings, relative_error, relative_error_now: now })
     }
@@ -258,68 +434,4 @@ impl Suggestion {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::study::tests::vertical;
-
-    const VERTICAL: &str = r#"
-        id = "two"
-        mode = "private"
-        [parties.alice]
-        certificate = "alice"
-        columns = ["a", "b", "c"]
-        [parties.bob]
-        certificate = "bob"
-        columns = ["d", "e", "f"]
-        [outcome]
-        column = "y"
-        [columns]
-        a = { range = [0, 1] }
-        b = { range = [0, 1] }
-        c = { range = [0, 1] }
-        d = { range = [0, 1] }
-        e = { range = [0, 1] }
-        f = { range = [0, 1] }
-        y = { range = [0, 1] }
-        [privacy]
-        epsilon = 3.0
-        delta = 1e-5
-        rounds = 4
-        clip = 1.0
-    "#;
-
-    #[test]
-    fn errors_fall_with_rows_and_with_epsilon_and_refusals_are_said() {
-        let table = vertical(VERTICAL).error_table(20_000);
-        assert_eq!(table.epsilons, EPSILONS);
-        assert!(table.rows.iter().any(|row| row.rows == 20_000), "the planned rows are in the table");
-        let at = |rows: u64, epsilon: f64| {
-            let place = table.epsilons.iter().position(|known| *known == epsilon).unwrap();
-            table.rows.iter().find(|row| row.rows == rows).unwrap().relative_errors[place].unwrap()
-        };
-        assert!(at(1_000, 0.5) > at(100_000, 0.5) && at(10_000, 0.5) > at(10_000, 10.0));
-        let strict = VERTICAL.replace("1e-5", "1e-4");
-        let text = vertical(&strict).error_table(0).text();
-        assert!(text.lines().last().unwrap().contains("refused"), "delta above one over the rows: {text}");
-    }
-
-    #[test]
-    fn suggested_settings_are_expected_to_do_better_and_nothing_better_is_suggested_for_them() {
-        let study = vertical(VERTICAL);
-        let found = study.suggestion(10_000).unwrap();
-        assert!(found.relative_error < 0.95 * found.relative_error_now);
-        assert!(found.text().contains("privacy.rounds = "), "{}", found.text());
-        let declared = vertical(&format!("{VERTICAL}[privacy.design]\nmean_square = 0.2\ncorrelation = 0.2"));
-        let found = declared.suggestion(10_000).unwrap();
-        assert!(found.settings.contains_key("parties.bob.row_norm"), "{found:?}");
-        let mut followed = declared.clone();
-        let Guarantee::Private(terms) = &mut followed.guarantee else { panic!("{declared:?}") };
-        let terms = &mut terms.stated;
-        (terms.rounds, terms.clip) = (found.settings["privacy.rounds"] as u32, found.settings["privacy.clip"]);
-        terms.design.mean_square = Some(found.settings["privacy.design.mean_square"]);
-        for (role, party) in &mut followed.method.parties {
-            party.row_norm = Some(found.settings[&format!("parties.{role}.row_norm")]);
-        }
-        assert_eq!(followed.suggestion(10_000), None);
-    }
-}
+mod tests;

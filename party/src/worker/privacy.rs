@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Account, LedgerError};
-use fedreg_common::study::{ErrorTable, Expectation, Protocol, Sites, Study, Suggestion};
+use fedreg_common::study::{ErrorTable, Expectation, Protocol, Search, Sites, Study};
 use fedreg_proto::files::FileError;
 use serde::Serialize;
 
@@ -69,8 +69,9 @@ struct Planned {
     /// Why nothing is expected.
     not_expected: Option<String>,
     by_rows_and_epsilon: ErrorTable,
-    /// Settings that are expected to do better.
-    suggested: Option<Suggestion>,
+    /// Settings that were tried, and those that are expected to do better.
+    #[serde(flatten)]
+    search: Search,
     warnings: Vec<String>,
 }
 
@@ -116,8 +117,8 @@ fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
         Err(reason) => (None, Some(reason.to_string())),
     };
     let warnings = expected.as_ref().map(Expectation::warnings).unwrap_or_default();
-    let (by_rows_and_epsilon, suggested) = (study.error_table(rows), study.suggestion(rows));
-    Ok(Planned { cost, expected, not_expected, by_rows_and_epsilon, suggested, warnings })
+    let (by_rows_and_epsilon, search) = (study.error_table(rows), study.search(rows));
+    Ok(Planned { cost, expected, not_expected, by_rows_and_epsilon, search, warnings })
 }
 
 impl Cost {
@@ -176,9 +177,7 @@ impl Planned {
             }
         }
         text.push_str(&self.by_rows_and_epsilon.text());
-        if let Some(suggested) = &self.suggested {
-            text.push_str(&suggested.text());
-        }
+        text.push_str(&self.search.text());
         for warning in &self.warnings {
             text.push_str(&format!("Warning: {warning}.\n"));
         }

@@ -17,6 +17,8 @@ pub(crate) const MISSING: f64 = 0.2;
 /// Records, and gradients' entries over all rounds, of an invented data set at most.
 const MOST_RECORDS: u64 = 20_000;
 const MOST_ENTRIES: u64 = 4_000_000;
+/// Records of an invented data set that settings are compared on, at most.
+const MOST_COMPARED: u64 = 1_500;
 
 /// What to expect, in units of the coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,8 +49,7 @@ pub fn expected(
 ) -> Result<Expected, EmError> {
     let stated = settings.stated();
     let all = records.saturating_mul(u64::from(sites)).max(1);
-    let sensitivity = stated.estimator.sensitivity(stated.columns).unwrap_or(f64::INFINITY);
-    let mean_noise = sensitivity * (f64::from(stated.rounds) * f64::from(sites)).sqrt() / (mu * all as f64);
+    let mean_noise = mean_noise(settings, (records, sites), mu);
     let entries = stated.columns as u64 * u64::from(stated.rounds);
     let most = MOST_RECORDS.min(MOST_ENTRIES / entries.max(1)).max(500);
     let (drawn, own) = (all.min(most), records.clamp(1, most));
@@ -76,6 +77,52 @@ pub fn expected(
         alone: median(alone),
         length,
     })
+}
+
+/// Standard deviation of the noise in an entry of the mean gradient of one round.
+fn mean_noise(settings: &Settings, (records, sites): (u64, u32), mu: f64) -> f64 {
+    let stated = settings.stated();
+    let all = records.saturating_mul(u64::from(sites)).max(1);
+    let sensitivity = stated.estimator.sensitivity(stated.columns).unwrap_or(f64::INFINITY);
+    sensitivity * (f64::from(stated.rounds) * f64::from(sites)).sqrt() / (mu * all as f64)
+}
+
+/// Invented data on which settings are compared: every setting gets the same records and the same seeds of noise, so that fewer of them
+/// do than [`expected`] takes.
+pub struct Trials {
+    data: Vec<(DVector<f64>, Records)>,
+    size: (u64, u32),
+    mu: f64,
+}
+
+impl Trials {
+    /// Of the model of these settings, with coefficients of this length.
+    ///
+    /// # Errors
+    /// No coefficient.
+    pub fn new(settings: &Settings, size: (u64, u32), mu: f64, length: f64) -> Result<Trials, EmError> {
+        let stated = settings.stated();
+        let drawn = size.0.saturating_mul(u64::from(size.1)).clamp(1, MOST_COMPARED);
+        let invented = |seed: u64| {
+            let beta = direction(stated.columns, length, seed);
+            let records = draw(stated.model, stated.sigma, &beta, drawn as usize, MISSING, 100 + seed)?;
+            Ok((beta, records))
+        };
+        Ok(Trials { data: (0..DRAWS).map(invented).collect::<Result<_, EmError>>()?, size, mu })
+    }
+
+    /// Distance of the estimate from the truth with these settings, the median; infinite where estimates leave all numbers behind.
+    ///
+    /// # Errors
+    /// A start that does not fit.
+    pub fn error(&self, settings: &Settings, start: &DVector<f64>) -> Result<f64, EmError> {
+        let sigma = mean_noise(settings, self.size, self.mu);
+        let errors = self.data.iter().zip(200..).map(|((beta, records), seed)| {
+            let found = fit(settings, records, start, sigma, &mut SimulatedNoise::seeded(seed))?;
+            Ok(distance(settings, found.as_ref(), Some(beta)))
+        });
+        Ok(median(errors.collect::<Result<_, EmError>>()?))
+    }
 }
 
 /// The estimate after all rounds, the mean gradient of each with noise of this standard deviation; none where it left all numbers behind.

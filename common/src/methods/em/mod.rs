@@ -60,7 +60,7 @@ mod model;
 mod truncation;
 
 pub(crate) use forecast::MISSING;
-pub use forecast::{Expected, expected};
+pub use forecast::{Expected, Trials, expected};
 pub use model::{Model, Records};
 pub use truncation::{SmoothTruncation, TRUNCATION_BOUND, truncation};
 

@@ -5,6 +5,8 @@
 //! coefficients. Of noised statistics `n S` gets its noise and is solved as the coordinator solves it, a few times; the noise of a
 //! solution has the same variance in every direction, and its effect on the function follows in closed form, as rows have norm 1.
 
+use std::cmp::Ordering;
+
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -21,6 +23,8 @@ const SAMPLE: usize = 2000;
 const DRAWS: u64 = 3;
 /// Ridge of a site that fits at home without noise.
 const HOME_RIDGE: f64 = 1e-6;
+/// Eigenvalues below this part of the largest are rounding.
+const NEGLIGIBLE: f64 = 1e-13;
 
 /// An input of the function, for what is assumed of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +62,87 @@ pub struct FunctionPrediction {
 /// The spectrum of a study's features under its declared design.
 #[derive(Debug, Clone)]
 pub struct Forecast {
+    /// Of all features of the study, of which the function is made.
     moments: DMatrix<f64>,
+    design: FunctionDesign,
+    whole: Fitted,
+    fitted: Fitted,
+}
+
+/// The features that are fitted: all of the study, or the first of them.
+#[derive(Debug, Clone)]
+struct Fitted {
+    /// Their places among all.
+    places: Vec<usize>,
+    /// A feature of the smaller map over the same one of the whole map: rows have norm 1 in both.
+    scale: f64,
+    moments: DMatrix<f64>,
+    /// Moments of these features with all of them.
+    cross: DMatrix<f64>,
     vectors: DMatrix<f64>,
     values: Vec<f64>,
-    design: FunctionDesign,
+    /// Variance, over functions of unit coefficients, that each direction can follow; and what none can.
+    reached: Vec<f64>,
+    lost: f64,
+}
+
+impl Fitted {
+    /// All features: they follow every function.
+    fn whole(moments: &DMatrix<f64>) -> Fitted {
+        let (values, vectors) = spectrum(moments);
+        Fitted {
+            places: (0..values.len()).collect(),
+            scale: 1.0,
+            moments: moments.clone(),
+            cross: moments.clone(),
+            vectors,
+            reached: values.clone(),
+            values,
+            lost: 0.0,
+        }
+    }
+
+    /// The first `count` of the features, as the map of the same seed has them.
+    fn first(moments: &DMatrix<f64>, count: usize) -> Fitted {
+        let (all, kept) = (moments.ncols() / 2, count / 2);
+        let places: Vec<usize> = (0..kept).chain(all..all + kept).collect();
+        let scale = (all as f64 / kept as f64).sqrt();
+        let cross = moments.select_rows(&places) * scale;
+        let own = cross.select_columns(&places) * scale;
+        let (values, vectors) = spectrum(&own);
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        let along = vectors.tr_mul(&cross);
+        let of = |(value, row): (&f64, f64)| if *value > NEGLIGIBLE * largest { row / value } else { 0.0 };
+        let reached: Vec<f64> = values.iter().zip(along.row_iter().map(|row| row.norm_squared())).map(of).collect();
+        let lost = (moments.trace() - reached.iter().sum::<f64>()).max(0.0);
+        Fitted { places, scale, moments: own, cross, vectors, values, reached, lost }
+    }
+
+    /// Mean square error of ridge regression without noise.
+    fn ridge(&self, design: &FunctionDesign, rows: f64, lambda: f64) -> f64 {
+        let FunctionDesign { residual, signal, .. } = *design;
+        // What the features cannot follow is one more residual.
+        let lost = signal * signal * self.lost;
+        let residual = residual * residual + lost;
+        let each = self.values.iter().zip(&self.reached).map(|(value, reached)| {
+            let shifted = value + lambda;
+            let bias = (signal * lambda / shifted).powi(2);
+            reached * bias + value * residual * value / (rows * shifted * shifted)
+        });
+        each.sum::<f64>() + lost
+    }
+
+    /// Coefficients of all features that give the same function.
+    fn spread(&self, solution: &DVector<f64>, count: usize) -> DVector<f64> {
+        let mut all = DVector::zeros(count);
+        self.places.iter().zip(solution.iter()).for_each(|(place, value)| all[*place] = self.scale * value);
+        all
+    }
+}
+
+fn spectrum(moments: &DMatrix<f64>) -> (Vec<f64>, DMatrix<f64>) {
+    let eigen = SymmetricEigen::new(moments.clone());
+    (eigen.eigenvalues.iter().map(|value| value.max(0.0)).collect(), eigen.eigenvectors)
 }
 
 impl Forecast {
@@ -96,9 +177,20 @@ impl Forecast {
         }
         let features = map.rows(&rows)?;
         let moments = features.tr_mul(&features) / SAMPLE as f64;
-        let eigen = SymmetricEigen::new(moments.clone());
-        let values = eigen.eigenvalues.iter().map(|value| value.max(0.0)).collect();
-        Ok(Some(Forecast { moments, vectors: eigen.eigenvectors, values, design: design.clone() }))
+        let whole = Fitted::whole(&moments);
+        Ok(Some(Forecast { moments, design: design.clone(), fitted: whole.clone(), whole }))
+    }
+
+    /// Of the same function, fitted with the first `count` features: what they cannot follow is an error of theirs. `None` where the
+    /// study has fewer, as nothing is known of functions that its features cannot follow.
+    #[must_use]
+    pub fn with_features(&self, count: usize) -> Option<Forecast> {
+        let all = self.moments.ncols();
+        match (count >= 2 && count.is_multiple_of(2), count.cmp(&all)) {
+            (true, Ordering::Equal) => Some(Forecast { fitted: self.whole.clone(), ..self.clone() }),
+            (true, Ordering::Less) => Some(Forecast { fitted: Fitted::first(&self.moments, count), ..self.clone() }),
+            (false, _) | (true, Ordering::Greater) => None,
+        }
     }
 
     /// Of noised statistics of `sites` sites with `rows` rows each, every number of which has noise of standard deviation `sigma`.
@@ -112,18 +204,20 @@ impl Forecast {
         sigma: f64,
         lambda: f64,
     ) -> Result<FunctionPrediction, FeatureError> {
-        let (count, all) = (self.values.len(), rows as f64 * f64::from(sites));
-        let table = &self.moments * all;
+        let (count, all) = (self.fitted.values.len(), rows as f64 * f64::from(sites));
+        let (table, with_all) = (&self.fitted.moments * all, &self.fitted.cross * all);
+        let lost = self.design.signal.powi(2) * self.fitted.lost;
+        let residual = if lost > 0.0 { (self.design.residual.powi(2) + lost).sqrt() } else { self.design.residual };
         let spread = sigma * f64::from(sites).sqrt();
         let (mut noise, mut error) = (0.0, 0.0);
         for seed in 0..DRAWS {
             let mut generator = ChaCha8Rng::seed_from_u64(seed);
             let mut normal = || -> f64 { StandardNormal.sample(&mut generator) };
-            let truth = DVector::from_fn(count, |_, _| self.design.signal * normal());
+            let truth = DVector::from_fn(self.moments.ncols(), |_, _| self.design.signal * normal());
             // The residuals' part of the right side has covariance residual^2 n S.
-            let along = self.values.iter().map(|value| self.design.residual * (all * value).sqrt() * normal());
-            let sampled = &self.vectors * DVector::from_iterator(count, along.collect::<Vec<_>>());
-            let cross = &table * &truth + sampled;
+            let along = self.fitted.values.iter().map(|value| residual * (all * value).sqrt() * normal());
+            let sampled = &self.fitted.vectors * DVector::from_iterator(count, along.collect::<Vec<_>>());
+            let cross = &with_all * &truth + sampled;
             let mut pooled = Pooled::new(table.clone(), cross, sites);
             (0..count).for_each(|j| pooled.gram[(j, j)] += lambda * all);
             let exact = Statistics::solve(&pooled, 0.0).map(|(solution, _)| solution);
@@ -135,9 +229,10 @@ impl Forecast {
                 }
                 pooled.cross[j] += spread * normal();
             }
-            let (noised, _) = Statistics::solve(&pooled, sigma)?;
+            let whole = |solution: DVector<f64>| self.fitted.spread(&solution, truth.len());
+            let noised = whole(Statistics::solve(&pooled, sigma)?.0);
             // Without noise and ridge the statistics may be singular, and the truth stands for their solution.
-            noise += self.square(&(&noised - exact.unwrap_or_else(|_| truth.clone())));
+            noise += self.square(&(&noised - exact.map_or_else(|_| truth.clone(), whole)));
             error += self.square(&(noised - truth));
         }
         let mean = |sum: f64| (sum / DRAWS as f64).sqrt();
@@ -146,9 +241,9 @@ impl Forecast {
 
     /// Of `sites` solutions of `rows` rows each, every number of which has noise of standard deviation `sigma`, averaged.
     pub fn solutions(&self, rows: u64, sites: u32, sigma: f64, lambda: f64) -> FunctionPrediction {
-        let trace: f64 = self.values.iter().sum();
+        let trace: f64 = self.fitted.values.iter().sum();
         let noise = sigma * sigma * trace / f64::from(sites);
-        let rest = self.ridge(rows as f64 * f64::from(sites), lambda);
+        let rest = self.fitted.ridge(&self.design, rows as f64 * f64::from(sites), lambda);
         FunctionPrediction {
             noise: noise.sqrt(),
             error: (noise + rest).sqrt(),
@@ -158,22 +253,11 @@ impl Forecast {
     }
 
     fn alone(&self, rows: u64) -> f64 {
-        self.ridge(rows as f64, HOME_RIDGE).sqrt()
+        self.whole.ridge(&self.design, rows as f64, HOME_RIDGE).sqrt()
     }
 
     fn zero(&self) -> f64 {
-        self.design.signal * self.values.iter().sum::<f64>().sqrt()
-    }
-
-    /// Mean square error of ridge regression without noise.
-    fn ridge(&self, rows: f64, lambda: f64) -> f64 {
-        let FunctionDesign { residual, signal, .. } = self.design;
-        let each = self.values.iter().map(|value| {
-            let shifted = value + lambda;
-            let bias = (signal * lambda / shifted).powi(2);
-            value * (bias + residual * residual * value / (rows * shifted * shifted))
-        });
-        each.sum()
+        self.design.signal * self.whole.values.iter().sum::<f64>().sqrt()
     }
 
     fn square(&self, difference: &DVector<f64>) -> f64 {
@@ -271,6 +355,40 @@ mod tests {
             println!("mu {mu}, lambda {lambda}: {predicted:?}, measured {measured:.4}");
             assert!((1.0 / 1.5..1.5).contains(&(predicted.error / measured)), "{predicted:?} {measured}");
         }
+    }
+
+    #[test]
+    fn fewer_features_are_predicted_with_what_they_cannot_follow() {
+        let map = FeatureMap::new(5, 4, 40, 1.0).unwrap();
+        let forecast = Forecast::new(&map, &design()).unwrap().unwrap();
+        // A map of the same seed has the first features, so that a fit with it is a fit with part of the study's own.
+        let few = map.of_size(10).unwrap();
+        let reduced = forecast.with_features(10).unwrap();
+        for lambda in [1e-4, 0.03] {
+            let squares: f64 = (0..6)
+                .map(|seed| {
+                    let truth = truth(&map, seed);
+                    let (x, y) = drawn(&map, &truth, 3000, 10 * seed);
+                    let found =
+                        crate::methods::features::ridge(&few.rows(&x).unwrap(), &DVector::from_vec(y), lambda).unwrap();
+                    let (x, _) = drawn(&map, &truth, 1000, 999);
+                    (few.rows(&x).unwrap() * found - map.rows(&x).unwrap() * truth).norm_squared() / 1000.0
+                })
+                .sum();
+            let measured = (squares / 6.0).sqrt();
+            let closed = reduced.solutions(3000, 1, 0.0, lambda).error;
+            let drawn = reduced.statistics(3000, 1, 0.0, lambda).unwrap().error;
+            println!("lambda {lambda}: predicted {closed:.4} and {drawn:.4}, measured {measured:.4}");
+            assert!((1.0 / 1.5..1.5).contains(&(closed / measured)), "{closed} {measured}");
+            assert!((1.0 / 1.5..1.5).contains(&(drawn / measured)), "{drawn} {measured}");
+            assert!(
+                closed > 1.5 * forecast.solutions(3000, 1, 0.0, 1e-4).error,
+                "ten of forty features lose something"
+            );
+        }
+        assert!(forecast.with_features(42).is_none() && forecast.with_features(3).is_none());
+        let same = forecast.with_features(40).unwrap();
+        assert_eq!(same.solutions(1000, 3, 0.1, 0.01), forecast.solutions(1000, 3, 0.1, 0.01));
     }
 
     #[test]

@@ -77,6 +77,14 @@ impl FeatureMap {
         Ok(FeatureMap { stated: Stated { seed, inputs, count, frequency_sd }, frequencies })
     }
 
+    /// The map of the same seed with `count` features: with fewer they are the first of these, as frequencies are drawn in turn.
+    ///
+    /// # Errors
+    /// As [`FeatureMap::new`].
+    pub fn of_size(&self, count: usize) -> Result<FeatureMap, FeatureError> {
+        FeatureMap::new(self.stated.seed, self.stated.inputs, count, self.stated.frequency_sd)
+    }
+
     /// Number of columns that go in.
     pub fn inputs(&self) -> usize {
         self.stated.inputs

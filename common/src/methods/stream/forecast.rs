@@ -12,7 +12,7 @@ use nalgebra::{DMatrix, SymmetricEigen};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Average, Basis, Loss, Settings, Step};
+use super::{Average, Basis, Loss, Settings, Step, StreamError};
 use crate::privacy::accountant::normal_tail;
 
 /// Points of the quadrature in one covariate.
@@ -74,6 +74,15 @@ impl Forecast {
         let stated = super::Stated { step: super::default_step(f64::INFINITY), ..self.settings.stated().clone() };
         let settings = Settings::try_from(stated).unwrap_or_else(|_| self.settings.clone());
         self.follow(&settings, records, f64::INFINITY).0
+    }
+
+    /// The error with another step and another cut of the residuals.
+    ///
+    /// # Errors
+    /// A step or a cut that no stream can have.
+    pub fn error_with(&self, step: Step, loss: Loss, records: u64, mu: f64) -> Result<f64, StreamError> {
+        let settings = Settings::try_from(super::Stated { step, loss, ..self.settings.stated().clone() })?;
+        Ok(self.follow(&settings, records, mu).0)
     }
 
     fn follow(&self, settings: &Settings, records: u64, mu: f64) -> (f64, f64) {
