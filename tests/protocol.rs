@@ -529,8 +529,12 @@ fn more_coefficients_than_rows_are_refused_without_a_penalty() {
         vectors::all::<Glm>("glm").into_iter().map(|glm| glm.case).find(|case| case.is("fewer_rows_than_columns"));
     let case = case.unwrap();
     let ended = run(&study(&case, ""), &case.file(), Faults::NONE);
-    let abort = ended.results.into_iter().flatten().find_map(Result::err).unwrap();
-    assert!(abort.to_string().contains("rows cannot determine"), "{abort}");
+    let aborts: Vec<Abort> = ended.results.into_iter().flatten().filter_map(Result::err).collect();
+    let said = aborts.first().unwrap().to_string();
+    assert!(said.contains("rows cannot determine"), "{said}");
+    assert_eq!(said.matches(" of alice and ").count(), 1, "{said}");
+    assert!(said.contains(" of bob; leave columns out"), "{said}");
+    assert_eq!(aborts[0].exit(), Exit::Data, "{aborts:?}");
 }
 
 /// Two text columns of one party, each with far fewer levels than there are rows.

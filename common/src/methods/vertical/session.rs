@@ -189,13 +189,31 @@ impl Script for VerticalScript {
 
 impl VerticalScript {
     /// What follows from the size of the peer's block, and from what its policy allows.
-    fn compare_blocks(&self, study: &Study<Vertical>, theirs: &Shared) -> Result<Stage, PeerFault> {
+    fn compare_blocks(&self, study: &Study<Vertical>, theirs: &Shared) -> Result<Stage, Refusal> {
         let (prepared, peer_columns) = (&self.agreement.table, theirs.columns as usize);
         if peer_columns > MAX_COLUMNS {
             let expected = MAX_COLUMNS as u64;
-            return Err(PeerFault::Length { what: "columns", came: theirs.columns.into(), expected });
+            return Err(PeerFault::Length { what: "columns", came: theirs.columns.into(), expected }.into());
         }
         let role = prepared.role();
+        let block = &prepared.encoded()?.block;
+        let (rows, own) = (block.rows(), block.columns());
+        // The earliest message with a peer's count: columns that depend on others are set aside first, so that it is known when the
+        // block is built and not before. A count of the columns that are asked for, as each party makes of its own before it builds
+        // a matrix, would refuse fits that work without those; the columns that the study lists for the peer likewise.
+        if study.method.penalty.is_none() && rows < own + peer_columns {
+            let of = |role: Role, columns: usize| format!("{columns} of {role}");
+            let mut counts = [of(role, own), of(role.partner(), peer_columns)];
+            if role == Role::Bob {
+                counts.reverse();
+            }
+            return Err(Abort::Data(format!(
+                "{rows} rows cannot determine {} coefficients, {}; leave columns out or use a penalty",
+                own + peer_columns,
+                counts.join(" and ")
+            ))
+            .into());
+        }
         let forbids = |who: Role| Some(format!("the policy of {who} does not allow the basis exchange"));
         let no_basis = match (study.method.inference.allowed, prepared.allows_basis(), theirs.basis) {
             (true, true, true) => None,
@@ -215,13 +233,7 @@ impl VerticalScript {
         let prepared = &mut self.agreement.table;
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         let encoded = prepared.take_encoded()?;
-        let (rows, columns) = (encoded.block.rows(), encoded.block.columns() + peer_columns);
-        if study.method.penalty.is_none() && rows < columns {
-            return Err(Abort::Data(format!(
-                "{rows} rows cannot determine {columns} coefficients; leave columns out or use a penalty"
-            )));
-        }
-        if columns == 0 {
+        if encoded.block.columns() + peer_columns == 0 {
             return Err(Abort::Data("no column is left in the model, and there is no intercept".to_string()));
         }
         let fits = Fits::new(&study, role, &prepared.policy, &encoded, peer_columns);
