@@ -32,15 +32,7 @@ const CRATES: [Crate; 4] = [
         circles: &[&["conversation", "methods", "privacy", "report", "session", "star", "study"]],
     },
     Crate { folder: "proto", ordered: false, upwards: &[], circles: &[] },
-    Crate {
-        folder: "party",
-        ordered: false,
-        upwards: &[],
-        circles: &[
-            &["convene", "drive", "pace"],
-            &["check", "cli", "config", "estimate", "line", "meet", "plain", "privacy", "private", "service", "worker"],
-        ],
-    },
+    Crate { folder: "party", ordered: false, upwards: &[], circles: &[] },
     Crate { folder: "coordinator", ordered: false, upwards: &[], circles: &[] },
 ];
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::PersonDigests;
@@ -12,35 +11,13 @@ use fedreg_common::study::{Acceleration, Guarantee, HeldBy, Lambda, Study, Verti
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::failure::Failure;
+use crate::job;
 use crate::output::Folder;
 use crate::privacy;
 use crate::private;
-use crate::service::{self, Failure};
+pub use crate::show::{CheckFormat, size};
 use crate::store::Store;
-
-/// How the outcome of a check is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum CheckFormat {
-    /// For people
-    #[default]
-    Text,
-    /// With stable names
-    Json,
-}
-
-impl CheckFormat {
-    /// The outcome in this format.
-    pub fn render(self, checked: &Checked) -> String {
-        match self {
-            CheckFormat::Text => checked.text(),
-            CheckFormat::Json => {
-                let mut text = serde_json::to_string_pretty(checked).unwrap_or_default();
-                text.push('\n');
-                text
-            }
-        }
-    }
-}
 
 /// A configuration that was found sound, and what a run with it would disclose.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,8 +68,8 @@ pub struct Leaving {
 /// # Errors
 /// The first thing that a run would fail on here.
 pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
-    let study = Arc::new(service::study(role, config)?);
-    let identity = service::identity(role, config, &study)?;
+    let study = Arc::new(job::study(role, config)?);
+    let identity = job::identity(role, config, &study)?;
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
@@ -110,7 +87,7 @@ fn check_plain(
     study: &Arc<Study<Vertical>>,
     certificate: Vec<String>,
 ) -> Result<Checked, Failure> {
-    let table = service::read_table(role, config, study)?;
+    let table = job::read_table(role, config, study)?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names();
     let intercept = study.method.intercept && role == Role::Alice;
@@ -162,7 +139,7 @@ fn check_private(
     let planned = privacy::plan(role, config, Some(rows))?;
     let rounds = planned.rounds();
     let mut policy = planned.budget_lines();
-    let mut ledger = privacy::open(config)?;
+    let mut ledger = private::open(config)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     ledger.afford(&config.data_set(), &persons, planned.releases())?;
     if let Some(most) = config.policy.max_epsilon {
@@ -201,7 +178,8 @@ fn check_private(
 }
 
 impl Checked {
-    fn text(&self) -> String {
+    /// For people.
+    pub fn text(&self) -> String {
         let mut text = format!(
             "{} can take part in `{}`\n\n  study digest   {}\n  family         {}\n  rows           {}\n  columns        {}: {}\n  certificate    {}\n  line           {}\n\nWhat would leave {}\n",
             self.role,
@@ -240,16 +218,6 @@ impl Checked {
         }
         text.push_str("No connection was opened, and nothing has left.\n");
         text
-    }
-}
-
-/// A number of bytes for people.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
 }
 

@@ -5,23 +5,22 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::session::Abort;
 use fedreg_common::study::{Study, Vertical};
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::shell;
-use tokio::sync::mpsc;
 
-use crate::check;
+use crate::check::{self, Checked};
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
+use crate::interrupts::with_interrupts;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
+use crate::show::show;
 use crate::worker;
 
 #[derive(Debug, Subcommand)]
@@ -186,44 +185,8 @@ fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit
 fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
     let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
     let checked = check::check(role, &config, arguments.out.as_deref())?;
-    output::print(&arguments.format.render(&checked))?;
+    output::print(&show(arguments.format, &checked, Checked::text))?;
     Ok(Exit::Done)
-}
-
-/// Runs something on a runtime of its own, with the user's interrupts as reasons to stop.
-pub(crate) fn with_interrupts<T, F>(
-    role: Role,
-    leash: bool,
-    work: impl FnOnce(mpsc::Sender<Abort>, mpsc::Receiver<Abort>) -> F,
-) -> Result<T, Failure>
-where
-    F: Future<Output = Result<T, Failure>>,
-{
-    let runtime = shell::runtime(2).map_err(|error| Abort::Bug(format!("no runtime: {error}")))?;
-    let (stop, stopped) = mpsc::channel(8);
-    let result = runtime.block_on(async {
-        let interrupts = stop.clone();
-        tokio::spawn(async move {
-            let mut before = false;
-            while shell::interrupted().await {
-                if before {
-                    // Twice means now, whatever is still to be said.
-                    std::process::exit(i32::from(Exit::Interrupted.code()));
-                }
-                before = true;
-                let _ = interrupts.send(Abort::Interrupted(role)).await;
-            }
-        });
-        let started_by_another = stop.clone();
-        tokio::spawn(async move {
-            shell::leashed(leash).await;
-            let _ = started_by_another.send(Abort::Interrupted(role)).await;
-        });
-        work(stop, stopped).await
-    });
-    // A step that is still being computed must not hold the process.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    result
 }
 
 #[cfg(test)]

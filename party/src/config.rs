@@ -15,9 +15,8 @@ use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
-use crate::estimate::cells;
 use crate::ledger;
-use crate::read::{self, Written};
+use crate::read::{self, Written, cells};
 
 /// A party's private file; its paths are absolute once it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

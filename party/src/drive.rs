@@ -25,9 +25,9 @@ mod tests;
 /// One end of the line between two parties.
 pub trait Link: Send {
     /// What goes out.
-    type Outbound: Send;
+    type Outbound: Send + 'static;
     /// What comes in.
-    type Inbound: Send;
+    type Inbound: Send + 'static;
 
     /// Opens the line, or opens it again after dropping the old one: one attempt when dialling, waiting for the peer
     /// when listening. Cancel safe.
@@ -51,6 +51,20 @@ pub trait Link: Send {
     /// Bytes of messages written so far.
     fn bytes_sent(&self) -> u64;
 }
+
+/// A session whose messages a line takes, and whose steps may run in another thread.
+pub trait Over<L: Link>:
+    Session<Outbound = L::Outbound, Inbound = L::Inbound, Output: Send + 'static> + Send + 'static
+{
+}
+
+impl<L: Link, S> Over<L> for S where
+    S: Session<Outbound = L::Outbound, Inbound = L::Inbound, Output: Send + 'static> + Send + 'static
+{
+}
+
+/// A session and what it asks for.
+type Step<S> = (S, Turn<<S as Session>::Outbound, <S as Session>::Output>);
 
 /// Who talks to whom, for decisions and for sentences.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,22 +140,14 @@ pub struct Driven<S: Session> {
 ///
 /// # Errors
 /// Why the session ended without a result. The peer has been told where the line was open.
-pub async fn drive<S, L, W>(
+pub async fn drive<S: Over<L>, L: Link>(
     session: S,
     link: &mut L,
     ends: &Ends,
     patience: &Patience,
     stop: &mut mpsc::Receiver<Abort>,
-    mut watch: W,
-) -> Result<Driven<S>, Abort>
-where
-    S: Session + Send + 'static,
-    S::Inbound: Send + 'static,
-    S::Outbound: Send + 'static,
-    S::Output: Send + 'static,
-    L: Link<Outbound = S::Outbound, Inbound = S::Inbound>,
-    W: FnMut(&S, u64),
-{
+    mut watch: impl FnMut(&S, u64),
+) -> Result<Driven<S>, Abort> {
     let now = Instant::now();
     let mut driver = Driver {
         link,
@@ -286,14 +292,11 @@ enum Heard<M> {
 }
 
 impl<L: Link> Driver<'_, L> {
-    async fn run<S, W>(&mut self, session: S, watch: &mut W) -> Result<(S, S::Output, bool), Abort>
-    where
-        S: Session<Outbound = L::Outbound, Inbound = L::Inbound> + Send + 'static,
-        S::Inbound: Send + 'static,
-        S::Outbound: Send + 'static,
-        S::Output: Send + 'static,
-        W: FnMut(&S, u64),
-    {
+    async fn run<S: Over<L>>(
+        &mut self,
+        session: S,
+        watch: &mut impl FnMut(&S, u64),
+    ) -> Result<(S, S::Output, bool), Abort> {
         let (mut session, mut turn) = self.compute(session, |session| session.start()).await?;
         loop {
             self.progress.moved(session.position());
@@ -323,19 +326,19 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
+    /// On a line that was opened again, the last message once more if it is our turn.
+    fn say_again<S: Over<L>>(&mut self, session: &S) {
+        if let Some(last) = session.resend().filter(|_| self.may_speak) {
+            self.link.send(last);
+        }
+    }
+
     /// The next message, on this line or on one opened for it.
-    async fn next<S>(&mut self, session: &S) -> Result<S::Inbound, Abort>
-    where
-        S: Session<Outbound = L::Outbound, Inbound = L::Inbound>,
-    {
+    async fn next<S: Over<L>>(&mut self, session: &S) -> Result<L::Inbound, Abort> {
         loop {
             match self.event().await? {
-                Heard::Opened if self.may_speak => {
-                    if let Some(last) = session.resend() {
-                        self.link.send(last);
-                    }
-                }
-                Heard::Opened | Heard::Nothing => {}
+                Heard::Opened => self.say_again(session),
+                Heard::Nothing => {}
                 Heard::Message(message) => return Ok(message),
                 Heard::Bye => {
                     return Err(Abort::Peer {
@@ -351,17 +354,14 @@ impl<L: Link> Driver<'_, L> {
     ///
     /// A message that comes while we compute can only repeat the one that we are answering, so it is dropped: the
     /// answer under way is the answer to the repeat too.
-    async fn compute<S, F>(&mut self, session: S, step: F) -> Result<(S, Turn<S::Outbound, S::Output>), Abort>
-    where
-        S: Session<Outbound = L::Outbound, Inbound = L::Inbound> + Send + 'static,
-        S::Outbound: Send + 'static,
-        S::Output: Send + 'static,
-        F: FnOnce(&mut S) -> Result<Turn<S::Outbound, S::Output>, Abort> + Send + 'static,
-    {
+    async fn compute<S: Over<L>>(
+        &mut self,
+        mut session: S,
+        step: impl FnOnce(&mut S) -> Result<Turn<S::Outbound, S::Output>, Abort> + Send + 'static,
+    ) -> Result<Step<S>, Abort> {
         let begun = Instant::now();
         self.computing = true;
         let mut task = tokio::task::spawn_blocking(move || {
-            let mut session = session;
             let turn = step(&mut session);
             (session, turn)
         });
@@ -387,10 +387,7 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
-    async fn meanwhile<M>(&mut self, listening: bool) -> Result<Heard<M>, Abort>
-    where
-        L: Link<Inbound = M>,
-    {
+    async fn meanwhile(&mut self, listening: bool) -> Result<Heard<L::Inbound>, Abort> {
         match listening {
             true => self.event().await,
             false => Err(stopped(self.stop).await),
@@ -398,14 +395,7 @@ impl<L: Link> Driver<'_, L> {
     }
 
     /// Stays until the peer has said goodbye: returning at once could take our last message with it.
-    async fn drain<S>(&mut self, session: S, mut pending: bool) -> Result<(S, bool), Abort>
-    where
-        S: Session<Outbound = L::Outbound, Inbound = L::Inbound> + Send + 'static,
-        S::Inbound: Send + 'static,
-        S::Outbound: Send + 'static,
-        S::Output: Send + 'static,
-    {
-        let mut session = session;
+    async fn drain<S: Over<L>>(&mut self, mut session: S, mut pending: bool) -> Result<(S, bool), Abort> {
         self.heard = Instant::now();
         self.progress.part();
         let mut said = self.open && (self.may_speak || !pending);
@@ -422,11 +412,8 @@ impl<L: Link> Driver<'_, L> {
             match heard {
                 Ok(Heard::Opened) => {
                     said = !pending || self.may_speak;
-                    if pending
-                        && self.may_speak
-                        && let Some(last) = session.resend()
-                    {
-                        self.link.send(last);
+                    if pending {
+                        self.say_again(&session);
                     }
                     if said {
                         self.link.bye();
@@ -446,8 +433,7 @@ impl<L: Link> Driver<'_, L> {
                     }
                 }
                 Ok(Heard::Bye) => {
-                    self.goodbye = true;
-                    pending = false;
+                    (self.goodbye, pending) = (true, false);
                     if !said {
                         self.link.bye();
                     }
@@ -480,10 +466,7 @@ impl<L: Link> Driver<'_, L> {
     }
 
     /// The next thing that happens on the line, which is opened where it is not. Cancel safe.
-    async fn event<M>(&mut self) -> Result<Heard<M>, Abort>
-    where
-        L: Link<Inbound = M>,
-    {
+    async fn event(&mut self) -> Result<Heard<L::Inbound>, Abort> {
         if !self.open {
             return self.reopen().await;
         }
@@ -498,25 +481,21 @@ impl<L: Link> Driver<'_, L> {
             abort = stopped(self.stop) => return Err(abort),
             event = timeout(quiet, self.link.recv()) => event,
         };
+        if let Ok(Event::Message(_) | Event::Alive | Event::Part | Event::Bye) = &event {
+            self.heard = Instant::now();
+            self.backoff = self.patience.backoff;
+        }
         let lost = match event {
             Ok(Event::Message(message)) => {
-                self.alive();
                 self.may_speak = true;
                 return Ok(Heard::Message(message));
             }
-            Ok(Event::Alive) => {
-                self.alive();
-                return Ok(Heard::Nothing);
-            }
+            Ok(Event::Alive) => return Ok(Heard::Nothing),
             Ok(Event::Part) => {
-                self.alive();
                 self.progress.part();
                 return Ok(Heard::Nothing);
             }
-            Ok(Event::Bye) => {
-                self.alive();
-                return Ok(Heard::Bye);
-            }
+            Ok(Event::Bye) => return Ok(Heard::Bye),
             Ok(Event::Abort(notice)) => {
                 return Err(Abort::Remote { from: self.ends.peer, exit: notice.exit, sentence: notice.sentence });
             }
@@ -544,15 +523,7 @@ impl<L: Link> Driver<'_, L> {
         Ok(Heard::Nothing)
     }
 
-    fn alive(&mut self) {
-        self.heard = Instant::now();
-        self.backoff = self.patience.backoff;
-    }
-
-    async fn reopen<M>(&mut self) -> Result<Heard<M>, Abort>
-    where
-        L: Link<Inbound = M>,
-    {
+    async fn reopen(&mut self) -> Result<Heard<L::Inbound>, Abort> {
         let mut reason = None;
         let away = *self.away.get_or_insert_with(Instant::now);
         loop {
@@ -657,7 +628,7 @@ impl<L: Link> Driver<'_, L> {
 }
 
 /// The next reason to stop; never, when nobody can give one any more.
-async fn stopped(stop: &mut mpsc::Receiver<Abort>) -> Abort {
+pub(crate) async fn stopped(stop: &mut mpsc::Receiver<Abort>) -> Abort {
     match stop.recv().await {
         Some(abort) => abort,
         None => std::future::pending().await,
@@ -665,12 +636,7 @@ async fn stopped(stop: &mut mpsc::Receiver<Abort>) -> Abort {
 }
 
 fn describe_panic(error: tokio::task::JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(panic) => panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_string())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "a step of the session failed without a word".to_string()),
-        Err(_) => "a step of the session was cancelled".to_string(),
-    }
+    let Ok(panic) = error.try_into_panic() else { return "a step of the session was cancelled".to_string() };
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a step of the session failed without a word").to_string()
 }

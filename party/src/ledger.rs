@@ -19,11 +19,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
 
 use self::anchors::AnchorFile;
 pub use self::anchors::{beside, default_anchor};
-pub use self::files::{DataFile, FileError, register, use_file};
+pub use self::files::{DataFile, register, use_file};
 use crate::output::{make_own, own_file};
 
 /// How long a process waits for another one's transaction.
@@ -72,8 +72,7 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
     // For its owner alone; SQLite gives its journal the same rights.
     make_own(ledger).map_err(|error| place.file_error(&error))?;
     if !anchor.exists() {
-        let key =
-            fresh_key().map_err(|error| StorageError::Unreadable { place: place.name(), reason: error.to_string() })?;
+        let key = fresh_key().map_err(|error| place.bad_ledger(&error.to_string()))?;
         place.write_anchor(&AnchorFile::new(&key, &place.ledger))?;
     }
     Ledger::create(LedgerFile::connect(place, true)?)
@@ -139,13 +138,9 @@ impl LedgerFile {
         connection.pragma_update(None, "synchronous", "EXTRA").map_err(failed)?;
         let application: i32 =
             connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
-        let tables: i64 =
-            connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(failed)?;
+        let tables = tables(&connection).map_err(failed)?;
         if tables > 0 && application != APPLICATION {
-            return Err(StorageError::Unreadable {
-                place: place.name(),
-                reason: "it is another kind of database".to_owned(),
-            });
+            return Err(place.bad_ledger("it is another kind of database"));
         }
         Ok(LedgerFile { place, connection, empty: tables == 0 })
     }
@@ -157,19 +152,14 @@ impl LedgerFile {
 
 impl Storage for LedgerFile {
     fn key(&mut self) -> Result<[u8; 32], StorageError> {
-        let missing = || StorageError::Unreadable {
-            place: self.place.anchor.display().to_string(),
-            reason: "it holds no key of 32 bytes".to_owned(),
-        };
-        self.place.read_anchor()?.and_then(|anchor| bytes_of(&anchor.key)).ok_or_else(missing)
+        let key = self.place.read_anchor()?.and_then(|anchor| bytes_of(&anchor.key));
+        key.ok_or_else(|| self.place.bad_anchor("it holds no key of 32 bytes"))
     }
 
     fn begin(&mut self) -> Result<(), StorageError> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())?;
         if self.empty {
-            let tables: rusqlite::Result<i64> =
-                self.connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0));
-            let made = tables.and_then(|tables| match tables {
+            let made = tables(&self.connection).and_then(|tables| match tables {
                 0 => self.connection.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; {SCHEMA}")),
                 // Another process was faster.
                 _ => Ok(()),
@@ -184,44 +174,25 @@ impl Storage for LedgerFile {
     }
 
     fn records_after(&mut self, sequence: u64) -> Result<Vec<Record>, StorageError> {
-        let failed = self.failed();
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT sequence, at, body, hash FROM records WHERE sequence > ?1 ORDER BY sequence")
-            .map_err(&failed)?;
-        let rows = statement
-            .query_map([i64::try_from(sequence).unwrap_or(i64::MAX)], |row| {
-                Ok(Record {
-                    sequence: row.get::<_, i64>(0)?.unsigned_abs(),
-                    at: row.get::<_, i64>(1)?.unsigned_abs(),
-                    body: row.get(2)?,
-                    hash: row.get(3)?,
-                })
-            })
-            .map_err(&failed)?;
-        rows.collect::<Result<Vec<Record>, rusqlite::Error>>().map_err(&failed)
+        let select = "SELECT sequence, at, body, hash FROM records WHERE sequence > ?1 ORDER BY sequence";
+        let record = |row: &Row<'_>| {
+            let [sequence, at] = [row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, i64>(1)?.unsigned_abs()];
+            Ok(Record { sequence, at, body: row.get(2)?, hash: row.get(3)? })
+        };
+        let all = |mut rows: CachedStatement<'_>| rows.query_map([stored(sequence)], record)?.collect();
+        self.connection.prepare_cached(select).and_then(all).map_err(self.failed())
     }
 
     fn append(&mut self, record: &Record) -> Result<(), StorageError> {
-        self.connection
-            .execute(
-                "INSERT INTO records (sequence, at, body, hash) VALUES (?1, ?2, ?3, ?4)",
-                params![
-                    i64::try_from(record.sequence).unwrap_or(i64::MAX),
-                    i64::try_from(record.at).unwrap_or(i64::MAX),
-                    record.body,
-                    record.hash
-                ],
-            )
-            .map(drop)
-            .map_err(self.failed())
+        let insert = "INSERT INTO records (sequence, at, body, hash) VALUES (?1, ?2, ?3, ?4)";
+        let Record { sequence, at, body, hash } = record;
+        let appended = self.connection.execute(insert, params![stored(*sequence), stored(*at), body, hash]);
+        appended.map(drop).map_err(self.failed())
     }
 
     fn put_blob(&mut self, name: &str, bytes: &[u8]) -> Result<(), StorageError> {
-        self.connection
-            .execute("INSERT INTO bytes (name, content) VALUES (?1, ?2)", params![name, bytes])
-            .map(drop)
-            .map_err(self.failed())
+        let insert = "INSERT INTO bytes (name, content) VALUES (?1, ?2)";
+        self.connection.execute(insert, params![name, bytes]).map(drop).map_err(self.failed())
     }
 
     fn blob(&mut self, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
@@ -237,8 +208,8 @@ impl Storage for LedgerFile {
         match words.as_str() {
             "ok" => Ok(()),
             _ => {
-                let reason = format!("it was changed or is damaged ({})", words.lines().next().unwrap_or_default());
-                Err(StorageError::Unreadable { place: self.place.name(), reason })
+                let first = words.lines().next().unwrap_or_default();
+                Err(self.place.bad_ledger(&format!("it was changed or is damaged ({first})")))
             }
         }
     }
@@ -260,14 +231,9 @@ impl Storage for LedgerFile {
     }
 
     fn anchor(&mut self) -> Result<Option<Anchor>, StorageError> {
-        let Some(file) = self.place.read_anchor()? else {
-            return Ok(None);
-        };
-        let damaged = || StorageError::Unreadable {
-            place: self.place.anchor.display().to_string(),
-            reason: "its hash is no hash".to_owned(),
-        };
-        Ok(Some(Anchor { sequence: file.sequence, hash: bytes_of(&file.hash).ok_or_else(damaged)? }))
+        let Some(file) = self.place.read_anchor()? else { return Ok(None) };
+        let hash = bytes_of(&file.hash).ok_or_else(|| self.place.bad_anchor("its hash is no hash"))?;
+        Ok(Some(Anchor { sequence: file.sequence, hash }))
     }
 
     fn advance_anchor(&mut self, anchor: &Anchor) -> Result<(), StorageError> {
@@ -314,10 +280,15 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.file_error(&error)),
         };
-        serde_json::from_str(&text).map(Some).map_err(|error| StorageError::Unreadable {
-            place: self.anchor.display().to_string(),
-            reason: error.to_string(),
-        })
+        serde_json::from_str(&text).map(Some).map_err(|error| self.bad_anchor(&error.to_string()))
+    }
+
+    fn bad_anchor(&self, reason: &str) -> StorageError {
+        StorageError::Unreadable { place: self.anchor.display().to_string(), reason: reason.to_owned() }
+    }
+
+    fn bad_ledger(&self, reason: &str) -> StorageError {
+        StorageError::Unreadable { place: self.name(), reason: reason.to_owned() }
     }
 
     /// Replaces the anchor so that a crash leaves the old one or the new one, whole.
@@ -376,6 +347,15 @@ fn make_folder(folder: &Path) -> io::Result<()> {
         made => made?,
     }
     File::open(above)?.sync_all()
+}
+
+fn tables(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
+}
+
+/// A number as SQLite keeps it.
+fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -8,7 +8,9 @@ pub mod cli;
 pub mod config;
 pub mod convene;
 pub mod drive;
-pub mod estimate;
+mod failure;
+mod interrupts;
+mod job;
 pub mod ledger;
 mod line;
 mod meet;
@@ -18,6 +20,7 @@ pub mod privacy;
 mod private;
 pub mod read;
 pub mod service;
+mod show;
 pub mod store;
 pub mod worker;
 

@@ -10,8 +10,9 @@ use fedreg_proto::link::{Event, Notice, OpenError};
 use fedreg_proto::tls::{Identity, Listener};
 
 use crate::drive::Link;
+use crate::failure::Failure;
+use crate::job::{Job, certificate};
 use crate::output::{self, OutputError};
-use crate::service::{Failure, Job, certificate};
 
 /// The line to the other party over gRPC.
 pub(crate) struct Line {

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
+use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::privacy::release::Released;
-use fedreg_common::report::Seconds;
+use fedreg_common::report::{Disclosure, PerParty, Report, Seconds, VERSION};
 use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
 use fedreg_proto::limits::Limits;
@@ -20,9 +21,11 @@ use tokio::sync::mpsc;
 
 use crate::convene::{Convener, Joining};
 use crate::drive::{self, Driven, Ends, Link};
+use crate::failure::Failure;
+use crate::job::{self, Job};
 use crate::line::Line;
+use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
-use crate::service::{self, Failure, Job};
 use crate::store::{Entry, Store};
 
 /// How long the keeper of the line to the coordinator has to give its own reason first.
@@ -97,6 +100,61 @@ pub(crate) struct Met<S: Session> {
     pub(crate) bytes_sent: u64,
 }
 
+impl<S: Session> Met<S> {
+    /// What the reports of all kinds of fit have in common; what a fit yields is not in it yet.
+    pub(crate) fn report(&self, job: &Job) -> Report {
+        let Job { role, study, .. } = job;
+        let mut notes = Vec::new();
+        if self.driven.reopened > 0 {
+            let times = match self.driven.reopened {
+                1 => "once".to_string(),
+                count => format!("{count} times"),
+            };
+            notes.push(format!("the line to {} was lost and opened again {times}", role.partner()));
+        }
+        Report {
+            protocol: study.protocol(),
+            mode: study.mode(),
+            study: study.head.id.clone(),
+            study_digest: study.digest().to_string(),
+            run: self.run.to_string(),
+            date: Some(output::date()),
+            version: VERSION.to_string(),
+            role: Some(*role),
+            call: job.call.clone(),
+            family: study.method.family,
+            link: study.method.family.link().to_string(),
+            outcome: study.method.outcome.column.clone(),
+            coefficients: Vec::new(),
+            statistics: Statistics::default(),
+            rounds: 0,
+            converged: None,
+            termination: Termination::FixedRounds,
+            tol: f64::NAN,
+            trace: Vec::new(),
+            notes,
+            missing: 0,
+            lambda: None,
+            path: None,
+            cv: None,
+            lambda_min: None,
+            lambda_1se: None,
+            certificate: PerParty::Own(None),
+            bytes_sent: PerParty::Own(self.bytes_sent),
+            peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
+            seconds: PerParty::Own(self.seconds),
+            disclosure: PerParty::Own(Disclosure::default()),
+            privacy: PerParty::Own(None),
+            consolidation: None,
+            workers: None,
+            caution: None,
+            course: None,
+            comparison: None,
+            function: None,
+        }
+    }
+}
+
 /// Takes part in a joint run to its end.
 ///
 /// # Errors
@@ -108,14 +166,8 @@ pub(crate) async fn meet<W: Work>(
     mut stopped: mpsc::Receiver<Abort>,
 ) -> Result<(W::Yield, Exit), Failure> {
     let Job { role, config, study, .. } = job;
-    let identity = service::identity(*role, config, study)?;
+    let identity = job::identity(*role, config, study)?;
     let store = Store::open(&config.state)?;
-    let keep = |entry: Entry| {
-        // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
-        if let Err(error) = store.record(&entry) {
-            tracing::warn!("{}", service::chain(&error));
-        }
-    };
     let early = match W::READS_FIRST {
         false => None,
         true => match read_table(work, job, &mut stopped).await {
@@ -124,9 +176,9 @@ pub(crate) async fn meet<W: Work>(
                 if let (Failure::Abort(Abort::Changed { .. }), Some(run)) = (&failure, work.interrupted(job)) {
                     work.given_up(job, run, &failure);
                 }
-                let reason = Some(failure.kept());
-                keep(Entry { reason, ..Entry::now(W::COMMAND, *role, study, failure.exit()) });
-                return Err(failure);
+                let ended = Err(failure);
+                store.note(&Entry::now(W::COMMAND, *role, study, None, &ended));
+                return ended;
             }
             read => Some(read),
         },
@@ -135,7 +187,7 @@ pub(crate) async fn meet<W: Work>(
     if let Some(run) = run {
         if let Some(kept) = settled(work, job, run, &mut stopped).await? {
             tracing::info!("all of run {run} is kept here, and only its results were not written: nobody is contacted");
-            return end_alone(work, job, run, kept, &keep);
+            return end_alone(work, job, run, kept, &store);
         }
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
@@ -152,20 +204,18 @@ pub(crate) async fn meet<W: Work>(
     };
     let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
     let result = meeting.hold(work, early, &mut link, &mut stopped).await;
-    let (exit, reason) = meeting.tell(work, &result);
+    meeting.tell(work, &result);
     meeting.convener.leave().await;
-    keep(Entry { reason, bytes_sent: link.bytes_sent(), ..Entry::now(W::COMMAND, *role, study, exit).of(meeting.run) });
+    let bytes_sent = link.bytes_sent();
+    store.note(&Entry { bytes_sent, ..Entry::now(W::COMMAND, *role, study, meeting.run, &result) });
     // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
     if let (Some(run), Err(failure)) = (run, &result)
         && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
         && let Ok(Some(kept)) = alone(work, job, run, &mut stopped).await
     {
         let kept = Kept { settled: kept.settled || !failure.passes(), ..kept };
-        tracing::warn!(
-            "{}; all of run {run} is kept here, so this is its result all the same",
-            service::chain(failure)
-        );
-        return end_alone(work, job, run, kept, &keep);
+        tracing::warn!("{}; all of run {run} is kept here, so this is its result all the same", chain(failure));
+        return end_alone(work, job, run, kept, &store);
     }
     result
 }
@@ -180,7 +230,7 @@ async fn settled<W: Work>(
     match alone(work, job, run, stopped).await {
         Err(failure) if failure.exit() == Exit::Interrupted => Err(failure),
         Err(failure) => {
-            tracing::debug!("what is kept of run {run} is no result: {}", service::chain(&failure));
+            tracing::debug!("what is kept of run {run} is no result: {}", chain(&failure));
             Ok(None)
         }
         Ok(kept) => Ok(kept.filter(|kept| kept.settled)),
@@ -204,15 +254,13 @@ fn end_alone<W: Work>(
     job: &Job,
     run: RunId,
     Kept { session, output, settled }: Kept<W::Session>,
-    keep: &impl Fn(Entry),
+    store: &Store,
 ) -> Result<(W::Yield, Exit), Failure> {
     let (solve, exchange) = (Duration::ZERO, Duration::ZERO);
     let driven = Driven { session, output, solve, exchange, reopened: 0, confirmed: settled };
     let met = Met { driven, run, seconds: Seconds::default(), bytes_sent: 0 };
     let ended = work.finish(job, met);
-    let exit = ended.as_ref().map_or_else(Failure::exit, |(_, exit)| *exit);
-    let reason = ended.as_ref().err().map(|failure| service::chain(failure));
-    keep(Entry { reason, ..Entry::now(W::COMMAND, job.role, &job.study, exit).of(Some(run)) });
+    store.note(&Entry::now(W::COMMAND, job.role, &job.study, Some(run), &ended));
     ended
 }
 
@@ -272,8 +320,8 @@ impl Meeting<'_> {
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {
-            if let Some(progress) = W::progress(session) {
-                pace.show(&progress, bytes, convener);
+            if let Some(event) = W::progress(session).and_then(|progress| pace.show(&progress, bytes)) {
+                convener.say(event);
             }
         };
         let driven = drive::drive(session, link, &ends, &self.job.patience, stopped, watch).await;
@@ -291,13 +339,10 @@ impl Meeting<'_> {
         work.finish(self.job, met)
     }
 
-    /// Tells the coordinator how the run ended, and says it for the log of runs.
-    fn tell<W: Work>(&self, work: &W, result: &Result<(W::Yield, Exit), Failure>) -> (Exit, Option<String>) {
+    /// Tells the coordinator how the run ended.
+    fn tell<W: Work>(&self, work: &W, result: &Result<(W::Yield, Exit), Failure>) {
         let failure = match result {
-            Ok((_, exit)) => {
-                self.convener.say(PartyEvent::Done(*exit));
-                return (*exit, None);
-            }
+            Ok((_, exit)) => return self.convener.say(PartyEvent::Done(*exit)),
             Err(failure) => failure,
         };
         if let Some(run) = self.run {
@@ -309,7 +354,6 @@ impl Meeting<'_> {
             Some(notice) => self.convener.say(PartyEvent::Abort(notice)),
             None => self.convener.say(PartyEvent::Done(failure.exit())),
         }
-        (failure.exit(), Some(failure.kept()))
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {
@@ -407,15 +451,9 @@ async fn unless<T>(
     stopped: &mut mpsc::Receiver<Abort>,
     step: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let reason = async {
-        match stopped.recv().await {
-            Some(abort) => abort,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         biased;
-        abort = reason => Err(abort.into()),
+        abort = drive::stopped(stopped) => Err(abort.into()),
         result = step => result,
     }
 }

@@ -7,8 +7,6 @@ use fedreg_common::methods::vertical::session;
 use fedreg_proto::register::{PartyEvent, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::convene::Convener;
-
 /// Least time between two lines of progress to the coordinator.
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -68,7 +66,8 @@ impl Pace {
         Pace { bar, told: None, phase: "", role }
     }
 
-    pub(crate) fn show(&mut self, progress: &session::Progress, bytes_sent: u64, convener: &Convener) {
+    /// Shows how far the session is, and gives what the coordinator is to be told of it.
+    pub(crate) fn show(&mut self, progress: &session::Progress, bytes_sent: u64) -> Option<PartyEvent> {
         tracing::debug!(
             role = self.role.name(),
             phase = progress.phase,
@@ -92,17 +91,12 @@ impl Pace {
             line.push_str(&format!(", {:.1} MB sent", bytes_sent as f64 / 1e6));
             bar.set_message(line);
         }
-        let due = self.told.is_none_or(|told| told.elapsed() >= INTERVAL);
-        if due || self.phase != progress.phase {
-            self.told = Some(Instant::now());
-            self.phase = progress.phase;
-            convener.say(PartyEvent::Progress(Progress {
-                phase: progress.phase.to_string(),
-                round: progress.round,
-                certificate: progress.certificate,
-                bytes_sent,
-            }));
-        }
+        let due = self.told.is_none_or(|told| told.elapsed() >= INTERVAL) || self.phase != progress.phase;
+        due.then(|| {
+            (self.told, self.phase) = (Some(Instant::now()), progress.phase);
+            let (phase, round) = (progress.phase.to_string(), progress.round);
+            PartyEvent::Progress(Progress { phase, round, certificate: progress.certificate, bytes_sent })
+        })
     }
 
     pub(crate) fn clear(&self) {

@@ -11,9 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests, PlainRun};
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::ledger::{self, LedgerFile};
 use crate::output::{self, OutputError};
-use crate::service::Failure;
 
 /// A run as it stands beside a ledger that is not there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

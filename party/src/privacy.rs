@@ -14,13 +14,14 @@ use fedreg_common::study::{ErrorTable, PrivacyTerms, Search};
 use fedreg_proto::files::FileError;
 use serde::Serialize;
 
-use crate::check::CheckFormat;
 use crate::config::{Config, LedgerTerms, Overrides};
+use crate::failure::Failure;
+use crate::job::{self, Job, certificate};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
 use crate::plain::{self, PlainLine};
-use crate::private;
-use crate::service::{Failure, Job, certificate};
+use crate::private::{self, open};
+use crate::show::{CheckFormat, show};
 
 /// A configuration of a role that holds data and a privacy ledger of them.
 pub trait Keeper: Sized {
@@ -65,15 +66,42 @@ pub trait PlanFlags: Args {
 #[derive(Debug, Subcommand)]
 pub enum PrivacyCommand<O: PlanFlags> {
     /// Register the data set with its budget; makes the ledger if there is none
-    Init(InitArguments<O>),
+    Init {
+        #[command(flatten)]
+        overrides: O,
+        #[command(flatten)]
+        terms: LedgerFlags,
+    },
     /// Show what a run would release, cost, and be good for, from public facts alone; spends nothing
-    Plan(PlanArguments<O>),
+    Plan {
+        #[command(flatten)]
+        overrides: O,
+        #[arg(long, value_name = "ROWS", help = O::ROWS)]
+        rows: Option<u64>,
+        /// What is printed on standard output
+        #[arg(long, value_enum, default_value_t)]
+        format: CheckFormat,
+    },
     /// Show what was spent and what is left
-    Status(ShowArguments<O>),
+    Status {
+        #[command(flatten)]
+        overrides: O,
+        /// What is printed on standard output
+        #[arg(long, value_enum, default_value_t)]
+        format: CheckFormat,
+    },
     /// Check the whole chain of the ledger and every stored byte
-    Verify(VerifyArguments<O>),
+    Verify {
+        #[command(flatten)]
+        overrides: O,
+    },
     /// List every release that was made
-    Report(ReportArguments<O>),
+    Report {
+        #[command(flatten)]
+        overrides: O,
+        #[command(flatten)]
+        wanted: ReportFlags,
+    },
 }
 
 /// What a ledger is to be told of a data set; each overrides the private file.
@@ -101,53 +129,6 @@ impl LedgerFlags {
         terms.accountant = self.accountant.map(Into::into).or(terms.accountant);
         terms.data_set = self.data_set.clone().or(terms.data_set.take());
     }
-}
-
-/// Flags of `privacy init`.
-#[derive(Debug, Args)]
-pub struct InitArguments<O: PlanFlags> {
-    #[command(flatten)]
-    overrides: O,
-    #[command(flatten)]
-    terms: LedgerFlags,
-}
-
-/// Flags of `privacy plan`.
-#[derive(Debug, Args)]
-pub struct PlanArguments<O: PlanFlags> {
-    #[command(flatten)]
-    overrides: O,
-    #[arg(long, value_name = "ROWS", help = O::ROWS)]
-    rows: Option<u64>,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    format: CheckFormat,
-}
-
-/// Flags of `privacy status`.
-#[derive(Debug, Args)]
-pub struct ShowArguments<O: PlanFlags> {
-    #[command(flatten)]
-    overrides: O,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    format: CheckFormat,
-}
-
-/// Flags of `privacy verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArguments<O: PlanFlags> {
-    #[command(flatten)]
-    overrides: O,
-}
-
-/// Flags of `privacy report`.
-#[derive(Debug, Args)]
-pub struct ReportArguments<O: PlanFlags> {
-    #[command(flatten)]
-    overrides: O,
-    #[command(flatten)]
-    wanted: ReportFlags,
 }
 
 /// Which releases of a ledger are listed, and how.
@@ -207,20 +188,18 @@ impl From<AccountantName> for Accountant {
 pub fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> Result<(), Failure> {
     let open = |config: &C| config.places().and_then(|[path, anchor]| ledger::open(&path, &anchor));
     let text = match command {
-        PrivacyCommand::Init(arguments) => {
-            let mut config = C::read(role, &arguments.overrides)?;
-            arguments.terms.apply(config.terms());
+        PrivacyCommand::Init { overrides, terms } => {
+            let mut config = C::read(role, overrides)?;
+            terms.apply(config.terms());
             let (account, [path, _]) = (config.register(role)?, config.places()?);
             let (name, place) = (&account.data_set, path.display());
             format!("data set `{name}` is registered in {place}\n{}", account_lines(&account))
         }
-        PrivacyCommand::Plan(arguments) => {
-            C::read(role, &arguments.overrides)?.plan(role, arguments.rows, arguments.format)?
-        }
-        PrivacyCommand::Status(arguments) => {
-            let ledger = open(&C::read(role, &arguments.overrides)?)?;
+        PrivacyCommand::Plan { overrides, rows, format } => C::read(role, overrides)?.plan(role, *rows, *format)?,
+        PrivacyCommand::Status { overrides, format } => {
+            let ledger = open(&C::read(role, overrides)?)?;
             let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
-            show(arguments.format, &accounts, |accounts| {
+            show(*format, &accounts, |accounts| {
                 let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
                 match texts.is_empty() {
                     true => "no data set is registered: run `privacy init`\n".to_string(),
@@ -228,21 +207,14 @@ pub fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> Result<
                 }
             })
         }
-        PrivacyCommand::Verify(arguments) => {
-            let config = C::read(role, &arguments.overrides)?;
+        PrivacyCommand::Verify { overrides } => {
+            let config = C::read(role, overrides)?;
             let ((records, hash), [path, _]) = (open(&config)?.verify()?, config.places()?);
             format!("{}: {records} records follow from each other; the last hash is {hash}\n", path.display())
         }
-        PrivacyCommand::Report(arguments) => arguments.wanted.list(&open(&C::read(role, &arguments.overrides)?)?)?,
+        PrivacyCommand::Report { overrides, wanted } => wanted.list(&open(&C::read(role, overrides)?)?)?,
     };
     Ok(output::print(&text)?)
-}
-
-pub(crate) fn show<T: Serialize>(format: CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
-    match format {
-        CheckFormat::Text => text(value),
-        CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
-    }
 }
 
 impl PlanFlags for Overrides {
@@ -273,20 +245,12 @@ impl Keeper for Config {
     }
 }
 
-/// Opens this party's ledger.
-///
-/// # Errors
-/// It is missing, gone, damaged, changed or rolled back.
-pub fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
-    ledger::open(&config.ledger(), &config.anchor()?)
-}
-
 /// Registers this party's data set with its budget, and makes the ledger if there is none.
 ///
 /// # Errors
 /// A table or a budget that cannot be used, and a ledger that refuses.
 pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
-    let study = Arc::new(crate::service::study(role, config)?);
+    let study = Arc::new(job::study(role, config)?);
     let asked = &study.private().ok_or_else(not_private)?.stated;
     let table = private::read_table(role, config, &study, true)?;
     let rows = table.rows() as u64;
@@ -297,14 +261,14 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
     let file = private::data_file(role, config, &study);
-    Ok(ledger::register([&path, &anchor], &mut ledger, &file, &Registration { data_set, persons, budget, bounds })?)
+    ledger::register([&path, &anchor], &mut ledger, &file, &Registration { data_set, persons, budget, bounds })
 }
 
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as
 /// zeros without a word.
 pub fn complaint(role: Role, config: &Config) -> Option<String> {
-    let study = Arc::new(crate::service::study(role, config).ok()?);
-    private::read_table(role, config, &study, false).err().map(|failure| crate::service::chain(&failure))
+    let study = Arc::new(job::study(role, config).ok()?);
+    private::read_table(role, config, &study, false).err().map(|failure| output::chain(&failure))
 }
 
 /// The budget of a data set of so many rows: what the private file says, else what the study asks for.
@@ -451,7 +415,7 @@ struct PlannedLine {
 /// # Errors
 /// A study that is not private or cannot be run on so many rows.
 pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
-    let study = Arc::new(crate::service::study(role, config)?);
+    let study = Arc::new(job::study(role, config)?);
     let terms = &study.private().ok_or_else(not_private)?.stated;
     private::allowed(role, config, &study)?;
     let rows = match rows {

@@ -6,10 +6,9 @@ use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::methods::vertical::prepare::needed_columns;
 use fedreg_common::methods::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
 use fedreg_common::methods::vertical::session::Progress;
-use fedreg_common::privacy::ledger::PersonDigests;
+use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
@@ -17,11 +16,11 @@ use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{Study, Vertical};
 
 use crate::config::Config;
-use crate::ledger::{DataFile, LedgerFile, use_file};
+use crate::failure::Failure;
+use crate::job::{Job, certificate, read_columns};
+use crate::ledger::{self, DataFile, LedgerFile, use_file};
 use crate::meet::{Kept, Met, Work};
 use crate::output::Folder;
-use crate::privacy;
-use crate::service::{Failure, Job, certificate, common_report, declared_levels, read_frame};
 
 /// Draws beside those of the partial predictions: tables and vectors of the size of a block.
 const FEW_DRAWS: usize = 1 << 12;
@@ -56,7 +55,7 @@ impl Work for PrivateFit {
 
     fn interrupted(&self, job: &Job) -> Option<RunId> {
         // A ledger that cannot be opened is complained of when the data are read, where the others hear of it.
-        let ledger = privacy::open(&job.config).ok()?;
+        let ledger = open(&job.config).ok()?;
         ledger.unfinished(&job.config.data_set(), &job.study.digest().to_string())?.parse().ok()
     }
 
@@ -78,13 +77,13 @@ impl Work for PrivateFit {
 
     fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
         if failure.passes() {
-            if privacy::open(&job.config).is_ok_and(|ledger| ledger.is_reserved(&run.to_string())) {
+            if open(&job.config).is_ok_and(|ledger| ledger.is_reserved(&run.to_string())) {
                 tracing::info!("what run {run} reserved is not lost: the same command goes on with it");
             }
             return;
         }
         let run = run.to_string();
-        let closed = privacy::open(&job.config).and_then(|mut ledger| match ledger.is_reserved(&run) {
+        let closed = open(&job.config).and_then(|mut ledger| match ledger.is_reserved(&run) {
             true => ledger.finish(&run),
             false => Ok(()),
         });
@@ -116,6 +115,14 @@ impl Work for PrivateFit {
     }
 }
 
+/// Opens this party's ledger.
+///
+/// # Errors
+/// It is missing, gone, damaged, changed or rolled back.
+pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
+    ledger::open(&config.ledger(), &config.anchor()?)
+}
+
 /// What tells this party's file from others.
 pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study<Vertical>) -> DataFile<'a> {
     let id = study.head.rows.id.as_deref();
@@ -125,7 +132,7 @@ pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study<Ver
 /// Reads the table and all that a run needs beside it.
 pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -> Result<Ready, Failure> {
     allowed(role, config, study)?;
-    let mut ledger = privacy::open(config)?;
+    let mut ledger = open(config)?;
     let table = read_table(role, config, study, true)?;
     if ledger.account(&config.data_set()).is_ok() {
         let places = [config.ledger(), config.anchor()?];
@@ -155,8 +162,7 @@ pub(crate) fn read_table(
     study: &Arc<Study<Vertical>>,
     lenient: bool,
 ) -> Result<Table, Failure> {
-    let frame =
-        read_frame(config, study, declared_levels(study), lenient, |header| needed_columns(study, role, header))?;
+    let frame = read_columns(role, config, study, lenient)?;
     let (study, policy) = (Arc::clone(study), config.policy());
     Ok(match lenient {
         true => Table::new(study, role, &policy, frame)?,
@@ -178,7 +184,7 @@ pub(crate) fn allowed(role: Role, config: &Config, study: &Study<Vertical>) -> R
 
 fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
     let fit: &Fit = &met.driven.output;
-    let common = common_report(job, met);
+    let common = met.report(job);
     Report {
         coefficients: fit.coefficients.clone(),
         statistics: Statistics { nobs: fit.nobs, ..Statistics::default() },

@@ -3,13 +3,15 @@
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::study::Study;
 use serde::Serialize;
 
-use crate::output::{Folder, OutputError, own_file};
+use crate::failure::Failure;
+use crate::output::{Folder, OutputError, chain, own_file};
 
 /// The state folder of a party, held by this process alone.
 #[derive(Debug)]
@@ -61,11 +63,19 @@ impl Store {
         }
     }
 
+    /// Adds a line to `runs.jsonl`. The result is there, or its failure is the greater trouble: a log that cannot be written must not hide
+    /// either.
+    pub(crate) fn note(&self, entry: &Entry) {
+        if let Err(error) = self.record(entry) {
+            tracing::warn!("{}", chain(&error));
+        }
+    }
+
     /// Adds a line to `runs.jsonl`.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn record(&self, entry: &Entry) -> Result<(), OutputError> {
+    fn record(&self, entry: &Entry) -> Result<(), OutputError> {
         let path = self.folder.path().join("runs.jsonl");
         let mut line = serde_json::to_string(entry).unwrap_or_default();
         line.push('\n');
@@ -79,27 +89,25 @@ impl Store {
 
 impl Entry {
     /// An entry for a run that has just ended.
-    pub fn now<M>(command: &'static str, role: Role, study: &Study<M>, exit: Exit) -> Entry {
+    pub(crate) fn now<M, T>(
+        command: &'static str,
+        role: Role,
+        study: &Study<M>,
+        run: Option<RunId>,
+        ended: &Result<(T, Exit), Failure>,
+    ) -> Entry {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Entry {
-            time: std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .map(|time| time.as_secs())
-                .unwrap_or_default(),
+            time: since.map_or(0, |since| since.as_secs()),
             command,
             role,
             study: study.head.id.clone(),
             study_digest: study.digest().to_string(),
-            run: None,
-            exit: exit.code(),
-            reason: None,
+            run: run.map(|run| run.to_string()),
+            exit: ended.as_ref().map_or_else(Failure::exit, |(_, exit)| *exit).code(),
+            reason: ended.as_ref().err().map(Failure::kept),
             bytes_sent: 0,
         }
-    }
-
-    /// With the run it belongs to.
-    pub fn of(mut self, run: Option<RunId>) -> Entry {
-        self.run = run.map(|run| run.to_string());
-        self
     }
 }
 

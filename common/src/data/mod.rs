@@ -72,11 +72,16 @@ pub struct Places {
 impl Places {
     /// Remembers where the next row stands.
     pub fn push(&mut self, place: Place) {
+        self.extend(place, 1);
+    }
+
+    /// Remembers where the next rows stand, one after the other.
+    pub fn extend(&mut self, first: Place, rows: usize) {
         let expected = self.jumps.last().map(|&(row, start)| start.advanced((self.rows - row) as u64));
-        if expected != Some(place) {
-            self.jumps.push((self.rows, place));
+        if rows > 0 && expected != Some(first) {
+            self.jumps.push((self.rows, first));
         }
-        self.rows += 1;
+        self.rows += rows;
     }
 
     /// Number of rows seen.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::anchors;
 use super::{LedgerFile, Place, locked};
+use crate::failure::Failure;
 use crate::read::{self, Identity, ReadError, content};
 
 /// A source of data as one role reads it.
@@ -37,17 +38,6 @@ pub(super) struct Known {
     /// Of a file, its size and time of change when its rows were looked at: as long as they stay, so do the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stamp: Option<String>,
-}
-
-/// Why a file is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// It belongs to another ledger, or the ledger refuses.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// It cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
 }
 
 impl DataFile<'_> {
@@ -85,7 +75,7 @@ pub fn register(
     ledger: &mut Ledger<LedgerFile>,
     file: &DataFile<'_>,
     registration: &Registration,
-) -> Result<Account, FileError> {
+) -> Result<Account, Failure> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
     if let Some(identity) = file.identity() {
         file.refuse_elsewhere(place, &identity.place, &file.keys(&identity)?)?;
@@ -105,7 +95,7 @@ pub fn use_file(
     ledger: &mut Ledger<LedgerFile>,
     data_set: &str,
     file: &DataFile<'_>,
-) -> Result<(), FileError> {
+) -> Result<(), Failure> {
     let place = Place { ledger: ledger_path.to_owned(), anchor: anchor.to_owned() };
     let Some(identity) = file.identity() else { return Ok(()) };
     let seen = Known { data_set: data_set.to_owned(), stamp: Some(identity.stamp.clone()) };
@@ -200,7 +190,7 @@ mod tests {
         }
 
         /// Registers a file by one of its columns of identifiers, or by none.
-        fn register(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>) -> Result<Account, FileError> {
+        fn register(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>) -> Result<Account, Failure> {
             let (mut opened, place) = (self.ledger(ledger), self.places(ledger));
             let persons = self.persons(&mut opened, file, id);
             let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 30, false).unwrap();
@@ -270,7 +260,7 @@ mod tests {
             ("a/../cohort.csv", Some(0)),
         ] {
             let refused = host.register("b", "other", file, id).unwrap_err();
-            let FileError::Ledger(refused) = refused else { panic!("{refused}") };
+            let Failure::Ledger(refused) = refused else { panic!("{refused}") };
             let text = refused.to_string();
             assert_eq!(refused.exit(), Exit::Refused);
             assert!(text.contains("a/privacy.sqlite") && text.contains("use that one (`privacy.ledger`)"), "{text}");
@@ -307,7 +297,7 @@ mod tests {
         // In a ledger beside it the same file is no second budget either.
         let [path, anchor] = host.places("b");
         let refused = use_file([&path, &anchor], &mut host.ledger("b"), "x", &host.file("cohort.csv", None, false));
-        assert!(matches!(refused, Err(FileError::Ledger(LedgerError::Elsewhere { .. }))));
+        assert!(matches!(refused, Err(Failure::Ledger(LedgerError::Elsewhere { .. }))));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! The same types are understood as in Parquet: truth values, whole and floating-point numbers and text, with nulls as
 //! missing values. Columns of other types may be in the stream as long as nobody asks for them.
 //!
-//! Read without the arrow crates, which take as long to compile as a quarter of this workspace: a stream is a row of
-//! messages, each a FlatBuffers table that says where in the bytes after it the values lie.
+//! Read without the arrow crates. `arrow-ipc` 60 with what it needs takes 70 s of processor time to compile at the profile of this
+//! workspace, most of it `arrow-select`, and its decoder of LZ4 reserves as much memory as eight bytes of the stream ask for, before it
+//! has read what would fill it. A stream is a row of messages, each a FlatBuffers table that says where in the bytes after it the values
+//! lie.
 //!
 //! # Reference
 //!
@@ -19,7 +21,7 @@ use std::ops::Range;
 use fedreg_common::data::Place;
 
 use self::flat::{Cut, Table as Flat};
-use super::rows::{Rows, names};
+use super::rows::Rows;
 use super::typed::{Cell, Meaning};
 use super::{Bytes, Format, Opened, ReadError, Source};
 
@@ -31,7 +33,7 @@ pub(super) const FORMAT: Format = Format {
             Bytes::File(file) => Box::new(file),
             Bytes::Unfinished(source) => source,
         };
-        Ok(Opened::of(Table::new(source, &found.name, how.torn)?))
+        open(source, &found.name, how.torn)
     },
 };
 
@@ -62,9 +64,6 @@ struct Table {
     file: String,
     source: Source,
     fields: Vec<Field>,
-    names: Vec<String>,
-    /// Positions of the columns that are read.
-    picks: Vec<usize>,
     /// What has come and is not yet given out, from row `taken` on.
     current: Option<Batch>,
     taken: usize,
@@ -111,18 +110,18 @@ struct Batch {
     missing: Vec<usize>,
 }
 
-impl Table {
-    /// Reads the schema.
-    fn new(mut source: Source, file: &str, torn: bool) -> Result<Table, ReadError> {
-        let Some((SCHEMA, header, _)) = message(&mut source, file, None)? else {
-            return Err(damaged(file, "it does not begin with a schema"));
-        };
-        let fields = schema(&header).map_err(|Cut| damaged(file, "the schema is cut short"))?;
-        let names = names(file, fields.iter().map(|field| field.name.clone()).collect())?;
-        let (file, picks) = (file.to_owned(), Vec::new());
-        Ok(Table { file, source, fields, names, picks, current: None, taken: 0, row: 0, ended: false, torn })
-    }
+/// Reads the schema.
+fn open(mut source: Source, file: &str, torn: bool) -> Result<Opened, ReadError> {
+    let Some((SCHEMA, header, _)) = message(&mut source, file, None)? else {
+        return Err(damaged(file, "it does not begin with a schema"));
+    };
+    let fields = schema(&header).map_err(|Cut| damaged(file, "the schema is cut short"))?;
+    let names = fields.iter().map(|field| field.name.clone()).collect();
+    let table = Table { file: file.to_owned(), source, fields, current: None, taken: 0, row: 0, ended: false, torn };
+    Opened::new(file, names, table)
+}
 
+impl Table {
     /// The next message that has rows; `None` at the end of the stream.
     fn record_batch(&mut self, rows: &Rows) -> Result<Option<Batch>, ReadError> {
         while !self.ended {
@@ -158,29 +157,20 @@ impl Table {
     }
 
     fn pull(&mut self, batch: &Batch, range: Range<usize>, rows: &mut Rows) -> Result<(), ReadError> {
-        let place = |row: usize| Place::Row(self.row + (row - range.start) as u64 + 1);
+        let first = self.row + 1;
         let cut = |Cut| damaged(&self.file, "a column is shorter than its batch");
-        for (at, &position) in self.picks.iter().enumerate() {
-            let view = View::new(&self.fields, position, batch).or_missing(self.torn).map_err(cut)?;
-            for row in range.clone() {
-                rows.put(at, view.cell(row).or_missing(self.torn).map_err(cut)?, place(row))?;
+        for at in 0..rows.picks().len() {
+            let view = View::new(&self.fields, rows.picks()[at], batch).or_missing(self.torn).map_err(cut)?;
+            for (row, place) in range.clone().zip(first..) {
+                rows.put(at, view.cell(row).or_missing(self.torn).map_err(cut)?, Place::Row(place))?;
             }
         }
-        range.clone().try_for_each(|row| rows.end(place(row)))?;
         self.row += range.len() as u64;
-        Ok(())
+        rows.end(Place::Row(first), range.len())
     }
 }
 
 impl super::Table for Table {
-    fn name(&self) -> &str {
-        &self.file
-    }
-
-    fn columns(&self) -> &[String] {
-        &self.names
-    }
-
     fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError> {
         usable(&self.file, &self.fields[position], id)?;
         // What cannot be counted hides where the columns after it lie.
@@ -188,7 +178,6 @@ impl super::Table for Table {
             let expected = "columns of this type cannot be skipped, so leave it out of the stream";
             return Err(refused(&self.file, field, expected));
         }
-        self.picks.push(position);
         Ok(())
     }
 
@@ -504,7 +493,7 @@ mod tests {
     }
 
     fn open(bytes: &[u8]) -> Result<Opened, ReadError> {
-        Ok(Opened::of(Table::new(Box::new(Cursor::new(bytes.to_vec())), "stream", false)?))
+        super::open(Box::new(Cursor::new(bytes.to_vec())), "stream", false)
     }
 
     fn all(bytes: &[u8], columns: &[&str], rows: usize) -> Result<Vec<Frame>, ReadError> {

@@ -53,10 +53,10 @@ pub fn digests(source: &Path, separator: Option<u8>, id: Option<&str>) -> Result
 
 /// Gives the cells of every row, each by its value, and then the names of the columns.
 fn each_row(source: &Path, separator: Option<u8>, give: &mut dyn FnMut(&[Vec<u8>])) -> Result<Vec<String>, ReadError> {
-    let Opened(mut table) = Opened::open(source, separator)?;
-    let (mut rows, names) = Rows::values(&mut *table);
+    let mut opened = Opened::open(source, separator)?;
+    let (mut rows, names) = Rows::values(&mut opened);
     loop {
-        table.next(ROWS, &mut rows)?;
+        opened.table.next(ROWS, &mut rows)?;
         if !rows.give(give) {
             return Ok(names);
         }

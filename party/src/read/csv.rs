@@ -8,19 +8,16 @@ use std::io::{self, Cursor, Read};
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 use fedreg_common::data::Place;
 
-use super::rows::{Rows, names};
+use super::rows::Rows;
 use super::typed::Cell;
-use super::{Bytes, Format, How, Opened, ReadError, Source, lines, pipe};
+use super::{Bytes, Format, How, Opened, ReadError, Source, lines};
 
 /// Takes whatever no other format takes.
 pub(super) const FORMAT: Format = Format {
     takes: |_| true,
     open: |found, how| match found.bytes {
-        Bytes::File(file) => open(Box::new(file), &found.name, how),
-        Bytes::Unfinished(source) if how.torn => {
-            Ok(Opened::of(lines::Table::new(source, &found.name, how.separator, true)?))
-        }
-        Bytes::Unfinished(source) => open(Box::new(pipe::Lines::new(source)), &found.name, how),
+        Bytes::File(file) => open(Box::new(file), &found.name, how, false),
+        Bytes::Unfinished(source) => open(source, &found.name, how, true),
     },
 };
 
@@ -29,33 +26,34 @@ const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Longest header line, bytes.
 pub(super) const LONGEST_HEADER: usize = 16 << 20;
 
-/// Opens CSV that is complete.
-pub(super) fn open(source: Source, file: &str, how: &How<'_>) -> Result<Opened, ReadError> {
-    Ok(match how.torn {
-        true => Opened::of(lines::Table::new(source, file, how.separator, false)?),
-        false => Opened::of(Table::new(source, file, how.separator)?),
-    })
+/// Opens CSV. Where its writer may stop anywhere, it is `cut` if its last line does not end with a line feed.
+pub(super) fn open(source: Source, file: &str, how: &How<'_>, cut: bool) -> Result<Opened, ReadError> {
+    if how.torn {
+        return lines::open(source, file, how.separator, cut);
+    }
+    let (table, header, _) = Table::new(source, file, how.separator, cut)?;
+    Opened::new(file, header, table)
 }
 
 /// A table that is being read.
 pub(super) struct Table {
-    file: String,
     reader: csv::Reader<Marked>,
     record: ByteRecord,
-    pub(super) header: Vec<String>,
-    /// Positions of the columns that are read.
-    picks: Vec<usize>,
-    pub(super) separator: u8,
     ended: bool,
 }
 
 impl Table {
-    /// Reads the header.
+    /// Reads the header; gives its names and its separator too.
     ///
     /// # Errors
     ///
-    /// A source that fails or is no table, a header with empty or repeated names.
-    pub(super) fn new(mut source: Source, file: &str, separator: Option<u8>) -> Result<Table, ReadError> {
+    /// A source that fails or is no table.
+    pub(super) fn new(
+        mut source: Source,
+        file: &str,
+        separator: Option<u8>,
+        cut: bool,
+    ) -> Result<(Table, Vec<String>, u8), ReadError> {
         let refuse = |problem: &str| ReadError::format(file, problem);
         let mut start = beginning(&mut source, file)?;
         for (magic, problem) in [
@@ -90,25 +88,27 @@ impl Table {
             // Only this terminator makes the line numbers exact; a carriage return before it is taken off here.
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 18)
-            .from_reader(Marked::new(start, source));
-        let (record, picks) = (ByteRecord::new(), Vec::new());
-        let mut table =
-            Table { file: file.to_owned(), reader, record, header: Vec::new(), picks, separator, ended: false };
-        table.record()?;
+            .from_reader(Marked::new(start, source, cut));
+        let mut table = Table { reader, record: ByteRecord::new(), ended: false };
+        table.record(file)?;
         let last = table.record.len().saturating_sub(1);
         let header = table.record.iter().enumerate().map(|(at, name)| {
             let name = std::str::from_utf8(if at == last { without_return(name) } else { name });
             name.map(str::to_owned).map_err(|_| refuse("the header is not UTF-8; save the file as UTF-8"))
         });
-        table.header = names(file, header.collect::<Result<_, _>>()?)?;
-        Ok(table)
+        let header = header.collect::<Result<_, _>>()?;
+        Ok((table, header, separator))
     }
 
     /// Reads the next record that is not blank and says at which line it begins; `None` at the end.
-    fn record(&mut self) -> Result<Option<u64>, ReadError> {
+    fn record(&mut self, file: &str) -> Result<Option<u64>, ReadError> {
         while !self.ended {
             let before = self.reader.position().line();
-            let more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
+            let more = self.reader.read_byte_record(&mut self.record).map_err(|error| {
+                let kind = error.into_kind();
+                let other = |kind: csv::ErrorKind| io::Error::other(format!("{kind:?}"));
+                ReadError::read(file)(if let csv::ErrorKind::Io(source) = kind { source } else { other(kind) })
+            })?;
             let position = self.reader.position();
             let at_end = self.reader.get_ref().ended && position.byte() == self.reader.get_ref().delivered;
             if !more || at_end && self.record.len() == 1 && self.record.as_slice() == [MARK] {
@@ -123,7 +123,7 @@ impl Table {
             if at_end {
                 // The mark did not come as a line of its own, so a field that is still open has swallowed it.
                 let problem = format!("line {}: a quote is opened and never closed", position.line() - breaks);
-                return Err(ReadError::format(&self.file, problem));
+                return Err(ReadError::format(file, problem));
             }
             let blank = self.record.len() == 1 && self.record.as_slice().trim_ascii().is_empty();
             if !blank {
@@ -132,33 +132,14 @@ impl Table {
         }
         Ok(None)
     }
-
-    fn failed(&self, error: csv::Error) -> ReadError {
-        let kind = error.into_kind();
-        let source = if let csv::ErrorKind::Io(source) = kind { source } else { io::Error::other(format!("{kind:?}")) };
-        ReadError::Read { file: self.file.clone(), source }
-    }
 }
 
 impl super::Table for Table {
-    fn name(&self) -> &str {
-        &self.file
-    }
-
-    fn columns(&self) -> &[String] {
-        &self.header
-    }
-
-    fn pick(&mut self, position: usize, _id: bool) -> Result<(), ReadError> {
-        self.picks.push(position);
-        Ok(())
-    }
-
     fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
         while rows.len() < most
-            && let Some(line) = self.record()?
+            && let Some(line) = self.record(rows.file())?
         {
-            put(rows, &self.record, self.header.len(), &self.picks, line)?;
+            put(rows, &self.record, line)?;
         }
         Ok(())
     }
@@ -166,24 +147,20 @@ impl super::Table for Table {
 
 /// Puts the cells of a line into the columns; where every line counts, nothing but missing values of one that has not as many cells as
 /// the header.
-pub(super) fn put(
-    rows: &mut Rows,
-    record: &ByteRecord,
-    expected: usize,
-    picks: &[usize],
-    line: u64,
-) -> Result<(), ReadError> {
+pub(super) fn put(rows: &mut Rows, record: &ByteRecord, line: u64) -> Result<(), ReadError> {
+    let expected = rows.width();
     let torn = record.len() != expected;
     if torn && !rows.torn() {
         return Err(ReadError::Ragged { file: rows.file().to_owned(), line, found: record.len(), expected });
     }
     let place = Place::Line(line);
-    for (at, &position) in picks.iter().enumerate() {
+    for at in 0..rows.picks().len() {
+        let position = rows.picks()[at];
         let cell = record.get(position).filter(|_| !torn).unwrap_or_default();
         let cell = if position + 1 == expected { without_return(cell) } else { cell };
         rows.put(at, Cell::Written(cell), place)?;
     }
-    rows.end(place)
+    rows.end(place, 1)
 }
 
 fn without_return(cell: &[u8]) -> &[u8] {
@@ -249,15 +226,27 @@ fn find_separator(line: &[u8]) -> u8 {
     SEPARATORS[index]
 }
 
+/// One line of CSV as its cells.
+pub(crate) fn cells(line: &str) -> Result<Vec<String>, String> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+    let mut records = reader.records();
+    match (records.next(), records.next()) {
+        (Some(Ok(record)), None) => Ok(record.iter().map(|cell| cell.trim().to_owned()).collect()),
+        (Some(Err(error)), _) => Err(format!("not a list: {error}")),
+        _ => Err("expected a comma-separated list".to_owned()),
+    }
+}
+
 const MARK: u8 = 1;
 
-/// Ends every source with a line feed and one more line, the mark.
+/// Ends every source with a line feed and one more line, the mark. An end in the middle of a line is an error where the writer may have
+/// stopped there: the last cell may have lost digits.
 ///
 /// The CSV parser accepts a quote that is never closed and gives everything after it as one cell. The mark shows it: it
 /// must come back as a line of its own.
 struct Marked {
-    start: Cursor<Vec<u8>>,
-    source: Source,
+    source: io::Chain<Cursor<Vec<u8>>, Source>,
+    cut: bool,
     last: u8,
     rest: &'static [u8],
     ended: bool,
@@ -265,8 +254,9 @@ struct Marked {
 }
 
 impl Marked {
-    fn new(start: Vec<u8>, source: Source) -> Marked {
-        Marked { start: Cursor::new(start), source, last: b'\n', rest: &[], ended: false, delivered: 0 }
+    fn new(start: Vec<u8>, source: Source, cut: bool) -> Marked {
+        let source = Cursor::new(start).chain(source);
+        Marked { source, cut, last: b'\n', rest: &[], ended: false, delivered: 0 }
     }
 }
 
@@ -275,26 +265,25 @@ impl Read for Marked {
         if buffer.is_empty() {
             return Ok(0);
         }
-        while !self.ended {
-            let read = match self.start.read(buffer)? {
-                0 => self.source.read(buffer),
-                read => Ok(read),
-            };
-            match read {
-                Ok(0) => {
-                    self.ended = true;
+        let mut read = loop {
+            match self.source.read(if self.ended { &mut [] } else { &mut *buffer }) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        match buffer[..read].last() {
+            Some(last) => self.last = *last,
+            None if self.cut && self.last != b'\n' => {
+                let sentence = "the input ends in the middle of a row; the last row must end with a line feed";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, sentence));
+            }
+            None => {
+                if !std::mem::replace(&mut self.ended, true) {
                     self.rest = if self.last == b'\n' { &[MARK, b'\n'] } else { &[b'\n', MARK, b'\n'] };
                 }
-                Ok(read) => {
-                    self.last = buffer[read - 1];
-                    self.delivered += read as u64;
-                    return Ok(read);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                read = self.rest.read(buffer)?;
             }
         }
-        let read = self.rest.read(buffer)?;
         self.delivered += read as u64;
         Ok(read)
     }
@@ -391,6 +380,18 @@ mod tests {
             assert_eq!(texts(&frame, "c"), [format!("x{end}y"), "\"q".into(), "z".into()]);
             assert_eq!(lines(&all(text.trim_end()).unwrap()), [4, 8, 9].map(Place::Line));
         }
+    }
+
+    #[test]
+    fn an_end_in_the_middle_of_a_line_is_an_error_where_the_writer_may_have_stopped() {
+        let rows = |text: &'static str| {
+            Batches::from_pipe(text.as_bytes(), "pipe", &Request::default())?.next(5).map(|rows| rows.unwrap().rows())
+        };
+        assert_eq!(rows("a,b\n1,2\n").unwrap(), 1);
+        for text in ["a,b\n1,2\n3,4", "a,b\n1,2", "a,b"] {
+            assert!(chain(&rows(text).unwrap_err()).contains("in the middle of a row"), "{text}");
+        }
+        assert_eq!(all("a,b\n1,2").unwrap().rows(), 1);
     }
 
     #[test]

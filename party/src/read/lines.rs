@@ -11,37 +11,65 @@ use csv::ByteRecord;
 
 use super::csv::{self as text, LONGEST_HEADER, no_header};
 use super::rows::Rows;
-use super::{ReadError, Source};
+use super::{Opened, ReadError, Source};
 
 /// Longest line of a record, bytes: so much memory is held, whatever comes.
 const LONGEST_LINE: usize = 1 << 20;
 
 /// A table that is being read.
-pub(super) struct Table {
-    file: String,
+struct Table {
     source: BufReader<Source>,
-    header: Vec<String>,
     separator: u8,
-    /// Positions of the columns that are read.
-    picks: Vec<usize>,
     /// Number of the last line.
     line: u64,
     text: Vec<u8>,
-    cells: Cells,
+    /// The cell that is being taken out of its quotes.
+    cell: Vec<u8>,
     record: ByteRecord,
     /// Whether a last line without a line feed counts as cut short.
     cut: bool,
     ended: bool,
 }
 
+/// Opens CSV of which every line counts. Of a source that is `cut` where its writer stops, a last line without a line feed cannot be
+/// read: its last cell may have lost digits.
+///
+/// # Errors
+///
+/// A source that fails or is no table, a header with empty or repeated names.
+pub(super) fn open(source: Source, file: &str, separator: Option<u8>, cut: bool) -> Result<Opened, ReadError> {
+    let (table, header) = Table::new(source, file, separator, cut)?;
+    Opened::new(file, header, table)
+}
+
+impl super::Table for Table {
+    /// Whatever a record is, there is an error only where the source fails.
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        while rows.len() < most && !self.ended {
+            let end = next_line(&mut self.source, &mut self.text, LONGEST_LINE).unwrap_or_else(|error| {
+                let error = ReadError::read(rows.file())(error);
+                rows.stop(error);
+                End::Nothing
+            });
+            if end == End::Nothing {
+                self.ended = true;
+                break;
+            }
+            self.line += 1;
+            let whole = end == End::Feed || end == End::Source && !self.cut;
+            self.record.clear();
+            if !(whole && self.split()) {
+                self.record.clear();
+            }
+            text::put(rows, &self.record, self.line)?;
+        }
+        Ok(())
+    }
+}
+
 impl Table {
-    /// Reads the header, the first line that is not blank. Of a source that is `cut` where its writer stops, a last line
-    /// without a line feed cannot be read: its last cell may have lost digits.
-    ///
-    /// # Errors
-    ///
-    /// A source that fails or is no table, a header with empty or repeated names.
-    pub(super) fn new(source: Source, file: &str, separator: Option<u8>, cut: bool) -> Result<Table, ReadError> {
+    /// Reads the header, the first line that is not blank, and gives its names too.
+    fn new(source: Source, file: &str, separator: Option<u8>, cut: bool) -> Result<(Table, Vec<String>), ReadError> {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let (mut header, mut line) = (Vec::new(), 0);
         loop {
@@ -54,50 +82,51 @@ impl Table {
                 break;
             }
         }
-        let text::Table { header, separator, .. } = text::Table::new(Box::new(Cursor::new(header)), file, separator)?;
-        let (picks, text, cells, record) = (Vec::new(), Vec::new(), Cells::default(), ByteRecord::new());
-        let file = file.to_owned();
-        Ok(Table { file, source, header, separator, picks, line, text, cells, record, cut, ended: false })
+        let (_, header, separator) = text::Table::new(Box::new(Cursor::new(header)), file, separator, false)?;
+        let (text, cell, record) = (Vec::new(), Vec::new(), ByteRecord::new());
+        Ok((Table { source, separator, line, text, cell, record, cut, ended: false }, header))
+    }
+
+    /// Splits the line into the cells of the record; `false` where a quote is not closed in it, or is closed in the middle of a cell.
+    fn split(&mut self) -> bool {
+        let mut rest = self.text.strip_suffix(b"\r").unwrap_or(&self.text);
+        loop {
+            let end = match rest.strip_prefix(b"\"") {
+                None => {
+                    let end = rest.iter().position(|byte| *byte == self.separator).unwrap_or(rest.len());
+                    self.record.push_field(&rest[..end]);
+                    end
+                }
+                Some(quoted) => {
+                    let Some(length) = unquoted(quoted, &mut self.cell) else { return false };
+                    self.record.push_field(&self.cell);
+                    1 + length
+                }
+            };
+            match rest.get(end) {
+                None => return true,
+                Some(byte) if *byte == self.separator => rest = &rest[end + 1..],
+                Some(_) => return false,
+            }
+        }
     }
 }
 
-impl super::Table for Table {
-    fn name(&self) -> &str {
-        &self.file
-    }
-
-    fn columns(&self) -> &[String] {
-        &self.header
-    }
-
-    fn pick(&mut self, position: usize, _id: bool) -> Result<(), ReadError> {
-        self.picks.push(position);
-        Ok(())
-    }
-
-    /// Whatever a record is, there is an error only where the source fails.
-    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
-        while rows.len() < most && !self.ended {
-            let end = match next_line(&mut self.source, &mut self.text, LONGEST_LINE) {
-                Ok(end) => end,
-                Err(error) => {
-                    rows.stop(ReadError::read(&self.file)(error));
-                    End::Nothing
-                }
-            };
-            if end == End::Nothing {
-                self.ended = true;
-                break;
+/// Takes what stands before the closing quote, a double quote as one, and says where the cell ends.
+fn unquoted(mut quoted: &[u8], cell: &mut Vec<u8>) -> Option<usize> {
+    cell.clear();
+    let whole = quoted.len();
+    loop {
+        let quote = quoted.iter().position(|byte| *byte == b'"')?;
+        cell.extend_from_slice(&quoted[..quote]);
+        quoted = &quoted[quote + 1..];
+        match quoted.strip_prefix(b"\"") {
+            None => return Some(whole - quoted.len()),
+            Some(after) => {
+                cell.push(b'"');
+                quoted = after;
             }
-            self.line += 1;
-            let whole = end == End::Feed || end == End::Source && !self.cut;
-            self.record.clear();
-            if whole && self.cells.split(&self.text, self.separator) {
-                self.cells.iter().for_each(|cell| self.record.push_field(cell));
-            }
-            text::put(rows, &self.record, self.header.len(), &self.picks, self.line)?;
         }
-        Ok(())
     }
 }
 
@@ -144,64 +173,6 @@ fn next_line(source: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> i
     }
 }
 
-/// The cells of one line.
-#[derive(Default)]
-struct Cells {
-    /// One after the other, without their quotes.
-    text: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Cells {
-    /// Splits a line; `false` where a quote is not closed in it, or is closed in the middle of a cell.
-    fn split(&mut self, line: &[u8], separator: u8) -> bool {
-        self.text.clear();
-        self.ends.clear();
-        let mut rest = line.strip_suffix(b"\r").unwrap_or(line);
-        loop {
-            let end = match rest.strip_prefix(b"\"") {
-                None => {
-                    let end = rest.iter().position(|byte| *byte == separator).unwrap_or(rest.len());
-                    self.text.extend_from_slice(&rest[..end]);
-                    end
-                }
-                Some(quoted) => match self.unquoted(quoted) {
-                    Some(length) => 1 + length,
-                    None => return false,
-                },
-            };
-            self.ends.push(self.text.len());
-            match rest.get(end) {
-                None => return true,
-                Some(byte) if *byte == separator => rest = &rest[end + 1..],
-                Some(_) => return false,
-            }
-        }
-    }
-
-    /// Takes what stands before the closing quote, a double quote as one, and says where the cell ends.
-    fn unquoted(&mut self, mut quoted: &[u8]) -> Option<usize> {
-        let whole = quoted.len();
-        loop {
-            let quote = quoted.iter().position(|byte| *byte == b'"')?;
-            self.text.extend_from_slice(&quoted[..quote]);
-            quoted = &quoted[quote + 1..];
-            match quoted.strip_prefix(b"\"") {
-                None => return Some(whole - quoted.len()),
-                Some(after) => {
-                    self.text.push(b'"');
-                    quoted = after;
-                }
-            }
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, end)| self.text.get(begin..*end).unwrap_or_default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -211,7 +182,7 @@ mod tests {
 
     use super::super::rows::LONGEST_ID;
     use super::super::tests::chain;
-    use super::super::{Batches, Opened, Request};
+    use super::super::{Batches, Request};
     use super::*;
 
     fn request() -> Request {
@@ -225,7 +196,7 @@ mod tests {
     }
 
     fn open(text: impl Read + Send + 'static, cut: bool) -> Result<Batches, ReadError> {
-        Opened::of(Table::new(Box::new(text), "pipe", None, cut)?).batches(&request())
+        super::open(Box::new(text), "pipe", None, cut)?.batches(&request())
     }
 
     /// Identifier and numbers of every record, and where it stands.
@@ -286,11 +257,12 @@ mod tests {
     #[test]
     fn a_line_of_any_length_is_passed_over_in_bounded_memory() {
         for (bytes, readable) in [(1000, true), (LONGEST_LINE as u64, false), (50_000_000, false)] {
-            let mut table = Table::new(Box::new(long(bytes)), "pipe", None, true).unwrap();
-            let mut rows = Rows::new(&mut table, &request()).unwrap();
+            let (mut table, _) = Table::new(Box::new(long(bytes)), "pipe", None, true).unwrap();
+            let mut header = super::open(Box::new(&b"who,a,y\n"[..]), "pipe", None, true).unwrap();
+            let mut rows = Rows::new(&mut header, &request()).unwrap();
             super::super::Table::next(&mut table, 10, &mut rows).unwrap();
             assert_eq!(rows.len(), 3);
-            assert!(table.text.capacity() <= 2 * LONGEST_LINE && table.cells.text.capacity() <= 2 * LONGEST_LINE);
+            assert!(table.text.capacity() <= 2 * LONGEST_LINE && table.cell.capacity() <= 2 * LONGEST_LINE);
             let all = records(long(bytes), 10, true);
             // So many digits are no number, but the line can be read.
             assert_eq!((all[1].0 == b"p2", is_unreadable(&all[2])), (readable, false), "{bytes}");

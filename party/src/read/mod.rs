@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks};
+use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks, check_names};
 
-pub use self::rows::Rows;
-pub use self::typed::{Cell, Meaning};
+pub(crate) use self::csv::cells;
+use self::rows::Rows;
 
 /// Where tables come from: the first that takes a source opens it. The last takes every path.
 static ORIGINS: [Origin; 2] = [pipe::ORIGIN, file::ORIGIN];
@@ -38,23 +38,19 @@ static FORMATS: [Format; 4] = [arrow::FORMAT, parquet::FORMAT, packed::FORMAT, c
 /// Stands for standard input in place of a file.
 pub const STDIN: &str = "-";
 
-/// A table that has been opened: its columns are known, and its rows not read yet.
-pub trait Table: Send {
-    /// Stands for the source in messages.
-    fn name(&self) -> &str;
-
-    /// The names of all columns, in their order.
-    fn columns(&self) -> &[String];
-
-    /// Chooses a column to be read, as a term of a model or as the `id`.
+/// What a format knows of a table whose columns are known and whose rows are not read yet.
+trait Table: Send {
+    /// Prepares a column to be read, as a term of a model or as the `id`.
     ///
     /// # Errors
     ///
     /// Its type has no place there.
-    fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError>;
+    fn pick(&mut self, _position: usize, _id: bool) -> Result<(), ReadError> {
+        Ok(())
+    }
 
-    /// Puts rows into `rows` until `most` are waiting there, fewer only at the end: of each the chosen columns, in the order in which
-    /// they were chosen.
+    /// Puts rows into `rows` until `most` are waiting there, fewer only at the end: of each the columns that `rows` picked, in that
+    /// order.
     ///
     /// # Errors
     ///
@@ -217,11 +213,18 @@ pub fn header(source: &Path, separator: Option<u8>) -> Result<Vec<String>, ReadE
 }
 
 /// A table whose columns are known and whose rows are not read yet.
-pub struct Opened(Box<dyn Table>);
+pub struct Opened {
+    /// Stands for the source in messages.
+    name: String,
+    columns: Vec<String>,
+    table: Box<dyn Table>,
+}
 
 impl Opened {
-    fn of(table: impl Table + 'static) -> Opened {
-        Opened(Box::new(table))
+    /// A table with these columns, whose names must all be there and differ.
+    fn new(name: &str, columns: Vec<String>, table: impl Table + 'static) -> Result<Opened, ReadError> {
+        check_names(columns.iter().map(String::as_str)).map_err(ReadError::data(name))?;
+        Ok(Opened { name: name.to_owned(), columns, table: Box::new(table) })
     }
 
     /// Opens a table; `separator` as in a [`Request`].
@@ -245,12 +248,12 @@ impl Opened {
         separator: Option<u8>,
     ) -> Result<Opened, ReadError> {
         let how = How { separator, torn: false, arrival: &Arrival::default() };
-        csv::open(Box::new(source), name, &how)
+        csv::open(Box::new(source), name, &how, false)
     }
 
     /// The names of all columns, in their order.
     pub fn columns(&self) -> &[String] {
-        self.0.columns()
+        &self.columns
     }
 
     /// Reads all rows.
@@ -269,15 +272,14 @@ impl Opened {
     /// # Errors
     ///
     /// A column that is not there or of a type that cannot be used.
-    pub fn batches(self, request: &Request) -> Result<Batches, ReadError> {
-        let Opened(mut table) = self;
-        Ok(Batches { rows: Rows::new(&mut *table, request)?, table })
+    pub fn batches(mut self, request: &Request) -> Result<Batches, ReadError> {
+        Ok(Batches { rows: Rows::new(&mut self, request)?, table: self.table })
     }
 }
 
 impl fmt::Debug for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").field("source", &self.0.name()).finish_non_exhaustive()
+        f.debug_struct("Opened").field("source", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -314,7 +316,7 @@ impl Batches {
 
     /// Stands for the source in messages.
     pub fn name(&self) -> &str {
-        self.table.name()
+        self.rows.file()
     }
 
     /// The next rows, at most `rows` of them and fewer only at the end; `None` after the last.

@@ -23,7 +23,7 @@ pub(super) const FORMAT: Format = Format {
             Bytes::File(source) => Box::new(zstd::Decoder::new(source).map_err(ReadError::read(file))?),
             Bytes::Unfinished(source) => source,
         };
-        csv::open(source, file, how)
+        csv::open(source, file, how, false)
     },
 };
 

@@ -16,7 +16,7 @@ use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::rows::{Rows, names};
+use super::rows::Rows;
 use super::typed::{self, Cell, Meaning};
 use super::{Bytes, Format, Found, Opened, ReadError};
 
@@ -24,7 +24,7 @@ use super::{Bytes, Format, Found, Opened, ReadError};
 pub(super) const FORMAT: Format = Format {
     takes: |found| matches!(found.bytes, Bytes::File(_)) && (found.start == START || is_named(found)),
     open: |found, _| match found.bytes {
-        Bytes::File(source) if found.start == START => Ok(Opened::of(Table::new(source, &found.name)?)),
+        Bytes::File(source) if found.start == START => open(source, &found.name),
         Bytes::File(_) | Bytes::Unfinished(_) => {
             Err(ReadError::format(&found.name, "the name says Parquet, but the file does not begin as one"))
         }
@@ -44,7 +44,6 @@ fn is_named(found: &Found) -> bool {
 struct Table {
     file: String,
     reader: SerializedFileReader<File>,
-    names: Vec<String>,
     picks: Vec<Pick>,
     /// The row group that comes next.
     group: usize,
@@ -65,17 +64,18 @@ struct Pick {
     open: Option<ColumnReader>,
 }
 
-impl Table {
-    fn new(source: File, file: &str) -> Result<Table, ReadError> {
-        guarded(file, || {
-            let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
-            let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
-            let names = names(file, fields.iter().map(|field| field.name().to_owned()).collect())?;
-            let file = file.to_owned();
-            Ok(Table { file, reader, names, picks: Vec::new(), group: 0, left: 0, row: 0, broken: false })
-        })
-    }
+fn open(source: File, file: &str) -> Result<Opened, ReadError> {
+    guarded(file, || {
+        let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
+        let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
+        let names = fields.iter().map(|field| field.name().to_owned()).collect();
+        let file = file.to_owned();
+        let table = Table { file, reader, picks: Vec::new(), group: 0, left: 0, row: 0, broken: false };
+        Opened::new(&table.file.clone(), names, table)
+    })
+}
 
+impl Table {
     fn read(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
         while rows.len() < most {
             if self.left == 0 && !self.next_group(rows)? {
@@ -93,10 +93,8 @@ impl Table {
                 // One that is read to its end is let go before the next is opened.
                 self.picks[at].open = Some(reader).filter(|_| count < self.left);
             }
-            for _ in 0..count {
-                self.row += 1;
-                rows.end(Place::Row(self.row))?;
-            }
+            rows.end(Place::Row(self.row + 1), count)?;
+            self.row += count as u64;
             self.left -= count;
         }
         Ok(())
@@ -123,16 +121,8 @@ impl Table {
 }
 
 impl super::Table for Table {
-    fn name(&self) -> &str {
-        &self.file
-    }
-
-    fn columns(&self) -> &[String] {
-        &self.names
-    }
-
     fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError> {
-        let pick = guarded(&self.file, || pick(&self.reader, &self.file, &self.names[position], id))?;
+        let pick = guarded(&self.file, || pick(&self.reader, &self.file, position, id))?;
         self.picks.push(pick);
         Ok(())
     }
@@ -202,15 +192,17 @@ impl Chunks<'_> {
             if records == 0 {
                 return Err(unreadable(self.file, "a column has fewer values than rows"));
             }
-            let mut next = values.iter();
-            for record in 0..records {
-                let place = Place::Row(self.first + (done + record) as u64 + 1);
-                let cell = match self.nullable && levels.get(record) != Some(&1) {
-                    true => Cell::Missing,
-                    false => cell(next.next().ok_or_else(|| unreadable(self.file, "a value is missing in a page"))?),
-                };
-                rows.put(self.at, cell, place)?;
+            let first = self.first + done as u64 + 1;
+            let present = if self.nullable { levels.iter().filter(|level| **level == 1).count() } else { records };
+            if present > values.len() {
+                return Err(unreadable(self.file, "a value is missing in a page"));
             }
+            let mut next = values.iter();
+            let cells = (0..records).map_while(|record| match self.nullable && levels.get(record) != Some(&1) {
+                true => Some(Cell::Missing),
+                false => next.next().map(&cell),
+            });
+            rows.fill(self.at, first, cells)?;
             done += records;
         }
         Ok(())
@@ -223,12 +215,13 @@ fn decimal(bytes: &[u8], meaning: Meaning) -> Cell<'_> {
 }
 
 /// Finds a column among the leaves of the schema and checks its type.
-fn pick(reader: &SerializedFileReader<File>, file: &str, name: &str, id: bool) -> Result<Pick, ReadError> {
+fn pick(reader: &SerializedFileReader<File>, file: &str, position: usize, id: bool) -> Result<Pick, ReadError> {
     const USABLE: &str = "truth values, whole and floating-point numbers, decimals and text can be read, so convert it";
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let name = schema.root_schema().get_fields()[position].name();
     let refuse = |found: &str, expected| {
         Err(ReadError::Type { file: file.to_owned(), column: name.to_owned(), found: found.to_owned(), expected })
     };
-    let schema = reader.metadata().file_metadata().schema_descr();
     let leaf = schema.columns().iter().position(|leaf| leaf.path().parts().first().is_some_and(|part| part == name));
     let Some(leaf) = leaf else {
         return refuse("an empty group", USABLE);

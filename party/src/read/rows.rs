@@ -4,20 +4,22 @@ use std::collections::HashSet;
 use std::mem::take;
 
 use fedreg_common::data::column::is_missing;
-use fedreg_common::data::{
-    Column, ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, check_names, unknown,
-};
+use fedreg_common::data::{Column, ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, unknown};
 
 use super::typed::Cell;
-use super::{ReadError, Request, Table};
+use super::{Opened, ReadError, Request};
 
 /// Longest identifier of a record in a stream, bytes. A longer one is none, so that memory is bounded.
 pub(super) const LONGEST_ID: usize = 4096;
 
 /// Rows that were read and not given out yet.
-pub struct Rows {
+pub(super) struct Rows {
     file: String,
-    /// One for each column that the table was told to read, in that order.
+    /// Columns of the table.
+    width: usize,
+    /// Positions of those that are read.
+    picks: Vec<usize>,
+    /// One for each of these.
     targets: Vec<Target>,
     places: Places,
     any: bool,
@@ -59,38 +61,52 @@ impl Target {
 
 impl Rows {
     /// Finds the requested columns in a table and tells it to read them, the id last.
-    pub(super) fn new(table: &mut dyn Table, request: &Request) -> Result<Rows, ReadError> {
-        let mut rows = Rows::of(table.name(), request.torn);
-        let header = table.columns().to_vec();
-        let (columns, id) = select(&header, request).map_err(ReadError::data(&rows.file))?;
+    pub(super) fn new(opened: &mut Opened, request: &Request) -> Result<Rows, ReadError> {
+        let mut rows = Rows::of(opened, request.torn);
+        let (columns, id) = select(&opened.columns, request).map_err(ReadError::data(&opened.name))?;
         for position in columns {
-            table.pick(position, false)?;
-            let builder = request.builder(&header[position]).map_err(ReadError::data(&rows.file))?;
-            rows.targets.push(Target::Column(builder));
+            opened.table.pick(position, false)?;
+            let builder = request.builder(&opened.columns[position]).map_err(ReadError::data(&opened.name))?;
+            rows.pick(position, Target::Column(builder));
         }
         if let Some(position) = id {
-            table.pick(position, true)?;
-            rows.targets.push(Target::Ids { column: header[position].clone(), ids: Ids::default() });
+            opened.table.pick(position, true)?;
+            rows.pick(position, Target::Ids { column: opened.columns[position].clone(), ids: Ids::default() });
         }
         Ok(rows)
     }
 
     /// The values of all columns that can be read, and the names of these.
-    pub(super) fn values(table: &mut dyn Table) -> (Rows, Vec<String>) {
-        let mut rows = Rows::of(table.name(), false);
-        let mut names = Vec::new();
-        for (position, name) in table.columns().to_vec().into_iter().enumerate() {
-            if table.pick(position, false).or_else(|_| table.pick(position, true)).is_ok() {
-                rows.targets.push(Target::Values(Vec::new()));
-                names.push(name);
+    pub(super) fn values(opened: &mut Opened) -> (Rows, Vec<String>) {
+        let mut rows = Rows::of(opened, false);
+        for position in 0..rows.width {
+            if opened.table.pick(position, false).or_else(|_| opened.table.pick(position, true)).is_ok() {
+                rows.pick(position, Target::Values(Vec::new()));
             }
         }
+        let names = rows.picks.iter().map(|position| opened.columns[*position].clone()).collect();
         (rows, names)
     }
 
-    fn of(file: &str, torn: bool) -> Rows {
-        let (targets, places) = (Vec::new(), Places::default());
-        Rows { file: file.to_owned(), targets, places, any: false, torn, failed: None }
+    fn of(opened: &Opened, torn: bool) -> Rows {
+        let (file, width) = (opened.name.clone(), opened.columns.len());
+        let (picks, targets, places) = (Vec::new(), Vec::new(), Places::default());
+        Rows { file, width, picks, targets, places, any: false, torn, failed: None }
+    }
+
+    fn pick(&mut self, position: usize, target: Target) {
+        self.picks.push(position);
+        self.targets.push(target);
+    }
+
+    /// Columns of the table.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Positions of the columns that are read.
+    pub(super) fn picks(&self) -> &[usize] {
+        &self.picks
     }
 
     /// Stands for the source in messages.
@@ -104,13 +120,8 @@ impl Rows {
     }
 
     /// Rows that are waiting to be given out.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.places.len()
-    }
-
-    /// Whether none is waiting.
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
     }
 
     /// Puts the next cell of the column that was picked as number `at`.
@@ -120,25 +131,44 @@ impl Rows {
     /// A value that cannot stand in its column, and a row without id.
     // Once a cell: a call would cost as much as what it does, and the kind of cell is known where it is called.
     #[inline(always)]
-    pub fn put(&mut self, at: usize, cell: Cell<'_>, place: Place) -> Result<(), ReadError> {
+    pub(super) fn put(&mut self, at: usize, cell: Cell<'_>, place: Place) -> Result<(), ReadError> {
         let put = match &mut self.targets[at] {
             Target::Column(column) => cell.into_column(column, place),
             other @ (Target::Ids { .. } | Target::Values(_)) => other.put(cell, place, self.torn),
         };
-        match put {
-            Ok(()) => Ok(()),
-            Err(source) => Err(self.refused(source)),
-        }
+        put.map_err(|source| self.refused(source))
     }
 
-    /// Says that the cells of the row at `place` are all there.
+    /// Puts cells of this column, that of row `first` being the first; where they go is looked up once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rows::put`].
+    #[inline(always)]
+    pub(super) fn fill<'c>(
+        &mut self,
+        at: usize,
+        first: u64,
+        cells: impl Iterator<Item = Cell<'c>>,
+    ) -> Result<(), ReadError> {
+        let mut cells = (first..).map(Place::Row).zip(cells);
+        let filled = match &mut self.targets[at] {
+            Target::Column(column) => cells.try_for_each(|(place, cell)| cell.into_column(column, place)),
+            other @ (Target::Ids { .. } | Target::Values(_)) => {
+                cells.try_for_each(|(place, cell)| other.put(cell, place, self.torn))
+            }
+        };
+        filled.map_err(|source| self.refused(source))
+    }
+
+    /// Says that the cells of so many rows are all there, which stand one after the other from `first` on.
     ///
     /// # Errors
     ///
     /// More rows than a table may have.
-    pub fn end(&mut self, place: Place) -> Result<(), ReadError> {
-        self.room(1)?;
-        self.places.push(place);
+    pub(super) fn end(&mut self, first: Place, rows: usize) -> Result<(), ReadError> {
+        self.room(rows)?;
+        self.places.extend(first, rows);
         Ok(())
     }
 
@@ -205,12 +235,6 @@ impl Rows {
     fn refused(&self, source: DataError) -> ReadError {
         ReadError::data(&self.file)(source)
     }
-}
-
-/// The names of a table's columns, which must all be there and differ.
-pub(super) fn names(file: &str, names: Vec<String>) -> Result<Vec<String>, ReadError> {
-    check_names(names.iter().map(String::as_str)).map_err(ReadError::data(file))?;
-    Ok(names)
 }
 
 /// Positions of the requested columns in the header, and of the id.

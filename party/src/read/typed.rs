@@ -20,7 +20,7 @@ pub(super) const DERIVE: &str = "it can be an id; as a term, derive a number fro
 
 /// A cell of any table.
 #[derive(Clone, Copy)]
-pub enum Cell<'a> {
+pub(super) enum Cell<'a> {
     /// No value.
     Missing,
     /// As it is written in a text file: what it is, the whole column decides.
@@ -76,7 +76,7 @@ impl Cell<'_> {
 
 /// What a whole number stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
+pub(super) enum Meaning {
     /// What it is stored as.
     Plain,
     /// A whole number without sign, in the bits of a signed one.

@@ -6,17 +6,18 @@ use fedreg_common::data::outcome::numbers;
 use fedreg_common::data::{DataError, Frame, Place, Values};
 use fedreg_common::methods::em::Model;
 use fedreg_common::methods::robust::minimum_rows;
+use fedreg_common::report::INTERCEPT;
 use fedreg_common::star::site::local::Batch;
 use fedreg_common::study::{Missing, SiteMethod, Sites, Study};
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest as _, Sha256};
 
+use crate::failure::Failure;
 pub use crate::read::Arrival;
 use crate::read::{Batches, ReadError, Request, Written};
-use crate::service::Failure;
 
 use super::config::Config;
-use super::last::{Ahead, joins, stacked};
+use super::last::joins;
 
 /// Rows that are read at a time where they are only counted.
 const COUNTED: usize = 10_000;
@@ -42,11 +43,13 @@ pub struct Encoding {
     streams: bool,
     /// Columns of the model with the levels that the study declares for them.
     columns: Vec<(String, Vec<String>)>,
-    /// Rows that a batch needs.
-    least: usize,
-    /// Names of the coefficients, without the intercept.
-    names: Vec<String>,
-    request: Request,
+    /// Whether batches are fitted, for which they need some rows.
+    fits: bool,
+    /// Names of the coefficients, without the intercept; once a batch is there, where no study says them.
+    names: Option<Vec<String>>,
+    /// Whether there is a study that could leave out rows with missing values.
+    may_drop: bool,
+    pub(super) request: Request,
 }
 
 impl Encoding {
@@ -54,11 +57,11 @@ impl Encoding {
     pub fn new(study: &Study<Sites>, written: Written) -> Encoding {
         let method = &study.method;
         let (terms, names) = (method.model.clone(), method.inputs());
-        let (least, keeps_missing, streams) = match &method.method {
-            SiteMethod::Robust(_) => (minimum_rows(names.len() + usize::from(method.intercept)), false, false),
-            SiteMethod::Em(em) => (1, em.settings.stated().model == Model::MissingCovariates, false),
-            SiteMethod::Features(_) => (1, false, false),
-            SiteMethod::Stream(_) => (1, false, true),
+        let (fits, keeps_missing, streams) = match &method.method {
+            SiteMethod::Robust(_) => (true, false, false),
+            SiteMethod::Em(em) => (false, em.settings.stated().model == Model::MissingCovariates, false),
+            SiteMethod::Features(_) => (false, false, false),
+            SiteMethod::Stream(_) => (false, false, true),
         };
         let mut columns: Vec<String> = Vec::new();
         let outcome = Some(&method.outcome).filter(|name| !name.is_empty());
@@ -90,10 +93,29 @@ impl Encoding {
                     (name.clone(), levels)
                 })
                 .collect(),
-            least,
-            names,
+            fits,
+            names: Some(names),
+            may_drop: true,
             request: Request { columns: Some(columns), id: study.head.rows.id.clone(), levels, ..Request::default() }
                 .of_files(written),
+        }
+    }
+
+    /// Of these columns of a table without a study.
+    pub(super) fn of_columns(terms: Vec<Term>, outcome: String, intercept: bool, request: Request) -> Encoding {
+        Encoding {
+            terms,
+            outcome,
+            intercept,
+            complete_cases: false,
+            keeps_missing: false,
+            lenient: false,
+            streams: false,
+            columns: Vec::new(),
+            fits: true,
+            names: None,
+            may_drop: false,
+            request,
         }
     }
 
@@ -108,58 +130,56 @@ impl Encoding {
         self
     }
 
-    /// Number of coefficients, the intercept counted.
-    pub fn coefficients(&self) -> usize {
-        self.names.len() + usize::from(self.intercept)
+    /// Names of the coefficients, as far as they are known.
+    pub(super) fn coefficients(&self) -> Vec<String> {
+        let intercept = self.intercept.then(|| INTERCEPT.to_string());
+        intercept.into_iter().chain(self.names.iter().flatten().cloned()).collect()
     }
 
-    fn encode(&self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
-        let place = (frame.place(0), frame.place(frame.rows().saturating_sub(1)));
-        let ids: Vec<Vec<u8>> = frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()).unwrap_or_default();
+    /// Rows that a batch needs.
+    pub(super) fn least(&self) -> usize {
+        if self.fits { minimum_rows(self.coefficients().len()) } else { 1 }
+    }
+
+    /// Features, outcome, and how many rows were left out because a value was missing in them.
+    fn encode(&mut self, frame: &mut Frame) -> Result<(DMatrix<f64>, Vec<f64>, u64), DataError> {
+        let none = self.outcome.is_empty();
         if self.lenient {
-            let x = self.all_rows(&frame)?;
-            let y = match self.outcome.as_str() {
-                "" => vec![0.0; frame.rows()],
-                outcome => features(&frame, outcome)?.to_vec(),
-            };
-            return Ok(Batch { number, x, y: DVector::from_vec(y), place, missing: 0, ids });
+            let y = if none { vec![0.0; frame.rows()] } else { features(frame, &self.outcome)?.to_vec() };
+            return Ok((self.all_rows(frame)?, y, 0));
         }
         if self.keeps_missing {
-            let y = numbers(&frame, &self.outcome, "the outcome", None)?;
-            let mut x = DMatrix::zeros(frame.rows(), self.names.len());
-            for (j, name) in self.names.iter().enumerate() {
-                let values = features(&frame, name)?;
-                x.column_mut(j).copy_from_slice(values);
-            }
-            return Ok(Batch { number, x, y: DVector::from_vec(y), place, missing: 0, ids });
+            let y = numbers(frame, &self.outcome, "the outcome", None)?;
+            return Ok((self.all_rows(frame)?, y, 0));
         }
+        let names: Vec<String> = frame.names().map(str::to_string).collect();
         let mask = match self.complete_cases {
-            true => {
-                Some(frame.missing(frame.names().map(str::to_string).collect::<Vec<_>>().iter().map(String::as_str))?)
-            }
+            true => Some(frame.missing(names.iter().map(String::as_str))?),
             false => None,
         };
-        let missing = mask.as_ref().map_or(0, |mask| mask.count() as u64);
-        if missing == frame.rows() as u64 {
-            let (x, y) = (DMatrix::zeros(0, self.names.len()), DVector::zeros(0));
-            return Ok(Batch { number, x, y, place, missing, ids });
+        let missing = mask.as_ref().map_or(0, |mask| mask.count());
+        if missing == frame.rows() {
+            let x = DMatrix::zeros(0, self.names.as_ref().map_or(0, Vec::len));
+            return Ok((x, Vec::new(), missing as u64));
         }
-        let refused = |error: DataError| if mask.is_none() { error.droppable() } else { error };
-        let y = match self.outcome.as_str() {
-            "" => vec![0.0; frame.rows() - missing as usize],
-            outcome => numbers(&frame, outcome, "the outcome", mask.as_ref()).map_err(refused)?,
+        let droppable = mask.is_none() && self.may_drop;
+        let refused = |error: DataError| if droppable { error.droppable() } else { error };
+        let y = match none {
+            true => vec![0.0; frame.rows() - missing],
+            false => numbers(frame, &self.outcome, "the outcome", mask.as_ref()).map_err(refused)?,
         };
-        let design = encode(&mut frame, &self.terms, self.intercept, mask.as_ref()).map_err(refused)?;
-        let Design { terms, matrix, .. } = design;
-        if terms != self.names {
-            return Err(DataError::OtherTerms { expected: self.names.join(", "), found: terms.join(", ") });
+        let Design { terms, matrix, .. } =
+            encode(frame, &self.terms, self.intercept, mask.as_ref()).map_err(refused)?;
+        let expected = self.names.get_or_insert_with(|| terms.clone());
+        if terms != *expected {
+            return Err(DataError::OtherTerms { expected: expected.join(", "), found: terms.join(", ") });
         }
-        Ok(Batch { number, x: matrix, y: DVector::from_vec(y), place, missing, ids })
+        Ok((matrix, y, missing as u64))
     }
 
     /// Every row's features, not-a-number where a value cannot be used.
     fn all_rows(&self, frame: &Frame) -> Result<DMatrix<f64>, DataError> {
-        let mut x = DMatrix::zeros(frame.rows(), self.names.len());
+        let mut x = DMatrix::zeros(frame.rows(), self.names.as_ref().map_or(0, Vec::len));
         let mut at = 0;
         for (name, levels) in &self.columns {
             if levels.is_empty() {
@@ -212,10 +232,10 @@ pub struct Source {
     batches: Batches,
     encoding: Encoding,
     rows: usize,
-    least: usize,
     /// Whether a batch goes out as soon as it is there; then the last one cannot join the one before it.
     at_once: bool,
-    ahead: Ahead<Batch>,
+    /// A batch that has been read before it is known whether the next one joins it.
+    ahead: Option<Batch>,
     next: u64,
     /// Rows that were read.
     read: u64,
@@ -240,22 +260,20 @@ impl Source {
 
     /// Batches of `rows` rows of something that is being read.
     pub fn new(batches: Batches, encoding: Encoding, rows: u64, at_once: bool) -> Source {
-        let least = encoding.least;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
-        let ahead = Ahead::default();
-        Source {
-            batches,
-            encoding,
-            rows,
-            least,
-            at_once,
-            ahead,
-            next: 0,
-            read: 0,
-            unusable: 0,
-            content: Sha256::new(),
-            broken: false,
-        }
+        let (next, read, unusable) = (0, 0, 0);
+        let content = Sha256::new();
+        Source { batches, encoding, rows, at_once, ahead: None, next, read, unusable, content, broken: false }
+    }
+
+    /// Stands for the source in messages.
+    pub(super) fn name(&self) -> &str {
+        self.batches.name()
+    }
+
+    /// How its columns become features.
+    pub(super) fn encoding(&self) -> &Encoding {
+        &self.encoding
     }
 
     /// Numbers batches from here on: where the rows before are gone, as on standard input.
@@ -277,12 +295,18 @@ impl Source {
         if self.at_once {
             return self.read();
         }
-        let mut ahead = std::mem::take(&mut self.ahead);
-        let (rows, least) = (self.rows, self.least);
-        let short = |after: &Batch| joins(after.y.len(), rows, least) && is_last(after, rows);
-        let batch = ahead.next(|| self.read(), short, joined);
-        self.ahead = ahead;
-        batch
+        let Some(first) = self.ahead.take().map_or_else(|| self.read(), |batch| Ok(Some(batch)))? else {
+            return Ok(None);
+        };
+        match self.read()? {
+            Some(after) if is_last(&after, self.rows) && joins(after.y.len(), self.rows, self.encoding.least()) => {
+                Ok(Some(joined(first, after)))
+            }
+            after => {
+                self.ahead = after;
+                Ok(Some(first))
+            }
+        }
     }
 
     /// The next rows, at most so many, as soon as they are there.
@@ -334,7 +358,7 @@ impl Source {
         match self.rows_of_a_batch() {
             Err(error) if self.encoding.request.torn => {
                 self.broken = true;
-                tracing::warn!("the stream ends here, as it cannot be read on: {}", crate::service::chain(&error));
+                tracing::warn!("the stream ends here, as it cannot be read on: {}", crate::output::chain(&error));
                 Ok(None)
             }
             read => read,
@@ -342,27 +366,25 @@ impl Source {
     }
 
     fn rows_of_a_batch(&mut self) -> Result<Option<Batch>, ReadError> {
-        let Some(frame) = self.batches.next(self.rows)? else {
+        let Some(mut frame) = self.batches.next(self.rows)? else {
             if self.unusable > 0 {
-                let source = self.batches.name();
-                tracing::warn!("{} rows of {source} could not be used and count as zeros", self.unusable);
+                tracing::warn!("{} rows of {} could not be used and count as zeros", self.unusable, self.name());
                 self.unusable = 0;
             }
             return Ok(None);
         };
         let number = self.next;
         self.next = self.next.saturating_add(1);
-        let rows = frame.rows() as u64;
-        let places: Vec<Place> = match self.encoding.lenient && self.unusable < LOCATED {
-            true => (0..frame.rows()).map(|row| frame.place(row)).collect(),
-            false => Vec::new(),
-        };
-        let encoded = self.encoding.encode(number, frame);
-        let file = || self.batches.name().to_owned();
-        let mut batch = encoded.map_err(|source| ReadError::Data { file: file(), source })?;
+        let rows = frame.rows();
+        let place = (frame.place(0), frame.place(rows.saturating_sub(1)));
+        let ids = frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()).unwrap_or_default();
+        let encoded = self.encoding.encode(&mut frame);
+        let (x, y, missing) = encoded.map_err(|source| ReadError::Data { file: self.name().to_owned(), source })?;
+        let mut batch = Batch { number, x, y: DVector::from_vec(y), place, missing, ids };
         if self.encoding.lenient {
             if batch.ids.is_empty() {
-                batch.ids = (1..=rows).map(|row| self.read.saturating_add(row).to_string().into_bytes()).collect();
+                batch.ids =
+                    (1..=rows as u64).map(|row| self.read.saturating_add(row).to_string().into_bytes()).collect();
             }
             for id in &batch.ids {
                 self.content.update((id.len() as u64).to_le_bytes());
@@ -371,12 +393,13 @@ impl Source {
             batch.x.iter().chain(batch.y.iter()).for_each(|value| self.content.update(value.to_bits().to_le_bytes()));
             for row in self.encoding.unusable(&batch) {
                 self.unusable += 1;
-                if let Some(place) = places.get(row).filter(|_| self.unusable <= LOCATED) {
+                if self.unusable <= LOCATED {
+                    let place = frame.place(row);
                     tracing::warn!("{}, {place}: the row cannot be used and counts as zero", self.batches.name());
                 }
             }
         }
-        self.read = self.read.saturating_add(rows);
+        self.read = self.read.saturating_add(rows as u64);
         Ok(Some(batch))
     }
 }
@@ -417,7 +440,11 @@ fn is_last(batch: &Batch, rows: usize) -> bool {
 }
 
 fn joined(first: Batch, second: Batch) -> Batch {
-    let (x, y) = stacked((&first.x, &first.y), (&second.x, &second.y));
+    let (n, m) = (first.y.len(), second.y.len());
+    let mut x = DMatrix::zeros(n + m, first.x.ncols());
+    x.rows_mut(0, n).copy_from(&first.x);
+    x.rows_mut(n, m).copy_from(&second.x);
+    let y = DVector::from_iterator(n + m, first.y.iter().chain(second.y.iter()).copied());
     Batch {
         number: first.number,
         x,
@@ -478,6 +505,20 @@ mod tests {
     }
 
     #[test]
+    fn every_row_comes_once_whatever_the_number_of_batches() {
+        for rows in 1..60 {
+            let mut source = source(STUDY, 20, &table(rows), false);
+            let (mut sizes, mut seen) = (Vec::new(), Vec::new());
+            while let Some(batch) = source.batch().unwrap() {
+                sizes.push(batch.y.len());
+                seen.extend(batch.y.iter().map(|y| *y as usize / 2));
+            }
+            assert_eq!(seen, (0..rows).collect::<Vec<_>>());
+            assert!(rows < 20 || sizes.iter().all(|size| (10..40).contains(size)), "{sizes:?}");
+        }
+    }
+
+    #[test]
     fn every_batch_has_the_columns_of_the_study_whatever_levels_occur_in_it() {
         let text = "a,region,smoker,y\n1,x,true,5\n2,x,FALSE,6\n3,y,true,7\n4,y,false,8\n";
         let mut source = source(STUDY, 2, text, true);
@@ -491,7 +532,7 @@ mod tests {
     fn columns_that_are_no_numbers_and_were_not_declared_are_refused() {
         let study = STUDY.replace("[columns.smoker]\n        levels = [\"false\", \"true\"]", "");
         let error = source(&study, 20, &table(20), true).batch().unwrap_err();
-        let text = crate::service::chain(&error);
+        let text = crate::output::chain(&error);
         assert!(text.contains("smokerTRUE") && text.contains("must say which columns are categorical"), "{text}");
     }
 

@@ -12,10 +12,11 @@ use serde::Serialize;
 use super::batches::{Arrival, Encoding, Source};
 use super::config::Config;
 use super::join::identity;
-use super::{privacy, private};
-use crate::check::size;
+use super::privacy;
+use super::private::Private;
+use crate::failure::Failure;
 use crate::output::Folder;
-use crate::service::Failure;
+use crate::show::size;
 use crate::store::Store;
 
 /// A configuration that was found sound, and what a run with it would disclose.
@@ -56,20 +57,19 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
     let shapes = registry::hub(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
-    private::countable(config, &study)?;
-    let privacy = match study.guarantee {
-        Guarantee::Plain => None,
-        Guarantee::Private(_) => Some(privacy::cost(config, &study)?),
+    let privacy = match Private::of(config, &study) {
+        None => None,
+        Some(private) => {
+            private.countable()?;
+            Some(privacy::cost(config, &study, private)?)
+        }
     };
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
     let encoding = Encoding::new(&study, config.written());
-    let least = match study.protocol() {
-        Protocol::Robust => minimum_rows(encoding.coefficients()),
-        Protocol::Em | Protocol::Features | Protocol::Stream | Protocol::Vertical => 1,
-    };
+    let least = encoding.least();
     let mut too_small = 0;
     let (rows, batches) = match config.reads_stdin() {
         true => (None, None),

@@ -13,14 +13,13 @@ use fedreg_proto::shell;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
-use super::{check, join, predict};
-use crate::check::CheckFormat;
-use crate::cli::with_interrupts;
+use super::{check, estimate, join, predict};
 use crate::drive::Patience;
-use crate::estimate;
+use crate::failure::Failure;
+use crate::interrupts::with_interrupts;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
-use crate::service::Failure;
+use crate::show::{CheckFormat, show};
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -130,10 +129,7 @@ fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
 fn look(flags: &CheckArguments) -> Result<Exit, Failure> {
     let Some(config) = configured(&flags.overrides)? else { return Ok(Exit::Done) };
     let checked = check::check(&config, flags.out.as_deref())?;
-    output::print(&match flags.format {
-        CheckFormat::Text => checked.text(),
-        CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(&checked).unwrap_or_default()),
-    })?;
+    output::print(&show(flags.format, &checked, check::Checked::text))?;
     Ok(Exit::Done)
 }
 

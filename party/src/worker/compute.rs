@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::batches::Source;
 use super::private::Charged;
-use crate::service::Failure;
+use crate::failure::Failure;
 
 /// Inputs on their way to the computation. What the hub publishes replaces what it had published before, as only the latest counts:
 /// however long a source is silent, and however much a hub says, no more than one of each kind waits.

@@ -11,7 +11,7 @@ use fedreg_common::methods::registry;
 use fedreg_common::privacy::release::Released;
 use fedreg_common::report::{PerParty, Report, Seconds, VERSION, json};
 use fedreg_common::session::Abort;
-use fedreg_common::star::message::{Body, ToHub};
+use fedreg_common::star::message::{Body, ToHub, ToSite};
 use fedreg_common::star::site::local::{Contribution, Input};
 use fedreg_common::star::site::{Act, Site};
 use fedreg_common::study::{SiteMethod, Sites, Study};
@@ -24,12 +24,12 @@ use tokio::time::{sleep, timeout};
 use super::batches::{Arrival, Encoding, Source};
 use super::compute::{self, InOrder, InputSender, Prepared, Progress, Running, Terms};
 use super::config::Config;
-use super::private::{self, Charged};
+use super::private::{self, Private};
 use crate::drive::{Patience, check_port};
+use crate::failure::Failure;
 use crate::meet::drawn;
 use crate::output::{Folder, date, peak_rss_bytes};
 use crate::pace::{Notice, due, left};
-use crate::service::{self, Failure};
 use crate::store::{Entry, Store};
 
 /// Contributions on their way; the hub answers each.
@@ -93,64 +93,35 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
     followed(job)?;
     let folder = Folder::of_results(job.out.as_deref(), &config.state)?;
     let (identity, name) = identity(config, study)?;
-    private::allowed(config, study)?;
-    if !job.arrival.follow {
-        private::countable(config, study)?;
+    let private = Private::of(config, study);
+    if let Some(private) = private {
+        private.allowed()?;
+        if !job.arrival.follow {
+            private.countable()?;
+        }
     }
     let store = Store::open(&config.state)?;
-    let instance = drawn()?;
-    let mut worker = Worker {
-        job,
-        name,
-        site: Site::new(Arc::clone(study), instance),
-        sent: Arc::default(),
-        run: None,
-        progress: None,
-        inputs: None,
-        early: None,
-        order: InOrder::default(),
-        joined: None,
-        ended: false,
-        tally: Tally::default(),
-        begun: Instant::now(),
-    };
-    if let Some((run, exit, report)) = study.noised().then(|| private::kept_outcome(config, study)).flatten() {
-        tracing::info!(
-            "run {run} came to its end, and only its result was not written: nobody is contacted; the next start joins again"
-        );
-        worker.run = Some(run);
-        let written = worker.keep(report, &folder);
-        let exit = written.as_ref().map_or_else(Failure::exit, |_| exit);
-        let reason = written.as_ref().err().map(|failure| service::chain(failure));
-        let entry = Entry { reason, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
-        if let Err(error) = store.record(&entry) {
-            tracing::warn!("{}", service::chain(&error));
+    let mut worker = Worker::new(job, private, name, drawn()?);
+    let result = match private.and_then(Private::kept_outcome) {
+        Some((run, exit, report)) => {
+            tracing::info!(
+                "run {run} came to its end, and only its result was not written: nobody is contacted; the next start joins again"
+            );
+            worker.run = Some(run);
+            worker.keep(report, &folder).map(|report| (report, exit))
         }
-        return Ok((written?, exit));
-    }
-    let result = match prepared(job, &mut stop).await {
-        // What does not depend on the rows the others may hear. A bug that shows when they are read may well depend on them.
-        Err(failure) if failure.exit() != Exit::Refused || failure.is_of_data() => Err(failure),
-        early => {
-            worker.early = Some(early);
-            worker.take_part(&identity, &mut stop, &folder).await
+        None => {
+            let result = worker.read_and_take_part(&identity, &mut stop, &folder).await;
+            if let (Err(_), Some(run), Some(private)) = (&result, worker.run, private)
+                && let Some(sentence) = private.cost(run)
+            {
+                tracing::info!("{sentence}");
+            }
+            result
         }
     };
-    let (exit, reason) = match &result {
-        Ok((_, exit)) => (*exit, None),
-        Err(failure) => (failure.exit(), Some(failure.kept())),
-    };
-    if let (Err(_), Some(run), true) = (&result, worker.run, study.noised())
-        && let Some(sentence) = private::cost(config, run)
-    {
-        tracing::info!("{sentence}");
-    }
     let bytes_sent = worker.sent.load(Ordering::Relaxed);
-    let entry = Entry { reason, bytes_sent, ..Entry::now("join", Role::Worker, study, exit).of(worker.run) };
-    // The result is there, or its failure is the greater trouble: a log that cannot be written must not hide either.
-    if let Err(error) = store.record(&entry) {
-        tracing::warn!("{}", service::chain(&error));
-    }
+    store.note(&Entry { bytes_sent, ..Entry::now("join", Role::Worker, study, worker.run, &result) });
     result
 }
 
@@ -175,7 +146,9 @@ fn followed(job: &Job) -> Result<(), Failure> {
 /// The rows of a private run, read before anybody is contacted.
 async fn prepared(job: &Job, stop: &mut mpsc::Receiver<Abort>) -> Result<Option<Prepared>, Failure> {
     let Job { config, study, arrival, .. } = job.clone();
-    let task = tokio::task::spawn_blocking(move || private::prepare(&config, &study, &arrival));
+    let task = tokio::task::spawn_blocking(move || {
+        Private::of(&config, &study).map(|private| private.prepare(&arrival)).transpose()
+    });
     tokio::select! {
         biased;
         Some(abort) = stop.recv() => Err(abort.into()),
@@ -197,6 +170,8 @@ struct Tally {
 
 struct Worker<'a> {
     job: &'a Job,
+    /// What is spent here, in a private study.
+    private: Option<Private<'a>>,
     name: String,
     site: Site,
     sent: Arc<AtomicU64>,
@@ -251,10 +226,46 @@ async fn until(time: Option<Instant>) {
 /// What follows from something that happened.
 enum Next {
     GoOn,
+    Say(ToHub<Released<Body>>),
     Finish(String, Exit),
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
+    fn new(job: &'a Job, private: Option<Private<'a>>, name: String, instance: [u8; 16]) -> Worker<'a> {
+        Worker {
+            job,
+            private,
+            name,
+            site: Site::new(Arc::clone(&job.study), instance),
+            sent: Arc::default(),
+            run: None,
+            progress: None,
+            inputs: None,
+            early: None,
+            order: InOrder::default(),
+            joined: None,
+            ended: false,
+            tally: Tally::default(),
+            begun: Instant::now(),
+        }
+    }
+
+    async fn read_and_take_part(
+        &mut self,
+        identity: &Identity,
+        stop: &mut mpsc::Receiver<Abort>,
+        folder: &Folder,
+    ) -> Result<(Report, Exit), Failure> {
+        match prepared(self.job, stop).await {
+            // What does not depend on the rows the others may hear. A bug that shows when they are read may well depend on them.
+            Err(failure) if failure.exit() != Exit::Refused || failure.is_of_data() => Err(failure),
+            early => {
+                self.early = Some(early);
+                self.take_part(identity, stop, folder).await
+            }
+        }
+    }
+
     async fn take_part(
         &mut self,
         identity: &Identity,
@@ -351,49 +362,47 @@ impl Worker<'_> {
         folder: &Folder,
     ) -> Result<Option<(Report, Exit)>, Failure> {
         let SiteLine { say, mut hear } = line;
+        match self.talk(&say, &mut hear, stop).await {
+            Ok(None) => Ok(None),
+            Ok(Some((report, exit))) => {
+                // The coordinator need not wait for a disk here: what came is kept.
+                let report = self.keep(report, folder);
+                let _ = say.send(self.site.done()).await;
+                part(say, hear).await;
+                Ok(Some((report?, exit)))
+            }
+            Err(failure) => {
+                self.leave(&failure, say, hear).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Talks until the outcome comes, or until the line is lost (`None`).
+    async fn talk(
+        &mut self,
+        say: &mpsc::Sender<ToHub<Released<Body>>>,
+        hear: &mut mpsc::Receiver<Heard<ToSite>>,
+        stop: &mut mpsc::Receiver<Abort>,
+    ) -> Result<Option<(String, Exit)>, Failure> {
         let mut acts = self.site.open();
         let wait = self.job.patience.wait;
         let mut owed = Owed::new(&self.site);
         loop {
             for act in std::mem::take(&mut acts) {
-                let done = match act {
-                    Act::Say(message) => {
-                        // A hub that reads nothing must not hold us, nor our user.
-                        let sent = tokio::select! {
-                            biased;
-                            Some(abort) = stop.recv() => Err(abort.into()),
-                            sent = timeout(wait, say.send(message)) => match sent {
-                                Ok(Ok(())) => Ok(()),
-                                Ok(Err(_)) => return Ok(None),
-                                Err(_) => Err(self.in_vain(", which takes nothing any more")),
-                            },
-                        };
-                        match sent {
-                            Ok(()) => continue,
-                            Err(failure) => Err(failure),
-                        }
-                    }
-                    act @ (Act::Begin { .. }
-                    | Act::Acknowledged
-                    | Act::Open
-                    | Act::Rejected { .. }
-                    | Act::Heard { .. }
-                    | Act::Outcome { .. }
-                    | Act::Refused { .. }) => self.act(act),
-                };
-                match done {
-                    Ok(Next::GoOn) => {}
-                    Ok(Next::Finish(report, exit)) => {
-                        // The coordinator need not wait for a disk here: what came is kept.
-                        let report = self.keep(report, folder);
-                        let _ = say.send(self.site.done()).await;
-                        part(say, hear).await;
-                        return Ok(Some((report?, exit)));
-                    }
-                    Err(failure) => {
-                        self.leave(&failure, say, hear).await;
-                        return Err(failure);
-                    }
+                match self.act(act)? {
+                    Next::GoOn => {}
+                    // A hub that reads nothing must not hold us, nor our user.
+                    Next::Say(message) => tokio::select! {
+                        biased;
+                        Some(abort) = stop.recv() => return Err(abort.into()),
+                        sent = timeout(wait, say.send(message)) => match sent {
+                            Ok(Ok(())) => {}
+                            Ok(Err(_)) => return Ok(None),
+                            Err(_) => return Err(self.in_vain(", which takes nothing any more")),
+                        },
+                    },
+                    Next::Finish(report, exit) => return Ok(Some((report, exit))),
                 }
             }
             let room = self.site.waiting() < WINDOW;
@@ -402,24 +411,17 @@ impl Worker<'_> {
             }
             let (answer, end) = (owed.until(wait), self.end());
             let progress = &mut self.progress;
-            let happened = tokio::select! {
+            tokio::select! {
                 biased;
-                Some(abort) = stop.recv() => Err(abort.into()),
-                () = until(answer) => Err(self.in_vain(", which does not answer")),
-                () = until(end) => Err(self.in_vain(" after the study's deadline, and there is no outcome")),
+                Some(abort) = stop.recv() => return Err(abort.into()),
+                () = until(answer) => return Err(self.in_vain(", which does not answer")),
+                () = until(end) => return Err(self.in_vain(" after the study's deadline, and there is no outcome")),
                 heard = hear.recv() => match heard {
-                    Some(Heard::Message(message)) => {
-                        acts = self.site.hear(message);
-                        Ok(())
-                    }
-                    Some(Heard::Fault(fault)) => Err(Abort::Peer { peer: Role::Coordinator, fault }.into()),
+                    Some(Heard::Message(message)) => acts = self.site.hear(message),
+                    Some(Heard::Fault(fault)) => return Err(Abort::Peer { peer: Role::Coordinator, fault }.into()),
                     None => return Ok(None),
                 },
-                came = next_of(progress), if room && !self.ended => self.take(came, &mut acts),
-            };
-            if let Err(failure) = happened {
-                self.leave(&failure, say, hear).await;
-                return Err(failure);
+                came = next_of(progress), if room && !self.ended => self.take(came, &mut acts)?,
             }
         }
     }
@@ -481,7 +483,7 @@ impl Worker<'_> {
 
     fn act(&mut self, act: Act) -> Result<Next, Failure> {
         match act {
-            Act::Say(_) => {}
+            Act::Say(message) => return Ok(Next::Say(message)),
             Act::Begin { next, run } => {
                 self.run = Some(run);
                 if next > 0 {
@@ -491,7 +493,7 @@ impl Worker<'_> {
             }
             Act::Open => {
                 let Job { config, study, .. } = self.job;
-                if let Some(run) = self.run {
+                if let (Some(run), None) = (self.run, self.private) {
                     private::record_plain(config, study, run)?;
                 }
                 self.tell(Input::Opened);
@@ -507,8 +509,8 @@ impl Worker<'_> {
             }
             Act::Outcome { exit, report } => {
                 parsed(&report)?;
-                if let Some(run) = self.run.filter(|_| self.job.study.noised())
-                    && let Err(error) = private::keep_outcome(&self.job.config, run, exit, &report)
+                if let (Some(run), Some(private)) = (self.run, self.private)
+                    && let Err(error) = private.keep_outcome(run, exit, &report)
                 {
                     tracing::warn!("the end of the run is not in the privacy ledger: {error}");
                 }
@@ -531,14 +533,14 @@ impl Worker<'_> {
     /// Begins to compute.
     fn begin(&mut self, first: u64) -> Result<(), Failure> {
         let Job { config, study, arrival, threads, .. } = self.job;
-        let charged = match (study.noised(), self.run) {
-            (true, Some(run)) => Some(Charged::open(config, study, run)?),
+        let charged = match (self.private, self.run) {
+            (Some(private), Some(run)) => Some(private.charge(run)?),
             _ => None,
         };
-        let prepared = match self.early.take().transpose()?.flatten() {
-            Some(prepared) => prepared,
-            None if study.noised() => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
-            None => {
+        let prepared = match (self.early.take().transpose()?.flatten(), self.private) {
+            (Some(prepared), _) => prepared,
+            (None, Some(_)) => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
+            (None, None) => {
                 tracing::info!("reading {}", config.data.file.display());
                 let encoding = Encoding::new(study, config.written());
                 let source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
@@ -556,8 +558,8 @@ impl Worker<'_> {
         let report = self.own(parsed(&report)?)?;
         folder.report(&report)?;
         tracing::info!("the report is in {}", folder.path().display());
-        if let Some(run) = self.run.filter(|_| self.job.study.noised()) {
-            private::close(&self.job.config, run)?;
+        if let (Some(run), Some(private)) = (self.run, self.private) {
+            private.close(run)?;
         }
         Ok(report)
     }
@@ -567,13 +569,12 @@ impl Worker<'_> {
         let total = self.begun.elapsed().as_secs_f64();
         // Fits run beside each other: their time is that of the process as long as the threads are busy.
         let solve = (self.tally.solve.as_secs_f64() / self.job.threads.max(1) as f64).min(total);
-        let Job { config, study, .. } = self.job;
-        let privacy = match self.run.filter(|_| study.noised()) {
-            Some(run) => PerParty::Own(Some(private::statement(config, study, run)?)),
-            None => report.privacy.clone(),
+        let privacy = match (self.run, self.private) {
+            (Some(run), Some(private)) => PerParty::Own(Some(private.statement(run)?)),
+            _ => report.privacy.clone(),
         };
         let mut notes = report.notes;
-        notes.extend(private::too_long(study, self.tally.rows));
+        notes.extend(self.private.and_then(|private| private.too_long(self.tally.rows)));
         Ok(Report {
             date: Some(date()),
             version: VERSION.to_string(),
@@ -594,11 +595,11 @@ impl Worker<'_> {
         &self,
         failure: &Failure,
         say: mpsc::Sender<ToHub<Released<Body>>>,
-        hear: mpsc::Receiver<Heard<fedreg_common::star::message::ToSite>>,
+        hear: mpsc::Receiver<Heard<ToSite>>,
     ) {
         self.job.arrival.stop.store(true, Ordering::Relaxed);
         // Where a word would be about the data, we look like a worker that was killed.
-        if self.job.study.noised() && failure.is_of_data() {
+        if self.private.is_some() && failure.is_of_data() {
             return;
         }
         if let Some(notice) = failure.notice(Role::Worker) {
@@ -632,15 +633,14 @@ async fn next_of(progress: &mut Option<mpsc::Receiver<Progress>>) -> Option<Prog
 }
 
 #[cfg(test)]
-mod tests {
-    use fedreg_common::star::message::ToSite;
+pub(super) mod tests {
     use fedreg_common::star::site::local::Content;
 
     use super::*;
 
     const STUDY: &str = "id = \"s\"\nprotocol = \"robust\"\n[workers.w]\ncertificate = \"w\"\n[model]\nfeatures = [\"a\"]\n\
                          [outcome]\ncolumn = \"y\"\n[sites]\ndeadline = 1\n";
-    const CONFIG: &str = "study = \"s\"\ncoordinator = \"127.0.0.1:9\"\nstate = \"state\"\n[data]\nfile = \"w.csv\"\n[tls]\n\
+    pub(in crate::worker) const CONFIG: &str = "study = \"s\"\ncoordinator = \"127.0.0.1:9\"\nstate = \"state\"\n[data]\nfile = \"w.csv\"\n[tls]\n\
                           authority = \"a\"\ncertificate = \"c\"\nkey = \"k\"\n";
 
     fn job(wait: Duration) -> Job {
@@ -656,21 +656,7 @@ mod tests {
     }
 
     fn worker(job: &Job) -> Worker<'_> {
-        Worker {
-            job,
-            name: "w".to_string(),
-            site: Site::new(Arc::clone(&job.study), [1; 16]),
-            sent: Arc::default(),
-            run: None,
-            progress: None,
-            inputs: None,
-            early: None,
-            order: InOrder::default(),
-            joined: None,
-            ended: false,
-            tally: Tally::default(),
-            begun: Instant::now(),
-        }
+        Worker::new(job, None, "w".to_string(), [1; 16])
     }
 
     fn run<T>(future: impl Future<Output = T>) -> T {

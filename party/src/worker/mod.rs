@@ -5,6 +5,7 @@ pub mod check;
 pub mod cli;
 mod compute;
 pub mod config;
+pub mod estimate;
 pub mod join;
 pub mod last;
 mod persons;

@@ -8,11 +8,11 @@ use fedreg_common::privacy::ledger::{canonical_id, keyed};
 use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use fedreg_common::privacy::sampler::fresh_key;
 use fedreg_common::session::Abort;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::failure::Failure;
 use crate::ledger::beside;
 use crate::output::{OutputError, make_own, own_file};
-use crate::service::Failure;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -44,13 +44,11 @@ impl Mark {
             Err(source) => return Err(OutputError { path: path.to_path_buf(), source }.into()),
         };
         let parts = bytes.split_first_chunk::<8>().and_then(|(number, nonce)| Some((number, nonce.try_into().ok()?)));
-        match parts {
-            Some((number, nonce)) => Ok(Some((u64::from_le_bytes(*number), nonce))),
-            None => {
-                Err(Abort::Refused(format!("{} does not say how far the stream has come: restore it", path.display()))
-                    .into())
-            }
-        }
+        let Some((number, nonce)) = parts else {
+            let sentence = format!("{} does not say how far the stream has come: restore it", path.display());
+            return Err(Abort::Refused(sentence).into());
+        };
+        Ok(Some((u64::from_le_bytes(*number), nonce)))
     }
 
     fn make(path: &Path, count: Count) -> Result<Mark, Failure> {
@@ -103,50 +101,38 @@ impl Persons {
         Ok(Persons { path, connection, key, most, mark: None })
     }
 
+    fn sql<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
+        work(&self.connection).map_err(|source| failed(&self.path, source))
+    }
+
     /// Notes that the records of a run are counted here, before the first of them is noised.
     pub(super) fn begin(&mut self, run: &str, anchor: &Path) -> Result<(), Failure> {
-        let noted = self.connection.execute("INSERT OR IGNORE INTO runs (run) VALUES (?1)", [run]);
-        noted.map_err(|source| failed(&self.path, source))?;
+        self.sql(|store| store.execute("INSERT OR IGNORE INTO runs (run) VALUES (?1)", [run]))?;
         self.follow(run, anchor)
     }
 
     /// Refuses to go on with a run whose records were counted elsewhere, or are counted here no longer.
     pub(super) fn must_know(&mut self, run: &str, anchor: &Path) -> Result<(), Failure> {
-        let known: Option<i64> = self
-            .connection
-            .query_row("SELECT 1 FROM runs WHERE run = ?1", [run], |row| row.get(0))
-            .optional()
-            .map_err(|source| failed(&self.path, source))?;
-        let place = self.path.display();
-        if known.is_none() {
-            return Err(Abort::Refused(format!(
+        let known = self.sql(|store| store.prepare("SELECT 1 FROM runs WHERE run = ?1")?.exists([run]))?;
+        let (place, path) = (self.path.display(), Mark::path(anchor, run));
+        let refusal = match (known, self.count(run)?.unwrap_or_default(), Mark::read(&path)?) {
+            (false, ..) => format!(
                 "{place} counts the records of each person, and does not know run {run}, which has begun: it was deleted or replaced; \
                  what the run reserved is spent, start a new one"
-            ))
-            .into());
-        }
-        let path = Mark::path(anchor, run);
-        match (self.count(run)?, Mark::read(&path)?) {
-            (_, None) => {
-                return Err(Abort::Refused(format!(
-                    "{} is missing, so an older copy of {place} could not be told from the latest: restore it",
-                    path.display()
-                ))
-                .into());
+            ),
+            (true, _, None) => format!(
+                "{} is missing, so an older copy of {place} could not be told from the latest: restore it",
+                path.display()
+            ),
+            (true, (found, own), Some((marked, word))) if found < marked || (found == marked && own != word) => {
+                format!(
+                    "{place}, which counts the records of each person, was rolled back or replaced: it knows {found} messages of run {run}, \
+                 the mark beside the ledger's anchor knows {marked}; restore the latest, or start a new run: what this one reserved is spent"
+                )
             }
-            (counted, Some((marked, word))) => {
-                let (found, own) = counted.unwrap_or_default();
-                if found < marked || (found == marked && own != word) {
-                    return Err(Abort::Refused(format!(
-                        "{place}, which counts the records of each person, was rolled back or replaced: it knows {found} messages of run \
-                         {run}, the mark beside the ledger's anchor knows {marked}; restore the latest, or start a new run: what this one \
-                         reserved is spent"
-                    ))
-                    .into());
-                }
-            }
-        }
-        self.follow(run, anchor)
+            (true, _, Some(_)) => return self.follow(run, anchor),
+        };
+        Err(Abort::Refused(refusal).into())
     }
 
     /// Keeps the mark of a run level with the store from here on.
@@ -155,11 +141,8 @@ impl Persons {
             Some(count) => count,
             None => {
                 let start = (0, fresh()?);
-                let noted = self.connection.execute(
-                    "INSERT INTO messages (run, number, nonce) VALUES (?1, 0, ?2)",
-                    params![run, start.1.as_slice()],
-                );
-                noted.map_err(|source| failed(&self.path, source))?;
+                let insert = "INSERT INTO messages (run, number, nonce) VALUES (?1, 0, ?2)";
+                self.sql(|store| store.execute(insert, params![run, start.1.as_slice()]))?;
                 start
             }
         };
@@ -168,20 +151,15 @@ impl Persons {
     }
 
     fn count(&self, run: &str) -> Result<Option<Count>, Failure> {
-        self.connection
-            .query_row("SELECT number, nonce FROM messages WHERE run = ?1", [run], |row| {
-                Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?))
-            })
-            .optional()
-            .map_err(|source| failed(&self.path, source))
+        let count = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?));
+        let select = "SELECT number, nonce FROM messages WHERE run = ?1";
+        self.sql(|store| store.query_row(select, [run], count).optional())
     }
 
     /// Every run is charged by itself, so that a person's records are counted in each.
     fn digest(&self, run: &str, id: &[u8]) -> [u8; 16] {
         let full = keyed(&self.key, &[run.as_bytes(), &[0], &canonical_id(id)]);
-        let mut short = [0; 16];
-        short.copy_from_slice(&full[..16]);
-        short
+        std::array::from_fn(|at| full[at])
     }
 
     /// Counts records of these persons and keeps the message that they make. `make` is told which of them may be used.
@@ -213,29 +191,20 @@ impl Persons {
         }
         let refused = usable.iter().filter(|usable| !**usable).count() as u64;
         let records = make(&usable)?;
-        transaction
-            .execute(
-                "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)",
-                params![run, i64::try_from(number).unwrap_or(i64::MAX), records.encode()],
-            )
-            .map_err(wrong)?;
-        let count: Option<Count> = match &self.mark {
-            None => None,
-            Some(_) => {
-                let nonce = fresh()?;
-                let mut add = transaction
-                    .prepare_cached(
-                        "UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number",
-                    )
-                    .map_err(wrong)?;
-                let number: i64 = add.query_row(params![run, nonce.as_slice()], |row| row.get(0)).map_err(wrong)?;
-                Some((number.unsigned_abs(), nonce))
-            }
-        };
+        let keep = "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)";
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        transaction.execute(keep, params![run, number, records.encode()]).map_err(wrong)?;
+        let (nonce, one) = (fresh()?, |row: &Row<'_>| row.get::<_, i64>(0));
+        let advance = "UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number";
+        let advanced = transaction
+            .prepare_cached(advance)
+            .and_then(|mut advance| advance.query_row(params![run, nonce.as_slice()], one).optional());
+        let count = advanced.map_err(wrong)?;
         transaction.commit().map_err(wrong)?;
         // After the store, so that a crash in between leaves the mark behind it, and before anything is sent.
         if let (Some(mark), Some(count)) = (&mut self.mark, count) {
-            mark.move_to(count).map_err(|source| OutputError { path: path.clone(), source })?;
+            let moved = mark.move_to((count.unsigned_abs(), nonce));
+            moved.map_err(|source| OutputError { path: path.clone(), source })?;
         }
         Ok((records, refused))
     }
@@ -243,11 +212,9 @@ impl Persons {
     /// The message of this number, if it was kept.
     pub(crate) fn kept(&self, (run, number): (&str, u64), right: &PerRecord) -> Result<Option<NoisedRecords>, Failure> {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
-        let bytes: Option<Vec<u8>> = self
-            .connection
-            .query_row("SELECT bytes FROM sent WHERE run = ?1 AND number = ?2", params![run, number], |row| row.get(0))
-            .optional()
-            .map_err(|source| failed(&self.path, source))?;
+        let select = "SELECT bytes FROM sent WHERE run = ?1 AND number = ?2";
+        let bytes: Option<Vec<u8>> =
+            self.sql(|store| store.query_row(select, params![run, number], |row| row.get(0)).optional())?;
         Ok(bytes.and_then(|bytes| NoisedRecords::decode(&bytes, right)))
     }
 }
@@ -304,7 +271,7 @@ mod tests {
         fs::remove_file(folder.path().join("stream.sqlite")).unwrap();
         let error = open().must_know("run", &anchor).unwrap_err();
         assert_eq!(error.exit(), fedreg_common::exit::Exit::Refused);
-        assert!(crate::service::chain(&error).contains("deleted or replaced"));
+        assert!(crate::output::chain(&error).contains("deleted or replaced"));
     }
 
     #[test]
@@ -327,7 +294,7 @@ mod tests {
         assert_eq!(spend(&mut persons, "bea"), 0);
         drop(persons);
         let (new_store, new_mark) = (fs::read(&store).unwrap(), fs::read(&mark).unwrap());
-        let refusal = || crate::service::chain(&open().must_know("run", &anchor).unwrap_err());
+        let refusal = || crate::output::chain(&open().must_know("run", &anchor).unwrap_err());
         // The old store would let bea have a second record.
         fs::write(&store, &old_store).unwrap();
         assert!(refusal().contains("rolled back or replaced: it knows 1 messages of run run"), "{}", refusal());

@@ -15,9 +15,10 @@ use fedreg_proto::files::read_study;
 use nalgebra::DMatrix;
 
 use crate::config::TableFlags;
+use crate::failure::Failure;
 use crate::output;
 use crate::read::{Opened, ReadError, Request, Written};
-use crate::service::{self, Failure};
+use crate::show::shown;
 
 /// Rows that are predicted together.
 const ROWS: usize = 10_000;
@@ -82,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// One line a row, under a header; `NA` where there is no prediction.
 pub fn csv(predictions: &[f64]) -> String {
     predictions.iter().fold("prediction\n".to_string(), |mut text, value| {
-        text.push_str(&service::shown(*value));
+        text.push_str(&shown(*value));
         text.push('\n');
         text
     })
@@ -101,7 +102,7 @@ pub fn predictions(function: &Function, data: &Path, written: Written) -> Result
     let terms = column_terms(names.iter().copied()).map_err(|error| Failure::Usage(error.to_string()))?;
     let of = |x: &DMatrix<f64>| {
         let found = function.fitted.predict(x);
-        found.map_err(|error| Failure::from(Abort::OwnData(service::chain(&error))))
+        found.map_err(|error| Failure::from(Abort::OwnData(output::chain(&error))))
     };
     let table = Opened::open(data, written.separator)?;
     each(table, written, (&terms[..], levels, true), function.fitted.columns(), of)

@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::batches::each_id;
 use super::config::{Config, Overrides};
+use super::private::Private;
 pub use super::private::init;
-use super::private::{allowed, open};
-use crate::check::CheckFormat;
 use crate::config::LedgerTerms;
-use crate::privacy::{Keeper, PlanFlags, not_private, runs_left, show};
-use crate::service::Failure;
+use crate::failure::Failure;
+use crate::privacy::{Keeper, PlanFlags, not_private, runs_left};
+use crate::show::{CheckFormat, show};
 
 impl PlanFlags for Overrides {
     const ROWS: &'static str = "Plan for this number of rows or records a site in place of the table's";
@@ -76,12 +76,13 @@ struct Planned {
 }
 
 /// What a run would release and cost, from the study and the ledger alone.
-pub(crate) fn cost(config: &Config, study: &Study<Sites>) -> Result<Cost, Failure> {
-    allowed(config, study)?;
+pub(crate) fn cost(config: &Config, study: &Study<Sites>, private: Private<'_>) -> Result<Cost, Failure> {
+    private.allowed()?;
     let plan = study.site_plan().ok_or_else(not_private)?;
     let charge = plan.charge_of(study.rows_per_person());
-    let budget = study.private().ok_or_else(not_private)?.budget;
-    let account: Option<Account> = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
+    let budget = private.terms.budget;
+    let account: Option<Account> = private.open().ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
+    let shares = plan.releases().iter().map(|release| release.mu);
     Ok(Cost {
         study: study.head.id.clone(),
         protocol: study.protocol(),
@@ -89,10 +90,7 @@ pub(crate) fn cost(config: &Config, study: &Study<Sites>) -> Result<Cost, Failur
         delta: budget.delta(),
         charge,
         releases: plan.releases().iter().map(|release| release.label.clone()).collect(),
-        mu: plan
-            .releases()
-            .iter()
-            .fold([f64::INFINITY, 0.0], |[low, high], release| [low.min(release.mu), high.max(release.mu)]),
+        mu: shares.fold([f64::INFINITY, 0.0], |[low, high], mu| [low.min(mu), high.max(mu)]),
         left: account.as_ref().map(Account::left),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
     })
@@ -101,7 +99,7 @@ pub(crate) fn cost(config: &Config, study: &Study<Sites>) -> Result<Cost, Failur
 /// The same with what to expect of so many rows. Of the table their number is looked at and nothing else.
 fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
     let study = super::join::study(config)?;
-    let cost = cost(config, &study)?;
+    let cost = cost(config, &study, Private::of(config, &study).ok_or_else(not_private)?)?;
     let rows = match rows {
         Some(rows) => rows,
         // A stream that is still to come has no number.

@@ -4,38 +4,30 @@ use std::path::PathBuf;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::privacy::accountant::Budget;
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigester, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::session::Abort;
 use fedreg_common::star::site::charge::{Claim, RunLedger, suits};
 use fedreg_common::study::statement::Statement;
-use fedreg_common::study::{SiteMethod, Sites, Study};
+use fedreg_common::study::{Guarantee, PrivateTerms, SiteMethod, Sites, Study};
 
 use super::batches::{Arrival, Encoding, Source, each_id, needs_a_file};
 use super::compute::Prepared;
 use super::config::Config;
 use super::persons::{Persons, forget};
+use crate::failure::Failure;
 use crate::ledger::{self, DataFile, LedgerFile};
 use crate::plain::{self, PlainLine};
-use crate::service::Failure;
+use crate::privacy::not_private;
+use crate::read::ReadError;
 
-/// Opens a worker's ledger.
-pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
-    ledger::open(&config.ledger(), &config.anchor()?)
-}
-
-/// Whether this worker's policy allows what the study asks for.
-pub(crate) fn allowed(config: &Config, study: &Study<Sites>) -> Result<(), Failure> {
-    let asked = study.private().map_or(0.0, |terms| terms.budget.epsilon());
-    match config.policy.max_epsilon {
-        Some(most) if asked > most => Err(Abort::Refused(format!(
-            "the study asks for epsilon {asked} in one run, and this worker's policy allows {most}"
-        ))
-        .into()),
-        _ => Ok(()),
-    }
+/// A worker's side of a private study: what it spends and keeps beside the run.
+#[derive(Clone, Copy)]
+pub(crate) struct Private<'a> {
+    config: &'a Config,
+    study: &'a Study<Sites>,
+    pub(crate) terms: &'a PrivateTerms,
 }
 
 /// Whether records come in a stream, whose number is not known beforehand.
@@ -46,40 +38,193 @@ fn follows(study: &Study<Sites>) -> bool {
     }
 }
 
-/// The budget of a private stream, and whether an epsilon above the limit is meant.
-fn stream_budget(study: &Study<Sites>) -> Option<(Budget, bool)> {
-    let terms = study.private().filter(|_| follows(study))?;
-    Some((terms.budget, terms.stated.large_epsilon.is_some()))
-}
-
-/// Records that the file of a stream has now; `None` where there is no file to be counted.
-fn records(config: &Config, study: &Study<Sites>) -> Result<Option<u64>, Failure> {
-    if config.reads_stdin() || !config.data.file.is_file() {
-        return Ok(None);
+impl<'a> Private<'a> {
+    /// Decided once for a run: `None` in a plain study.
+    pub(crate) fn of(config: &'a Config, study: &'a Study<Sites>) -> Option<Private<'a>> {
+        match &study.guarantee {
+            Guarantee::Plain => None,
+            Guarantee::Private(terms) => Some(Private { config, study, terms }),
+        }
     }
-    let encoding = Encoding::new(study, config.written());
-    Ok(Some(Source::open(config, encoding.lenient(), 1, &Arrival::default())?.count()?))
-}
 
-/// Refuses a private stream from a whole file whose records are too many for its delta, before anything is spent.
-pub(crate) fn countable(config: &Config, study: &Study<Sites>) -> Result<(), Failure> {
-    let Some((budget, large)) = stream_budget(study) else { return Ok(()) };
-    match records(config, study)? {
-        Some(rows) => Ok(suits(&budget, rows.max(1), large)?),
-        None => Ok(()),
+    /// Opens the worker's ledger.
+    pub(crate) fn open(self) -> Result<Ledger<LedgerFile>, LedgerError> {
+        ledger::open(&self.config.ledger(), &self.config.anchor()?)
+    }
+
+    /// Whether this worker's policy allows what the study asks for.
+    pub(crate) fn allowed(self) -> Result<(), Failure> {
+        let asked = self.terms.budget.epsilon();
+        match self.config.policy.max_epsilon {
+            Some(most) if asked > most => Err(Abort::Refused(format!(
+                "the study asks for epsilon {asked} in one run, and this worker's policy allows {most}"
+            ))
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows as a private run reads them.
+    fn source(self, rows: u64, arrival: &Arrival) -> Result<Source, ReadError> {
+        let encoding = Encoding::new(self.study, self.config.written());
+        Source::open(self.config, encoding.lenient(), rows, arrival)
+    }
+
+    /// Records that the file of a stream has now; `None` where there is no file to be counted.
+    fn records(self) -> Result<Option<u64>, Failure> {
+        if self.config.reads_stdin() || !self.config.data.file.is_file() {
+            return Ok(None);
+        }
+        Ok(Some(self.source(1, &Arrival::default())?.count()?))
+    }
+
+    /// Refuses a private stream from a whole file whose records are too many for its delta, before anything is spent.
+    pub(crate) fn countable(self) -> Result<(), Failure> {
+        if follows(self.study)
+            && let Some(rows) = self.records()?
+        {
+            suits(&self.terms.budget, rows.max(1), self.terms.stated.large_epsilon.is_some())?;
+        }
+        Ok(())
+    }
+
+    /// What a report says of a private stream that turned out to have too many records for its delta.
+    pub(crate) fn too_long(self, records: u64) -> Option<String> {
+        let delta = self.terms.budget.delta();
+        (follows(self.study) && delta > 1.0 / records.max(1) as f64).then(|| {
+            format!(
+                "delta {delta:e} is above one over the {records} records of this worker, which were not known beforehand: it permits \
+                 publishing whole records; choose a smaller one for the next run"
+            )
+        })
+    }
+
+    /// Registers the worker's data set with its budget, and makes the ledger if there is none.
+    fn register(self) -> Result<Account, Failure> {
+        let Private { config, study, terms } = self;
+        let (path, anchor) = (config.ledger(), config.anchor()?);
+        let mut ledger = ledger::open_or_create(&path, &anchor)?;
+        plain::take_in(&path, &mut ledger)?;
+        let (persons, rows) = match follows(study) {
+            // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
+            true => (PersonDigests::anyone(), self.records().ok().flatten().unwrap_or(1).max(1)),
+            false => read_persons(config, study, &ledger.key()?, study.rows_per_person())?,
+        };
+        let budget = crate::privacy::budget(&config.privacy, &terms.stated, rows)?;
+        let (data_set, bounds) = (config.data_set(), study.stated_bounds());
+        let registration = Registration { data_set, persons, budget, bounds };
+        ledger::register([&path, &anchor], &mut ledger, &self.data_file(), &registration)
+    }
+
+    /// What tells this worker's file from others.
+    fn data_file(self) -> DataFile<'a> {
+        let Private { config, study, .. } = self;
+        let (source, id) = (config.data.file.as_path(), study.head.rows.id.as_deref());
+        DataFile { role: Role::Worker, source, separator: config.written().separator, id, grows: follows(study) }
+    }
+
+    /// Reads the rows of a run, or opens its stream, before anybody is contacted. They are read once, and the run goes on with what was
+    /// read: nothing that depends on what stands in them is found out later, whatever becomes of the file.
+    ///
+    /// # Errors
+    /// Everything that would end the run because of what stands in the table, and what the study or the policy refuse.
+    pub(crate) fn prepare(self, arrival: &Arrival) -> Result<Prepared, Failure> {
+        let Private { config, study, .. } = self;
+        if config.reads_stdin() && !follows(study) {
+            return Err(needs_a_file(study));
+        }
+        // A ledger that refuses otherwise says nothing about the rows, and the others may hear of it later.
+        if let Ok(mut ledger) = self.open()
+            && ledger.account(&config.data_set()).is_ok()
+        {
+            let places = [config.ledger(), config.anchor()?];
+            ledger::use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &self.data_file())?;
+        }
+        tracing::info!("reading {}", config.data.file.display());
+        let source = self.source(study.site_terms().batch_rows, arrival)?;
+        let mut prepared = Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?;
+        prepared.read()?;
+        // A ledger that refuses says nothing about the rows, and the others may hear of it later.
+        if !prepared.ids().is_empty()
+            && let Ok(mut ledger) = self.open()
+        {
+            PersonDigests::new(&ledger.key()?, prepared.ids(), study.rows_per_person())?;
+        }
+        Ok(prepared)
+    }
+
+    /// Opens the ledger for a run. Nothing is spent yet.
+    pub(crate) fn charge(self, run: RunId) -> Result<Charged, Failure> {
+        let Private { config, study, .. } = self;
+        let ledger = RunLedger::new(self.open()?, config.data_set(), study, run)?;
+        Ok(Charged { ledger, anchor: config.anchor()?, state: config.state.clone(), persons: None })
+    }
+
+    /// What a run without a result has cost here, in a sentence.
+    pub(crate) fn cost(self, run: RunId) -> Option<String> {
+        Some(match self.open().ok()?.is_reserved(&run.to_string()) {
+            false => {
+                "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string()
+            }
+            true => format!(
+                "run {run} is reserved: while the coordinator has it open the same command goes on with it, and nothing is charged again; \
+                 if it is over there, what was reserved stays spent (`privacy status`)"
+            ),
+        })
+    }
+
+    /// Keeps the coordinator's last word of a run whose budget is reserved, so that the result is not lost where it cannot be written.
+    pub(crate) fn keep_outcome(self, run: RunId, exit: Exit, report: &str) -> Result<(), LedgerError> {
+        let (mut ledger, run) = (self.open()?, run.to_string());
+        match ledger.is_reserved(&run) {
+            true => ledger.keep_received(&run, OUTCOME, format!("{}\n{report}", exit.code()).as_bytes()),
+            false => Ok(()),
+        }
+    }
+
+    /// A run of the study that ended and whose result was not written: its name, its exit code and the coordinator's report.
+    pub(crate) fn kept_outcome(self) -> Option<(RunId, Exit, String)> {
+        let mut ledger = self.open().ok()?;
+        let (data_set, study) = (self.config.data_set(), self.study.digest().to_string());
+        let run = ledger.unfinished_with(&data_set, &study, OUTCOME)?.to_string();
+        let text = String::from_utf8(ledger.received(&run, OUTCOME).ok()??).ok()?;
+        let (code, report) = text.split_once('\n')?;
+        Some((run.parse().ok()?, Exit::from_code(code.parse().ok()?), report.to_string()))
+    }
+
+    /// Says in the ledger that a run is over, once its result is where it belongs.
+    pub(crate) fn close(self, run: RunId) -> Result<(), Failure> {
+        let (mut ledger, run) = (self.open()?, run.to_string());
+        if ledger.is_reserved(&run) {
+            ledger.finish(&run)?;
+            forget(&self.config.anchor()?, &run);
+        }
+        Ok(())
+    }
+
+    /// The privacy account of a worker's report.
+    pub(crate) fn statement(self, run: RunId) -> Result<Statement, Failure> {
+        let Private { config, study, .. } = self;
+        let ledger = self.open()?;
+        let account = ledger.account(&config.data_set())?;
+        let charge = study.site_charge().unwrap_or(0.0);
+        let receipts = ledger.receipts(&run.to_string());
+        let opening = receipts.first().map(|release| release.sigma);
+        let mut statement = Statement::new(&account, receipts, charge, study.site_protects());
+        if let (SiteMethod::Stream(stream), Some(sigma)) = (&study.method.method, opening)
+            && stream.records_per_person > 1
+        {
+            let per_person = stream.records_per_person;
+            let sigma = sigma * f64::from(per_person).sqrt();
+            statement.account.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
+        }
+        statement.shorten();
+        Ok(statement)
     }
 }
 
-/// What a report says of a private stream that turned out to have too many records for its delta.
-pub(crate) fn too_long(study: &Study<Sites>, records: u64) -> Option<String> {
-    let delta = stream_budget(study)?.0.delta();
-    (delta > 1.0 / records.max(1) as f64).then(|| {
-        format!(
-            "delta {delta:e} is above one over the {records} records of this worker, which were not known beforehand: it permits \
-             publishing whole records; choose a smaller one for the next run"
-        )
-    })
-}
+/// Where the ledger keeps how a run ended, beside what came of a coordinator.
+const OUTCOME: u32 = u32::MAX;
 
 /// What a private run has beside its rows: its ledger, and the store that counts the records of a stream.
 pub(crate) struct Charged {
@@ -91,12 +236,6 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
-    /// Opens the ledger for a run. Nothing is spent yet.
-    pub(crate) fn open(config: &Config, study: &Study<Sites>, run: RunId) -> Result<Charged, Failure> {
-        let ledger = RunLedger::new(open(config)?, config.data_set(), study, run)?;
-        Ok(Charged { ledger, anchor: config.anchor()?, state: config.state.clone(), persons: None })
-    }
-
     /// Finds that the budget is there, or is reserved already; nothing is charged.
     pub(crate) fn claim(&mut self, claim: Claim, content: &[u8]) -> Result<(), Failure> {
         if let Some(most) = claim.per_person() {
@@ -143,31 +282,7 @@ impl Charged {
 /// A table or a budget that cannot be used, and a ledger that refuses.
 pub fn init(config: &Config) -> Result<Account, Failure> {
     let study = super::join::study(config)?;
-    let asked = study
-        .private()
-        .ok_or_else(|| Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string()))?;
-    let asked = &asked.stated;
-    let (path, anchor) = (config.ledger(), config.anchor()?);
-    let mut ledger = ledger::open_or_create(&path, &anchor)?;
-    plain::take_in(&path, &mut ledger)?;
-    let (persons, rows) = match follows(&study) {
-        // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
-        true => {
-            let known = records(config, &study).ok().flatten();
-            (PersonDigests::anyone(), known.unwrap_or(1).max(1))
-        }
-        false => read_persons(config, &study, &ledger.key()?, study.rows_per_person())?,
-    };
-    let budget = crate::privacy::budget(&config.privacy, asked, rows)?;
-    let (data_set, bounds) = (config.data_set(), study.stated_bounds());
-    let registration = Registration { data_set, persons, budget, bounds };
-    Ok(ledger::register([&path, &anchor], &mut ledger, &data_file(config, &study), &registration)?)
-}
-
-/// What tells this worker's file from others.
-fn data_file<'a>(config: &'a Config, study: &'a Study<Sites>) -> DataFile<'a> {
-    let (source, id) = (config.data.file.as_path(), study.head.rows.id.as_deref());
-    DataFile { role: Role::Worker, source, separator: config.written().separator, id, grows: follows(study) }
+    Private::of(config, &study).ok_or_else(not_private)?.register()
 }
 
 /// The persons of a table, and its number of rows.
@@ -185,44 +300,8 @@ fn read_persons(
     Ok((digester.finish(most)?, rows))
 }
 
-/// Reads the rows of a private run, or opens its stream, before anybody is contacted. They are read once, and the run goes on with
-/// what was read: nothing that depends on what stands in them is found out later, whatever becomes of the file. `None` in a plain study.
-///
-/// # Errors
-/// Everything that would end the run because of what stands in the table, and what the study or the policy refuse.
-pub(crate) fn prepare(config: &Config, study: &Study<Sites>, arrival: &Arrival) -> Result<Option<Prepared>, Failure> {
-    if !study.noised() {
-        return Ok(None);
-    }
-    if config.reads_stdin() && !follows(study) {
-        return Err(needs_a_file(study));
-    }
-    // A ledger that refuses otherwise says nothing about the rows, and the others may hear of it later.
-    if let Ok(mut ledger) = open(config)
-        && ledger.account(&config.data_set()).is_ok()
-    {
-        let places = [config.ledger(), config.anchor()?];
-        ledger::use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(config, study))?;
-    }
-    let encoding = Encoding::new(study, config.written());
-    tracing::info!("reading {}", config.data.file.display());
-    let source = Source::open(config, encoding.lenient(), study.site_terms().batch_rows, arrival)?;
-    let mut prepared = Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?;
-    prepared.read()?;
-    // A ledger that refuses says nothing about the rows, and the others may hear of it later.
-    if !prepared.ids().is_empty()
-        && let Ok(mut ledger) = open(config)
-    {
-        PersonDigests::new(&ledger.key()?, prepared.ids(), study.rows_per_person())?;
-    }
-    Ok(Some(prepared))
-}
-
 /// Records a run without privacy: later private reports on its persons say so.
 pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) -> Result<(), Failure> {
-    if study.noised() {
-        return Ok(());
-    }
     let line = PlainLine {
         run: run.to_string(),
         data_set: config.data_set(),
@@ -238,68 +317,6 @@ pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) ->
             false => Ok(read_persons(config, study, key, u32::MAX)?.0),
         }
     })
-}
-
-/// What a run without a result has cost here, in a sentence.
-pub(crate) fn cost(config: &Config, run: RunId) -> Option<String> {
-    let reserved = open(config).ok()?.is_reserved(&run.to_string());
-    Some(match reserved {
-        false => "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
-        true => format!(
-            "run {run} is reserved: while the coordinator has it open the same command goes on with it, and nothing is charged again; if it \
-             is over there, what was reserved stays spent (`privacy status`)"
-        ),
-    })
-}
-
-/// Where the ledger keeps how a run ended, beside what came of a coordinator.
-const OUTCOME: u32 = u32::MAX;
-
-/// Keeps the coordinator's last word of a run whose budget is reserved, so that the result is not lost where it cannot be written.
-pub(crate) fn keep_outcome(config: &Config, run: RunId, exit: Exit, report: &str) -> Result<(), LedgerError> {
-    let (mut ledger, run) = (open(config)?, run.to_string());
-    match ledger.is_reserved(&run) {
-        true => ledger.keep_received(&run, OUTCOME, format!("{}\n{report}", exit.code()).as_bytes()),
-        false => Ok(()),
-    }
-}
-
-/// A run of the study that ended and whose result was not written: its name, its exit code and the coordinator's report.
-pub(crate) fn kept_outcome(config: &Config, study: &Study<Sites>) -> Option<(RunId, Exit, String)> {
-    let mut ledger = open(config).ok()?;
-    let run = ledger.unfinished_with(&config.data_set(), &study.digest().to_string(), OUTCOME)?.to_string();
-    let text = String::from_utf8(ledger.received(&run, OUTCOME).ok()??).ok()?;
-    let (code, report) = text.split_once('\n')?;
-    Some((run.parse().ok()?, Exit::from_code(code.parse().ok()?), report.to_string()))
-}
-
-/// Says in the ledger that a run is over, once its result is where it belongs.
-pub(crate) fn close(config: &Config, run: RunId) -> Result<(), Failure> {
-    let (mut ledger, run) = (open(config)?, run.to_string());
-    if ledger.is_reserved(&run) {
-        ledger.finish(&run)?;
-        forget(&config.anchor()?, &run);
-    }
-    Ok(())
-}
-
-/// The privacy account of a worker's report.
-pub(crate) fn statement(config: &Config, study: &Study<Sites>, run: RunId) -> Result<Statement, Failure> {
-    let ledger = open(config)?;
-    let account = ledger.account(&config.data_set())?;
-    let charge = study.site_charge().unwrap_or(0.0);
-    let receipts = ledger.receipts(&run.to_string());
-    let opening = receipts.first().map(|release| release.sigma);
-    let mut statement = Statement::new(&account, receipts, charge, study.site_protects());
-    if let (SiteMethod::Stream(stream), Some(sigma)) = (&study.method.method, opening)
-        && stream.records_per_person > 1
-    {
-        let per_person = stream.records_per_person;
-        let sigma = sigma * f64::from(per_person).sqrt();
-        statement.account.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
-    }
-    statement.shorten();
-    Ok(statement)
 }
 
 #[cfg(test)]
@@ -319,9 +336,11 @@ mod tests {
             )
         };
         let study = sites(&text("mode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-3"));
-        assert_eq!(too_long(&study, 1000), None);
-        let note = too_long(&study, 1001).unwrap();
+        let config = toml::from_str(super::super::join::tests::CONFIG).unwrap();
+        let private = Private::of(&config, &study).unwrap();
+        assert_eq!(private.too_long(1000), None);
+        let note = private.too_long(1001).unwrap();
         assert!(note.contains("delta 1e-3 is above one over the 1001 records"), "{note}");
-        assert_eq!(too_long(&sites(&text("")), u64::MAX), None);
+        assert!(Private::of(&config, &sites(&text(""))).is_none());
     }
 }

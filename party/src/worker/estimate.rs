@@ -9,20 +9,16 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fedreg_common::data::encode::{column_terms, encode};
-use fedreg_common::data::formula::Term;
-use fedreg_common::data::outcome::numbers;
-use fedreg_common::data::{DataError, Frame, Place};
+use fedreg_common::data::encode::column_terms;
 use fedreg_common::exit::Exit;
-use fedreg_common::methods::robust::{BatchError, Estimate, FitSettings, Record, Start, fit, minimum_rows};
-use fedreg_common::report::INTERCEPT;
-use nalgebra::{DMatrix, DVector};
+use fedreg_common::methods::robust::{BatchError, Estimate, FitSettings, Record, Start, fit};
+use fedreg_common::star::site::local::Batch;
 
+use super::batches::{Encoding, Source};
 use crate::config::TableFlags;
+use crate::failure::Failure;
 use crate::output::OutputError;
-use crate::read::{Arrival, Batches, ReadError, Request};
-use crate::service::Failure;
-use crate::worker::last::{Ahead, joins, stacked};
+use crate::read::{Arrival, Batches, ReadError, Request, cells};
 
 /// What is estimated, and how.
 #[derive(Debug, Clone, Args)]
@@ -108,17 +104,6 @@ fn parse_levels(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((column.to_owned(), levels))
 }
 
-/// One line of CSV as its cells.
-pub(crate) fn cells(line: &str) -> Result<Vec<String>, String> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
-    let mut records = reader.records();
-    match (records.next(), records.next()) {
-        (Some(Ok(record)), None) => Ok(record.iter().map(|cell| cell.trim().to_owned()).collect()),
-        (Some(Err(error)), _) => Err(format!("not a list: {error}")),
-        _ => Err("expected a comma-separated list".to_owned()),
-    }
-}
-
 /// Reads rows, from `input` unless a file is named, and writes a line for each batch.
 ///
 /// # Errors
@@ -140,8 +125,9 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
         Some(source) => Batches::open(source, &request, &Arrival::default())?,
         None => Batches::from_pipe(input, "standard input", &request)?,
     };
-    let mut rows =
-        Rows { batches, terms, arguments, names: None, ahead: Ahead::default(), next: arguments.first_batch };
+    let encoding = Encoding::of_columns(terms, arguments.outcome.clone(), !arguments.no_intercept, request);
+    let mut source = Source::new(batches, encoding, arguments.batch_rows.get() as u64, false);
+    source.number_from(arguments.first_batch);
     let settings = FitSettings {
         start: arguments.start.into(),
         intercept: !arguments.no_intercept,
@@ -154,7 +140,7 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
     while failed.is_none() {
         let mut ready = Vec::new();
         while ready.len() < threads.min(1024) {
-            match rows.next() {
+            match source.batch() {
                 Ok(Some(batch)) => ready.push(batch),
                 Ok(None) => break,
                 // What came before can still be fitted and must not be lost.
@@ -167,17 +153,20 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
         if ready.is_empty() {
             break;
         }
-        let names = rows.names.clone();
+        let names = source.encoding().coefficients();
+        let refused = |problem| ReadError::Format { file: source.name().to_owned(), problem };
         for (batch, fitted) in ready.iter().zip(fitted(&ready, &settings)) {
-            let fitted = fitted.map_err(|source| rows.unfit(batch, source))?;
+            let fitted = fitted.map_err(|error| {
+                let (number, (first, last)) = (batch.number, batch.place);
+                refused(format!("batch {number} ({first} to {last}) cannot be fitted: {error}"))
+            })?;
             let mut estimate = Estimate::from_fit(&arguments.worker, batch.number, &fitted);
             if arguments.no_gram {
                 estimate.gram = None;
             }
-            let record = Record::new(estimate, Some(arguments.outcome.clone()), names.clone());
+            let record = Record::new(estimate, Some(arguments.outcome.clone()), Some(names.clone()));
             let line = record.line().map_err(|error| {
-                let problem = format!("the estimate of batch {} cannot be written: {error}", batch.number);
-                ReadError::Format { file: rows.file(), problem }
+                refused(format!("the estimate of batch {} cannot be written: {error}", batch.number))
             })?;
             if writeln!(output, "{line}").and_then(|()| output.flush()).map_or_else(gone, |()| Ok(false))? {
                 return Ok(Exit::Done);
@@ -209,77 +198,12 @@ fn fitted(
     })
 }
 
-struct Batch {
-    number: u64,
-    x: DMatrix<f64>,
-    y: DVector<f64>,
-    first: Place,
-    last: Place,
-}
-
-/// Rows on their way to batches.
-struct Rows<'a> {
-    batches: Batches,
-    terms: Vec<Term>,
-    arguments: &'a Arguments,
-    /// Names of the coefficients, once the first batch is there.
-    names: Option<Vec<String>>,
-    ahead: Ahead<Batch>,
-    next: u64,
-}
-
-impl Rows<'_> {
-    /// The next batch; a short last one joins the one before it.
-    fn next(&mut self) -> Result<Option<Batch>, ReadError> {
-        let mut ahead = std::mem::take(&mut self.ahead);
-        let (wanted, intercept) = (self.arguments.batch_rows.get(), usize::from(!self.arguments.no_intercept));
-        let short = |after: &Batch| joins(after.y.len(), wanted, minimum_rows(after.x.ncols() + intercept));
-        let batch = ahead.next(|| self.read(), short, joined);
-        self.ahead = ahead;
-        batch
-    }
-
-    fn read(&mut self) -> Result<Option<Batch>, ReadError> {
-        let Some(frame) = self.batches.next(self.arguments.batch_rows.get())? else { return Ok(None) };
-        let number = self.next;
-        self.next = number.saturating_add(1);
-        let batch = self.encode(number, frame);
-        batch.map(Some).map_err(|source| ReadError::Data { file: self.file(), source })
-    }
-
-    fn file(&self) -> String {
-        self.batches.name().to_owned()
-    }
-
-    fn encode(&mut self, number: u64, mut frame: Frame) -> Result<Batch, DataError> {
-        let (first, last) = (frame.place(0), frame.place(frame.rows().saturating_sub(1)));
-        let y = numbers(&frame, &self.arguments.outcome, "the outcome", None)?;
-        let design = encode(&mut frame, &self.terms, !self.arguments.no_intercept, None)?;
-        if self.names.is_none() {
-            let intercept = (!self.arguments.no_intercept).then(|| INTERCEPT.to_owned());
-            self.names = Some(intercept.into_iter().chain(design.terms).collect());
-        }
-        Ok(Batch { number, x: design.matrix, y: DVector::from_vec(y), first, last })
-    }
-
-    fn unfit(&self, batch: &Batch, error: BatchError) -> ReadError {
-        let Batch { number, first, last, .. } = batch;
-        let problem = format!("batch {number} ({first} to {last}) cannot be fitted: {error}");
-        ReadError::Format { file: self.file(), problem }
-    }
-}
-
-fn joined(above: Batch, below: Batch) -> Batch {
-    let (x, y) = stacked((&above.x, &above.y), (&below.x, &below.y));
-    Batch { number: above.number, x, y, first: above.first, last: below.last }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
-    use crate::service::chain;
+    use crate::output::chain;
 
     #[derive(Debug, Parser)]
     struct Program {
@@ -338,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_arrow_stream_is_told_from_csv_by_its_first_bytes() {
-        let bytes = include_bytes!("../../tests/vectors/arrow/mixed.arrows");
+        let bytes = include_bytes!("../../../tests/vectors/arrow/mixed.arrows");
         let (ended, records) = estimate("--outcome single --features n --no-intercept", &bytes[..]);
         assert_eq!((ended, records.len()), (Ok(Exit::Done), 1));
         assert_eq!(records[0].nobs, 7);
