@@ -7,12 +7,12 @@
 //! a fresh one with its last message, to which the listening side answers. Whichever of two messages was lost, this one
 //! retransmission brings out the answer, and a retransmission never triggers another.
 
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
+pub use fedreg_proto::link::Link;
 use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -21,36 +21,6 @@ use crate::pace;
 
 #[cfg(test)]
 mod tests;
-
-/// One end of the line between two parties.
-pub trait Link: Send {
-    /// What goes out.
-    type Outbound: Send + 'static;
-    /// What comes in.
-    type Inbound: Send + 'static;
-
-    /// Opens the line, or opens it again after dropping the old one: one attempt when dialling, waiting for the peer
-    /// when listening. Cancel safe.
-    fn open(&mut self) -> impl Future<Output = Result<(), OpenError>> + Send;
-
-    /// Hands a message over without waiting; dropped when the line is lost.
-    fn send(&mut self, message: Self::Outbound);
-
-    /// The next thing that comes in. Cancel safe. A lost line stays lost until it is opened.
-    fn recv(&mut self) -> impl Future<Output = Event<Self::Inbound>> + Send;
-
-    /// Tells the peer why the run ends, after everything handed over.
-    fn abort(&mut self, notice: Notice);
-
-    /// Says that we have all that we need, after everything handed over.
-    fn bye(&mut self);
-
-    /// Closes in good order, once everything handed over is written.
-    fn close(&mut self) -> impl Future<Output = ()> + Send;
-
-    /// Bytes of messages written so far.
-    fn bytes_sent(&self) -> u64;
-}
 
 /// A session whose messages a line takes, and whose steps may run in another thread.
 pub trait Over<L: Link>:

@@ -14,6 +14,7 @@ use fedreg_common::report::{Disclosure, PerParty, Report, Seconds, VERSION};
 use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
 use fedreg_proto::limits::Limits;
+use fedreg_proto::line::GrpcLink;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -23,7 +24,7 @@ use crate::convene::{Convener, Joining};
 use crate::drive::{self, Driven, Ends, Link};
 use crate::failure::Failure;
 use crate::job::{self, Job};
-use crate::line::Line;
+use crate::line;
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
 use crate::store::{Entry, Store};
@@ -191,7 +192,7 @@ pub(crate) async fn meet<W: Work>(
         }
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
-    let mut link = Line::open(job, &identity).await?;
+    let (mut link, listens) = line::open(job, &identity).await?;
     let address = config.coordinator.clone();
     let instance = drawn()?;
     let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run, instance };
@@ -203,7 +204,7 @@ pub(crate) async fn meet<W: Work>(
         }
     };
     let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
-    let result = meeting.hold(work, early, &mut link, &mut stopped).await;
+    let result = meeting.hold(work, early, (&mut link, listens), &mut stopped).await;
     meeting.tell(work, &result);
     meeting.convener.leave().await;
     let bytes_sent = link.bytes_sent();
@@ -294,7 +295,7 @@ impl Meeting<'_> {
         &mut self,
         work: &W,
         early: Option<Result<(W::Table, Duration), Failure>>,
-        link: &mut Line,
+        (link, listens): (&mut GrpcLink, Option<String>),
         stopped: &mut mpsc::Receiver<Abort>,
     ) -> Result<(W::Yield, Exit), Failure> {
         let Job { role, config, .. } = self.job;
@@ -316,7 +317,7 @@ impl Meeting<'_> {
         link.set_limits(Limits::for_rows(rows));
         let opening = Opening { first: config.connect.is_some(), run, seed: seed(self.job.seed, role)? };
         let session = work.session(self.job, table, opening)?;
-        let ends = Ends { own: role, peer: role.partner(), dials: config.connect.clone(), listens: link.listens() };
+        let ends = Ends { own: role, peer: role.partner(), dials: config.connect.clone(), listens };
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {

@@ -64,7 +64,7 @@ pub trait PlanFlags: Args {
 
 /// About the privacy budget of a role's data, with the flags that lead to its configuration.
 #[derive(Debug, Subcommand)]
-pub enum PrivacyCommand<O: PlanFlags> {
+pub(crate) enum PrivacyCommand<O: PlanFlags> {
     /// Register the data set with its budget; makes the ledger if there is none
     Init {
         #[command(flatten)]
@@ -185,7 +185,7 @@ impl From<AccountantName> for Accountant {
 ///
 /// # Errors
 /// Files that cannot be used, and a ledger that refuses.
-pub fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> Result<(), Failure> {
+pub(crate) fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> Result<(), Failure> {
     let open = |config: &C| config.places().and_then(|[path, anchor]| ledger::open(&path, &anchor));
     let text = match command {
         PrivacyCommand::Init { overrides, terms } => {

@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fedreg_common::id::Role;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
-use fedreg_proto::link::Event;
+use fedreg_proto::link::{Event, Link};
 use fedreg_proto::tls::Listener;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@
 use crate::convert::{Decoder, frames};
 use crate::health::HealthService;
 use crate::limits::{FRAME_BYTES, Limits};
-use crate::link::{Event, Notice, OpenError};
+use crate::link::{Event, Link, Notice, OpenError};
 use crate::status::{not_answered, not_connected, stream_fault};
 use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain};
 use crate::wire::frame::Kind;
@@ -116,12 +116,23 @@ impl GrpcLink {
         self.meter.heartbeat_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Opens the line, or opens it again after dropping the old one: one attempt when dialling, waiting for the peer when
-    /// listening. Cancel safe.
-    ///
-    /// # Errors
-    /// Nobody answers, or a certificate was refused.
-    pub async fn open(&mut self) -> Result<(), OpenError> {
+    fn order(&mut self, order: Order) {
+        if let Some(line) = &self.line {
+            line.order(order);
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        self.line = None;
+        self.lost = reason;
+    }
+}
+
+impl Link for GrpcLink {
+    type Outbound = Released<Message>;
+    type Inbound = Message;
+
+    async fn open(&mut self) -> Result<(), OpenError> {
         self.lose(format!("the line to {} is not open", self.peer.role));
         let mut line = match &self.end {
             End::Dial { address, identity } => dial(address, identity, &self.peer.certificate, &self.meter).await?,
@@ -132,13 +143,11 @@ impl GrpcLink {
         Ok(())
     }
 
-    /// Hands a message over without waiting; dropped when the line is lost.
-    pub fn send(&mut self, message: Released<Message>) {
+    fn send(&mut self, message: Released<Message>) {
         self.order(Order::Message(message));
     }
 
-    /// The next thing that comes in. Cancel safe. A lost line stays lost until it is opened.
-    pub async fn recv(&mut self) -> Event<Message> {
+    async fn recv(&mut self) -> Event<Message> {
         loop {
             let Some(line) = &mut self.line else {
                 return Event::Lost(self.lost.clone());
@@ -173,18 +182,16 @@ impl GrpcLink {
         }
     }
 
-    /// Tells the peer why the run ends, after everything handed over.
-    pub fn abort(&mut self, notice: Notice) {
+    fn abort(&mut self, notice: Notice) {
         self.order(Order::Frame(Kind::Abort((&notice).into())));
     }
 
-    /// Says that we have all that we need, after everything handed over.
-    pub fn bye(&mut self) {
+    fn bye(&mut self) {
         self.order(Order::Frame(Kind::Bye(Nothing {})));
     }
 
-    /// Closes in good order, once everything handed over is written. Called once, last; may wait for the peer for ever.
-    pub async fn close(&mut self) {
+    /// Called once, last; may wait for the peer for ever.
+    async fn close(&mut self) {
         if let Some(mut line) = self.line.take() {
             match self.end {
                 End::Dial { .. } => {
@@ -209,20 +216,9 @@ impl GrpcLink {
         }
     }
 
-    /// Bytes of messages written so far: scalars, vectors and entries, but no heartbeats and nothing of TLS or HTTP/2.
-    pub fn bytes_sent(&self) -> u64 {
+    /// Scalars, vectors and entries, but no heartbeats and nothing of TLS or HTTP/2.
+    fn bytes_sent(&self) -> u64 {
         self.meter.bytes.load(Ordering::Relaxed)
-    }
-
-    fn order(&mut self, order: Order) {
-        if let Some(line) = &self.line {
-            line.order(order);
-        }
-    }
-
-    fn lose(&mut self, reason: String) {
-        self.line = None;
-        self.lost = reason;
     }
 }
 

@@ -1,5 +1,7 @@
 //! What can happen on the line between two parties, whatever carries it.
 
+use std::future::Future;
+
 use fedreg_common::exit::Exit;
 use fedreg_common::session::{Abort, PeerFault};
 use thiserror::Error;
@@ -30,6 +32,36 @@ pub enum Event<M> {
     Fault(PeerFault),
     /// The connection is gone.
     Lost(String),
+}
+
+/// One end of the line between two parties.
+pub trait Link: Send {
+    /// What goes out.
+    type Outbound: Send + 'static;
+    /// What comes in.
+    type Inbound: Send + 'static;
+
+    /// Opens the line, or opens it again after dropping the old one: one attempt when dialling, waiting for the peer
+    /// when listening. Cancel safe.
+    fn open(&mut self) -> impl Future<Output = Result<(), OpenError>> + Send;
+
+    /// Hands a message over without waiting; dropped when the line is lost.
+    fn send(&mut self, message: Self::Outbound);
+
+    /// The next thing that comes in. Cancel safe. A lost line stays lost until it is opened.
+    fn recv(&mut self) -> impl Future<Output = Event<Self::Inbound>> + Send;
+
+    /// Tells the peer why the run ends, after everything handed over.
+    fn abort(&mut self, notice: Notice);
+
+    /// Says that we have all that we need, after everything handed over.
+    fn bye(&mut self);
+
+    /// Closes in good order, once everything handed over is written.
+    fn close(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Bytes of messages written so far.
+    fn bytes_sent(&self) -> u64;
 }
 
 /// Why a line did not open.

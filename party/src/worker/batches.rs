@@ -3,7 +3,7 @@
 use fedreg_common::data::encode::{Design, encode};
 use fedreg_common::data::formula::Term;
 use fedreg_common::data::outcome::numbers;
-use fedreg_common::data::{DataError, Frame, Place, Values};
+use fedreg_common::data::{DataError, Frame, Values};
 use fedreg_common::methods::em::Model;
 use fedreg_common::methods::robust::minimum_rows;
 use fedreg_common::report::INTERCEPT;
@@ -457,6 +457,8 @@ fn joined(first: Batch, second: Batch) -> Batch {
 
 #[cfg(test)]
 mod tests {
+    use fedreg_common::data::Place;
+
     use super::*;
     use crate::read::Opened;
 

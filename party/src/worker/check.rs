@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use fedreg_common::methods::registry;
-use fedreg_common::methods::robust::minimum_rows;
 use fedreg_common::privacy::release::Discloses;
 use fedreg_common::star::message::Body;
 use fedreg_common::study::{Guarantee, Protocol};

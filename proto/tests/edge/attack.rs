@@ -8,7 +8,7 @@ use crate::office::Office;
 use fedreg_common::id::{Digest, Role};
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
-use fedreg_proto::link::Event;
+use fedreg_proto::link::{Event, Link};
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::tls::{self, Identity, Listener, TlsFiles};
 use fedreg_proto::wire::coordinator_client::CoordinatorClient;

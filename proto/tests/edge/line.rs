@@ -9,7 +9,7 @@ use fedreg_common::session::PeerFault;
 use fedreg_proto::convert::frames;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
-use fedreg_proto::link::{Event, Notice, OpenError};
+use fedreg_proto::link::{Event, Link, Notice, OpenError};
 use fedreg_proto::tls::{self, Identity, Listener};
 use fedreg_proto::wire::frame::Kind;
 use fedreg_proto::wire::{self, Frame};

@@ -4,7 +4,7 @@ use crate::office::Office;
 use fedreg_common::id::Role;
 use fedreg_proto::health::HealthService;
 use fedreg_proto::line::{GrpcLink, PeerName};
-use fedreg_proto::link::OpenError;
+use fedreg_proto::link::{Link, OpenError};
 use fedreg_proto::tls::{self, Identity, LinkError, Listener};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
