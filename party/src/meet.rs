@@ -33,7 +33,7 @@ use crate::store::{Entry, Store};
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A kind of joint run.
-pub(crate) trait Work: Send {
+pub(crate) trait Work: Clone + Send + 'static {
     /// What is read before the run.
     type Table: Send + 'static;
     /// What is run.
@@ -48,8 +48,11 @@ pub(crate) trait Work: Send {
     /// with such a table looks like one that never came.
     const READS_FIRST: bool = false;
 
-    /// How the table is read; runs beside everything else.
-    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Self::Table, Failure> + Send + 'static;
+    /// Reads the table; runs beside everything else.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    fn read(&self, job: &Job) -> Result<Self::Table, Failure>;
 
     /// Rows of the table.
     fn rows(table: &Self::Table) -> u64;
@@ -273,7 +276,10 @@ async fn read_table<W: Work>(
 ) -> Result<(W::Table, Duration), Failure> {
     tracing::info!("reading {}", job.config.data.file.display());
     let reading = Instant::now();
-    let task = tokio::task::spawn_blocking(work.reader(job));
+    let task = {
+        let (work, job) = (work.clone(), job.clone());
+        tokio::task::spawn_blocking(move || work.read(&job))
+    };
     let table = match unless(stopped, async { Ok(task.await) }).await? {
         Ok(table) => table?,
         Err(panic) => return Err(Abort::Bug(format!("reading failed: {panic}")).into()),

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fedreg_common::id::{Digest, RunId};
 use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests, PlainRun};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use crate::ledger::{self, LedgerFile};
 use crate::output::{self, OutputError};
 
 /// A run as it stands beside a ledger that is not there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlainLine {
     /// Its name.
     pub(crate) run: String,
@@ -31,6 +32,20 @@ pub(crate) struct PlainLine {
     /// Seconds since 1970.
     #[serde(default)]
     pub(crate) time: u64,
+}
+
+impl PlainLine {
+    /// A run of now.
+    pub(crate) fn now(run: RunId, data_set: String, data: &Path, peer: &str, study: Digest) -> PlainLine {
+        PlainLine {
+            run: run.to_string(),
+            data_set,
+            data: data.display().to_string(),
+            peers: vec![peer.to_string()],
+            study: study.to_string(),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        }
+    }
 }
 
 fn place(ledger: &Path) -> PathBuf {
@@ -86,11 +101,7 @@ pub(crate) fn take_in(ledger: &Path, opened: &mut Ledger<LedgerFile>) -> Result<
     let runs = text.lines().enumerate().map(|(at, line)| {
         let line = serde_json::from_str(line).unwrap_or_else(|_| PlainLine {
             run: format!("line {} of {}", at + 1, path.display()),
-            data_set: String::new(),
-            data: String::new(),
-            peers: Vec::new(),
-            study: String::new(),
-            time: 0,
+            ..PlainLine::default()
         });
         as_run(line, PersonDigests::anyone())
     });
@@ -108,8 +119,7 @@ fn as_run(line: PlainLine, persons: PersonDigests) -> PlainRun {
 
 fn note(ledger: &Path, line: &PlainLine) -> Result<(), Failure> {
     let path = place(ledger);
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut text = serde_json::to_string(&PlainLine { time, ..line.clone() }).unwrap_or_default();
+    let mut text = serde_json::to_string(line).unwrap_or_default();
     text.push('\n');
     let write = || -> std::io::Result<()> {
         if let Some(folder) = path.parent() {

@@ -293,14 +293,8 @@ pub(crate) fn not_private() -> Failure {
 /// A ledger that is there and refuses.
 pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
     let config = &job.config;
-    let line = PlainLine {
-        run: run.to_string(),
-        data_set: config.data_set(),
-        data: config.data.file.display().to_string(),
-        peers: vec![certificate(&job.study, job.role.partner())?.to_string()],
-        study: job.study.digest().to_string(),
-        time: 0,
-    };
+    let peer = certificate(&job.study, job.role.partner())?;
+    let line = PlainLine::now(run, config.data_set(), &config.data.file, peer, job.study.digest());
     plain::record(&config.ledger(), config.anchor(), line, |key| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?))
 }
 
@@ -452,6 +446,14 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
     })
 }
 
+/// What is left of a data set's budget, if it has one.
+pub(crate) fn left_sentence(left: Option<f64>, runs_left: Option<u64>) -> String {
+    match (left, runs_left) {
+        (Some(left), Some(runs)) => format!("{left:.6} is left: {runs} such runs still fit"),
+        _ => "the data set is not registered: run `privacy init`".to_string(),
+    }
+}
+
 /// How many runs of this charge still fit; a first one that takes all fits, as in the ledger.
 pub(crate) fn runs_left(account: &Account, charge: f64) -> u64 {
     let rest = (account.cap - account.sum) / charge;
@@ -500,12 +502,7 @@ impl Planned {
             self.rounds,
             self.clip
         );
-        match (self.left, self.runs_left) {
-            (Some(left), Some(runs)) => {
-                text.push_str(&format!("  budget    {left:.6} is left: {runs} such runs still fit\n"));
-            }
-            _ => text.push_str("  budget    the data set is not registered: run `privacy init`\n"),
-        }
+        text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         text.push_str(
             "\nReleases, with the standard deviation of their noise (columns in unit rows, outcome in half ranges)\n",
         );

@@ -26,6 +26,7 @@ use crate::output::Folder;
 const FEW_DRAWS: usize = 1 << 12;
 
 /// A private fit as a kind of joint run.
+#[derive(Clone)]
 pub(crate) struct PrivateFit {
     pub(crate) folder: Folder,
 }
@@ -44,9 +45,8 @@ impl Work for PrivateFit {
     const COMMAND: &'static str = "fit";
     const READS_FIRST: bool = true;
 
-    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Ready, Failure> + Send + 'static {
-        let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
-        move || ready(role, &config, &study)
+    fn read(&self, job: &Job) -> Result<Ready, Failure> {
+        ready(job.role, &job.config, &job.study)
     }
 
     fn rows(ready: &Ready) -> u64 {

@@ -51,6 +51,7 @@ pub async fn fit(
     }
 }
 
+#[derive(Clone)]
 struct Fit {
     folder: Folder,
 }
@@ -62,9 +63,8 @@ impl Work for Fit {
 
     const COMMAND: &'static str = "fit";
 
-    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<Prepared, Failure> + Send + 'static {
-        let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
-        move || read_table(role, &config, &study)
+    fn read(&self, job: &Job) -> Result<Prepared, Failure> {
+        read_table(job.role, &job.config, &job.study)
     }
 
     fn rows(table: &Prepared) -> u64 {
@@ -162,6 +162,7 @@ fn read_model(file: &Path) -> Result<Model, FileError> {
         .map_err(|error| FileError::Parse { file: file.to_path_buf(), problem: format!("not a model file: {error}") })
 }
 
+#[derive(Clone)]
 struct Predict {
     folder: Option<Folder>,
     model: Model,
@@ -175,20 +176,16 @@ impl Work for Predict {
 
     const COMMAND: &'static str = "predict";
 
-    fn reader(&self, job: &Job) -> impl FnOnce() -> Result<NewRows, Failure> + Send + 'static {
-        let (role, config, study) = (job.role, job.config.clone(), Arc::clone(&job.study));
-        let model = self.model.clone();
-        move || {
-            let frame = read_new_rows(role, &config, &study, &model)?;
-            let table = NewRows::new(study, role, model, frame)?;
-            let rows = table.rows();
-            for (column, unusable) in table.unusable() {
-                let what = "a missing value, or a level that the fit did not have: no score";
-                let file = config.data.file.display();
-                tracing::warn!("{file}: column `{column}` has in {unusable} of {rows} rows {what}");
-            }
-            Ok(table)
+    fn read(&self, job: &Job) -> Result<NewRows, Failure> {
+        let Job { role, config, study, .. } = job;
+        let frame = read_new_rows(*role, config, study, &self.model)?;
+        let table = NewRows::new(Arc::clone(study), *role, self.model.clone(), frame)?;
+        let (file, rows) = (config.data.file.display(), table.rows());
+        for (column, unusable) in table.unusable() {
+            let what = "a missing value, or a level that the fit did not have: no score";
+            tracing::warn!("{file}: column `{column}` has in {unusable} of {rows} rows {what}");
         }
+        Ok(table)
     }
 
     fn rows(table: &NewRows) -> u64 {

@@ -160,9 +160,11 @@ impl Table {
         let first = self.row + 1;
         let cut = |Cut| damaged(&self.file, "a column is shorter than its batch");
         for at in 0..rows.picks().len() {
-            let view = View::new(&self.fields, rows.picks()[at], batch).or_missing(self.torn).map_err(cut)?;
+            let view = View::new(&self.fields, rows.picks()[at], batch);
+            let view = or_missing(view, self.torn, View::NOTHING).map_err(cut)?;
             for (row, place) in range.clone().zip(first..) {
-                rows.put(at, view.cell(row).or_missing(self.torn).map_err(cut)?, Place::Row(place))?;
+                let cell = or_missing(view.cell(row), self.torn, Cell::Missing).map_err(cut)?;
+                rows.put(at, cell, Place::Row(place))?;
             }
         }
         self.row += range.len() as u64;
@@ -213,22 +215,9 @@ impl Batch {
     }
 }
 
-/// What stands for bytes that end too soon where every record counts.
-trait OrMissing: Sized {
-    fn or_missing(self, torn: bool) -> Self;
-}
-
-impl OrMissing for Result<View<'_>, Cut> {
-    fn or_missing(self, torn: bool) -> Self {
-        const NOTHING: View<'_> = View { kind: Kind::Nothing, valid: &[], values: &[], text: &[] };
-        self.or_else(|cut| if torn { Ok(NOTHING) } else { Err(cut) })
-    }
-}
-
-impl OrMissing for Result<Cell<'_>, Cut> {
-    fn or_missing(self, torn: bool) -> Self {
-        self.or_else(|cut| if torn { Ok(Cell::Missing) } else { Err(cut) })
-    }
+/// What is there of bytes that may end too soon; where every record counts, `missing` stands for the rest.
+fn or_missing<T>(found: Result<T, Cut>, torn: bool, missing: T) -> Result<T, Cut> {
+    if torn { Ok(found.unwrap_or(missing)) } else { found }
 }
 
 /// One column of a record batch.
@@ -241,6 +230,8 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    const NOTHING: View<'static> = View { kind: Kind::Nothing, valid: &[], values: &[], text: &[] };
+
     fn new(fields: &[Field], position: usize, batch: &'a Batch) -> Result<View<'a>, Cut> {
         let before = &fields[..position];
         let node: usize = before.iter().map(|field| field.nodes).sum();
@@ -251,15 +242,14 @@ impl<'a> View<'a> {
             batch.body.get(from..to).ok_or(Cut)
         };
         let kind = fields[position].kind;
-        let empty: &[u8] = &[];
         if kind == Kind::Nothing {
-            return Ok(View { kind, valid: empty, values: empty, text: empty });
+            return Ok(View::NOTHING);
         }
         Ok(View {
             kind,
-            valid: if missing == 0 { empty } else { buffer(0)? },
+            valid: if missing == 0 { &[] } else { buffer(0)? },
             values: buffer(1)?,
-            text: if matches!(kind, Kind::Text { .. }) { buffer(2)? } else { empty },
+            text: if matches!(kind, Kind::Text { .. }) { buffer(2)? } else { &[] },
         })
     }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use fedreg_common::data::DataError;
 use fedreg_common::data::encode::{Design, column_terms, encode};
 use fedreg_common::data::formula::Term;
-use fedreg_common::methods::em::Model;
+use fedreg_common::methods::em;
 use fedreg_common::report::{Function, INTERCEPT, Report, json};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Method, Protocol, SiteMethod, Study};
@@ -45,7 +45,8 @@ pub struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let unreadable = |problem: String| Abort::OwnData(format!("{}: {problem}", arguments.report.display()));
+    let place = arguments.report.display();
+    let unreadable = |problem: String| Failure::from(Abort::OwnData(format!("{place}: {problem}")));
     let text = std::fs::read_to_string(&arguments.report).map_err(|error| unreadable(error.to_string()))?;
     let report = json::parse(&text).map_err(|error| unreadable(error.to_string()))?;
     let written = arguments.table.written()?;
@@ -54,18 +55,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(function) => {
             let digest = study.map(|study| study.digest().to_string());
             function.fitted.check(digest.as_deref()).map_err(|error| match digest {
-                Some(_) => Failure::from(Abort::Refused(error.to_string())),
-                None => unreadable(error.to_string()).into(),
+                Some(_) => Abort::Refused(error.to_string()).into(),
+                None => unreadable(error.to_string()),
             })?;
             predictions(function, &arguments.data, written)?
         }
         None => {
             let table = Opened::open(&arguments.data, written.separator)?;
-            let linear = Linear::new(&report, study.as_ref(), table.columns()).map_err(|refused| match refused {
-                Refused::Study(problem) => Failure::from(Abort::Refused(problem)),
-                Refused::Report(problem) => unreadable(problem).into(),
-            })?;
-            linear.predictions(table, written)?
+            let (model, intercept, slopes) = linear(&report, study.as_ref(), table.columns(), &unreadable)?;
+            model.each(table, written, |x| {
+                let row = |row| x.row(row).iter().zip(&slopes).fold(intercept, |sum, (x, slope)| sum + slope * x);
+                Ok((0..x.nrows()).map(row).collect())
+            })?
         }
     };
     let without = found.iter().filter(|value| value.is_nan()).count();
@@ -100,12 +101,12 @@ pub fn predictions(function: &Function, data: &Path, written: Written) -> Result
     // The encoded names of truth values are in capitals, whatever the study writes.
     levels.values_mut().filter(|levels| are_truth(levels)).for_each(|levels| *levels = truth());
     let terms = column_terms(names.iter().copied()).map_err(|error| Failure::Usage(error.to_string()))?;
-    let of = |x: &DMatrix<f64>| {
-        let found = function.fitted.predict(x);
-        found.map_err(|error| Failure::from(Abort::OwnData(output::chain(&error))))
-    };
     let table = Opened::open(data, written.separator)?;
-    each(table, written, (&terms[..], levels, true), function.fitted.columns(), of)
+    let expected = function.fitted.columns().to_vec();
+    Model { terms, levels, intercept: true, expected }.each(table, written, |x| {
+        let found = function.fitted.predict(x);
+        found.map_err(|error| Abort::OwnData(output::chain(&error)).into())
+    })
 }
 
 fn are_truth(levels: &[String]) -> bool {
@@ -116,141 +117,120 @@ fn truth() -> Vec<String> {
     ["FALSE", "TRUE"].map(String::from).to_vec()
 }
 
-/// What a rule finds in every row of a table, in its order; not-a-number in rows that are incomplete.
-fn each(
-    table: Opened,
-    written: Written,
-    (terms, levels, intercept): (&[Term], BTreeMap<String, Vec<String>>, bool),
-    expected: &[String],
-    rule: impl Fn(&DMatrix<f64>) -> Result<Vec<f64>, Failure>,
-) -> Result<Vec<f64>, Failure> {
-    let mut columns: Vec<String> = terms.iter().flat_map(|term| &term.factors).cloned().collect();
-    columns.sort_unstable();
-    columns.dedup();
-    let request =
-        Request { columns: Some(columns.clone()), levels, unseen: true, ..Request::default() }.of_files(written);
-    let mut batches = table.batches(&request)?;
-    let file = batches.name().to_owned();
-    let unusable = |source: DataError| ReadError::Data { file: file.clone(), source };
-    let mut all = Vec::new();
-    while let Some(mut frame) = batches.next(ROWS)? {
-        let mask = frame.missing(columns.iter().map(String::as_str)).map_err(unusable)?;
-        let from = all.len();
-        all.resize(from + frame.rows(), f64::NAN);
-        if mask.count() == frame.rows() {
-            continue;
-        }
-        let Design { terms: found, matrix, .. } =
-            encode(&mut frame, terms, intercept, Some(&mask)).map_err(unusable)?;
-        if found != expected {
-            let (expected, found) = (expected.join(", "), found.join(", "));
-            return Err(unusable(DataError::OtherTerms { expected, found }).into());
-        }
-        mask.kept().zip(rule(&matrix)?).for_each(|(row, value)| all[from + row] = value);
-    }
-    Ok(all)
-}
-
-/// A linear model: what the report of a run gives, and how its terms come from columns.
-struct Linear {
+/// How the columns of a table become those of a model.
+struct Model {
     terms: Vec<Term>,
     levels: BTreeMap<String, Vec<String>>,
     /// Whether the model has an intercept, which decides how levels are coded.
-    coded: bool,
-    /// Names of the terms, the intercept apart.
-    names: Vec<String>,
-    intercept: f64,
-    slopes: Vec<f64>,
+    intercept: bool,
+    /// Names of the columns, the intercept apart.
+    expected: Vec<String>,
 }
 
-/// Why a report does not predict.
-enum Refused {
-    /// It belongs to another study, or the study's model does not predict.
-    Study(String),
-    /// Something in it.
-    Report(String),
-}
-
-impl Linear {
-    fn new(report: &Report, study: Option<&Study>, header: &[String]) -> Result<Linear, Refused> {
-        let wrong = |problem: &str| Err(Refused::Report(problem.to_string()));
-        match report.protocol {
-            Protocol::Robust | Protocol::Em => {}
-            Protocol::Vertical | Protocol::Features | Protocol::Stream => {
-                return wrong(
-                    "reports of the protocols `robust`, `em`, `features` and `stream` predict; `alice predict` and `bob predict` score \
-                     new rows of a vertical study",
-                );
+impl Model {
+    /// What a rule finds in every row of a table, in its order; not-a-number in rows that are incomplete.
+    fn each(
+        self,
+        table: Opened,
+        written: Written,
+        rule: impl Fn(&DMatrix<f64>) -> Result<Vec<f64>, Failure>,
+    ) -> Result<Vec<f64>, Failure> {
+        let Model { terms, levels, intercept, expected } = self;
+        let mut columns: Vec<String> = terms.iter().flat_map(|term| &term.factors).cloned().collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let request =
+            Request { columns: Some(columns.clone()), levels, unseen: true, ..Request::default() }.of_files(written);
+        let mut batches = table.batches(&request)?;
+        let file = batches.name().to_owned();
+        let unusable = |source: DataError| ReadError::Data { file: file.clone(), source };
+        let mut all = Vec::new();
+        while let Some(mut frame) = batches.next(ROWS)? {
+            let mask = frame.missing(columns.iter().map(String::as_str)).map_err(unusable)?;
+            let from = all.len();
+            all.resize(from + frame.rows(), f64::NAN);
+            if mask.count() == frame.rows() {
+                continue;
             }
+            let Design { terms: found, matrix, .. } =
+                encode(&mut frame, &terms, intercept, Some(&mask)).map_err(unusable)?;
+            if found != expected {
+                let (expected, found) = (expected.join(", "), found.join(", "));
+                return Err(unusable(DataError::OtherTerms { expected, found }).into());
+            }
+            mask.kept().zip(rule(&matrix)?).for_each(|(row, value)| all[from + row] = value);
         }
-        if let Some(study) = study.filter(|study| study.digest().to_string() != report.study_digest) {
-            let (ours, theirs): (String, String) =
-                (study.digest().short(), report.study_digest.chars().take(8).collect());
-            return Err(Refused::Study(format!("the report belongs to study {theirs}, not to study {ours}")));
+        Ok(all)
+    }
+}
+
+/// The linear model of a report, its intercept and its slopes.
+fn linear(
+    report: &Report,
+    study: Option<&Study>,
+    header: &[String],
+    unreadable: &dyn Fn(String) -> Failure,
+) -> Result<(Model, f64, Vec<f64>), Failure> {
+    let wrong = |problem: &str| Err(unreadable(problem.to_string()));
+    match report.protocol {
+        Protocol::Robust | Protocol::Em => {}
+        Protocol::Vertical | Protocol::Features | Protocol::Stream => {
+            return wrong(
+                "reports of the protocols `robust`, `em`, `features` and `stream` predict; `alice predict` and `bob predict` score \
+                 new rows of a vertical study",
+            );
         }
-        let found: Vec<&str> = report.coefficients.iter().map(|row| row.term.as_str()).collect();
-        if found.is_empty() {
-            return wrong("the report has no coefficients");
-        }
-        let coded = found[0] == INTERCEPT;
-        let names: Vec<String> = found[usize::from(coded)..].iter().map(|term| term.to_string()).collect();
-        let estimate = |row: &fedreg_common::fit::Coefficient| row.estimate.unwrap_or(0.0);
-        let mut estimates: Vec<f64> = report.coefficients.iter().map(estimate).collect();
-        let intercept = if coded { estimates.remove(0) } else { 0.0 };
-        let (terms, levels, coded) = match study {
-            Some(study) => {
-                let Method::Sites(method) = &study.method else {
-                    return wrong("its coefficients are not those of the study");
-                };
-                let model = match &method.method {
-                    SiteMethod::Em(em) => em.settings.stated().model,
-                    // Linear in the rows as well.
-                    SiteMethod::Robust(_) | SiteMethod::Features(_) | SiteMethod::Stream(_) => Model::MissingCovariates,
-                };
-                match model {
-                    Model::MissingCovariates => {}
-                    Model::GaussianMixture => {
+    }
+    if let Some(study) = study.filter(|study| study.digest().to_string() != report.study_digest) {
+        let (ours, theirs): (String, String) = (study.digest().short(), report.study_digest.chars().take(8).collect());
+        return Err(Abort::Refused(format!("the report belongs to study {theirs}, not to study {ours}")).into());
+    }
+    let found: Vec<&str> = report.coefficients.iter().map(|row| row.term.as_str()).collect();
+    if found.is_empty() {
+        return wrong("the report has no coefficients");
+    }
+    let coded = found[0] == INTERCEPT;
+    let expected: Vec<String> = found[usize::from(coded)..].iter().map(|term| term.to_string()).collect();
+    let mut slopes: Vec<f64> = report.coefficients.iter().map(|row| row.estimate.unwrap_or(0.0)).collect();
+    let constant = if coded { slopes.remove(0) } else { 0.0 };
+    let (terms, levels, intercept) = match study.map(|study| (study, &study.method)) {
+        Some((_, Method::Vertical(_))) => return wrong("its coefficients are not those of the study"),
+        Some((study, Method::Sites(method))) => {
+            // What other methods find is linear in the rows.
+            if let SiteMethod::Em(em) = &method.method {
+                match em.settings.stated().model {
+                    em::Model::MissingCovariates => {}
+                    em::Model::GaussianMixture => {
                         return wrong("its study describes points, and there is no outcome to predict");
                     }
-                    Model::MixedRegressions => {
+                    em::Model::MixedRegressions => {
                         return wrong(
                             "its study has two regressions of opposite sign, and nothing says which of them a new row follows: it has no \
                               single prediction",
                         );
                     }
                 }
-                if method.coefficients != found {
-                    return wrong("its coefficients are not those of the study");
-                }
-                let terms = method.model.clone();
-                let levels = study.head.columns.iter().filter(|(_, column)| !column.levels.is_empty());
-                let levels = levels.map(|(name, column)| {
-                    (name.clone(), if column.is_boolean() { truth() } else { column.levels.clone() })
-                });
-                (terms, levels.collect(), method.intercept)
             }
-            None if report.protocol == Protocol::Em => {
-                return wrong("which model its coefficients belong to stands in the study: give --study");
+            if method.coefficients != found {
+                return wrong("its coefficients are not those of the study");
             }
-            None => {
-                if let Some(name) = names.iter().find(|name| !header.contains(name)) {
-                    return Err(Refused::Report(format!(
-                        "its term `{name}` is no column of the table; if it is a level or an interaction, give --study, which says so"
-                    )));
-                }
-                let terms = names.iter().map(|name| Term::column(name.as_str())).collect();
-                (terms, BTreeMap::new(), coded)
+            let levels = study.head.columns.iter().filter(|(_, column)| !column.levels.is_empty());
+            let levels = levels.map(|(name, column)| {
+                (name.clone(), if column.is_boolean() { truth() } else { column.levels.clone() })
+            });
+            (method.model.clone(), levels.collect(), method.intercept)
+        }
+        None if report.protocol == Protocol::Em => {
+            return wrong("which model its coefficients belong to stands in the study: give --study");
+        }
+        None => {
+            if let Some(name) = expected.iter().find(|name| !header.contains(name)) {
+                return Err(unreadable(format!(
+                    "its term `{name}` is no column of the table; if it is a level or an interaction, give --study, which says so"
+                )));
             }
-        };
-        Ok(Linear { terms, levels, coded, names, intercept, slopes: estimates })
-    }
-
-    fn predictions(self, table: Opened, written: Written) -> Result<Vec<f64>, Failure> {
-        let Linear { terms, levels, coded, names, intercept, slopes } = self;
-        each(table, written, (&terms[..], levels, coded), &names, |x| {
-            Ok((0..x.nrows())
-                .map(|row| x.row(row).iter().zip(&slopes).fold(intercept, |sum, (x, slope)| sum + slope * x))
-                .collect())
-        })
-    }
+            (expected.iter().map(|name| Term::column(name.as_str())).collect(), BTreeMap::new(), coded)
+        }
+    };
+    Ok((Model { terms, levels, intercept, expected }, constant, slopes))
 }

@@ -14,7 +14,7 @@ use super::private::Private;
 pub use super::private::init;
 use crate::config::LedgerTerms;
 use crate::failure::Failure;
-use crate::privacy::{Keeper, PlanFlags, not_private, runs_left};
+use crate::privacy::{Keeper, PlanFlags, left_sentence, not_private, runs_left};
 use crate::show::{CheckFormat, show};
 
 impl PlanFlags for Overrides {
@@ -124,10 +124,7 @@ impl Cost {
     pub(crate) fn budget(&self) -> String {
         let cost =
             format!("a run costs epsilon {} at delta {:e}, a sum of {:.6}", self.epsilon, self.delta, self.charge);
-        match (self.left, self.runs_left) {
-            (Some(left), Some(runs)) => format!("{cost}; {left:.6} is left: {runs} such runs still fit"),
-            _ => format!("{cost}; the data set is not registered: run `privacy init`"),
-        }
+        format!("{cost}; {}", left_sentence(self.left, self.runs_left))
     }
 
     fn text(&self) -> String {
@@ -139,12 +136,7 @@ impl Cost {
             self.delta,
             self.charge
         );
-        match (self.left, self.runs_left) {
-            (Some(left), Some(runs)) => {
-                text.push_str(&format!("  budget    {left:.6} is left: {runs} such runs still fit\n"));
-            }
-            _ => text.push_str("  budget    the data set is not registered: run `privacy init`\n"),
-        }
+        text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         let count = self.releases.len();
         let plural = if count == 1 { "" } else { "s" };
         let first = self.releases.first().map_or("", String::as_str);

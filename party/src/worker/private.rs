@@ -302,14 +302,8 @@ fn read_persons(
 
 /// Records a run without privacy: later private reports on its persons say so.
 pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) -> Result<(), Failure> {
-    let line = PlainLine {
-        run: run.to_string(),
-        data_set: config.data_set(),
-        data: config.data.file.display().to_string(),
-        peers: vec![study.head.coordinator.certificate.clone()],
-        study: study.digest().to_string(),
-        time: 0,
-    };
+    let peer = &study.head.coordinator.certificate;
+    let line = PlainLine::now(run, config.data_set(), &config.data.file, peer, study.digest());
     plain::record(&config.ledger(), config.anchor(), line, |key| {
         // What comes through a pipe or will come in a stream is gone when it could be recorded, or not there yet.
         match follows(study) || config.reads_stdin() {
