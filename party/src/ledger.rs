@@ -117,13 +117,18 @@ pub struct LedgerFile {
     empty: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Place {
     ledger: PathBuf,
     anchor: PathBuf,
 }
 
 impl LedgerFile {
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.place.ledger
+    }
+
     fn connect(place: Place, make: bool) -> Result<LedgerFile, StorageError> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         if make {

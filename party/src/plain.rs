@@ -90,8 +90,8 @@ pub(crate) fn record(
 ///
 /// # Errors
 /// A ledger that refuses, and a file that cannot be read.
-pub(crate) fn take_in(ledger: &Path, opened: &mut Ledger<LedgerFile>) -> Result<(), Failure> {
-    let path = place(ledger);
+pub(crate) fn take_in(opened: &mut Ledger<LedgerFile>) -> Result<(), Failure> {
+    let path = place(opened.storage().path());
     let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -167,7 +167,7 @@ mod tests {
 
         fn register(&self, data_set: &str, persons: std::ops::Range<u32>) -> Account {
             let mut ledger = ledger::open_or_create(&self.ledger(), &self.anchor()).unwrap();
-            take_in(&self.ledger(), &mut ledger).unwrap();
+            take_in(&mut ledger).unwrap();
             let persons = PersonDigests::new(&ledger.key().unwrap(), persons.map(|id| id.to_string()), 1).unwrap();
             let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 100, false).unwrap();
             let (data_set, bounds) = (data_set.to_string(), BTreeMap::new());

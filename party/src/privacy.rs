@@ -255,13 +255,12 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     let table = private::read_table(role, config, &study, true)?;
     let rows = table.rows() as u64;
     let budget = budget(&config.privacy, asked, rows)?;
-    let (path, anchor) = (config.ledger(), config.anchor()?);
-    let mut ledger = ledger::open_or_create(&path, &anchor)?;
-    plain::take_in(&path, &mut ledger)?;
+    let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
+    plain::take_in(&mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
     let file = private::data_file(role, config, &study);
-    ledger::register([&path, &anchor], &mut ledger, &file, &Registration { data_set, persons, budget, bounds })
+    ledger::register(&mut ledger, &file, &Registration { data_set, persons, budget, bounds })
 }
 
 /// What `check` would refuse in this party's table, for a rehearsal on one's own data: a run would count such rows as

@@ -135,8 +135,7 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -
     let mut ledger = open(config)?;
     let table = read_table(role, config, study, true)?;
     if ledger.account(&config.data_set()).is_ok() {
-        let places = [config.ledger(), config.anchor()?];
-        use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &data_file(role, config, study))?;
+        use_file(&mut ledger, &config.data_set(), &data_file(role, config, study))?;
     }
     let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
     if let Some(run) = unfinished

@@ -133,6 +133,11 @@ pub struct Ledger<S> {
 }
 
 impl<S: Storage> Ledger<S> {
+    /// Where the chain is kept.
+    pub fn storage(&self) -> &S {
+        &self.storage
+    }
+
     /// Starts a new chain.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use fedreg_common::id::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::files::Known;
-use super::hexadecimal;
+use super::{Place, hexadecimal};
 use crate::read::file::full;
 
 /// Letters of a ledger's path that its anchor's name shows; the rest is left to the digest.
@@ -78,7 +78,7 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Another ledger in which these data are registered, by where they are or by one of the `keys` of their source and rows, if its
 /// anchor lies in the same folder as ours.
-pub(super) fn elsewhere(ledger: &Path, anchor: &Path, data: &str, keys: &[String]) -> Option<String> {
+pub(super) fn elsewhere(Place { ledger, anchor }: &Place, data: &str, keys: &[String]) -> Option<String> {
     let own = full(ledger);
     let files = fs::read_dir(anchor.parent()?).ok()?;
     // Files beside an anchor that belong to it.

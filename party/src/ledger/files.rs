@@ -58,8 +58,8 @@ impl DataFile<'_> {
         Ok(rows.chain([identity.key.clone()]).collect())
     }
 
-    fn refuse_elsewhere(&self, [ledger, anchor]: [&Path; 2], place: &str, keys: &[String]) -> Result<(), LedgerError> {
-        match anchors::elsewhere(ledger, anchor, place, keys) {
+    fn refuse_elsewhere(&self, ledger: &Place, place: &str, keys: &[String]) -> Result<(), LedgerError> {
+        match anchors::elsewhere(ledger, place, keys) {
             None => Ok(()),
             Some(other) => Err(LedgerError::Elsewhere { data: self.source.display().to_string(), ledger: other }),
         }
@@ -71,17 +71,16 @@ impl DataFile<'_> {
 /// # Errors
 /// As [`Ledger::register`] and [`use_file`].
 pub fn register(
-    place: [&Path; 2],
     ledger: &mut Ledger<LedgerFile>,
     file: &DataFile<'_>,
     registration: &Registration,
 ) -> Result<Account, Failure> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
     if let Some(identity) = file.identity() {
-        file.refuse_elsewhere(place, &identity.place, &file.keys(&identity)?)?;
+        file.refuse_elsewhere(&ledger.storage().place, &identity.place, &file.keys(&identity)?)?;
     }
     ledger.register(registration)?;
-    use_file(place, ledger, &registration.data_set, file)?;
+    use_file(ledger, &registration.data_set, file)?;
     Ok(ledger.account(&registration.data_set)?)
 }
 
@@ -90,13 +89,8 @@ pub fn register(
 ///
 /// # Errors
 /// It belongs to another ledger whose anchor lies in the same folder; files that cannot be read or written.
-pub fn use_file(
-    [ledger_path, anchor]: [&Path; 2],
-    ledger: &mut Ledger<LedgerFile>,
-    data_set: &str,
-    file: &DataFile<'_>,
-) -> Result<(), Failure> {
-    let place = Place { ledger: ledger_path.to_owned(), anchor: anchor.to_owned() };
+pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
+    let place = ledger.storage().place.clone();
     let Some(identity) = file.identity() else { return Ok(()) };
     let seen = Known { data_set: data_set.to_owned(), stamp: Some(identity.stamp.clone()) };
     let known = place.read_anchor().map_err(LedgerError::from)?;
@@ -105,19 +99,17 @@ pub fn use_file(
     }
     let keys = file.keys(&identity)?;
     // Two ledgers that look at once would both find nothing.
-    let lock = locked(&anchor.with_file_name("index.lock"));
+    let lock = locked(&place.anchor.with_file_name("index.lock"));
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
-    file.refuse_elsewhere([ledger_path, anchor], &identity.place, &keys)?;
-    let known = place.read_anchor().map_err(LedgerError::from)?;
-    let others: Vec<String> =
-        keys.iter().filter_map(|key| Some(known.as_ref()?.files.get(key)?.data_set.clone())).collect();
-    for other in others {
-        if other != data_set && ledger.account(&other).is_ok() {
+    file.refuse_elsewhere(&place, &identity.place, &keys)?;
+    let known = place.read_anchor().map_err(LedgerError::from)?.map(|anchor| anchor.files).unwrap_or_default();
+    for Known { data_set: other, .. } in keys.iter().filter_map(|key| known.get(key)) {
+        if other != data_set && ledger.account(other).is_ok() {
             tracing::warn!(
                 "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
                 file.source.display()
             );
-            ledger.link(data_set, &other)?;
+            ledger.link(data_set, other)?;
         }
     }
     let changed = place.change_anchor(|anchor| {
@@ -126,7 +118,7 @@ pub fn use_file(
             anchor.files.entry(key).or_insert_with(|| Known { data_set: data_set.to_owned(), stamp: None });
         }
         anchor.files.insert(identity.key, seen);
-        let news = anchor.add(ledger_path, identity.place);
+        let news = anchor.add(&place.ledger, identity.place);
         news || anchor.files != before
     });
     Ok(changed.map_err(LedgerError::from)?)
@@ -191,11 +183,11 @@ mod tests {
 
         /// Registers a file by one of its columns of identifiers, or by none.
         fn register(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>) -> Result<Account, Failure> {
-            let (mut opened, place) = (self.ledger(ledger), self.places(ledger));
+            let mut opened = self.ledger(ledger);
             let persons = self.persons(&mut opened, file, id);
             let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 30, false).unwrap();
             let registration = Registration { data_set: data_set.to_owned(), persons, budget, bounds: BTreeMap::new() };
-            super::register([&place[0], &place[1]], &mut opened, &self.file(file, id, false), &registration)
+            super::register(&mut opened, &self.file(file, id, false), &registration)
         }
 
         fn file<'a>(&self, file: &str, id: Option<usize>, grows: bool) -> DataFile<'a> {
@@ -267,20 +259,18 @@ mod tests {
             assert!(host.ledger("b").accounts().next().is_none(), "{file} is registered all the same");
         }
         // A link to a file that grows is known by the inode alone.
-        let [path, anchor] = host.places("b");
         let grown = host.file("link.csv", None, true);
-        assert!(use_file([&path, &anchor], &mut host.ledger("b"), "stream", &grown).is_err());
+        assert!(use_file(&mut host.ledger("b"), "stream", &grown).is_err());
         host.write("other.csv", &Host::table(|at| format!("p{at}"), 1..31));
         host.register("b", "other", "other.csv", Some(0)).unwrap();
         // The columns of another party, as in a rehearsal.
         let of_bob = DataFile { role: Role::Bob, ..host.file("cohort.csv", Some(0), false) };
-        use_file([&path, &anchor], &mut host.ledger("b"), "other", &of_bob).unwrap();
+        use_file(&mut host.ledger("b"), "other", &of_bob).unwrap();
     }
 
     #[test]
     fn data_sets_of_earlier_versions_are_known_from_their_next_use_on() {
         let host = Host::new();
-        let [path, anchor] = host.places("a");
         for (name, id) in [("by id", Some(0)), ("by row", None)] {
             let mut opened = host.ledger("a");
             let persons = host.persons(&mut opened, "cohort.csv", id);
@@ -291,12 +281,11 @@ mod tests {
         }
         assert_eq!(host.sums("a", &["by id", "by row"]), [0.01; 2]);
         for (name, id) in [("by id", Some(0)), ("by row", None), ("by id", Some(0))] {
-            use_file([&path, &anchor], &mut host.ledger("a"), name, &host.file("cohort.csv", id, false)).unwrap();
+            use_file(&mut host.ledger("a"), name, &host.file("cohort.csv", id, false)).unwrap();
         }
         assert_eq!(host.sums("a", &["by id", "by row"]), [0.02; 2]);
         // In a ledger beside it the same file is no second budget either.
-        let [path, anchor] = host.places("b");
-        let refused = use_file([&path, &anchor], &mut host.ledger("b"), "x", &host.file("cohort.csv", None, false));
+        let refused = use_file(&mut host.ledger("b"), "x", &host.file("cohort.csv", None, false));
         assert!(matches!(refused, Err(Failure::Ledger(LedgerError::Elsewhere { .. }))));
     }
 
@@ -311,8 +300,7 @@ mod tests {
         assert_eq!(host.sums("a", &["cohort", "next"]), [0.01, 0.0]);
         // The rows of the one in the file of the other.
         host.write("cohort.csv", &next);
-        let [path, anchor] = host.places("a");
-        use_file([&path, &anchor], &mut host.ledger("a"), "cohort", &host.file("cohort.csv", Some(0), false)).unwrap();
+        use_file(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", Some(0), false)).unwrap();
         assert_eq!(host.sums("a", &["cohort", "next"]), [0.01; 2]);
     }
 }

@@ -102,9 +102,8 @@ impl<'a> Private<'a> {
     /// Registers the worker's data set with its budget, and makes the ledger if there is none.
     fn register(self) -> Result<Account, Failure> {
         let Private { config, study, terms } = self;
-        let (path, anchor) = (config.ledger(), config.anchor()?);
-        let mut ledger = ledger::open_or_create(&path, &anchor)?;
-        plain::take_in(&path, &mut ledger)?;
+        let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
+        plain::take_in(&mut ledger)?;
         let (persons, rows) = match follows(study) {
             // There may be more to come; but these are known. A file that cannot be read yet is the run's matter.
             true => (PersonDigests::anyone(), self.records().ok().flatten().unwrap_or(1).max(1)),
@@ -113,7 +112,7 @@ impl<'a> Private<'a> {
         let budget = crate::privacy::budget(&config.privacy, &terms.stated, rows)?;
         let (data_set, bounds) = (config.data_set(), study.stated_bounds());
         let registration = Registration { data_set, persons, budget, bounds };
-        ledger::register([&path, &anchor], &mut ledger, &self.data_file(), &registration)
+        ledger::register(&mut ledger, &self.data_file(), &registration)
     }
 
     /// What tells this worker's file from others.
@@ -137,8 +136,7 @@ impl<'a> Private<'a> {
         if let Ok(mut ledger) = self.open()
             && ledger.account(&config.data_set()).is_ok()
         {
-            let places = [config.ledger(), config.anchor()?];
-            ledger::use_file([&places[0], &places[1]], &mut ledger, &config.data_set(), &self.data_file())?;
+            ledger::use_file(&mut ledger, &config.data_set(), &self.data_file())?;
         }
         tracing::info!("reading {}", config.data.file.display());
         let source = self.source(study.site_terms().batch_rows, arrival)?;
