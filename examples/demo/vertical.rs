@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
         format => format.render(&merged),
     };
     output::print(&text).map_err(cannot_write)?;
-    Ok(fedreg_party::service::exit_of(merged.termination))
+    Ok(merged.termination.exit())
 }
 
 /// The play of two parties on a stage.

@@ -137,11 +137,11 @@ fn check_private(
         terms.insert(0, fedreg_common::report::INTERCEPT.to_string());
     }
     let planned = privacy::plan(role, config, Some(rows))?;
-    let rounds = planned.rounds();
+    let rounds = planned.rounds;
     let mut policy = planned.budget_lines();
     let mut ledger = private::open(config)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    ledger.afford(&config.data_set(), &persons, planned.releases())?;
+    ledger.afford(&config.data_set(), &persons, &planned.plan)?;
     if let Some(most) = config.policy.max_epsilon {
         policy.push(format!("a run may cost at most epsilon {most}"));
     }

@@ -125,7 +125,7 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
-        Command::Privacy(command) => privacy::run::<Config>(role, &command).map(|()| Exit::Done),
+        Command::Privacy(command) => privacy::run(&privacy::PARTY, role, &command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }

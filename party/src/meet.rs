@@ -397,13 +397,16 @@ impl Meeting<'_> {
         let mut notice = Notice::default();
         loop {
             let address = &self.job.config.coordinator;
-            let late = match self.peer {
-                PeerState::Joined => {
-                    format!("who has joined at the coordinator at {address} and not read its data yet")
+            let (what, late) = match self.peer {
+                PeerState::Joined => (
+                    "to read its data",
+                    format!("who has joined at the coordinator at {address} and not read its data yet"),
+                ),
+                PeerState::Ready => {
+                    ("and the start of the run", format!("but the coordinator at {address} did not start the run"))
                 }
-                PeerState::Ready => format!("but the coordinator at {address} did not start the run"),
                 PeerState::Absent | PeerState::Lost | PeerState::Done => {
-                    format!("who did not join at the coordinator at {address}")
+                    ("to join", format!("who did not join at the coordinator at {address}"))
                 }
             };
             let heard = tokio::select! {
@@ -419,11 +422,6 @@ impl Meeting<'_> {
                 () = due(notice.due_in(since.elapsed())) => {
                     let waited = since.elapsed();
                     if notice.is_due(waited, wait) {
-                        let what = match self.peer {
-                            PeerState::Joined => "to read its data",
-                            PeerState::Ready => "and the start of the run",
-                            PeerState::Absent | PeerState::Lost | PeerState::Done => "to join",
-                        };
                         tracing::info!(
                             "waiting for {peer} {what} (coordinator at {address}); {} s left; Ctrl-C is safe: nothing was sent yet",
                             left(waited, wait)

@@ -23,38 +23,29 @@ use crate::plain::{self, PlainLine};
 use crate::private::{self, open};
 use crate::show::{CheckFormat, show};
 
-/// A configuration of a role that holds data and a privacy ledger of them.
-pub trait Keeper: Sized {
-    /// The flags that override its file.
-    type Flags: PlanFlags;
-
+/// What the commands need of a role that holds data and a privacy ledger of them, with its configuration `C` and the flags `O` that
+/// override its file.
+pub(crate) struct Keeper<C, O> {
     /// Reads the file and lets the flags override it.
-    ///
-    /// # Errors
-    /// A file or a value that cannot be used.
-    fn read(role: Role, flags: &Self::Flags) -> Result<Self, FileError>;
-
+    pub(crate) load: fn(Role, &O) -> Result<C, FileError>,
     /// Where the ledger is, and what it is to be told.
-    fn terms(&mut self) -> &mut LedgerTerms;
-
-    /// The ledger and its anchor.
-    ///
-    /// # Errors
-    /// The anchor has no place.
-    fn places(&self) -> Result<[PathBuf; 2], LedgerError>;
-
+    pub(crate) terms: fn(&mut C) -> &mut LedgerTerms,
+    /// The ledger and its anchor, if that has a place.
+    pub(crate) places: fn(&C) -> Result<[PathBuf; 2], LedgerError>,
     /// Registers the data set with its budget, and makes the ledger if there is none.
-    ///
-    /// # Errors
-    /// A table or a budget that cannot be used, and a ledger that refuses.
-    fn register(&self, role: Role) -> Result<Account, Failure>;
-
+    pub(crate) register: fn(Role, &C) -> Result<Account, Failure>,
     /// What a run on the rows of the table, or on so many, would release, cost and be good for.
-    ///
-    /// # Errors
-    /// A study that is not private or cannot be run on so many rows.
-    fn plan(&self, role: Role, rows: Option<u64>, format: CheckFormat) -> Result<String, Failure>;
+    pub(crate) plan: fn(Role, &C, Option<u64>, CheckFormat) -> Result<String, Failure>,
 }
+
+/// Of a party.
+pub(crate) const PARTY: Keeper<Config, Overrides> = Keeper {
+    load: Config::load,
+    terms: |config| &mut config.privacy,
+    places: |config| Ok([config.ledger(), config.anchor()?]),
+    register: init,
+    plan: |role, config, rows, format| Ok(show(format, &plan(role, config, rows)?, Planned::text)),
+};
 
 /// Flags of a role whose runs can be planned.
 pub trait PlanFlags: Args {
@@ -185,19 +176,24 @@ impl From<AccountantName> for Accountant {
 ///
 /// # Errors
 /// Files that cannot be used, and a ledger that refuses.
-pub(crate) fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> Result<(), Failure> {
-    let open = |config: &C| config.places().and_then(|[path, anchor]| ledger::open(&path, &anchor));
+pub(crate) fn run<C, O: PlanFlags>(
+    keeper: &Keeper<C, O>,
+    role: Role,
+    command: &PrivacyCommand<O>,
+) -> Result<(), Failure> {
+    let load = |flags: &O| (keeper.load)(role, flags);
+    let open = |config: &C| (keeper.places)(config).and_then(|[path, anchor]| ledger::open(&path, &anchor));
     let text = match command {
         PrivacyCommand::Init { overrides, terms } => {
-            let mut config = C::read(role, overrides)?;
-            terms.apply(config.terms());
-            let (account, [path, _]) = (config.register(role)?, config.places()?);
+            let mut config = load(overrides)?;
+            terms.apply((keeper.terms)(&mut config));
+            let (account, [path, _]) = ((keeper.register)(role, &config)?, (keeper.places)(&config)?);
             let (name, place) = (&account.data_set, path.display());
             format!("data set `{name}` is registered in {place}\n{}", account_lines(&account))
         }
-        PrivacyCommand::Plan { overrides, rows, format } => C::read(role, overrides)?.plan(role, *rows, *format)?,
+        PrivacyCommand::Plan { overrides, rows, format } => (keeper.plan)(role, &load(overrides)?, *rows, *format)?,
         PrivacyCommand::Status { overrides, format } => {
-            let ledger = open(&C::read(role, overrides)?)?;
+            let ledger = open(&load(overrides)?)?;
             let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
             show(*format, &accounts, |accounts| {
                 let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
@@ -208,41 +204,17 @@ pub(crate) fn run<C: Keeper>(role: Role, command: &PrivacyCommand<C::Flags>) -> 
             })
         }
         PrivacyCommand::Verify { overrides } => {
-            let config = C::read(role, overrides)?;
-            let ((records, hash), [path, _]) = (open(&config)?.verify()?, config.places()?);
+            let config = load(overrides)?;
+            let ((records, hash), [path, _]) = (open(&config)?.verify()?, (keeper.places)(&config)?);
             format!("{}: {records} records follow from each other; the last hash is {hash}\n", path.display())
         }
-        PrivacyCommand::Report { overrides, wanted } => wanted.list(&open(&C::read(role, overrides)?)?)?,
+        PrivacyCommand::Report { overrides, wanted } => wanted.list(&open(&load(overrides)?)?)?,
     };
     Ok(output::print(&text)?)
 }
 
 impl PlanFlags for Overrides {
     const ROWS: &'static str = "Plan for this number of rows in place of the table's";
-}
-
-impl Keeper for Config {
-    type Flags = Overrides;
-
-    fn read(role: Role, flags: &Overrides) -> Result<Config, FileError> {
-        Config::load(role, flags)
-    }
-
-    fn terms(&mut self) -> &mut LedgerTerms {
-        &mut self.privacy
-    }
-
-    fn places(&self) -> Result<[PathBuf; 2], LedgerError> {
-        Ok([self.ledger(), self.anchor()?])
-    }
-
-    fn register(&self, role: Role) -> Result<Account, Failure> {
-        init(role, self)
-    }
-
-    fn plan(&self, role: Role, rows: Option<u64>, format: CheckFormat) -> Result<String, Failure> {
-        Ok(show(format, &plan(role, self, rows)?, Planned::text))
-    }
 }
 
 /// Registers this party's data set with its budget, and makes the ledger if there is none.
@@ -378,7 +350,8 @@ pub struct Planned {
     epsilon: f64,
     delta: f64,
     accountant: Accountant,
-    rounds: u32,
+    /// Exchanges of one message each way.
+    pub(crate) rounds: u32,
     clip: f64,
     /// What the run would be charged.
     charge: f64,
@@ -392,8 +365,9 @@ pub struct Planned {
     left: Option<f64>,
     /// How many such runs still fit.
     runs_left: Option<u64>,
+    /// The releases, as the ledger reserves them.
     #[serde(skip)]
-    plan: ReleasePlan,
+    pub(crate) plan: ReleasePlan,
 }
 
 #[derive(Debug, Serialize)]
@@ -462,16 +436,6 @@ pub(crate) fn runs_left(account: &Account, charge: f64) -> u64 {
 }
 
 impl Planned {
-    /// Exchanges of one message each way.
-    pub fn rounds(&self) -> u32 {
-        self.rounds
-    }
-
-    /// The releases, as the ledger reserves them.
-    pub fn releases(&self) -> &ReleasePlan {
-        &self.plan
-    }
-
     /// What a run costs and what is left, a sentence each.
     pub fn budget_lines(&self) -> Vec<String> {
         let mut lines = vec![format!(

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
-use fedreg_common::fit::Termination;
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores};
 use fedreg_common::methods::vertical::prepare::Prepared;
@@ -82,7 +81,7 @@ impl Work for Fit {
 
     fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
         let report = report(job, &met);
-        let exit = exit_of(report.termination);
+        let exit = report.termination.exit();
         let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
         self.folder.report(&report)?;
         self.folder.write(MODEL, format!("{model}\n").as_bytes())?;
@@ -113,11 +112,6 @@ fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
         disclosure: PerParty::Own(fit.disclosure.clone()),
         ..common
     }
-}
-
-/// The code for a fit that ended in some way.
-pub fn exit_of(termination: Termination) -> Exit {
-    termination.exit()
 }
 
 /// On which scale scores are.

@@ -13,6 +13,7 @@ use fedreg_proto::shell;
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
+use super::privacy::WORKER;
 use super::{check, estimate, join, predict};
 use crate::drive::Patience;
 use crate::failure::Failure;
@@ -93,7 +94,7 @@ pub fn run(arguments: &[OsString]) -> Exit {
         }
         Command::Check(flags) => look(&flags),
         Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
-        Command::Privacy(command) => privacy::run::<Config>(Role::Worker, &command).map(|()| Exit::Done),
+        Command::Privacy(command) => privacy::run(&WORKER, Role::Worker, &command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,65 +19,59 @@ use crate::failure::Failure;
 
 /// Inputs on their way to the computation. What the hub publishes replaces what it had published before, as only the latest counts:
 /// however long a source is silent, and however much a hub says, no more than one of each kind waits.
-#[derive(Debug)]
-struct Queue {
-    waiting: Mutex<(VecDeque<Input>, bool)>,
-    came: Condvar,
-}
+type Waiting = Arc<Mutex<VecDeque<Input>>>;
 
 /// Where inputs go in; dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct InputSender(Arc<Queue>);
+pub(crate) struct InputSender {
+    waiting: Waiting,
+    bell: SyncSender<()>,
+}
 
 /// Where they come out.
 #[derive(Debug)]
-struct InputReceiver(Arc<Queue>);
-
-fn inputs() -> (InputSender, InputReceiver) {
-    let queue = Arc::new(Queue { waiting: Mutex::default(), came: Condvar::new() });
-    (InputSender(Arc::clone(&queue)), InputReceiver(queue))
+struct InputReceiver {
+    waiting: Waiting,
+    bell: Receiver<()>,
 }
 
-impl Queue {
-    fn waiting(&self) -> MutexGuard<'_, (VecDeque<Input>, bool)> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn inputs() -> (InputSender, InputReceiver) {
+    let (ring, bell) = sync_channel(1);
+    let waiting = Waiting::default();
+    (InputSender { waiting: Arc::clone(&waiting), bell: ring }, InputReceiver { waiting, bell })
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl InputSender {
     pub(crate) fn send(&self, input: Input) {
-        let mut waiting = self.0.waiting();
-        waiting.0.retain(|old| std::mem::discriminant(old) != std::mem::discriminant(&input));
-        waiting.0.push_back(input);
-        self.0.came.notify_one();
-    }
-}
-
-impl Drop for InputSender {
-    fn drop(&mut self) {
-        self.0.waiting().1 = true;
-        self.0.came.notify_one();
+        let mut waiting = locked(&self.waiting);
+        waiting.retain(|old| std::mem::discriminant(old) != std::mem::discriminant(&input));
+        waiting.push_back(input);
+        // Where it has rung already, or nobody listens any more, there is nothing to do.
+        let _ = self.bell.try_send(());
     }
 }
 
 impl InputReceiver {
     /// The next input; none when no more will come.
     fn recv(&self) -> Option<Input> {
-        let mut waiting = self.0.waiting();
         loop {
-            if let Some(input) = waiting.0.pop_front() {
+            if let Some(input) = self.try_recv() {
                 return Some(input);
             }
-            if waiting.1 {
-                return None;
+            if self.bell.recv().is_err() {
+                // After its end all that came is there.
+                return self.try_recv();
             }
-            waiting = self.0.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// The next input, if there is one already.
     fn try_recv(&self) -> Option<Input> {
-        self.0.waiting().0.pop_front()
+        locked(&self.waiting).pop_front()
     }
 }
 
@@ -298,7 +292,7 @@ fn fitters(threads: usize, out: &mpsc::Sender<Progress>) -> SyncSender<(u64, Fit
 }
 
 fn next<T>(take: &Mutex<Receiver<T>>) -> Option<T> {
-    take.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    locked(take).recv().ok()
 }
 
 #[cfg(test)]
@@ -314,7 +308,7 @@ mod tests {
         sender.send(Input::Opened);
         (0..10_000).for_each(|number| sender.send(Input::Heard { number, body: body() }));
         sender.send(Input::Rejected);
-        assert_eq!(receiver.0.waiting().0.len(), 3);
+        assert_eq!(locked(&receiver.waiting).len(), 3);
         assert!(matches!(receiver.recv(), Some(Input::Opened)));
         assert!(matches!(receiver.try_recv(), Some(Input::Heard { number: 9999, .. })));
         assert!(matches!(receiver.recv(), Some(Input::Rejected)));

@@ -1,49 +1,29 @@
 //! What a worker registers and plans by the commands about its privacy ledger.
 
-use std::path::PathBuf;
-
-use fedreg_common::id::Role;
-use fedreg_common::privacy::ledger::{Account, LedgerError};
+use fedreg_common::privacy::ledger::Account;
 use fedreg_common::study::{ErrorTable, Expectation, Protocol, Search, Sites, Study};
-use fedreg_proto::files::FileError;
 use serde::Serialize;
 
 use super::batches::each_id;
 use super::config::{Config, Overrides};
 use super::private::Private;
 pub use super::private::init;
-use crate::config::LedgerTerms;
 use crate::failure::Failure;
 use crate::privacy::{Keeper, PlanFlags, left_sentence, not_private, runs_left};
-use crate::show::{CheckFormat, show};
+use crate::show::show;
 
 impl PlanFlags for Overrides {
     const ROWS: &'static str = "Plan for this number of rows or records a site in place of the table's";
 }
 
-impl Keeper for Config {
-    type Flags = Overrides;
-
-    fn read(_role: Role, flags: &Overrides) -> Result<Config, FileError> {
-        Config::load(flags)
-    }
-
-    fn terms(&mut self) -> &mut LedgerTerms {
-        &mut self.privacy
-    }
-
-    fn places(&self) -> Result<[PathBuf; 2], LedgerError> {
-        Ok([self.ledger(), self.anchor()?])
-    }
-
-    fn register(&self, _role: Role) -> Result<Account, Failure> {
-        init(self)
-    }
-
-    fn plan(&self, _role: Role, rows: Option<u64>, format: CheckFormat) -> Result<String, Failure> {
-        Ok(show(format, &plan(self, rows)?, Planned::text))
-    }
-}
+/// Of a worker.
+pub(crate) const WORKER: Keeper<Config, Overrides> = Keeper {
+    load: |_, flags| Config::load(flags),
+    terms: |config| &mut config.privacy,
+    places: |config| Ok([config.ledger(), config.anchor()?]),
+    register: |_, config| init(config),
+    plan: |_, config, rows, format| Ok(show(format, &plan(config, rows)?, Planned::text)),
+};
 
 /// What a run would release and cost.
 #[derive(Debug, Serialize)]
