@@ -13,6 +13,7 @@ use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
 use fedreg_proto::link::Event;
+use fedreg_proto::link::Link;
 use fedreg_proto::tls::Listener;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
