@@ -180,18 +180,11 @@ fn check_private(
 impl Checked {
     /// For people.
     pub fn text(&self) -> String {
+        let Checked { role, study, study_digest: digest, family, rows, terms, certificate, line, .. } = self;
+        let (count, terms, certificate) = (terms.len(), terms.join(", "), certificate.join(", "));
         let mut text = format!(
-            "{} can take part in `{}`\n\n  study digest   {}\n  family         {}\n  rows           {}\n  columns        {}: {}\n  certificate    {}\n  line           {}\n\nWhat would leave {}\n",
-            self.role,
-            self.study,
-            self.study_digest,
-            self.family,
-            self.rows,
-            self.terms.len(),
-            self.terms.join(", "),
-            self.certificate.join(", "),
-            self.line,
-            self.role,
+            "{role} can take part in `{study}`\n\n  study digest   {digest}\n  family         {family}\n  rows           {rows}\n  \
+             columns        {count}: {terms}\n  certificate    {certificate}\n  line           {line}\n\nWhat would leave {role}\n"
         );
         let width = self.leaves.iter().map(|leaving| leaving.what.len()).max().unwrap_or(0);
         for leaving in &self.leaves {
@@ -202,17 +195,11 @@ impl Checked {
             1 => String::new(),
             fits => format!(" over {fits} fits"),
         };
-        text.push_str(&match (self.predicted_rounds, self.predicted_bytes) {
-            (Some(rounds), Some(bytes)) => format!(
-                "\nPredicted: about {rounds} rounds{fits} and {} sent; at most {} rounds a fit\n",
-                size(bytes),
-                self.round_limit
-            ),
-            _ => format!(
-                "\nPredicted: hundreds to thousands of rounds{fits}; at most {} rounds a fit\n",
-                self.round_limit
-            ),
-        });
+        let predicted = match (self.predicted_rounds, self.predicted_bytes) {
+            (Some(rounds), Some(bytes)) => format!("about {rounds} rounds{fits} and {} sent", size(bytes)),
+            _ => format!("hundreds to thousands of rounds{fits}"),
+        };
+        text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.round_limit));
         for line in &self.policy {
             text.push_str(&format!("Policy: {line}\n"));
         }
@@ -381,12 +368,9 @@ impl<'a> Forecast<'a> {
                 true => "the projection exchange would exceed max_disclosure: standard errors will be NA".to_string(),
             });
         }
-        if let Some(most) = policy.max_disclosure {
-            lines.push(format!(
-                "the run ends before {} could reconstruct more than {:.1} % of a column",
-                self.role.partner(),
-                100.0 * most
-            ));
+        if let Some(percent) = policy.max_disclosure.map(|most| 100.0 * most) {
+            let peer = self.role.partner();
+            lines.push(format!("the run ends before {peer} could reconstruct more than {percent:.1} % of a column"));
         }
         if policy.max_rounds.is_some_and(|most| most < self.study.method.fit.round_limit()) {
             lines.push(format!("at most {} rounds a fit, fewer than the study allows", self.limit));

@@ -436,15 +436,14 @@ pub(crate) fn runs_left(account: &Account, charge: f64) -> u64 {
 }
 
 impl Planned {
+    fn cost(&self) -> String {
+        let Planned { epsilon, delta, accountant, charge, .. } = self;
+        format!("epsilon {epsilon} at delta {delta:e} ({}), a sum of {charge:.6}", accountant.name())
+    }
+
     /// What a run costs and what is left, a sentence each.
     pub fn budget_lines(&self) -> Vec<String> {
-        let mut lines = vec![format!(
-            "a run costs epsilon {} at delta {:e} ({}), a sum of {:.6}",
-            self.epsilon,
-            self.delta,
-            self.accountant.name(),
-            self.charge
-        )];
+        let mut lines = vec![format!("a run costs {}", self.cost())];
         if let (Some(left), Some(runs)) = (self.left, self.runs_left) {
             lines.push(format!("{left:.6} is left of the data set's budget: {runs} such runs still fit"));
         }
@@ -452,18 +451,11 @@ impl Planned {
     }
 
     fn text(&self) -> String {
+        let Planned { role, study, rows, rounds, clip, .. } = self;
         let mut text = format!(
-            "A run of `{}` for {}, from public facts alone\n\n  rows      {}\n  costs     epsilon {} at delta {:e} ({}), a sum of {:.6}\n  \
-             rounds    {}, partial predictions cut at {} of half the outcome's range\n",
-            self.study,
-            self.role,
-            self.rows,
-            self.epsilon,
-            self.delta,
-            self.accountant.name(),
-            self.charge,
-            self.rounds,
-            self.clip
+            "A run of `{study}` for {role}, from public facts alone\n\n  rows      {rows}\n  costs     {}\n  rounds    {rounds}, partial \
+             predictions cut at {clip} of half the outcome's range\n",
+            self.cost()
         );
         text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         text.push_str(

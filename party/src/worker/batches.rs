@@ -77,27 +77,21 @@ impl Encoding {
             .filter(|(_, terms)| !terms.levels.is_empty() && !terms.is_boolean())
             .map(|(name, terms)| (name.clone(), terms.levels.clone()))
             .collect();
+        let id = study.head.rows.id.clone();
+        let request = Request { columns: Some(columns), id, levels, ..Request::default() }.of_files(written);
+        let columns = method.features.iter().map(|name| {
+            let levels = study.head.columns.get(name).map(|terms| terms.levels.clone());
+            (name.clone(), levels.unwrap_or_default())
+        });
         Encoding {
-            terms,
-            outcome: method.outcome.clone(),
-            intercept: method.intercept,
             complete_cases: study.head.rows.missing == Missing::CompleteCases,
             keeps_missing,
-            lenient: false,
             streams,
-            columns: method
-                .features
-                .iter()
-                .map(|name| {
-                    let levels = study.head.columns.get(name).map(|terms| terms.levels.clone()).unwrap_or_default();
-                    (name.clone(), levels)
-                })
-                .collect(),
+            columns: columns.collect(),
             fits,
             names: Some(names),
             may_drop: true,
-            request: Request { columns: Some(columns), id: study.head.rows.id.clone(), levels, ..Request::default() }
-                .of_files(written),
+            ..Encoding::of_columns(terms, method.outcome.clone(), method.intercept, request)
         }
     }
 

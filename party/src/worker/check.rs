@@ -70,19 +70,15 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let encoding = Encoding::new(&study, config.written());
     let least = encoding.least();
     let mut too_small = 0;
-    let (rows, batches) = match config.reads_stdin() {
-        true => (None, None),
-        false => {
-            let mut source = Source::open(config, encoding, study.site_terms().batch_rows, &Arrival::default())?;
-            let (mut rows, mut batches) = (0, 0);
-            while let Some(batch) = source.batch()? {
-                rows += batch.y.len() as u64;
-                batches += 1;
-                too_small += u64::from(batch.y.len() < least);
-            }
-            (Some(rows), Some(batches))
+    let (mut rows, mut batches) = (None, None);
+    if !config.reads_stdin() {
+        let mut source = Source::open(config, encoding, study.site_terms().batch_rows, &Arrival::default())?;
+        while let Some(batch) = source.batch()? {
+            *rows.get_or_insert(0) += batch.y.len() as u64;
+            *batches.get_or_insert(0) += 1;
+            too_small += u64::from(batch.y.len() < least);
         }
-    };
+    }
     Ok(Checked {
         worker,
         study: study.head.id.clone(),
@@ -115,15 +111,11 @@ impl Checked {
             (Some(rows), Some(batches)) => (rows.to_string(), batches.to_string()),
             _ => ("from standard input".to_string(), "as they come".to_string()),
         };
+        let Checked { worker, study, study_digest: digest, terms, certificate, .. } = self;
+        let (count, terms, certificate) = (terms.len(), terms.join(", "), certificate.join(", "));
         let mut text = format!(
-            "{} can take part in `{}`\n\n  study digest   {}\n  rows           {rows}\n  batches        {batches}\n  coefficients   {}: {}\n  certificate    {}\n\nWhat would leave {}\n",
-            self.worker,
-            self.study,
-            self.study_digest,
-            self.terms.len(),
-            self.terms.join(", "),
-            self.certificate.join(", "),
-            self.worker,
+            "{worker} can take part in `{study}`\n\n  study digest   {digest}\n  rows           {rows}\n  batches        {batches}\n  \
+             coefficients   {count}: {terms}\n  certificate    {certificate}\n\nWhat would leave {worker}\n"
         );
         for what in &self.leaves {
             text.push_str(&format!("  {what}\n"));

@@ -100,22 +100,19 @@ fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
 }
 
 impl Cost {
+    fn cost(&self) -> String {
+        let Cost { epsilon, delta, charge, .. } = self;
+        format!("epsilon {epsilon} at delta {delta:e}, a sum of {charge:.6}")
+    }
+
     /// Cost and what is left, in a sentence.
     pub(crate) fn budget(&self) -> String {
-        let cost =
-            format!("a run costs epsilon {} at delta {:e}, a sum of {:.6}", self.epsilon, self.delta, self.charge);
-        format!("{cost}; {}", left_sentence(self.left, self.runs_left))
+        format!("a run costs {}; {}", self.cost(), left_sentence(self.left, self.runs_left))
     }
 
     fn text(&self) -> String {
-        let mut text = format!(
-            "A run of `{}` ({}), from public facts alone\n\n  costs     epsilon {} at delta {:e}, a sum of {:.6}\n",
-            self.study,
-            self.protocol.name(),
-            self.epsilon,
-            self.delta,
-            self.charge
-        );
+        let (study, protocol, cost) = (&self.study, self.protocol.name(), self.cost());
+        let mut text = format!("A run of `{study}` ({protocol}), from public facts alone\n\n  costs     {cost}\n");
         text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         let count = self.releases.len();
         let plural = if count == 1 { "" } else { "s" };
