@@ -211,11 +211,6 @@ impl<M> Study<M> {
         self.guarantee.mode()
     }
 
-    /// Whether what leaves has noise.
-    pub fn noised(&self) -> bool {
-        self.private().is_some()
-    }
-
     /// The terms of a private run, if it is one.
     pub fn private(&self) -> Option<&PrivateTerms> {
         match &self.guarantee {

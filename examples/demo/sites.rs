@@ -125,8 +125,8 @@ impl Rows {
                 "column `{person}` is the one of {flag} and cannot be in the model too"
             )));
         }
-        let request = Request { columns: Some(columns), id: asked.person.map(str::to_string), ..Request::default() };
-        let request = request.of_files(written);
+        let id = asked.person.map(str::to_string);
+        let request = Request { columns: Some(columns), id, written, ..Request::default() };
         let frame = read::read(&own, &request).map_err(|error| match error {
             ReadError::Data { source: DataError::TooManyLevels { column, most, .. }, .. } => {
                 asked.identifier(&column, &format!("more than {most}"))

@@ -223,7 +223,7 @@ fn look(
         let sentence = format!("column `{column}` has {texts}; is it an identifier? {remedy}");
         Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)))
     };
-    let request = Request { columns: Some(names.clone()), ..Request::default() }.of_files(written);
+    let request = Request { columns: Some(names.clone()), written, ..Request::default() };
     let frame = match read::read(&table.file, &request) {
         Ok(frame) => frame,
         Err(ReadError::Data { source: DataError::TooManyLevels { column, most }, .. }) => {

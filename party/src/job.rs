@@ -101,7 +101,7 @@ fn read_frame(
     let written = config.written();
     let table = Opened::open(&config.data.file, written.separator)?;
     let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
-    let request = Request { id: study.head.rows.id.clone(), ..request(&names)? }.of_files(written);
+    let request = Request { id: study.head.rows.id.clone(), written, ..request(&names)? };
     Ok(table.read(&request)?)
 }
 

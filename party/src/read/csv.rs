@@ -285,7 +285,7 @@ impl Read for Marked {
 #[cfg(test)]
 mod tests {
     use super::super::tests::chain;
-    use super::super::{Batches, Request};
+    use super::super::{Batches, Request, Written};
     use super::*;
     use fedreg_common::data::{Frame, Values};
     use proptest::prelude::*;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn read(text: impl AsRef<[u8]>, request: &Request) -> Result<Frame, ReadError> {
-        open(text, request.separator)?.read(request)
+        open(text, request.written.separator)?.read(request)
     }
 
     fn all(text: &str) -> Result<Frame, ReadError> {
@@ -338,7 +338,8 @@ mod tests {
             assert_eq!(numbers(&frame, "c"), [3.0]);
         }
         assert_eq!(numbers(&all("x\n1\n").unwrap(), "x"), [1.0]);
-        let request = Request { separator: Some(b':'), ..Request::default() };
+        let written = Written { separator: Some(b':'), ..Written::default() };
+        let request = Request { written, ..Request::default() };
         let frame = read(b"a:b,c\n1:2\n", &request).unwrap();
         assert_eq!(frame.names().collect::<Vec<_>>(), ["a", "b,c"]);
     }

@@ -151,10 +151,8 @@ pub struct Request {
     pub id: Option<String>,
     /// Declared levels by column, the reference first. Columns that are not read may stand here too.
     pub levels: BTreeMap<String, Vec<String>>,
-    /// The separator of a CSV file; `None` finds it in the header.
-    pub separator: Option<u8>,
-    /// What marks missing values, and the decimal sign.
-    pub marks: Marks,
+    /// How a text file is written.
+    pub written: Written,
     /// Whether a level that is not declared counts as missing: for rows that are predicted, of which such a one has no prediction.
     pub unseen: bool,
     /// Whether a cell that cannot be used counts as missing: every column without levels is one of numbers then. For
@@ -175,14 +173,6 @@ pub struct Written {
 }
 
 impl Request {
-    /// The same of files that are written so.
-    #[must_use]
-    pub fn of_files(mut self, written: Written) -> Request {
-        self.separator = written.separator;
-        self.marks = written.marks;
-        self
-    }
-
     fn builder(&self, name: &str) -> Result<ColumnBuilder, DataError> {
         let builder = match (self.levels.get(name), self.lenient) {
             (Some(levels), lenient) if lenient || self.unseen => ColumnBuilder::lenient_levels(name, levels)?,
@@ -190,7 +180,7 @@ impl Request {
             (None, false) => ColumnBuilder::new(name),
             (None, true) => ColumnBuilder::lenient_numbers(name),
         };
-        Ok(builder.marked(&self.marks))
+        Ok(builder.marked(&self.written.marks))
     }
 }
 
@@ -200,7 +190,7 @@ impl Request {
 ///
 /// A source that cannot be read or is no table, a column that is not there, and everything that makes data unusable.
 pub fn read(source: &Path, request: &Request) -> Result<Frame, ReadError> {
-    Opened::open(source, request.separator)?.read(request)
+    Opened::open(source, request.written.separator)?.read(request)
 }
 
 /// The names of all columns of a table, in its order.
@@ -300,7 +290,7 @@ impl Batches {
     ///
     /// As [`read`], as far as the header shows it.
     pub fn open(source: &Path, request: &Request, arrival: &Arrival) -> Result<Batches, ReadError> {
-        let how = How { separator: request.separator, torn: request.torn, arrival };
+        let how = How { separator: request.written.separator, torn: request.torn, arrival };
         (origin(source).open)(source, &how)?.batches(request)
     }
 
@@ -310,7 +300,7 @@ impl Batches {
     ///
     /// As [`read`], as far as header or schema show it.
     pub fn from_pipe(source: impl Read + Send + 'static, name: &str, request: &Request) -> Result<Batches, ReadError> {
-        let how = How { separator: request.separator, torn: request.torn, arrival: &Arrival::default() };
+        let how = How { separator: request.written.separator, torn: request.torn, arrival: &Arrival::default() };
         pipe::open(Box::new(source), name, &how)?.batches(request)
     }
 
@@ -515,7 +505,8 @@ mod tests {
         std::fs::write(&path, "x;region\n1,5;north\n.;NULL\nNaN;east\n").unwrap();
         let words = [".", "NaN", "NULL"].map(String::from);
         let levels = BTreeMap::from([("region".to_owned(), ["north", "south"].map(String::from).to_vec())]);
-        let request = Request { marks: Marks::new(&words, Some(",")).unwrap(), levels, ..Request::default() };
+        let written = Written { marks: Marks::new(&words, Some(",")).unwrap(), ..Written::default() };
+        let request = Request { written, levels, ..Request::default() };
         assert!(chain(&read(&path, &request).unwrap_err()).contains("level `east` is not declared"));
         let frame = read(&path, &Request { unseen: true, ..request }).unwrap();
         let missing =

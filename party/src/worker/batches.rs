@@ -78,7 +78,7 @@ impl Encoding {
             .map(|(name, terms)| (name.clone(), terms.levels.clone()))
             .collect();
         let id = study.head.rows.id.clone();
-        let request = Request { columns: Some(columns), id, levels, ..Request::default() }.of_files(written);
+        let request = Request { columns: Some(columns), id, levels, written, ..Request::default() };
         let columns = method.features.iter().map(|name| {
             let levels = study.head.columns.get(name).map(|terms| terms.levels.clone());
             (name.clone(), levels.unwrap_or_default())

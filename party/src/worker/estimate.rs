@@ -120,7 +120,8 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
     }
     let levels: BTreeMap<String, Vec<String>> = arguments.levels.iter().cloned().collect();
     let columns = features.iter().chain([&arguments.outcome]).cloned().collect();
-    let request = Request { columns: Some(columns), levels, ..Request::default() }.of_files(arguments.table.written()?);
+    let written = arguments.table.written()?;
+    let request = Request { columns: Some(columns), levels, written, ..Request::default() };
     let batches = match &arguments.data {
         Some(source) => Batches::open(source, &request, &Arrival::default())?,
         None => Batches::from_pipe(input, "standard input", &request)?,

@@ -139,8 +139,7 @@ impl Model {
         let mut columns: Vec<String> = terms.iter().flat_map(|term| &term.factors).cloned().collect();
         columns.sort_unstable();
         columns.dedup();
-        let request =
-            Request { columns: Some(columns.clone()), levels, unseen: true, ..Request::default() }.of_files(written);
+        let request = Request { columns: Some(columns.clone()), levels, unseen: true, written, ..Request::default() };
         let mut batches = table.batches(&request)?;
         let file = batches.name().to_owned();
         let unusable = |source: DataError| ReadError::Data { file: file.clone(), source };

@@ -48,7 +48,7 @@ fn cases() -> Vec<(&'static str, Arc<Study<Sites>>, Script)> {
                 false => study("robust", 3, false, &text),
                 true => {
                     let plain = study("robust", 3, false, &text);
-                    assert!(!plain.noised());
+                    assert!(!plain.private().is_some());
                     let names: String =
                         (0..3).map(|at| format!("[workers.w{at}]\ncertificate = \"c{at}\"\n")).collect();
                     let text = format!(

@@ -79,7 +79,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(study: &Arc<Study<Sites>>, part: Part, at: u64) -> Host {
         let disk = match &part {
-            Part::Rows(table) if study.noised() => Some(registered(study, table)),
+            Part::Rows(table) if study.private().is_some() => Some(registered(study, table)),
             _ => None,
         };
         let mut host = Host {
@@ -238,7 +238,7 @@ impl Host {
                 None
             }
             Act::Contribute(contribution) => {
-                let held = self.study.noised() || self.study.in_rounds();
+                let held = self.study.private().is_some() || self.study.in_rounds();
                 assert!(self.site.is_open() || !held, "a contribution before the quorum is there");
                 let released = matches!(contribution.content, Content::Released(_));
                 assert_eq!(released, self.disk.is_some(), "what leaves a private site has noise");
