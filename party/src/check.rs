@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::job;
+use crate::job::{self, Party};
 use crate::output::Folder;
 use crate::privacy;
 use crate::private;
@@ -69,25 +69,22 @@ pub struct Leaving {
 /// The first thing that a run would fail on here.
 pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let study = Arc::new(job::study(role, config)?);
-    let identity = job::identity(role, config, &study)?;
+    let party = Party { role, config, study: &study };
+    let identity = party.identity()?;
     if let Some(out) = out {
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
     let certificate = identity.facts().names.clone();
     match study.guarantee {
-        Guarantee::Plain => check_plain(role, config, &study, certificate),
-        Guarantee::Private(_) => check_private(role, config, &study, certificate),
+        Guarantee::Plain => check_plain(party, certificate),
+        Guarantee::Private(_) => check_private(party, certificate),
     }
 }
 
-fn check_plain(
-    role: Role,
-    config: &Config,
-    study: &Arc<Study<Vertical>>,
-    certificate: Vec<String>,
-) -> Result<Checked, Failure> {
-    let table = job::read_table(role, config, study)?;
+fn check_plain(party: Party<'_>, certificate: Vec<String>) -> Result<Checked, Failure> {
+    let Party { role, config, study } = party;
+    let table = party.table()?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names();
     let intercept = study.method.intercept && role == Role::Alice;
@@ -123,14 +120,10 @@ fn line(role: Role, config: &Config) -> String {
 
 /// The same for a private study. Here, and only here, a row that cannot be used is refused: a run would count it as
 /// zeros without a word, because the word would be about that row.
-fn check_private(
-    role: Role,
-    config: &Config,
-    study: &Arc<Study<Vertical>>,
-    certificate: Vec<String>,
-) -> Result<Checked, Failure> {
-    private::allowed(role, config, study)?;
-    let table = private::read_table(role, config, study, false)?;
+fn check_private(party: Party<'_>, certificate: Vec<String>) -> Result<Checked, Failure> {
+    let Party { role, config, study } = party;
+    private::allowed(party)?;
+    let table = private::read_table(party, false)?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names().to_vec();
     if role == Role::Alice {

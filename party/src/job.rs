@@ -1,6 +1,5 @@
 //! A joint run that a party takes part in: what it knows beforehand, and the table that it reads for it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,6 +40,13 @@ pub struct Job {
     /// How long to wait for what.
     pub patience: Patience,
 }
+
+impl Job {
+    pub(crate) fn party(&self) -> Party<'_> {
+        Party { role: self.role, config: &self.config, study: &self.study }
+    }
+}
+
 /// Reads the study that this party takes part in.
 ///
 /// # Errors
@@ -53,72 +59,62 @@ fn no_party(role: Role) -> Failure {
     Failure::Usage(format!("the study has no party {role}"))
 }
 
-/// Reads and encodes what the study asks of this party.
-///
-/// # Errors
-/// The file or its contents are refused.
-pub(crate) fn read_table(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -> Result<Prepared, Failure> {
-    let frame = read_columns(role, config, study, false)?;
-    let table = Prepared::new(Arc::clone(study), role, config.policy(), frame)?;
-    table.advice().iter().for_each(|advice| tracing::warn!("{}: {advice}", config.data.file.display()));
-    Ok(table)
+/// One of the two parties of a study.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Party<'a> {
+    pub(crate) role: Role,
+    pub(crate) config: &'a Config,
+    pub(crate) study: &'a Arc<Study<Vertical>>,
 }
 
-/// Reads rows to be predicted: with the levels of the model, others as missing.
-pub(crate) fn read_new_rows(
-    role: Role,
-    config: &Config,
-    study: &Study<Vertical>,
-    model: &Model,
-) -> Result<Frame, Failure> {
-    read_frame(config, study, |names| {
-        let columns = Some(predict::needed_columns(study, role, names)?);
-        Ok(Request { columns, levels: predict::levels(study, model, names)?, unseen: true, ..Request::default() })
-    })
-}
-
-/// Reads this party's columns for a fit; `lenient` takes what cannot be used as missing.
-pub(crate) fn read_columns(
-    role: Role,
-    config: &Config,
-    study: &Study<Vertical>,
-    lenient: bool,
-) -> Result<Frame, Failure> {
-    let declared = study.head.columns.iter().filter(|(_, terms)| !terms.levels.is_empty());
-    let levels: BTreeMap<_, _> = declared.map(|(name, terms)| (name.clone(), terms.levels.clone())).collect();
-    read_frame(config, study, |names| {
-        let columns = Some(needed_columns(study, role, names)?);
-        Ok(Request { columns, levels, lenient, ..Request::default() })
-    })
-}
-
-/// Reads what is asked for once the names of the table's columns are known.
-fn read_frame(
-    config: &Config,
-    study: &Study<Vertical>,
-    request: impl FnOnce(&[&str]) -> Result<Request, Abort>,
-) -> Result<Frame, Failure> {
-    let written = config.written();
-    let table = Opened::open(&config.data.file, written.separator)?;
-    let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
-    let request = Request { id: study.head.rows.id.clone(), written, ..request(&names)? };
-    Ok(table.read(&request)?)
-}
-
-/// Loads the party's certificate and checks that it carries the study's name for it.
-///
-/// # Errors
-/// The files cannot be used.
-pub(crate) fn identity(role: Role, config: &Config, study: &Study<Vertical>) -> Result<Identity, Failure> {
-    let identity = Identity::load(&config.tls.files())?;
-    identity.check_own_name(certificate(study, role)?)?;
-    for warning in identity.warnings() {
-        tracing::warn!("{warning}");
+impl<'a> Party<'a> {
+    /// Loads the party's certificate and checks that it carries the study's name for it.
+    pub(crate) fn identity(self) -> Result<Identity, Failure> {
+        let identity = Identity::load(&self.config.tls.files())?;
+        identity.check_own_name(self.certificate(self.role)?)?;
+        identity.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(identity)
     }
-    Ok(identity)
-}
 
-/// The name in a party's certificate.
-pub(crate) fn certificate(study: &Study<Vertical>, role: Role) -> Result<&str, Failure> {
-    study.method.parties.get(&role).map(|terms| terms.certificate.as_str()).ok_or_else(|| no_party(role))
+    /// The name in a party's certificate.
+    pub(crate) fn certificate(self, role: Role) -> Result<&'a str, Failure> {
+        let terms = self.study.method.parties.get(&role);
+        terms.map(|terms| terms.certificate.as_str()).ok_or_else(|| no_party(role))
+    }
+
+    /// Reads and encodes what the study asks of this party.
+    pub(crate) fn table(self) -> Result<Prepared, Failure> {
+        let table = Prepared::new(Arc::clone(self.study), self.role, self.config.policy(), self.columns(false)?)?;
+        let file = self.config.data.file.display();
+        table.advice().iter().for_each(|advice| tracing::warn!("{file}: {advice}"));
+        Ok(table)
+    }
+
+    /// Reads the columns for a fit; `lenient` takes what cannot be used as missing.
+    pub(crate) fn columns(self, lenient: bool) -> Result<Frame, Failure> {
+        let declared = self.study.head.columns.iter().filter(|(_, terms)| !terms.levels.is_empty());
+        let levels = declared.map(|(name, terms)| (name.clone(), terms.levels.clone())).collect();
+        self.frame(|names| {
+            let columns = Some(needed_columns(self.study, self.role, names)?);
+            Ok(Request { columns, levels, lenient, ..Request::default() })
+        })
+    }
+
+    /// Reads rows to be predicted: with the levels of the model, others as missing.
+    pub(crate) fn new_rows(self, model: &Model) -> Result<Frame, Failure> {
+        self.frame(|names| {
+            let columns = Some(predict::needed_columns(self.study, self.role, names)?);
+            let levels = predict::levels(self.study, model, names)?;
+            Ok(Request { columns, levels, unseen: true, ..Request::default() })
+        })
+    }
+
+    /// Reads what is asked for once the names of the table's columns are known.
+    fn frame(self, request: impl FnOnce(&[&str]) -> Result<Request, Abort>) -> Result<Frame, Failure> {
+        let written = self.config.written();
+        let table = Opened::open(&self.config.data.file, written.separator)?;
+        let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
+        let request = Request { id: self.study.head.rows.id.clone(), written, ..request(&names)? };
+        Ok(table.read(&request)?)
+    }
 }

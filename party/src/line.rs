@@ -6,14 +6,14 @@ use fedreg_proto::line::{GrpcLink, PeerName};
 use fedreg_proto::tls::{Identity, Listener};
 
 use crate::failure::Failure;
-use crate::job::{Job, certificate};
+use crate::job::Job;
 use crate::output::{self, OutputError};
 
 /// Opens this side's end of the line to the other party over gRPC. Where this side listens, gives the address that was bound too, with
 /// the port that was given.
 pub(crate) async fn open(job: &Job, identity: &Identity) -> Result<(GrpcLink, Option<String>), Failure> {
     let role = job.role.partner();
-    let peer = PeerName { role, certificate: certificate(&job.study, role)?.to_string() };
+    let peer = PeerName { role, certificate: job.party().certificate(role)?.to_string() };
     if let Some(address) = &job.config.connect {
         return Ok((GrpcLink::dial(address.clone(), identity, peer), None));
     }

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::convene::{Convener, Joining};
 use crate::drive::{self, Driven, Ends, Link};
 use crate::failure::Failure;
-use crate::job::{self, Job};
+use crate::job::Job;
 use crate::line;
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
@@ -170,7 +170,7 @@ pub(crate) async fn meet<W: Work>(
     mut stopped: mpsc::Receiver<Abort>,
 ) -> Result<(W::Yield, Exit), Failure> {
     let Job { role, config, study, .. } = job;
-    let identity = job::identity(*role, config, study)?;
+    let identity = job.party().identity()?;
     let store = Store::open(&config.state)?;
     let early = match W::READS_FIRST {
         false => None,

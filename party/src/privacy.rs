@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::config::{Config, LedgerTerms, Overrides};
 use crate::failure::Failure;
-use crate::job::{self, Job, certificate};
+use crate::job::{self, Job, Party};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
 use crate::plain::{self, PlainLine};
@@ -224,14 +224,15 @@ impl PlanFlags for Overrides {
 pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     let study = Arc::new(job::study(role, config)?);
     let asked = &study.private().ok_or_else(not_private)?.stated;
-    let table = private::read_table(role, config, &study, true)?;
+    let party = Party { role, config, study: &study };
+    let table = private::read_table(party, true)?;
     let rows = table.rows() as u64;
     let budget = budget(&config.privacy, asked, rows)?;
     let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
     plain::take_in(&mut ledger)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
     let (data_set, bounds) = (config.data_set(), study.stated_bounds(role));
-    let file = private::data_file(role, config, &study);
+    let file = private::data_file(party);
     ledger::register(&mut ledger, &file, &Registration { data_set, persons, budget, bounds })
 }
 
@@ -239,7 +240,7 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
 /// zeros without a word.
 pub fn complaint(role: Role, config: &Config) -> Option<String> {
     let study = Arc::new(job::study(role, config).ok()?);
-    private::read_table(role, config, &study, false).err().map(|failure| output::chain(&failure))
+    private::read_table(Party { role, config, study: &study }, false).err().map(|failure| output::chain(&failure))
 }
 
 /// The budget of a data set of so many rows: what the private file says, else what the study asks for.
@@ -264,7 +265,7 @@ pub(crate) fn not_private() -> Failure {
 /// A ledger that is there and refuses.
 pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
     let config = &job.config;
-    let peer = certificate(&job.study, job.role.partner())?;
+    let peer = job.party().certificate(job.role.partner())?;
     let line = PlainLine::now(run, config.data_set(), &config.data.file, peer, job.study.digest());
     plain::record(&config.ledger(), config.anchor(), line, |key| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?))
 }
@@ -384,10 +385,11 @@ struct PlannedLine {
 pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
     let study = Arc::new(job::study(role, config)?);
     let terms = &study.private().ok_or_else(not_private)?.stated;
-    private::allowed(role, config, &study)?;
+    let party = Party { role, config, study: &study };
+    private::allowed(party)?;
     let rows = match rows {
         Some(rows) => rows,
-        None => private::read_table(role, config, &study, true)?.rows() as u64,
+        None => private::read_table(party, true)?.rows() as u64,
     };
     let refused = |error: fedreg_common::study::PrivacyError| Abort::Refused(error.to_string());
     let budget = study.run_budget(rows).map_err(refused)?;

@@ -13,11 +13,10 @@ use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::statement::Statement;
-use fedreg_common::study::{Study, Vertical};
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::job::{Job, certificate, read_columns};
+use crate::job::{Job, Party};
 use crate::ledger::{self, DataFile, LedgerFile, use_file};
 use crate::meet::{Kept, Met, Work};
 use crate::output::Folder;
@@ -46,7 +45,7 @@ impl Work for PrivateFit {
     const READS_FIRST: bool = true;
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
-        ready(job.role, &job.config, &job.study)
+        ready(job.party())
     }
 
     fn rows(ready: &Ready) -> u64 {
@@ -124,18 +123,19 @@ pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
 }
 
 /// What tells this party's file from others.
-pub(crate) fn data_file<'a>(role: Role, config: &'a Config, study: &'a Study<Vertical>) -> DataFile<'a> {
+pub(crate) fn data_file(Party { role, config, study }: Party<'_>) -> DataFile<'_> {
     let id = study.head.rows.id.as_deref();
     DataFile { role, source: &config.data.file, separator: config.written().separator, id, grows: false }
 }
 
 /// Reads the table and all that a run needs beside it.
-pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -> Result<Ready, Failure> {
-    allowed(role, config, study)?;
+fn ready(party: Party<'_>) -> Result<Ready, Failure> {
+    let Party { role, config, study } = party;
+    allowed(party)?;
     let mut ledger = open(config)?;
-    let table = read_table(role, config, study, true)?;
+    let table = read_table(party, true)?;
     if ledger.account(&config.data_set()).is_ok() {
-        use_file(&mut ledger, &config.data_set(), &data_file(role, config, study))?;
+        use_file(&mut ledger, &config.data_set(), &data_file(party))?;
     }
     let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
     if let Some(run) = unfinished
@@ -148,29 +148,24 @@ pub(crate) fn ready(role: Role, config: &Config, study: &Arc<Study<Vertical>>) -
     let mut pool = NoisePool::new();
     // Before the parties meet: noise of one fixed law, in memory only, used once and after its charge.
     pool.fill(rounds * table.rows() + FEW_DRAWS).map_err(|error| Abort::Bug(error.to_string()))?;
-    let peer = certificate(study, role.partner())?.to_string();
+    let peer = party.certificate(role.partner())?.to_string();
     let setting = Setting { ledger, data_set: config.data_set(), persons, peer, pool };
     Ok(Ready { table, setting })
 }
 
 /// Reads and clips this party's rows. For a run `lenient`: what cannot be used makes a row of zeros; otherwise it is
 /// refused with its place.
-pub(crate) fn read_table(
-    role: Role,
-    config: &Config,
-    study: &Arc<Study<Vertical>>,
-    lenient: bool,
-) -> Result<Table, Failure> {
-    let frame = read_columns(role, config, study, lenient)?;
-    let (study, policy) = (Arc::clone(study), config.policy());
+pub(crate) fn read_table(party: Party<'_>, lenient: bool) -> Result<Table, Failure> {
+    let frame = party.columns(lenient)?;
+    let (study, policy) = (Arc::clone(party.study), party.config.policy());
     Ok(match lenient {
-        true => Table::new(study, role, &policy, frame)?,
-        false => Table::checked(study, role, &policy, frame)?,
+        true => Table::new(study, party.role, &policy, frame)?,
+        false => Table::checked(study, party.role, &policy, frame)?,
     })
 }
 
 /// Whether this party's policy allows what the study asks for.
-pub(crate) fn allowed(role: Role, config: &Config, study: &Study<Vertical>) -> Result<(), Abort> {
+pub(crate) fn allowed(Party { role, config, study }: Party<'_>) -> Result<(), Abort> {
     let asked = study.private().map_or(0.0, |terms| terms.budget.epsilon());
     match config.policy.max_epsilon {
         Some(most) if asked > most => Err(Abort::Policy {

@@ -19,7 +19,6 @@ use tokio::sync::mpsc;
 
 pub use crate::failure::Failure;
 pub use crate::job::{Job, study};
-use crate::job::{read_new_rows, read_table};
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
 use crate::privacy;
@@ -63,7 +62,7 @@ impl Work for Fit {
     const COMMAND: &'static str = "fit";
 
     fn read(&self, job: &Job) -> Result<Prepared, Failure> {
-        read_table(job.role, &job.config, &job.study)
+        job.party().table()
     }
 
     fn rows(table: &Prepared) -> u64 {
@@ -172,7 +171,7 @@ impl Work for Predict {
 
     fn read(&self, job: &Job) -> Result<NewRows, Failure> {
         let Job { role, config, study, .. } = job;
-        let frame = read_new_rows(*role, config, study, &self.model)?;
+        let frame = job.party().new_rows(&self.model)?;
         let table = NewRows::new(Arc::clone(study), *role, self.model.clone(), frame)?;
         let (file, rows) = (config.data.file.display(), table.rows());
         for (column, unusable) in table.unusable() {
