@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::{Statistics, Termination};
-use fedreg_common::id::{Role, RunId};
+use fedreg_common::id::RunId;
 use fedreg_common::methods::vertical::private::{PrivateFit as Fit, PrivateSession, Setting, Table, has_changed};
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests};
