@@ -103,6 +103,13 @@ pub struct Driven<S: Session> {
     pub confirmed: bool,
 }
 
+impl<S: Session> Driven<S> {
+    /// One that came to its end here, without its line.
+    pub(crate) fn alone(session: S, output: S::Output, confirmed: bool) -> Driven<S> {
+        Driven { session, output, solve: Duration::ZERO, exchange: Duration::ZERO, reopened: 0, confirmed }
+    }
+}
+
 /// Runs a session to its end.
 ///
 /// `stop` ends the run from outside: the user's interrupt, or an abort that the coordinator relays. `watch` sees the

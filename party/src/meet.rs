@@ -73,7 +73,7 @@ pub(crate) trait Work: Clone + Send + 'static {
     ///
     /// # Errors
     /// What is kept cannot be read.
-    fn kept(&self, _session: Self::Session) -> Result<Option<Kept<Self::Session>>, Failure> {
+    fn kept(&self, _session: Self::Session) -> Result<Option<Driven<Self::Session>>, Failure> {
         Ok(None)
     }
 
@@ -82,14 +82,6 @@ pub(crate) trait Work: Clone + Send + 'static {
 
     /// What is to be kept of a session that came to its end, written where it belongs, and the code for the shell.
     fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Self::Yield, Exit), Failure>;
-}
-
-/// A session that came to its end without the other party.
-pub(crate) struct Kept<S: Session> {
-    pub(crate) session: S,
-    pub(crate) output: S::Output,
-    /// Whether the other party needs nothing more of us.
-    pub(crate) settled: bool,
 }
 
 /// A run that came to its end.
@@ -217,7 +209,7 @@ pub(crate) async fn meet<W: Work>(
         && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
         && let Ok(Some(kept)) = alone(work, job, run, &mut stopped).await
     {
-        let kept = Kept { settled: kept.settled || !failure.passes(), ..kept };
+        let kept = Driven { confirmed: kept.confirmed || !failure.passes(), ..kept };
         tracing::warn!("{}; all of run {run} is kept here, so this is its result all the same", chain(failure));
         return end_alone(work, job, run, kept, &store);
     }
@@ -230,14 +222,14 @@ async fn settled<W: Work>(
     job: &Job,
     run: RunId,
     stopped: &mut mpsc::Receiver<Abort>,
-) -> Result<Option<Kept<W::Session>>, Failure> {
+) -> Result<Option<Driven<W::Session>>, Failure> {
     match alone(work, job, run, stopped).await {
         Err(failure) if failure.exit() == Exit::Interrupted => Err(failure),
         Err(failure) => {
             tracing::debug!("what is kept of run {run} is no result: {}", chain(&failure));
             Ok(None)
         }
-        Ok(kept) => Ok(kept.filter(|kept| kept.settled)),
+        Ok(kept) => Ok(kept.filter(|kept| kept.confirmed)),
     }
 }
 
@@ -247,7 +239,7 @@ async fn alone<W: Work>(
     job: &Job,
     run: RunId,
     stopped: &mut mpsc::Receiver<Abort>,
-) -> Result<Option<Kept<W::Session>>, Failure> {
+) -> Result<Option<Driven<W::Session>>, Failure> {
     let (table, _) = read_table(work, job, stopped).await?;
     let opening = Opening { first: job.config.connect.is_some(), run, seed: seed(job.seed, job.role)? };
     work.kept(work.session(job, table, opening)?)
@@ -257,11 +249,9 @@ fn end_alone<W: Work>(
     work: &W,
     job: &Job,
     run: RunId,
-    Kept { session, output, settled }: Kept<W::Session>,
+    driven: Driven<W::Session>,
     store: &Store,
 ) -> Result<(W::Yield, Exit), Failure> {
-    let (solve, exchange) = (Duration::ZERO, Duration::ZERO);
-    let driven = Driven { session, output, solve, exchange, reopened: 0, confirmed: settled };
     let met = Met { driven, run, seconds: Seconds::default(), bytes_sent: 0 };
     let ended = work.finish(job, met);
     store.note(&Entry::now(W::COMMAND, job.role, &job.study, Some(run), &ended));

@@ -15,10 +15,11 @@ use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::statement::Statement;
 
 use crate::config::Config;
+use crate::drive::Driven;
 use crate::failure::Failure;
 use crate::job::{Job, Party};
 use crate::ledger::{self, DataFile, LedgerFile, use_file};
-use crate::meet::{Kept, Met, Work};
+use crate::meet::{Met, Work};
 use crate::output::Folder;
 
 /// Draws beside those of the partial predictions: tables and vectors of the size of a block.
@@ -62,13 +63,13 @@ impl Work for PrivateFit {
         Ok(PrivateSession::new(ready.table, opening, ready.setting)?)
     }
 
-    fn kept(&self, mut session: Self::Session) -> Result<Option<Kept<Self::Session>>, Failure> {
+    fn kept(&self, mut session: Self::Session) -> Result<Option<Driven<Self::Session>>, Failure> {
         Ok(match session.start()? {
             // The other one has sent its last message after all of ours.
-            Turn::Finish(output) => Some(Kept { session, output, settled: true }),
+            Turn::Finish(output) => Some(Driven::alone(session, output, true)),
             Turn::FinishAndSend { output, .. } => {
                 let settled = session.is_delivered()?;
-                Some(Kept { session, output, settled })
+                Some(Driven::alone(session, output, settled))
             }
             Turn::Wait | Turn::Send(_) => None,
         })

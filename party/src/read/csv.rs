@@ -27,7 +27,7 @@ const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 pub(super) const LONGEST_HEADER: usize = 16 << 20;
 
 /// Opens CSV. Where its writer may stop anywhere, it is `cut` if its last line does not end with a line feed.
-pub(super) fn open(source: Source, file: &str, how: &How<'_>, cut: bool) -> Result<Opened, ReadError> {
+pub(super) fn open(source: Source, file: &str, how: &How, cut: bool) -> Result<Opened, ReadError> {
     if how.torn {
         return lines::open(source, file, how.separator, cut);
     }

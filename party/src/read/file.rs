@@ -49,7 +49,7 @@ pub(crate) fn full(path: &Path) -> String {
 }
 
 /// Opens a file. Its format is told by the first bytes, because names of files are what people make them.
-fn open(path: &Path, how: &How<'_>) -> Result<Opened, ReadError> {
+fn open(path: &Path, how: &How) -> Result<Opened, ReadError> {
     let name = path.display().to_string();
     let failed = |source| ReadError::Open { file: name.clone(), source };
     let mut source = File::open(path).map_err(failed)?;

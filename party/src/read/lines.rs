@@ -5,7 +5,7 @@
 //! line feed ends a record whatever stands before it. A line that cannot be read is a record in which everything is
 //! missing, and nothing after the header is an error but a source that fails.
 
-use std::io::{self, BufRead, BufReader, Cursor};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use csv::ByteRecord;
 
@@ -146,37 +146,20 @@ enum End {
 /// Reads a line without its line feed. Of one that is too long nothing is kept.
 fn next_line(source: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<End> {
     line.clear();
-    let (mut any, mut long) = (false, false);
-    loop {
-        let bytes = match source.fill_buf() {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let at_end = bytes.is_empty();
-        any |= !at_end;
-        let feed = bytes.iter().position(|byte| *byte == b'\n');
-        let part = &bytes[..feed.unwrap_or(bytes.len())];
-        long |= part.len() > longest - line.len();
-        match long {
-            true => line.clear(),
-            false => line.extend_from_slice(part),
-        }
-        let used = feed.map_or(bytes.len(), |feed| feed + 1);
-        source.consume(used);
-        match (feed, at_end) {
-            (Some(_), _) | (None, true) if long => return Ok(End::TooLong),
-            (Some(_), _) => return Ok(End::Feed),
-            (None, true) => return Ok(if any { End::Source } else { End::Nothing }),
-            (None, false) => {}
-        }
+    source.by_ref().take(longest as u64 + 1).read_until(b'\n', line)?;
+    if line.pop_if(|last| *last == b'\n').is_some() {
+        return Ok(End::Feed);
     }
+    if line.len() <= longest {
+        return Ok(if line.is_empty() { End::Nothing } else { End::Source });
+    }
+    line.clear();
+    source.skip_until(b'\n')?;
+    Ok(End::TooLong)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
     use fedreg_common::data::{Place, Values};
     use proptest::prelude::*;
 

@@ -64,13 +64,13 @@ struct Origin {
     takes: fn(&Path) -> bool,
     /// By what it is known again. Found without opening it: a pipe with a name can be opened once only.
     identity: fn(&Path) -> Option<Identity>,
-    open: fn(&Path, &How<'_>) -> Result<Opened, ReadError>,
+    open: fn(&Path, &How) -> Result<Opened, ReadError>,
 }
 
 /// How the bytes of a table are read.
 struct Format {
     takes: fn(&Found) -> bool,
-    open: fn(Found, &How<'_>) -> Result<Opened, ReadError>,
+    open: fn(Found, &How) -> Result<Opened, ReadError>,
 }
 
 /// By what a source is known again, however it is stated.
@@ -85,12 +85,19 @@ pub struct Identity {
 }
 
 /// How a source is opened.
-struct How<'a> {
+struct How {
     /// As in the [`Request`].
     separator: Option<u8>,
     /// As in the [`Request`].
     torn: bool,
-    arrival: &'a Arrival,
+    arrival: Arrival,
+}
+
+impl How {
+    /// All at once.
+    fn whole(separator: Option<u8>) -> How {
+        How { separator, torn: false, arrival: Arrival::default() }
+    }
 }
 
 /// How rows come.
@@ -126,7 +133,7 @@ fn origin(source: &Path) -> &'static Origin {
     ORIGINS[..last].iter().find(|origin| (origin.takes)(source)).unwrap_or(&ORIGINS[last])
 }
 
-fn of_bytes(found: Found, how: &How<'_>) -> Result<Opened, ReadError> {
+fn of_bytes(found: Found, how: &How) -> Result<Opened, ReadError> {
     let last = FORMATS.len() - 1;
     let format = FORMATS[..last].iter().find(|format| (format.takes)(&found)).unwrap_or(&FORMATS[last]);
     (format.open)(found, how)
@@ -223,8 +230,7 @@ impl Opened {
     ///
     /// As [`header`].
     pub fn open(source: &Path, separator: Option<u8>) -> Result<Opened, ReadError> {
-        let how = How { separator, torn: false, arrival: &Arrival::default() };
-        (origin(source).open)(source, &how)
+        (origin(source).open)(source, &How::whole(separator))
     }
 
     /// Opens complete CSV from anywhere; `name` stands for it in messages.
@@ -237,8 +243,7 @@ impl Opened {
         name: &str,
         separator: Option<u8>,
     ) -> Result<Opened, ReadError> {
-        let how = How { separator, torn: false, arrival: &Arrival::default() };
-        csv::open(Box::new(source), name, &how, false)
+        csv::open(Box::new(source), name, &How::whole(separator), false)
     }
 
     /// The names of all columns, in their order.
@@ -290,7 +295,7 @@ impl Batches {
     ///
     /// As [`read`], as far as the header shows it.
     pub fn open(source: &Path, request: &Request, arrival: &Arrival) -> Result<Batches, ReadError> {
-        let how = How { separator: request.written.separator, torn: request.torn, arrival };
+        let how = How { torn: request.torn, arrival: arrival.clone(), ..How::whole(request.written.separator) };
         (origin(source).open)(source, &how)?.batches(request)
     }
 
@@ -300,7 +305,7 @@ impl Batches {
     ///
     /// As [`read`], as far as header or schema show it.
     pub fn from_pipe(source: impl Read + Send + 'static, name: &str, request: &Request) -> Result<Batches, ReadError> {
-        let how = How { separator: request.written.separator, torn: request.torn, arrival: &Arrival::default() };
+        let how = How { torn: request.torn, ..How::whole(request.written.separator) };
         pipe::open(Box::new(source), name, &how)?.batches(request)
     }
 

@@ -16,7 +16,7 @@ pub(super) const ORIGIN: Origin = Origin {
 ///
 /// A pipe whose writer has died ends like any other, so its last line must end with a line feed, and an Arrow stream
 /// with its end marker.
-pub(super) fn open(mut source: Source, name: &str, how: &How<'_>) -> Result<Opened, ReadError> {
+pub(super) fn open(mut source: Source, name: &str, how: &How) -> Result<Opened, ReadError> {
     let mut start = Vec::new();
     source.by_ref().take(4).read_to_end(&mut start).map_err(ReadError::read(name))?;
     let source = Bytes::Unfinished(Box::new(Cursor::new(start.clone()).chain(source)));
