@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
+use fedreg_common::study::Study;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
 use fedreg_proto::files::read_study;
-use fedreg_proto::link::OpenError;
-use fedreg_proto::output::{self, Format};
+use fedreg_proto::output::{self, CheckFormat, Format};
 use fedreg_proto::register::{Quorum, StatusReply};
 use fedreg_proto::shell;
 use fedreg_proto::tls::Identity;
@@ -89,16 +89,7 @@ struct StatusArguments {
     address: Option<String>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
-    format: StatusFormat,
-}
-
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum StatusFormat {
-    /// For people
-    #[default]
-    Text,
-    /// With stable names
-    Json,
+    format: CheckFormat,
 }
 
 /// All that the binary does.
@@ -118,13 +109,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Serve(flags) => serve(flags, call),
         Command::Status(arguments) => status(&arguments),
         Command::Finish(arguments) => finish(arguments),
-        Command::Consolidate(flags) => Ok(match consolidate::run(&flags, call, std::io::stdin()) {
-            Ok((text, exit)) => output::print(&text).map_or_else(|error| error.exit(), |()| exit),
-            Err(failure) => {
-                eprintln!("coordinator: {failure}");
-                failure.exit()
-            }
-        }),
+        Command::Consolidate(flags) => {
+            let (text, exit) = consolidate::run(&flags, call, std::io::stdin())?;
+            output::print(&text)?;
+            Ok(exit)
+        }
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     })
 }
@@ -173,42 +162,29 @@ fn conclude(ended: &star::Ended, format: Format) -> Result<Exit, Failure> {
 
 fn status(arguments: &StatusArguments) -> Result<Exit, Failure> {
     let Some(config) = configured(&arguments.overrides)? else { return Ok(Exit::Done) };
-    let study = read_study(&config.study)?;
-    let identity = Identity::load(&config.tls.files())?;
-    let address = match &arguments.address {
-        Some(address) => address.clone(),
-        None => dialled(&config.listen),
-    };
-    let asked = runtime()?.block_on(edge::status(&address, &identity, &study.head.coordinator.certificate));
-    let reply = asked.map_err(not_asked)?;
-    output::print(&match arguments.format {
-        StatusFormat::Text => text(&reply),
-        StatusFormat::Json => format!("{:#}\n", json(&reply)),
-    })?;
+    let (study, identity, address) = serving(&config, arguments.address.as_deref())?;
+    let reply = runtime()?.block_on(edge::status(&address, &identity, &study.head.coordinator.certificate))?;
+    output::print(&output::show(arguments.format, &json(&reply), |_| text(&reply)))?;
     Ok(match (reply.run, reply.exit) {
         (None, None) => Exit::NotReady,
         _ => Exit::Done,
     })
 }
 
-fn not_asked(error: OpenError) -> Failure {
-    match error {
-        OpenError::Unreachable(sentence) | OpenError::Unproven { sentence, refused: false } => {
-            Failure::Unreachable(sentence)
-        }
-        OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => Failure::Refused(sentence),
-    }
+/// The study, the certificate that asks about it, and the address of the coordinator that serves it.
+fn serving(config: &Config, address: Option<&str>) -> Result<(Study, Identity, String), Failure> {
+    let study = read_study(&config.study)?;
+    let address = address.map_or_else(|| dialled(&config.listen), str::to_string);
+    Ok((study, Identity::load(&config.tls)?, address))
 }
 
 fn finish(arguments: FinishArguments) -> Result<Exit, Failure> {
     let FinishArguments { of, mut overrides, address } = arguments;
     overrides.study = of.or(overrides.study);
     let Some(config) = configured(&overrides)? else { return Ok(Exit::Done) };
-    let study = read_study(&config.study)?;
-    let identity = Identity::load(&config.tls.files())?;
-    let address = address.unwrap_or_else(|| dialled(&config.listen));
+    let (study, identity, address) = serving(&config, address.as_deref())?;
     let asked = edge::finish(&address, &identity, &study.head.coordinator.certificate, study.digest());
-    let (closed, sentence) = runtime()?.block_on(asked).map_err(not_asked)?;
+    let (closed, sentence) = runtime()?.block_on(asked)?;
     output::print(&format!("{sentence}\n"))?;
     Ok(if closed { Exit::Done } else { Exit::NotReady })
 }

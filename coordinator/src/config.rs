@@ -65,13 +65,7 @@ pub struct Overrides {
     pub print_config: bool,
 }
 
-const REQUIRED: [(&str, &str); 5] = [
-    ("study", "study"),
-    ("listen", "listen"),
-    ("tls.authority", "authority"),
-    ("tls.certificate", "certificate"),
-    ("tls.key", "key"),
-];
+const REQUIRED: [&str; 5] = ["study", "listen", "tls.authority", "tls.certificate", "tls.key"];
 
 impl Config {
     /// Reads the file and lets flags override it.

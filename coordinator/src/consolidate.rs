@@ -14,6 +14,7 @@ use fedreg_common::methods::robust::report::{BatchName, Consolidated, Consolidat
 use fedreg_common::methods::robust::{
     ConsolidateError, ConsolidationSettings, EstimateError, Estimates, Insertion, Method, Metric, Record, consolidate,
 };
+use fedreg_proto::shell::{Values, values};
 use thiserror::Error;
 
 /// Longest line, bytes: an estimate of 2000 coefficients with its Gram is shorter.
@@ -32,8 +33,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER")]
     pub discard: Option<usize>,
     /// What a distance between estimates means
-    #[arg(long, value_enum, default_value_t, value_name = "METRIC")]
-    pub metric: MetricName,
+    #[arg(long, value_parser = values(&METRICS), default_value = "automatic", value_name = "METRIC")]
+    pub metric: Metric,
     /// Leave out lines that are no sound estimates, and name them, where otherwise the first ends the command
     ///
     /// Where lines differ in their columns, those that most lines have count.
@@ -44,17 +45,16 @@ pub struct Arguments {
     pub format: FormatName,
 }
 
-/// Name of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum MetricName {
-    /// As the method has it: between coefficients for pivot, between predictions otherwise where every estimate has its Gram
-    #[default]
-    Automatic,
-    /// Between coefficients as they are
-    Euclidean,
-    /// Between predictions over the majority's rows
-    Majority,
-}
+/// Metrics by their names on the command line.
+const METRICS: Values<Metric, 3> = [
+    (
+        "automatic",
+        "As the method has it: between coefficients for pivot, between predictions otherwise where every estimate has its Gram",
+        Metric::Automatic,
+    ),
+    ("euclidean", "Between coefficients as they are", Metric::Euclidean),
+    ("majority", "Between predictions over the majority's rows", Metric::Majority),
+];
 
 /// How the result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -96,11 +96,11 @@ impl ConsolidationFailure {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            ConsolidationFailure::Consolidate(ConsolidateError::Empty) => Exit::Data,
+            ConsolidationFailure::Consolidate(ConsolidateError::Empty)
+            | ConsolidationFailure::Read { .. }
+            | ConsolidationFailure::Line(_)
+            | ConsolidationFailure::Empty(_) => Exit::Data,
             ConsolidationFailure::Consolidate(_) => Exit::Usage,
-            ConsolidationFailure::Read { .. } | ConsolidationFailure::Line(_) | ConsolidationFailure::Empty(_) => {
-                Exit::Data
-            }
         }
     }
 }
@@ -127,13 +127,13 @@ pub fn run(arguments: &Arguments, call: String, input: impl Read) -> Result<(Str
         }
     }
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-    let Gathered { estimates, outcome, terms, repeated, rejected } = gathering
+    let (shape, estimates) = gathering
         .finish()
         .ok_or_else(|| ConsolidationFailure::Empty(names.join(", ").replace('-', "standard input")))?;
     let consensus = consolidate(&estimates, &settings)?;
     let mut about = Consolidation::new(&consensus);
-    (about.repeated, about.rejected) = (repeated, rejected);
-    let report = Consolidated::new(call, outcome, &terms, &consensus, about);
+    (about.repeated, about.rejected) = (gathering.repeated, gathering.rejected);
+    let report = Consolidated::new(call, shape.outcome, &shape.terms.unwrap_or_default(), &consensus, about);
     let text = match arguments.format {
         FormatName::Text => report.text(),
         FormatName::Json => report.json(),
@@ -149,12 +149,7 @@ fn settings(arguments: &Arguments) -> ConsolidationSettings {
         (Method::Filter { .. }, discard @ Some(_)) => Method::Filter { discard },
         (method, _) => method,
     };
-    let metric = match arguments.metric {
-        MetricName::Automatic => Metric::Automatic,
-        MetricName::Euclidean => Metric::Euclidean,
-        MetricName::Majority => Metric::Majority,
-    };
-    ConsolidationSettings { method, metric }
+    ConsolidationSettings { method, metric: arguments.metric }
 }
 
 /// What estimates must have in common.
@@ -177,14 +172,6 @@ struct Group {
 struct Gathering {
     keep_going: bool,
     groups: BTreeMap<Shape, Group>,
-    repeated: Vec<BatchName>,
-    rejected: Vec<Rejection>,
-}
-
-struct Gathered {
-    estimates: Estimates,
-    outcome: Option<String>,
-    terms: Vec<String>,
     repeated: Vec<BatchName>,
     rejected: Vec<Rejection>,
 }
@@ -261,7 +248,7 @@ impl Gathering {
     }
 
     /// The estimates of the shape that most have; the others are rejected.
-    fn finish(mut self) -> Option<Gathered> {
+    fn finish(&mut self) -> Option<(Shape, Estimates)> {
         let most = self.groups.values().map(|group| group.estimates.len()).max()?;
         let chosen =
             self.groups.iter().find(|(_, group)| group.estimates.len() == most).map(|(shape, _)| shape.clone())?;
@@ -272,13 +259,7 @@ impl Gathering {
                 self.rejected.push(Rejection { from, reason: difference(&chosen, shape, &group.first) });
             }
         }
-        Some(Gathered {
-            estimates: group.estimates,
-            outcome: chosen.outcome,
-            terms: chosen.terms.unwrap_or_default(),
-            repeated: self.repeated,
-            rejected: self.rejected,
-        })
+        Some((chosen, group.estimates))
     }
 }
 

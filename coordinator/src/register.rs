@@ -33,7 +33,7 @@ pub struct Register {
     before: Vec<Past>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Party {
     state: PeerState,
     progress: Progress,
@@ -58,14 +58,6 @@ struct Past {
 impl Register {
     /// An empty register for a study; `fresh` becomes the identifier of its run.
     pub fn new(study: &Study<Vertical>, fresh: RunId) -> Register {
-        let party = Party {
-            state: PeerState::Absent,
-            progress: Progress::default(),
-            instance: None,
-            joined: false,
-            run: None,
-            knows: false,
-        };
         Register {
             study: study.head.id.clone(),
             digest: study.digest(),
@@ -76,7 +68,7 @@ impl Register {
                 Guarantee::Plain => false,
                 Guarantee::Private(_) => true,
             },
-            parties: study.method.parties.keys().map(|role| (*role, party.clone())).collect(),
+            parties: study.method.parties.keys().map(|role| (*role, Party::default())).collect(),
             ended: None,
             before: Vec::new(),
         }
@@ -113,14 +105,8 @@ impl Register {
     pub fn take(&mut self, from: Role, event: PartyEvent) -> Vec<Say> {
         if let Some((ender, notice)) = &self.ended {
             // Too late for anything but the reason.
-            return match event {
-                PartyEvent::Join { .. } if *ender != from => vec![(from, abort(*ender, notice.clone()))],
-                PartyEvent::Join { .. }
-                | PartyEvent::Ready
-                | PartyEvent::Progress(_)
-                | PartyEvent::Abort(_)
-                | PartyEvent::Done(_) => Vec::new(),
-            };
+            let asks = matches!(event, PartyEvent::Join { .. }) && *ender != from;
+            return asks.then(|| (from, abort(*ender, notice.clone()))).into_iter().collect();
         }
         match event {
             PartyEvent::Join { role, version, keys, run, instance } => {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,18 +12,21 @@ use fedreg_common::id::{Role, RunId};
 use fedreg_common::study::{Study, StudyError, Vertical};
 use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
 use fedreg_proto::files::FileError;
-use fedreg_proto::output::OutputError;
+use fedreg_proto::link::OpenError;
+use fedreg_proto::output::{OutputError, write_whole};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, StatusReply};
 use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep_until;
 
 use crate::config::Config;
+use crate::consolidate::ConsolidationFailure;
 use crate::register::{Register, Say};
 use crate::state::StateError;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 
 /// How long parties are given to come and learn that the run has ended, and to leave.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
@@ -42,17 +46,6 @@ pub enum Failure {
     /// Its address.
     #[error(transparent)]
     Line(#[from] LinkError),
-    /// Its state folder.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A file for its address that cannot be written.
-    #[error("cannot write {}", path.display())]
-    Announce {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
     /// Its server.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -62,21 +55,21 @@ pub enum Failure {
     /// The state of a run.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Results that cannot be written.
+    /// Results, events or an address that cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// Estimates that cannot be consolidated.
+    #[error(transparent)]
+    Consolidation(#[from] ConsolidationFailure),
     /// A study whose method cannot be set up.
     #[error(transparent)]
     Study(StudyError),
     /// No runtime.
     #[error("internal error: {0}")]
     Bug(String),
-    /// Nobody answers at an address.
-    #[error("{0}")]
-    Unreachable(String),
-    /// A certificate was refused.
-    #[error("{0}")]
-    Refused(String),
+    /// A coordinator that does not answer, or refuses.
+    #[error(transparent)]
+    Open(#[from] OpenError),
 }
 
 impl Failure {
@@ -86,14 +79,12 @@ impl Failure {
             Failure::Config(_) | Failure::Study(_) => Exit::Usage,
             Failure::Identity(error) => error.exit(),
             Failure::Line(error) => error.exit(),
-            Failure::Store(error) => error.exit(),
             Failure::State(error) => error.exit(),
             Failure::Output(error) => error.exit(),
-            Failure::Announce { .. } => Exit::CannotWrite,
+            Failure::Consolidation(error) => error.exit(),
             Failure::Certs(error) => error.exit(),
             Failure::Serve(_) | Failure::Bug(_) => Exit::Internal,
-            Failure::Unreachable(_) => Exit::Unreachable,
-            Failure::Refused(_) => Exit::Refused,
+            Failure::Open(error) => error.exit(),
         }
     }
 }
@@ -121,44 +112,69 @@ pub struct Job<M> {
 /// It cannot serve.
 pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> Result<Exit, Failure> {
     let Job { config, study, .. } = job;
-    let mut store = Store::open(&config.state)?;
+    let store = Store::open(&config.state)?;
     let names = study.method.parties.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen(job, names).await?;
     let address = listener.address().to_string();
     let register = Register::new(study, fresh()?);
     let (status, watched) = watch::channel(register.status());
     let (callers, calls) = mpsc::channel(16);
+    let server = |closed| edge::serve(listener, callers, watched, closed);
+    beside(server, async {
+        let mut desk = Desk {
+            job,
+            address,
+            until: None,
+            notice: None,
+            register,
+            lines: BTreeMap::new(),
+            told: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            store,
+            status,
+            next: 0,
+        };
+        desk.run(calls, shutdown).await
+    })
+    .await
+}
+
+/// Runs a server beside the decisions that it serves, until these have come to their end.
+pub(crate) async fn beside<T, F: Future<Output = Result<(), ServeError>> + Send + 'static>(
+    server: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) -> F,
+    decisions: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     let (close, closed) = oneshot::channel::<()>();
-    let server = tokio::spawn(edge::serve(listener, callers, watched, async {
-        let _ = closed.await;
-    }));
-    let mut desk = Desk {
-        job,
-        address,
-        until: None,
-        notice: None,
-        register,
-        lines: BTreeMap::new(),
-        told: BTreeSet::new(),
-        lost: BTreeMap::new(),
-        store: &mut store,
-        status,
-        next: 0,
-    };
-    let exit = desk.run(calls, shutdown).await;
-    drop(desk);
-    let _ = close.send(());
+    let server = tokio::spawn(server(Box::pin(async { drop(closed.await) })));
+    let ended = decisions.await;
+    drop(close);
     match server.await {
         Ok(served) => served?,
         Err(panic) => return Err(Failure::Bug(format!("the server failed: {panic}"))),
     }
-    exit
+    ended
+}
+
+/// Passes on what a line brings, and nothing when it is gone.
+pub(crate) fn follow<L: Copy + Send + 'static, E: Send + 'static>(
+    line: L,
+    mut hear: mpsc::Receiver<E>,
+    heard: mpsc::Sender<(L, Option<E>)>,
+) {
+    tokio::spawn(async move {
+        while let Some(event) = hear.recv().await {
+            if heard.send((line, Some(event))).await.is_err() {
+                return;
+            }
+        }
+        let _ = heard.send((line, None)).await;
+    });
 }
 
 /// Listens for the parties with these names in their certificates, and tells where.
 pub(crate) async fn listen<M>(job: &Job<M>, mut names: Vec<String>) -> Result<Listener, Failure> {
     let Job { config, study, .. } = job;
-    let identity = Identity::load(&config.tls.files())?;
+    let identity = Identity::load(&config.tls)?;
     identity.check_own_name(&study.head.coordinator.certificate)?;
     for warning in identity.warnings() {
         tracing::warn!("{warning}");
@@ -169,10 +185,7 @@ pub(crate) async fn listen<M>(job: &Job<M>, mut names: Vec<String>) -> Result<Li
     let address = listener.address();
     tracing::info!("coordinating `{}` at {address}, study {}", study.head.id, study.digest());
     if let Some(path) = &job.announce {
-        let draft = path.with_extension("draft");
-        std::fs::write(&draft, address.to_string())
-            .and_then(|()| std::fs::rename(&draft, path))
-            .map_err(|source| Failure::Announce { path: path.clone(), source })?;
+        write_whole(path, address.to_string().as_bytes())?;
     }
     Ok(listener)
 }
@@ -201,13 +214,13 @@ struct Desk<'a> {
     until: Option<Instant>,
     /// When it is to be said who is waited for, if it was not.
     notice: Option<Instant>,
-    store: &'a mut Store,
+    store: Store,
     status: watch::Sender<StatusReply>,
     next: u64,
 }
 
 /// What a line brings; nothing when it is gone.
-type Heard = (Role, u64, Option<PartyEvent>);
+type Heard = ((Role, u64), Option<PartyEvent>);
 
 impl Desk<'_> {
     async fn run(
@@ -237,11 +250,10 @@ impl Desk<'_> {
                 }
             }
             let deadline = self.lost.values().map(|since| *since + wait).chain(self.until).chain(self.notice).min();
-            let deadline = deadline.map(tokio::time::Instant::from_std);
             tokio::select! {
                 Some(caller) = calls.recv() => self.open(caller, &heard),
-                Some((role, number, event)) = hear.recv() => self.heard(role, number, event)?,
-                () = sleep_until(deadline), if deadline.is_some() => {
+                Some(((role, number), event)) = hear.recv() => self.heard(role, number, event)?,
+                () = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => {
                     if self.notice.is_some_and(|notice| notice <= Instant::now()) {
                         self.notice = None;
                         self.say_who_is_awaited();
@@ -296,7 +308,7 @@ impl Desk<'_> {
     }
 
     fn open(&mut self, caller: Caller, heard: &mpsc::Sender<Heard>) {
-        let Caller { name, mut hear, say } = caller;
+        let Caller { name, hear, say } = caller;
         let role =
             self.job.study.method.parties.iter().find(|(_, terms)| terms.certificate == name).map(|(role, _)| *role);
         let Some(role) = role else {
@@ -310,15 +322,7 @@ impl Desk<'_> {
         self.lines.insert(role, (number, say));
         self.register.open(role);
         self.lost.remove(&role);
-        let heard = heard.clone();
-        tokio::spawn(async move {
-            while let Some(event) = hear.recv().await {
-                if heard.send((role, number, Some(event))).await.is_err() {
-                    return;
-                }
-            }
-            let _ = heard.send((role, number, None)).await;
-        });
+        follow((role, number), hear, heard.clone());
     }
 
     fn heard(&mut self, role: Role, number: u64, event: Option<PartyEvent>) -> Result<(), Failure> {
@@ -346,9 +350,9 @@ impl Desk<'_> {
                     PartyEvent::Abort(notice) => {
                         tracing::warn!("{role} ended the run: {} ({})", notice.sentence, notice.exit.code());
                     }
-                    other @ (PartyEvent::Join { .. } | PartyEvent::Ready | PartyEvent::Done(_)) => {
-                        tracing::info!("{role}: {}", describe(other))
-                    }
+                    PartyEvent::Join { .. } => tracing::info!("{role}: joined"),
+                    PartyEvent::Ready => tracing::info!("{role}: has read its data"),
+                    PartyEvent::Done(_) => tracing::info!("{role}: is done"),
                 }
                 if matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)) {
                     self.told.insert(role);
@@ -399,22 +403,5 @@ impl Desk<'_> {
         let wait = Duration::from_secs(self.job.config.wait);
         let ends = self.lost.values().min().map(|since| *since + wait).filter(|_| self.until.is_none());
         self.status.send_replace(StatusReply { ends, ..self.register.status() });
-    }
-}
-
-fn describe(event: &PartyEvent) -> &'static str {
-    match event {
-        PartyEvent::Join { .. } => "joined",
-        PartyEvent::Ready => "has read its data",
-        PartyEvent::Progress(_) => "goes on",
-        PartyEvent::Abort(_) => "ended the run",
-        PartyEvent::Done(_) => "is done",
-    }
-}
-
-pub(crate) async fn sleep_until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

@@ -16,9 +16,10 @@ use fedreg_common::study::Sites;
 use fedreg_proto::output::{Folder, Format, date, peak_rss_bytes, write_whole};
 use fedreg_proto::register::{PeerState, Progress, Quorum, StatusReply};
 use fedreg_proto::star::{self as edge, BodyLimits, Caller, Closing, Heard};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
 
-use crate::service::{FAREWELL, Failure, Job, SAID_AFTER, fresh, listen, sleep_until};
+use crate::service::{FAREWELL, Failure, Job, SAID_AFTER, beside, follow, fresh, listen};
 use crate::state::State;
 
 /// Messages that are taken together before what is to be kept is written: one sync serves them all.
@@ -58,18 +59,8 @@ pub async fn serve(job: &Job<Sites>, shutdown: impl Future<Output = ()>) -> Resu
     desk.publish = Some(status);
     let (callers, calls) = mpsc::channel(16);
     let (wishes, closings) = mpsc::channel(1);
-    let (close, closed) = oneshot::channel::<()>();
-    let server = tokio::spawn(edge::serve(listener, callers, wishes, watched, limits, async {
-        let _ = closed.await;
-    }));
-    let ended = desk.run(calls, closings, shutdown).await;
-    drop(desk);
-    let _ = close.send(());
-    match server.await {
-        Ok(served) => served?,
-        Err(panic) => return Err(Failure::Bug(format!("the server failed: {panic}"))),
-    }
-    ended
+    let server = |closed| edge::serve(listener, callers, wishes, watched, limits, closed);
+    beside(server, async move { desk.run(calls, closings, shutdown).await }).await
 }
 
 /// What a line brings; nothing when it is gone.
@@ -172,28 +163,22 @@ impl<'a> Desk<'a> {
             let deadline = self.due.filter(|_| until.is_none());
             let awaited = self.awaited.values().map(|since| *since + wait);
             let next = awaited.chain(until).chain(deadline).chain(self.notice).chain(self.redraw()).min();
-            let mut acts = Vec::new();
+            let (mut acts, mut waiting) = (Vec::new(), Vec::new());
             tokio::select! {
                 Some(caller) = calls.recv() => {
                     self.open(caller, &brought);
                     self.heard();
                 }
                 Some(closing) = closings.recv() => acts.extend(self.close(closing)),
-                Some(first) = bring.recv() => {
+                _ = bring.recv_many(&mut waiting, TOGETHER) => {
                     self.stale = true;
                     self.heard();
-                    let mut waiting = vec![first];
-                    while waiting.len() < TOGETHER
-                        && let Ok(another) = bring.try_recv()
-                    {
-                        waiting.push(another);
-                    }
                     for (line, what) in waiting {
                         acts.extend(self.brought(line, what));
                     }
                     acts.extend(self.hub.publish());
                 }
-                () = sleep_until(next.map(tokio::time::Instant::from_std)), if next.is_some() => {
+                () = sleep_until(next.unwrap_or_else(Instant::now).into()), if next.is_some() => {
                     if self.notice.is_some_and(|notice| notice <= Instant::now()) {
                         self.notice = None;
                         self.say_who_is_awaited();
@@ -310,7 +295,7 @@ impl<'a> Desk<'a> {
     }
 
     fn open(&mut self, caller: Caller, brought: &mpsc::Sender<Brought>) {
-        let Caller { name, mut hear, say } = caller;
+        let Caller { name, hear, say } = caller;
         let Some(site) = self.job.study.worker_of(&name) else {
             tracing::warn!("`{name}` opened a line, but is no worker of the study");
             return;
@@ -320,15 +305,7 @@ impl<'a> Desk<'a> {
         tracing::debug!("{site} opened line {line}");
         self.hub.open(line, site);
         self.lines.insert(line, say);
-        let brought = brought.clone();
-        tokio::spawn(async move {
-            while let Some(what) = hear.recv().await {
-                if brought.send((line, Some(what))).await.is_err() {
-                    return;
-                }
-            }
-            let _ = brought.send((line, None)).await;
-        });
+        follow(line, hear, brought.clone());
     }
 
     fn brought(&mut self, line: Line, what: Option<Heard<ToHub>>) -> Vec<Act> {
@@ -419,29 +396,23 @@ impl<'a> Desk<'a> {
         let silent: Vec<String> = self.hub.silent().map(str::to_string).collect();
         let missing: Vec<String> = self.hub.missing().map(str::to_string).collect();
         self.awaited.retain(|name, _| [&away, &silent, &missing].iter().any(|names| names.contains(name)));
-        for name in away {
-            self.awaited.entry(name.clone()).or_insert_with(|| {
+        for name in away.iter().chain(&missing).chain(&silent) {
+            if self.awaited.contains_key(name) {
+                continue;
+            }
+            if away.contains(name) {
                 tracing::warn!("the line to {name} is lost; it may come back");
-                Instant::now()
-            });
-        }
-        for name in missing {
-            self.awaited.entry(name.clone()).or_insert_with(|| {
+            } else if missing.contains(name) {
                 tracing::info!("the quorum is ready; waiting {} s for {name}", self.job.config.wait);
-                Instant::now()
-            });
-        }
-        for name in silent {
-            self.awaited.entry(name).or_insert_with(Instant::now);
+            }
+            self.awaited.insert(name.clone(), Instant::now());
         }
     }
 
     /// A stream's report is drawn again and again while it goes on.
     fn draw(&mut self) -> Result<(), Failure> {
-        if self.hub.exit().is_some() || !self.hub.follows() {
-            return Ok(());
-        }
-        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+        let over = self.hub.exit().is_some() || !self.hub.follows();
+        if over || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return Ok(());
         }
         self.drawn = Some(Instant::now());

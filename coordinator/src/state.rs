@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::star::hub::{Record, Snapshot};
-use fedreg_proto::output::make_own;
+use fedreg_proto::output::{OutputError, make_folder, make_own};
 use fedreg_proto::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use thiserror::Error;
@@ -47,14 +47,9 @@ pub enum StateError {
         /// Why.
         source: rusqlite::Error,
     },
-    /// The folder cannot be made.
-    #[error("cannot write {}", path.display())]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// The folder or the file cannot be made.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// It belongs to another study.
     #[error("{} belongs to another study (digest {theirs}, this one has {ours}); give another --state", path.display())]
     OtherStudy {
@@ -83,7 +78,7 @@ impl StateError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            StateError::Sqlite { .. } | StateError::Folder { .. } => Exit::CannotWrite,
+            StateError::Sqlite { .. } | StateError::Output(_) => Exit::CannotWrite,
             StateError::OtherStudy { .. } => Exit::Refused,
             StateError::Damaged { .. } => Exit::Data,
         }
@@ -105,11 +100,11 @@ impl State {
     /// # Errors
     /// The file cannot be used, another process uses it, or it belongs to another study.
     pub fn open(folder: &Path, study: Digest, fresh: RunId) -> Result<State, StateError> {
-        std::fs::create_dir_all(folder).map_err(|source| StateError::Folder { path: folder.to_path_buf(), source })?;
+        make_folder(folder)?;
         let path = folder.join(FILE);
         let failed = |source| StateError::Sqlite { path: path.clone(), source };
         // For its owner alone; SQLite gives its other files the same rights.
-        make_own(&path).map_err(|source| StateError::Folder { path: path.clone(), source })?;
+        make_own(&path).map_err(OutputError::at(&path))?;
         let connection = Connection::open(&path).map_err(failed)?;
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
         // Exclusive: a second coordinator must not write between our lines.
@@ -171,11 +166,6 @@ impl State {
         self.run
     }
 
-    /// Seconds since 1970, UTC, at which it was opened.
-    pub fn opened(&self) -> u64 {
-        self.opened
-    }
-
     /// The folder of the file.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
@@ -227,33 +217,16 @@ impl State {
                     "INSERT INTO records (kind, site, number, text, body) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?;
                 for record in records {
-                    let none: Option<&str> = None;
-                    match record {
-                        Record::Contribution { site, number, body } => {
-                            add.execute(params!["contribution", site, number, none, body_to_bytes(body)])?
-                        }
-                        Record::Rejected { site, number, reason } => {
-                            add.execute(params!["rejected", site, number, reason, none])?
-                        }
-                        Record::Complete { site, contributions } => {
-                            add.execute(params!["complete", site, contributions, none, none])?
-                        }
-                        Record::Left { site, exit, sentence } => {
-                            add.execute(params!["left", site, exit.code(), sentence, none])?
-                        }
-                        Record::Opened => add.execute(params!["opened", none, none, none, none])?,
-                        Record::Told { site } => add.execute(params!["told", site, none, none, none])?,
-                        Record::Round => add.execute(params!["round", none, none, none, none])?,
-                        Record::Over { reason } => add.execute(params!["over", none, none, reason, none])?,
-                        Record::Snapshot(snapshot) => {
-                            // It stands for everything before it.
-                            transaction.execute("DELETE FROM records", [])?;
-                            transaction.execute(
-                                "INSERT OR REPLACE INTO snapshot (id, body) VALUES (0, ?1)",
-                                params![serde_json::to_string(snapshot).unwrap_or_default()],
-                            )?
-                        }
-                    };
+                    if let Record::Snapshot(snapshot) = record {
+                        // It stands for everything before it.
+                        transaction.execute("DELETE FROM records", [])?;
+                        transaction.execute(
+                            "INSERT OR REPLACE INTO snapshot (id, body) VALUES (0, ?1)",
+                            params![serde_json::to_string(snapshot).unwrap_or_default()],
+                        )?;
+                    } else if let Some((kind, site, number, text, body)) = columns(record) {
+                        add.execute(params![kind, site, number, text, body])?;
+                    }
                 }
             }
             transaction.commit()
@@ -272,6 +245,25 @@ impl State {
         let path = self.path.clone();
         work(&mut self.connection).map_err(|source| StateError::Sqlite { path, source })
     }
+}
+
+/// The kind of a record, its site, number and text, and its body; nothing of one that stands for all before it.
+type Columns<'a> = (&'static str, Option<&'a str>, Option<u64>, Option<&'a str>, Option<Vec<u8>>);
+
+fn columns(record: &Record) -> Option<Columns<'_>> {
+    Some(match record {
+        Record::Contribution { site, number, body } => {
+            ("contribution", Some(site), Some(*number), None, Some(body_to_bytes(body)))
+        }
+        Record::Rejected { site, number, reason } => ("rejected", Some(site), *number, Some(reason), None),
+        Record::Complete { site, contributions } => ("complete", Some(site), Some(*contributions), None, None),
+        Record::Left { site, exit, sentence } => ("left", Some(site), Some(exit.code().into()), Some(sentence), None),
+        Record::Opened => ("opened", None, None, None, None),
+        Record::Told { site } => ("told", Some(site), None, None, None),
+        Record::Round => ("round", None, None, None, None),
+        Record::Over { reason } => ("over", None, None, reason.as_deref(), None),
+        Record::Snapshot(_) => return None,
+    })
 }
 
 fn record(row: &Row<'_>, limits: BodyLimits) -> rusqlite::Result<Result<Record, String>> {
@@ -352,10 +344,10 @@ pub(crate) mod tests {
         let (study, run) = (Digest([1; 32]), RunId([2; 16]));
         let mut state = State::open(folder.path(), study, run).unwrap();
         state.keep(&records()).unwrap();
-        let opened = state.opened();
+        let opened = state.opened;
         drop(state);
         let mut state = State::open(folder.path(), study, RunId([9; 16])).unwrap();
-        assert_eq!((state.run(), state.opened()), (run, opened));
+        assert_eq!((state.run(), state.opened), (run, opened));
         assert_eq!(read(&state), records());
         state.end().unwrap();
         drop(state);

@@ -1,33 +1,14 @@
 //! The log of events: a line of JSON for everything that a party said and that was said to it.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_proto::output::own_file;
+use fedreg_proto::output::{OutputError, make_folder, own_file};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent};
 use serde_json::{Value, json};
-use thiserror::Error;
-
-/// A state folder that cannot be written.
-#[derive(Debug, Error)]
-#[error("cannot write {}", path.display())]
-pub struct StoreError {
-    /// What cannot be written.
-    pub path: PathBuf,
-    /// Why.
-    pub source: io::Error,
-}
-
-impl StoreError {
-    /// Always [`Exit::CannotWrite`].
-    pub fn exit(&self) -> Exit {
-        Exit::CannotWrite
-    }
-}
 
 /// The log of events in the coordinator's state folder.
 #[derive(Debug)]
@@ -41,14 +22,10 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn open(folder: &Path) -> Result<Store, StoreError> {
-        let failed = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| StoreError { path, source }
-        };
-        fs::create_dir_all(folder).map_err(failed(folder))?;
+    pub fn open(folder: &Path) -> Result<Store, OutputError> {
+        make_folder(folder)?;
         let path = folder.join("events.jsonl");
-        let file = own_file().append(true).open(&path).map_err(failed(&path))?;
+        let file = own_file().append(true).open(&path).map_err(OutputError::at(&path))?;
         Ok(Store { path, file })
     }
 
@@ -114,6 +91,10 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use fedreg_common::exit::Exit;
+
     use super::*;
 
     #[test]

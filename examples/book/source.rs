@@ -152,11 +152,11 @@ impl Source {
         pairs.map(|(name, value)| (name.trim().to_string(), value.trim().to_string())).collect()
     }
 
-    /// A constant list of keys with their flags, as configurations require them.
+    /// A constant list of keys, as configurations require them.
     pub(super) fn required(&self, file: &Path) -> Vec<String> {
         let list = self.texts[file].split("const REQUIRED").nth(1).unwrap_or_default();
         let list = list.split("];").next().unwrap_or_default();
-        list.split("(\"").skip(1).filter_map(|pair| pair.split('"').next().map(str::to_string)).collect()
+        list.split('"').skip(1).step_by(2).map(str::to_string).collect()
     }
 }
 

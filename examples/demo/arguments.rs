@@ -6,10 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::glm::Family;
 use fedreg_common::methods::robust::Start;
 use fedreg_common::methods::robust::plan::Influence;
+use fedreg_common::privacy::accountant::Accountant;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::config::TableFlags;
 use fedreg_party::output::Format;
-use fedreg_party::privacy::AccountantName;
+use fedreg_party::privacy::ACCOUNTANTS;
+use fedreg_proto::shell::{Values, values};
 
 use crate::Failure;
 
@@ -54,8 +56,8 @@ pub(crate) struct Common {
     #[arg(long, value_name = "DELTA")]
     pub(crate) delta: Option<f64>,
     /// How the costs of releases are added up; by default zcdp
-    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
-    pub(crate) accountant: Option<AccountantName>,
+    #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
+    pub(crate) accountant: Option<Accountant>,
     /// Public ranges and levels, in TOML; shipped for the shipped data
     #[arg(long, value_name = "FILE")]
     pub(crate) bounds: Option<PathBuf>,
@@ -275,17 +277,17 @@ pub(crate) struct Vertical {
     #[arg(long, value_name = "COLS")]
     pub(crate) bob: Option<String>,
     /// Family of the model
-    #[arg(long, value_enum, default_value_t, value_name = "FAMILY")]
-    pub(crate) family: FamilyName,
+    #[arg(long, value_parser = values(&FAMILIES), default_value = "gaussian", value_name = "FAMILY")]
+    pub(crate) family: Family,
     /// Column of identifiers; without one the row number is the identifier
     #[arg(long, value_name = "COL")]
     pub(crate) id: Option<String>,
     /// Who holds the outcome
-    #[arg(long, value_enum, default_value_t, value_name = "WHO")]
-    pub(crate) outcome_at: OutcomeAt,
+    #[arg(long, value_parser = values(&HOLDERS), default_value = "both", value_name = "WHO")]
+    pub(crate) outcome_at: HeldBy,
     /// What happens to rows with missing values
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) missing: MissingName,
+    #[arg(long, value_parser = values(&MISSING), default_value = "refuse", value_name = "HOW")]
+    pub(crate) missing: Missing,
     /// Column of offsets
     #[arg(long, value_name = "COL")]
     pub(crate) offset: Option<String>,
@@ -308,8 +310,8 @@ pub(crate) struct Vertical {
     #[arg(long, value_name = "COL", requires = "cv")]
     pub(crate) folds: Option<String>,
     /// How the iteration is sped up
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) acceleration: AccelerationName,
+    #[arg(long, value_parser = values(&ACCELERATIONS), default_value = "anderson", value_name = "HOW")]
+    pub(crate) acceleration: Acceleration,
     /// Tolerance of the stopping rule
     #[arg(long, value_name = "TOL", default_value_t = 1e-8)]
     pub(crate) tol: f64,
@@ -335,8 +337,8 @@ pub(crate) struct Vertical {
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) mechanism: Option<MechanismName>,
     /// How the costs of releases are added up; by default zcdp
-    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
-    pub(crate) accountant: Option<AccountantName>,
+    #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
+    pub(crate) accountant: Option<Accountant>,
     /// Folder for the study's files and the reports
     #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
     pub(crate) out: PathBuf,
@@ -366,8 +368,8 @@ pub(crate) struct Robust {
     #[arg(long, value_name = "HOW", default_value = "refine")]
     pub(crate) consolidation: String,
     /// Where the fit of a batch starts
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) start: StartName,
+    #[arg(long, value_parser = values(&STARTS), default_value = "auto", value_name = "HOW")]
+    pub(crate) start: Start,
     /// Follow the estimates as they arrive, through a window
     #[arg(long)]
     pub(crate) online: bool,
@@ -381,59 +383,27 @@ pub(crate) struct Robust {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
     pub(crate) corrupt: f64,
     /// In private mode: what a residual beyond the cut counts
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) influence: InfluenceName,
+    #[arg(long, value_parser = values(&INFLUENCES), default_value = "reject", value_name = "HOW")]
+    pub(crate) influence: Influence,
     /// In private mode: rounds of a batch, at most
     #[arg(long, value_name = "ROUNDS", default_value_t = 5)]
     pub(crate) rounds: u32,
     /// What happens to rows with missing values
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) missing: MissingName,
+    #[arg(long, value_parser = values(&MISSING), default_value = "refuse", value_name = "HOW")]
+    pub(crate) missing: Missing,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum InfluenceName {
-    /// Nothing
-    #[default]
-    Reject,
-    /// As much as the cut
-    Huber,
-}
+const INFLUENCES: Values<Influence, 2> =
+    [("reject", "Nothing", Influence::Reject), ("huber", "As much as the cut", Influence::Huber)];
 
-impl From<InfluenceName> for Influence {
-    fn from(name: InfluenceName) -> Influence {
-        match name {
-            InfluenceName::Reject => Influence::Reject,
-            InfluenceName::Huber => Influence::Huber,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum StartName {
-    /// The best of the others
-    #[default]
-    Auto,
-    /// Least squares on all rows, as in the source
-    Ols,
-    /// Bounded leverage
-    Score,
-    /// Least trimmed squares
-    Lts,
-}
-
-impl From<StartName> for Start {
-    fn from(name: StartName) -> Start {
-        match name {
-            StartName::Auto => Start::Auto,
-            StartName::Ols => Start::Ols,
-            StartName::Score => Start::Score,
-            StartName::Lts => Start::Lts,
-        }
-    }
-}
+const STARTS: Values<Start, 4> = [
+    ("auto", "The best of the others", Start::Auto),
+    ("ols", "Least squares on all rows, as in the source", Start::Ols),
+    ("score", "Bounded leverage", Start::Score),
+    ("lts", "Least trimmed squares", Start::Lts),
+];
 
 fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -442,87 +412,30 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum FamilyName {
-    /// Identity link
-    #[default]
-    Gaussian,
-    /// Logit link
-    Binomial,
-    /// Log link
-    Poisson,
-}
+const FAMILIES: Values<Family, 3> = [
+    ("gaussian", "Identity link", Family::Gaussian),
+    ("binomial", "Logit link", Family::Binomial),
+    ("poisson", "Log link", Family::Poisson),
+];
 
-impl From<FamilyName> for Family {
-    fn from(name: FamilyName) -> Family {
-        match name {
-            FamilyName::Gaussian => Family::Gaussian,
-            FamilyName::Binomial => Family::Binomial,
-            FamilyName::Poisson => Family::Poisson,
-        }
-    }
-}
+const HOLDERS: Values<HeldBy, 2> = [("both", "Alice and Bob", HeldBy::Both), ("alice", "Alice only", HeldBy::Alice)];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum OutcomeAt {
-    /// Alice and Bob
-    #[default]
-    Both,
-    /// Alice only
-    Alice,
-}
+const MISSING: Values<Missing, 2> = [
+    ("refuse", "They end the run", Missing::Refuse),
+    ("complete-cases", "The rows are dropped, at everybody who holds a part of them", Missing::CompleteCases),
+];
 
-impl From<OutcomeAt> for HeldBy {
-    fn from(name: OutcomeAt) -> HeldBy {
-        match name {
-            OutcomeAt::Both => HeldBy::Both,
-            OutcomeAt::Alice => HeldBy::Alice,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum MissingName {
-    /// They end the run
-    #[default]
-    Refuse,
-    /// The rows are dropped, at everybody who holds a part of them
-    CompleteCases,
-}
-
-impl From<MissingName> for Missing {
-    fn from(name: MissingName) -> Missing {
-        match name {
-            MissingName::Refuse => Missing::Refuse,
-            MissingName::CompleteCases => Missing::CompleteCases,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum AccelerationName {
-    /// Anderson extrapolation
-    #[default]
-    Anderson,
-    /// The plain algorithm
-    None,
-}
-
-impl From<AccelerationName> for Acceleration {
-    fn from(name: AccelerationName) -> Acceleration {
-        match name {
-            AccelerationName::Anderson => Acceleration::Anderson,
-            AccelerationName::None => Acceleration::None,
-        }
-    }
-}
+const ACCELERATIONS: Values<Acceleration, 2> = [
+    ("anderson", "Anderson extrapolation", Acceleration::Anderson),
+    ("none", "The plain algorithm", Acceleration::None),
+];
 
 /// Epsilon of a private run that names none.
 pub(crate) const DEFAULT_EPSILON: f64 = 1.0;
 /// Delta of a private run of many sites that names none.
 pub(crate) const DEFAULT_DELTA: f64 = 1e-5;
 /// How costs are added up in a private run that does not say.
-pub(crate) const DEFAULT_ACCOUNTANT: AccountantName = AccountantName::Zcdp;
+pub(crate) const DEFAULT_ACCOUNTANT: Accountant = Accountant::Zcdp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ModeName {

@@ -115,7 +115,7 @@ pub(crate) fn terms(arguments: &Vertical) -> PrivacyTerms {
         mechanism: Mechanism::Residual,
         epsilon: arguments.epsilon.unwrap_or(DEFAULT_EPSILON),
         delta: arguments.delta,
-        accountant: arguments.accountant.unwrap_or(DEFAULT_ACCOUNTANT).into(),
+        accountant: arguments.accountant.unwrap_or(DEFAULT_ACCOUNTANT),
         rounds: 1,
         clip: 0.3,
         ridge: 0.0,

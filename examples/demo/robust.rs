@@ -173,13 +173,13 @@ fn study(arguments: &Robust, table: &Rows) -> Result<StudyFile, Failure> {
     let study = sites::study(Protocol::Robust, table, common, arguments.batch_rows.unwrap_or(default_rows));
     Ok(StudyFile {
         columns,
-        rows: RowTerms { missing: Missing::from(arguments.missing), ..study.rows },
+        rows: RowTerms { missing: arguments.missing, ..study.rows },
         robust: Some(RobustTerms {
-            start: arguments.start.into(),
+            start: arguments.start,
             consolidation: arguments.consolidation.clone(),
             online: arguments.online.then_some(OnlineTerms { window: arguments.window, switch: arguments.switch }),
             private: private.then(|| PrivateFitTerms {
-                influence: arguments.influence.into(),
+                influence: arguments.influence,
                 rounds: arguments.rounds,
                 row_norm,
                 ..PrivateFitTerms::default()

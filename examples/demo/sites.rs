@@ -294,7 +294,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
             mechanism: Mechanism::Residual,
             epsilon: common.epsilon.unwrap_or(DEFAULT_EPSILON),
             delta: Some(common.delta.unwrap_or(DEFAULT_DELTA)),
-            accountant: common.accountant.unwrap_or(DEFAULT_ACCOUNTANT).into(),
+            accountant: common.accountant.unwrap_or(DEFAULT_ACCOUNTANT),
             rounds: 1,
             clip: 0.3,
             ridge: 0.0,

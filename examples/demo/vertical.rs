@@ -13,8 +13,8 @@ use fedreg_common::report::merge::merge;
 use fedreg_common::report::table::reconstructible;
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
-    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mode, Model, PartyTerms, PenaltyTerms, PredictionTerms,
-    Protocol, RowTerms, StudyFile,
+    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, PartyTerms, PenaltyTerms,
+    PredictionTerms, Protocol, RowTerms, StudyFile,
 };
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
@@ -24,7 +24,7 @@ use fedreg_party::read::{self, ReadError, Request, Written};
 use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
-use crate::arguments::{MissingName, ModeName, Vertical};
+use crate::arguments::{ModeName, Vertical};
 use crate::bounds;
 use crate::columns::{Split, refuse_syntax, split};
 use crate::processes::{self, Process};
@@ -239,8 +239,8 @@ fn look(
         return identifier(&column, format!("another text in each of {rows} rows"));
     }
     let dropped = match arguments.missing {
-        MissingName::Refuse => None,
-        MissingName::CompleteCases => frame.missing(all()).ok(),
+        Missing::Refuse => None,
+        Missing::CompleteCases => frame.missing(all()).ok(),
     };
     if let (None, Ok(terms)) = (&arguments.lambda, column_terms(all()))
         && let Err(error @ DataError::TooManyCoefficients { .. }) =
@@ -266,12 +266,12 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
-        model: Model { family: arguments.family.into(), ..Model::default() },
-        outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at.into() },
+        model: Model { family: arguments.family, ..Model::default() },
+        outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at },
         offset: shared(&arguments.offset),
         weights: shared(&arguments.weights),
         columns: BTreeMap::new(),
-        rows: RowTerms { id, missing: arguments.missing.into() },
+        rows: RowTerms { id, missing: arguments.missing },
         penalty: arguments.lambda.clone().map(|lambda| PenaltyTerms {
             lambda,
             alpha: arguments.alpha,
@@ -279,7 +279,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
             folds: arguments.folds.clone(),
         }),
         fit: FitTerms {
-            acceleration: arguments.acceleration.into(),
+            acceleration: arguments.acceleration,
             tol: arguments.tol,
             max_rounds: arguments.max_rounds,
             ..FitTerms::default()

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::study::{Study, Vertical};
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::shell;
 
@@ -20,7 +19,7 @@ use crate::interrupts::with_interrupts;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
-use crate::show::show;
+use crate::show::{CheckFormat, show};
 use crate::worker;
 
 #[derive(Debug, Subcommand)]
@@ -32,7 +31,7 @@ enum Command {
     /// Score new rows together with the other party
     Predict(PredictArguments),
     /// Check files, data, certificates and policy, and show what would leave; opens no connection
-    Check(CheckArguments),
+    Check(CheckArguments<Overrides>),
     /// The privacy budget of this party's data, and the ledger of what was spent
     #[command(subcommand)]
     Privacy(PrivacyCommand<Overrides>),
@@ -88,16 +87,17 @@ struct PredictArguments {
     process: ProcessArguments,
 }
 
+/// Flags of a check, with those that lead to a role's configuration.
 #[derive(Debug, Args)]
-struct CheckArguments {
+pub(crate) struct CheckArguments<O: Args> {
     #[command(flatten)]
-    overrides: Overrides,
+    pub(crate) overrides: O,
     /// Folder that results would be written to
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
-    format: check::CheckFormat,
+    pub(crate) format: CheckFormat,
 }
 
 /// All that a party's binary does.
@@ -135,44 +135,42 @@ fn configured(role: Role, overrides: &Overrides) -> Result<Option<Config>, Failu
 }
 
 fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failure> {
-    let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
-    let study = Arc::new(service::study(role, &config)?);
-    let leash = arguments.process.leash;
-    let job = job(role, config, study, arguments.out, arguments.process, call, arguments.seed);
+    let FitArguments { overrides, out, format, seed, process } = arguments;
+    let leash = process.leash;
+    let Some(job) = job(role, &overrides, out, process, call, seed)? else { return Ok(Exit::Done) };
     let (report, exit) =
         with_interrupts(role, leash, |stop, stopped| async move { service::fit(&job, stop, stopped).await })?;
-    output::print(&arguments.format.render(&report))?;
+    output::print(&format.render(&report))?;
     Ok(exit)
 }
 
+/// The run that the flags ask for; nothing where the configuration was only to be shown.
 fn job(
     role: Role,
-    config: Config,
-    study: Arc<Study<Vertical>>,
+    overrides: &Overrides,
     out: Option<PathBuf>,
     process: ProcessArguments,
     call: String,
     seed: Option<u64>,
-) -> Job {
-    Job {
+) -> Result<Option<Job>, Failure> {
+    let Some(config) = configured(role, overrides)? else { return Ok(None) };
+    Ok(Some(Job {
         role,
         patience: Patience { wait: config.patience(), ..Patience::default() },
+        study: Arc::new(service::study(role, &config)?),
         config,
-        study,
         out,
         announce: process.announce,
         call,
         seed,
         progress: std::io::stderr().is_terminal(),
-    }
+    }))
 }
 
 fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit, Failure> {
-    let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
-    let study = Arc::new(service::study(role, &config)?);
-    let leash = arguments.process.leash;
-    let (model, scale) = (arguments.model, arguments.scale);
-    let job = job(role, config, study, arguments.out, arguments.process, call, None);
+    let PredictArguments { overrides, model, out, scale, process } = arguments;
+    let leash = process.leash;
+    let Some(job) = job(role, &overrides, out, process, call, None)? else { return Ok(Exit::Done) };
     let (scores, exit) = with_interrupts(role, leash, |stop, stopped| async move {
         service::predict(&job, &model, scale, stop, stopped).await
     })?;
@@ -182,7 +180,7 @@ fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit
     Ok(exit)
 }
 
-fn check(role: Role, arguments: &CheckArguments) -> Result<Exit, Failure> {
+fn check(role: Role, arguments: &CheckArguments<Overrides>) -> Result<Exit, Failure> {
     let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
     let checked = check::check(role, &config, arguments.out.as_deref())?;
     output::print(&show(arguments.format, &checked, Checked::text))?;

@@ -27,10 +27,8 @@ pub struct Config {
     /// Address of the coordinator, `host:port`.
     pub coordinator: String,
     /// Address at which this party listens for the other; or use `connect`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
     /// Address at which the other party listens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<String>,
     /// Folder for the log of runs; it must be writable. `state` beside this file if absent.
     pub state: PathBuf,
@@ -54,26 +52,19 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct LedgerTerms {
     /// The ledger; `privacy.sqlite` in the state folder if absent. Studies on the same persons must share one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<PathBuf>,
     /// The file that remembers the ledger's end, so that a restored or deleted ledger is noticed. It belongs outside the
     /// ledger's folder and outside its backup; under the user's state folder if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<PathBuf>,
     /// The data set's name in the ledger; the name of the data file without its ending if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_set: Option<String>,
     /// Epsilon of the data set, for its lifetime and over all peers; that of the study if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
     /// Its delta; that of the study if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<f64>,
     /// How sums are read; as in the study if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accountant: Option<Accountant>,
     /// Why an epsilon above 10 is meant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub large_epsilon: Option<String>,
 }
 
@@ -120,13 +111,11 @@ pub struct DataTerms {
     /// A CSV or Parquet file; CSV may be compressed by gzip or Zstandard.
     pub file: PathBuf,
     /// The separator of this CSV file; found in the header if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
     /// What marks a missing value beside an empty cell and `NA`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub na_values: Vec<String>,
     /// The decimal sign of a CSV file; a point if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decimal: Option<String>,
 }
 
@@ -149,6 +138,14 @@ impl DataTerms {
             FileError::Value { key, problem: error.to_string() }
         })?;
         Ok(Written { separator, marks })
+    }
+}
+
+/// Whether an own limit on epsilon is a number that can be one.
+pub(crate) fn check_largest_epsilon(most: Option<f64>) -> Result<(), FileError> {
+    match most.is_none_or(|most| most > 0.0 && most.is_finite()) {
+        true => Ok(()),
+        false => Err(FileError::Value { key: "policy.max_epsilon", problem: "must be a positive number".to_string() }),
     }
 }
 
@@ -221,16 +218,12 @@ impl TableFlags {
 #[serde(deny_unknown_fields)]
 pub struct PolicyTerms {
     /// Largest share of any own column's variance that the peer may be able to reconstruct, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_disclosure: Option<f64>,
     /// Largest number of rounds of a fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rounds: Option<u32>,
     /// Smallest number of rows that take part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rows: Option<u64>,
     /// Largest epsilon that a private study may ask for in one run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_epsilon: Option<f64>,
     /// Whether the projection exchange is allowed; it discloses the sender's column space.
     #[serde(default = "yes")]
@@ -331,14 +324,67 @@ pub struct Overrides {
     pub print_config: bool,
 }
 
-const REQUIRED: [(&str, &str); 6] = [
-    ("study", "study"),
-    ("coordinator", "coordinator"),
-    ("data.file", "data"),
-    ("tls.authority", "authority"),
-    ("tls.certificate", "certificate"),
-    ("tls.key", "key"),
-];
+const REQUIRED: [&str; 6] = ["study", "coordinator", "data.file", "tls.authority", "tls.certificate", "tls.key"];
+
+/// What the configurations of all roles that hold data have in common: the flags that are laid over the file, and what it tells.
+macro_rules! holds_data {
+    ($config:ty, $flags:ty) => {
+        impl $config {
+            /// The file under the flags that all these roles have.
+            fn layers(flags: &$flags, default: &str) -> Result<Layers, FileError> {
+                let mut layers = Layers::read(flags.config.as_deref(), default)?;
+                flags.table.lay(&mut layers, flags.data.as_deref())?;
+                layers.set_path("study", flags.study.as_deref(), None)?;
+                layers.set_path("state", flags.state.as_deref(), Some("state"))?;
+                $crate::config::set_source(&mut layers, flags.data.as_deref())?;
+                layers.set_path("privacy.ledger", None, None)?;
+                layers.set_path("privacy.anchor", None, None)?;
+                layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
+                layers.set("coordinator", flags.coordinator.as_deref());
+                layers.set_number("wait", flags.wait);
+                layers.set_number("policy.min_rows", flags.min_rows);
+                layers.set("policy.max_epsilon", flags.max_epsilon);
+                Ok(layers)
+            }
+
+            /// Where the privacy ledger is.
+            pub fn ledger(&self) -> PathBuf {
+                self.privacy.file(&self.state)
+            }
+
+            /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
+            ///
+            /// # Errors
+            /// It is not stated and the user has no such folder.
+            pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
+                self.privacy.anchor_of(&self.state)
+            }
+
+            /// The data set's name in the ledger.
+            pub fn data_set(&self) -> String {
+                self.privacy.name(&self.data.file)
+            }
+
+            /// How the table is written, which was checked when the configuration was loaded.
+            pub fn written(&self) -> Written {
+                self.data.written().unwrap_or_default()
+            }
+
+            /// How long to wait for a peer or the coordinator.
+            pub fn patience(&self) -> Duration {
+                Duration::from_secs(self.wait)
+            }
+
+            /// The configuration as it would stand in a file.
+            pub fn print(&self) -> String {
+                files::print(self)
+            }
+        }
+    };
+}
+pub(crate) use holds_data;
+
+holds_data!(Config, Overrides);
 
 impl Config {
     /// Reads a role's private file and lets flags override it.
@@ -346,28 +392,17 @@ impl Config {
     /// # Errors
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
     pub fn load(role: Role, flags: &Overrides) -> Result<Config, FileError> {
-        let mut layers = Layers::read(flags.config.as_deref(), &format!("{role}.toml"))?;
-        flags.table.lay(&mut layers, flags.data.as_deref())?;
-        layers.set_path("study", flags.study.as_deref(), None)?;
-        layers.set_path("state", flags.state.as_deref(), Some("state"))?;
-        set_source(&mut layers, flags.data.as_deref())?;
-        layers.set_path("privacy.ledger", None, None)?;
-        layers.set_path("privacy.anchor", None, None)?;
-        layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
+        let mut layers = Config::layers(flags, &format!("{role}.toml"))?;
         if flags.listen.is_some() {
             layers.remove("connect");
         }
         if flags.connect.is_some() {
             layers.remove("listen");
         }
-        layers.set("coordinator", flags.coordinator.as_deref());
         layers.set("listen", flags.listen.as_deref());
         layers.set("connect", flags.connect.as_deref());
-        layers.set_number("wait", flags.wait);
         layers.set("policy.max_disclosure", flags.max_disclosure);
-        layers.set("policy.max_epsilon", flags.max_epsilon);
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
-        layers.set_number("policy.min_rows", flags.min_rows);
         layers.set("policy.allow_basis", flags.no_basis.then_some(false));
         layers.set("policy.allow_outcome", flags.no_outcome.then_some(false));
         let config: Config = layers.finish(&REQUIRED)?;
@@ -377,40 +412,23 @@ impl Config {
 
     fn check(&self) -> Result<(), FileError> {
         let wrong = |key, problem: String| Err(FileError::Value { key, problem });
-        match (&self.listen, &self.connect) {
-            (None, None) => {
-                return wrong("listen, connect", "are both missing: one party listens, the other connects".to_string());
-            }
-            (Some(_), Some(_)) => {
-                return wrong("listen, connect", "are both set: one party listens, the other connects".to_string());
-            }
-            _ => {}
+        if self.listen.is_some() == self.connect.is_some() {
+            let both = if self.listen.is_some() { "set" } else { "missing" };
+            return wrong("listen, connect", format!("are both {both}: one party listens, the other connects"));
         }
-        for (key, address) in [
-            ("coordinator", Some(&self.coordinator)),
-            ("listen", self.listen.as_ref()),
-            ("connect", self.connect.as_ref()),
-        ] {
-            if let Some(address) = address {
-                check_address(key, address)?;
-            }
+        check_address("coordinator", &self.coordinator)?;
+        for (key, address) in [("listen", &self.listen), ("connect", &self.connect)] {
+            address.as_deref().map_or(Ok(()), |address| check_address(key, address))?;
         }
         self.data.written()?;
         if self.policy.max_disclosure.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return wrong("policy.max_disclosure", "must lie between 0 and 1".to_string());
         }
-        if self.policy.max_epsilon.is_some_and(|most| !(most > 0.0 && most.is_finite())) {
-            return wrong("policy.max_epsilon", "must be a positive number".to_string());
-        }
+        check_largest_epsilon(self.policy.max_epsilon)?;
         if self.policy.max_rounds == Some(0) {
             return wrong("policy.max_rounds", "must be at least 1".to_string());
         }
         Ok(())
-    }
-
-    /// How the table is written, which was checked when the configuration was loaded.
-    pub fn written(&self) -> Written {
-        self.data.written().unwrap_or_default()
     }
 
     /// The policy, as sessions take it.
@@ -422,34 +440,6 @@ impl Config {
             allow_basis: self.policy.allow_basis,
             allow_outcome: self.policy.allow_outcome,
         }
-    }
-
-    /// Where the privacy ledger is.
-    pub fn ledger(&self) -> PathBuf {
-        self.privacy.file(&self.state)
-    }
-
-    /// Where its anchor is: by default under the user's state folder, which a backup of the ledger does not take along.
-    ///
-    /// # Errors
-    /// It is not stated and the user has no such folder.
-    pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
-        self.privacy.anchor_of(&self.state)
-    }
-
-    /// The data set's name in the ledger.
-    pub fn data_set(&self) -> String {
-        self.privacy.name(&self.data.file)
-    }
-
-    /// How long to wait for a peer.
-    pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.wait)
-    }
-
-    /// The configuration as it would stand in a file.
-    pub fn print(&self) -> String {
-        files::print(self)
     }
 }
 

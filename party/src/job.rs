@@ -70,7 +70,7 @@ pub(crate) struct Party<'a> {
 impl<'a> Party<'a> {
     /// Loads the party's certificate and checks that it carries the study's name for it.
     pub(crate) fn identity(self) -> Result<Identity, Failure> {
-        let identity = Identity::load(&self.config.tls.files())?;
+        let identity = Identity::load(&self.config.tls)?;
         identity.check_own_name(self.certificate(self.role)?)?;
         identity.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(identity)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::plan::{Outlook, Side};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
@@ -12,6 +12,7 @@ use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, PrivacyTerms, Search};
 use fedreg_proto::files::FileError;
+use fedreg_proto::shell::{Values, values};
 use serde::Serialize;
 
 use crate::config::{Config, LedgerTerms, Overrides};
@@ -105,8 +106,8 @@ pub struct LedgerFlags {
     #[arg(long, value_name = "DELTA")]
     delta: Option<f64>,
     /// How sums are read
-    #[arg(long, value_enum, value_name = "ACCOUNTANT")]
-    accountant: Option<AccountantName>,
+    #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
+    accountant: Option<Accountant>,
     /// Name of the data set in the ledger
     #[arg(long, value_name = "NAME")]
     data_set: Option<String>,
@@ -117,7 +118,7 @@ impl LedgerFlags {
     fn apply(&self, terms: &mut LedgerTerms) {
         terms.epsilon = self.epsilon.or(terms.epsilon);
         terms.delta = self.delta.or(terms.delta);
-        terms.accountant = self.accountant.map(Into::into).or(terms.accountant);
+        terms.accountant = self.accountant.or(terms.accountant);
         terms.data_set = self.data_set.clone().or(terms.data_set.take());
     }
 }
@@ -154,23 +155,11 @@ impl ReportFlags {
     }
 }
 
-/// How sums of squared ratios are read, on command lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AccountantName {
-    /// Zero-concentrated privacy: proved end to end for discrete noise
-    Zcdp,
-    /// The Gaussian curve: a little less noise
-    Exact,
-}
-
-impl From<AccountantName> for Accountant {
-    fn from(name: AccountantName) -> Accountant {
-        match name {
-            AccountantName::Zcdp => Accountant::Zcdp,
-            AccountantName::Exact => Accountant::Exact,
-        }
-    }
-}
+/// How sums of squared ratios are read, by its names on command lines.
+pub const ACCOUNTANTS: Values<Accountant, 2> = [
+    ("zcdp", "Zero-concentrated privacy: proved end to end for discrete noise", Accountant::Zcdp),
+    ("exact", "The Gaussian curve: a little less noise", Accountant::Exact),
+];
 
 /// Runs a command and prints what it shows.
 ///

@@ -1,25 +1,6 @@
 //! How the outcome of a command is printed.
 
-use clap::ValueEnum;
-use serde::Serialize;
-
-/// How the outcome of a check is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum CheckFormat {
-    /// For people
-    #[default]
-    Text,
-    /// With stable names
-    Json,
-}
-
-/// An outcome in a format; `text` is how it reads for people.
-pub(crate) fn show<T: Serialize>(format: CheckFormat, value: &T, text: impl Fn(&T) -> String) -> String {
-    match format {
-        CheckFormat::Text => text(value),
-        CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
-    }
-}
+pub use fedreg_proto::output::{CheckFormat, show};
 
 /// A number of bytes for people.
 pub fn size(bytes: u64) -> String {

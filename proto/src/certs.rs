@@ -1,5 +1,7 @@
 //! Making certificates: an authority, parties' keys and certificates, and requests whose key never leaves its host.
 
+use crate::files::{FileError, read_text};
+use crate::output::{self, OutputError};
 use crate::tls::{CertificateFacts, InvalidName, check_name};
 use fedreg_common::exit::Exit;
 use rcgen::{
@@ -8,7 +10,6 @@ use rcgen::{
 };
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use time::{Duration, OffsetDateTime};
@@ -30,21 +31,11 @@ pub enum CertsError {
     #[error("{} exists already: choose another folder, or overwrite it with --force", .0.display())]
     Exists(PathBuf),
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", file.display())]
-    Read {
-        /// Its path.
-        file: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] FileError),
     /// A file cannot be written.
-    #[error("cannot write {}: {source}", file.display())]
-    Write {
-        /// Its path.
-        file: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] OutputError),
     /// A file is not what it should be.
     #[error("{} is not {expected}: {detail}", file.display())]
     Unexpected {
@@ -81,8 +72,8 @@ impl CertsError {
     /// The exit code for a process that ends because of this.
     pub fn exit(&self) -> Exit {
         match self {
-            CertsError::InvalidName(_) | CertsError::InvalidDays(_) | CertsError::Read { .. } => Exit::Usage,
-            CertsError::Exists(_) | CertsError::Write { .. } => Exit::CannotWrite,
+            CertsError::InvalidName(_) | CertsError::InvalidDays(_) | CertsError::Read(_) => Exit::Usage,
+            CertsError::Exists(_) | CertsError::Write(_) => Exit::CannotWrite,
             CertsError::Library(_) => Exit::Internal,
             CertsError::Unexpected { .. }
             | CertsError::RequestForOther { .. }
@@ -141,11 +132,6 @@ impl Subject {
             }
         }
         Ok(Subject { name: name.to_owned(), also: others })
-    }
-
-    /// The party's name in the study.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     fn params(&self) -> Result<CertificateParams, CertsError> {
@@ -226,7 +212,7 @@ impl Authority {
     ///
     /// As [`Authority::from_pem`], and [`CertsError::Read`].
     pub fn load(certificate: &Path, key: &Path) -> Result<Authority, CertsError> {
-        Authority::from_pem(&read(certificate)?, &read(key)?, (certificate, key))
+        Authority::from_pem(&read_text(certificate)?, &read_text(key)?, (certificate, key))
     }
 
     /// What the authority's certificate says.
@@ -340,7 +326,7 @@ pub fn request(subject: &Subject) -> Result<KeyAndPem, CertsError> {
 pub fn show(file: &Path) -> Result<Vec<CertificateFacts>, CertsError> {
     let unexpected =
         |detail: String| CertsError::Unexpected { file: file.to_owned(), expected: "a certificate file", detail };
-    let text = read(file)?;
+    let text = read_text(file)?;
     let mut all = Vec::new();
     let mut other = None;
     for block in Pem::iter_from_buffer(text.as_bytes()) {
@@ -376,48 +362,16 @@ pub struct NewFile<'a> {
 ///
 /// [`CertsError::Exists`] or [`CertsError::Write`].
 pub fn write(files: &[NewFile<'_>], overwrite: bool) -> Result<(), CertsError> {
-    let fail = |path: &Path, source| CertsError::Write { file: path.to_owned(), source };
     if !overwrite && let Some(file) = files.iter().find(|file| file.path.symlink_metadata().is_ok()) {
         return Err(CertsError::Exists(file.path.to_owned()));
     }
     for file in files {
         if let Some(folder) = file.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
+            output::make_folder(folder)?;
         }
-        // Under another name first: a full disk must not leave half a key, nor replace a good one.
-        let mut partial = file.path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let _ = std::fs::remove_file(&partial);
-        let outcome = create(&partial, file.secret)
-            .and_then(|mut handle| {
-                handle.write_all(file.contents.as_bytes())?;
-                handle.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&partial, file.path));
-        if let Err(error) = outcome {
-            let _ = std::fs::remove_file(&partial);
-            return Err(fail(file.path, error));
-        }
+        output::replace(file.path, file.contents.as_bytes(), file.secret).map_err(OutputError::at(file.path))?;
     }
     Ok(())
-}
-
-fn create(path: &Path, secret: bool) -> std::io::Result<std::fs::File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(if secret { 0o600 } else { 0o644 });
-    }
-    #[cfg(not(unix))]
-    let _ = secret;
-    options.open(path)
-}
-
-pub(crate) fn read(file: &Path) -> Result<String, CertsError> {
-    std::fs::read_to_string(file).map_err(|source| CertsError::Read { file: file.to_owned(), source })
 }
 
 /// The first PEM block with this label.

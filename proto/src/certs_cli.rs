@@ -1,6 +1,8 @@
 //! The subcommand `certs`, the same in every binary.
 
-use crate::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
+use crate::certs::{self, Authority, CertsError, KeyAndPem, NewFile, Subject, Validity};
+use crate::files::read_text;
+use crate::output::OutputError;
 use crate::tls::{CertificateFacts, date, quoted};
 use clap::{Args, Subcommand};
 use std::io::Write;
@@ -98,6 +100,22 @@ struct AuthorityFiles {
     authority: PathBuf,
 }
 
+impl Out {
+    /// Where a file goes; not `with_extension`, which would eat the last label of a name with dots.
+    fn place(&self, name: &str, extension: &str) -> PathBuf {
+        self.out.join(format!("{name}.{extension}"))
+    }
+
+    /// Writes a certificate, or a request for one, and its key; gives their places.
+    fn pair(&self, name: &str, extension: &str, made: &KeyAndPem) -> Result<[String; 2], CertsError> {
+        let places = [self.place(name, extension), self.place(name, "key")];
+        let [pem, key] = &places;
+        let pem = NewFile { path: pem, contents: &made.pem, secret: false };
+        certs::write(&[pem, NewFile { path: key, contents: &made.key, secret: true }], self.force)?;
+        Ok(places.map(|place| place.display().to_string()))
+    }
+}
+
 impl AuthorityFiles {
     fn load(&self) -> Result<Authority, CertsError> {
         Authority::load(&self.authority.join("authority.pem"), &self.authority.join("authority.key"))
@@ -120,37 +138,30 @@ pub fn run(command: &CertsCommand, out: &mut impl Write) -> Result<(), CertsErro
     let lines = match &command.action {
         Action::Authority { name, days, out } => {
             let made = Authority::create(name, Validity::days(now, *days)?)?;
-            let (pem, key) = (out.out.join("authority.pem"), out.out.join("authority.key"));
-            write_pair(&pem, &made.pem, Some((&key, &made.key)), out.force)?;
+            let [pem, key] = out.pair("authority", "pem", &made)?;
             vec![
-                format!("wrote {}: give it to every party", pem.display()),
-                format!("wrote {}: keep it where certificates are issued, and nowhere else", key.display()),
+                format!("wrote {pem}: give it to every party"),
+                format!("wrote {key}: keep it where certificates are issued, and nowhere else"),
             ]
         }
         Action::Issue { authority, party, days, out } => {
             let made = authority.load()?.issue(&party.subject()?, Validity::days(now, *days)?)?;
-            let (pem, key) = (named(&out.out, &party.name, "pem"), named(&out.out, &party.name, "key"));
-            write_pair(&pem, &made.pem, Some((&key, &made.key)), out.force)?;
-            vec![
-                format!("wrote {}", pem.display()),
-                format!("wrote {}: only {} may have it", key.display(), party.name),
-            ]
+            let [pem, key] = out.pair(&party.name, "pem", &made)?;
+            vec![format!("wrote {pem}"), format!("wrote {key}: only {} may have it", party.name)]
         }
         Action::Request { party, out } => {
-            let made = certs::request(&party.subject()?)?;
-            let (csr, key) = (named(&out.out, &party.name, "csr"), named(&out.out, &party.name, "key"));
-            write_pair(&csr, &made.pem, Some((&key, &made.key)), out.force)?;
+            let [csr, key] = out.pair(&party.name, "csr", &certs::request(&party.subject()?)?)?;
             vec![
-                format!("wrote {}: send it to the authority, and get {}.pem back", csr.display(), party.name),
-                format!("wrote {}: it stays on this machine", key.display()),
+                format!("wrote {csr}: send it to the authority, and get {}.pem back", party.name),
+                format!("wrote {key}: it stays on this machine"),
             ]
         }
         Action::Sign { authority, request, party, days, out } => {
-            let text = certs::read(request)?;
-            let certificate = authority.load()?.sign(&text, request, &party.subject()?, Validity::days(now, *days)?)?;
-            let pem = named(&out.out, &party.name, "pem");
-            write_pair(&pem, &certificate, None, out.force)?;
-            vec![format!("wrote {}: send it back to {}, with authority.pem", pem.display(), party.name)]
+            let text = read_text(request)?;
+            let contents = &authority.load()?.sign(&text, request, &party.subject()?, Validity::days(now, *days)?)?;
+            let path = &out.place(&party.name, "pem");
+            certs::write(&[NewFile { path, contents, secret: false }], out.force)?;
+            vec![format!("wrote {}: send it back to {}, with authority.pem", path.display(), party.name)]
         }
         Action::Show { files } => {
             let mut lines = Vec::new();
@@ -163,20 +174,9 @@ pub fn run(command: &CertsCommand, out: &mut impl Write) -> Result<(), CertsErro
         }
     };
     for line in lines {
-        writeln!(out, "{line}").map_err(|source| CertsError::Write { file: "standard output".into(), source })?;
+        writeln!(out, "{line}").map_err(OutputError::at(Path::new("standard output")))?;
     }
     Ok(())
-}
-
-fn named(folder: &Path, name: &str, extension: &str) -> PathBuf {
-    // Not `with_extension`, which would eat the last label of a name with dots.
-    folder.join(format!("{name}.{extension}"))
-}
-
-fn write_pair(path: &Path, contents: &str, key: Option<(&Path, &str)>, force: bool) -> Result<(), CertsError> {
-    let mut files = vec![NewFile { path, contents, secret: false }];
-    files.extend(key.map(|(path, contents)| NewFile { path, contents, secret: true }));
-    certs::write(&files, force)
 }
 
 fn describe(file: &Path, facts: &CertificateFacts, now: OffsetDateTime) -> String {

@@ -4,53 +4,205 @@
 //! trust: lengths are compared with [`Limits`](crate::limits::Limits) before anything is allocated, every number must be
 //! finite, every enumeration known, every digest of its length. Neither needs a network.
 
-mod decode;
-mod encode;
-mod events;
-
 pub use decode::Decoder;
 pub use encode::{Frames, frames};
 pub use events::{coordinator_event, party_event, status_reply};
 
+use crate::limits::{KEYS, NAME_BYTES};
 use crate::register::PeerState;
 use crate::wire;
-use fedreg_common::conversation::Purpose;
-use fedreg_common::fit::Termination;
-use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::methods::vertical::message::HeldKind;
+use bytes::Bytes;
+use fedreg_common::conversation::{Hello, Purpose};
+use fedreg_common::fit::{Coefficient, Statistics, Termination};
+use fedreg_common::id::{Digest, Header, Role, RunId};
+use fedreg_common::methods::vertical::message::{Basis, Ended, Held, HeldKind, Noised, Partial, Rows, Shared, Terms};
+use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::session::PeerFault;
+
+/// A value and its form on the wire, where not every form has a value.
+pub(crate) trait Wire: Sized {
+    /// What travels.
+    type Form;
+
+    fn to_wire(&self) -> Self::Form;
+
+    /// The value, or what is wrong with the form; `what` names the value in that sentence.
+    fn from_wire(form: Self::Form, what: &'static str) -> Result<Self, PeerFault>;
+}
+
+/// The value of a form whose parts have names of their own in sentences.
+pub(crate) fn checked<T: Wire>(form: T::Form) -> Result<T, PeerFault> {
+    T::from_wire(form, "")
+}
 
 /// Both directions of an enumeration from one table.
 macro_rules! correspond {
-    ($to:ident, $from:ident, $what:literal, $domain:ty, $wire:ty, $($left:ident => $right:ident),+ $(,)?) => {
-        pub(crate) fn $to(value: $domain) -> i32 {
-            let value = match value { $(<$domain>::$left => <$wire>::$right,)+ };
-            value.into()
-        }
+    ($what:literal, $domain:ty, $wire:ty, $($left:ident => $right:ident),+ $(,)?) => {
+        impl Wire for $domain {
+            type Form = i32;
 
-        pub(crate) fn $from(value: i32) -> Result<$domain, PeerFault> {
-            match <$wire>::try_from(value) {
-                $(Ok(<$wire>::$right) => Ok(<$domain>::$left),)+
-                _ => Err(garbage(format!("{value} is not {}", $what))),
+            fn to_wire(&self) -> i32 {
+                let value = match self { $(<$domain>::$left => <$wire>::$right,)+ };
+                value.into()
+            }
+
+            fn from_wire(value: i32, _what: &'static str) -> Result<$domain, PeerFault> {
+                match <$wire>::try_from(value) {
+                    $(Ok(<$wire>::$right) => Ok(<$domain>::$left),)+
+                    _ => Err(garbage(format!("{value} is not {}", $what))),
+                }
             }
         }
     };
 }
 
+/// Both directions of a message from one list of its fields, each with its name in sentences if its value can be wrong. Fields after
+/// the semicolon do not travel in the message, but as values or entries behind it.
+macro_rules! message {
+    ($domain:ty, $wire:ty, $($field:ident $(: $what:literal)?),+ $(; $($later:ident = $empty:expr),+)?) => {
+        impl Wire for $domain {
+            type Form = $wire;
+
+            fn to_wire(&self) -> $wire {
+                type Form = $wire;
+                Form { $($field: self.$field.to_wire()),+ }
+            }
+
+            fn from_wire(form: $wire, _what: &'static str) -> Result<$domain, PeerFault> {
+                type Value = $domain;
+                Ok(Value { $($field: Wire::from_wire(form.$field, concat!($($what)?))?,)+ $($($later: $empty),+)? })
+            }
+        }
+    };
+}
+
+/// Both directions of a type: its form from a value, and a value or a fault from a form and the value's name.
+macro_rules! form {
+    ($domain:ty, $form:ty, |$value:pat_param| $to:expr, |$received:ident, $what:pat_param| $from:expr) => {
+        impl Wire for $domain {
+            type Form = $form;
+
+            fn to_wire(&self) -> $form {
+                let $value = self;
+                $to
+            }
+
+            fn from_wire($received: $form, $what: &'static str) -> Result<$domain, PeerFault> {
+                $from
+            }
+        }
+    };
+}
+
+mod decode;
+mod encode;
+mod events;
 pub mod star;
 
-correspond!(role_to_wire, role_from_wire, "a role", Role, wire::Role,
+correspond!("a role", Role, wire::Role,
     Alice => Alice, Bob => Bob, Worker => Worker, Coordinator => Coordinator);
-correspond!(purpose_to_wire, purpose_from_wire, "a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict);
-correspond!(held_to_wire, held_from_wire, "a kind of held vector", HeldKind, wire::HeldKind,
+correspond!("a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict);
+correspond!("a kind of held vector", HeldKind, wire::HeldKind,
     Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual);
-correspond!(termination_to_wire, termination_from_wire, "a reason to end", Termination, wire::Termination,
+correspond!("a reason to end", Termination, wire::Termination,
     Converged => Converged, MaxRounds => MaxRounds, Separation => Separation,
     CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,
     Interrupted => Interrupted);
-
-correspond!(state_to_wire, state_from_wire, "a state of a party", PeerState, wire::PeerState,
+correspond!("a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);
+
+message!(Header, wire::Header, study: "the digest of a study", run: "a run", sender, sequence);
+message!(Hello, wire::Hello, version, purpose; keys = Vec::new());
+message!(Rows, wire::Rows, key: "the key of the run's digests", rows, ids: "the digest of the ids");
+message!(Shared, wire::Shared, outcome: "the digest of the outcome", offset: "the digest of the offset",
+    weights: "the digest of the weights", folds: "the digest of the folds", columns, basis);
+message!(Held, wire::Held, what, total: "the outcome's sum of squares"; values = Vec::new());
+message!(Partial, wire::Partial, fit, round, penalty: "the penalty", loss: "the loss", change: "the largest change",
+    certificate: "the scaled gradient"; values = Vec::new());
+message!(Terms, wire::Terms, epsilon: "the epsilon of a budget", delta: "the delta of a budget", cap: "the cap of a budget", columns);
+message!(Noised, wire::Noised, index; value = LatticeVector::empty());
+message!(Ended, wire::Ended, termination, rounds);
+message!(Basis, wire::Basis, start, rows, columns; values = Vec::new());
+message!(Statistics, wire::Statistics, nobs, df_residual, df_null, deviance: "the deviance", null_deviance: "the null deviance",
+    aic: "the AIC", bic: "the BIC", log_lik: "the log-likelihood", dispersion: "the dispersion", r_squared: "R squared");
+message!(Coefficient, wire::Coefficient, term: "a term", party, estimate: "an estimate", std_error: "a standard error",
+    statistic: "a test statistic", p_value: "a p-value", conf_low: "a confidence limit", conf_high: "a confidence limit");
+
+form!(bool, bool, |value| *value, |form, _| Ok(form));
+form!(u32, u32, |value| *value, |form, _| Ok(form));
+form!(u64, u64, |value| *value, |form, _| Ok(form));
+form!(Digest, Bytes, |digest| digest.0.to_wire(), |form, what| Wire::from_wire(form, what).map(Digest));
+form!(RunId, Bytes, |run| run.0.to_wire(), |form, _| Wire::from_wire(form, "a run").map(RunId));
+// A number that must be there and finite; every form of it is one that may be absent.
+form!(f64, Option<f64>, |value| Some(*value), |form, what| {
+    Option::from_wire(form, what)?.ok_or_else(|| missing(what))
+});
+// A number that may be absent, but not infinite.
+form!(Option<f64>, Option<f64>, |value| *value, |form, what| match form.is_none_or(f64::is_finite) {
+    true => Ok(form),
+    false => Err(PeerFault::Value { what, expected: "finite", round: 0 }),
+});
+// Degrees of freedom that a double holds exactly; a table with more columns than rows may have fewer than none.
+form!(Option<i64>, Option<i64>, |degrees| *degrees, |form, _| match form {
+    Some(value) if value.unsigned_abs() > 1 << 53 => Err(garbage(format!("{value} degrees of freedom"))),
+    value => Ok(value),
+});
+// A name of a peer's making, safe to print.
+form!(String, String, |name| name.clone(), |form, what| match form.len() > NAME_BYTES {
+    true => Err(garbage(format!("{what} of {} bytes, expected at most {NAME_BYTES}", form.len()))),
+    false => Ok(crate::tls::printable_within(&form, NAME_BYTES)),
+});
+// A key of a study.
+form!(
+    (String, Digest),
+    wire::KeyDigest,
+    |(name, digest)| wire::KeyDigest { name: name.clone(), digest: digest.to_wire() },
+    |form, _| {
+        let name = Wire::from_wire(form.name, "the name of a key")?;
+        Ok((name, Wire::from_wire(form.digest, "the digest of a key")?))
+    }
+);
+
+impl<const N: usize> Wire for [u8; N] {
+    type Form = Bytes;
+
+    fn to_wire(&self) -> Bytes {
+        Bytes::copy_from_slice(self)
+    }
+
+    fn from_wire(form: Bytes, what: &'static str) -> Result<[u8; N], PeerFault> {
+        (*form).try_into().map_err(|_| garbage(format!("{what} of {} bytes, expected {N}", form.len())))
+    }
+}
+
+impl<T: Wire<Form = Bytes>> Wire for Option<T> {
+    type Form = Option<Bytes>;
+
+    fn to_wire(&self) -> Option<Bytes> {
+        self.as_ref().map(T::to_wire)
+    }
+
+    fn from_wire(form: Option<Bytes>, what: &'static str) -> Result<Option<T>, PeerFault> {
+        form.map(|bytes| T::from_wire(bytes, what)).transpose()
+    }
+}
+
+/// Keys of a study, or their names.
+impl<T: Wire> Wire for Vec<T> {
+    type Form = Vec<T::Form>;
+
+    fn to_wire(&self) -> Vec<T::Form> {
+        self.iter().map(T::to_wire).collect()
+    }
+
+    fn from_wire(form: Vec<T::Form>, what: &'static str) -> Result<Vec<T>, PeerFault> {
+        let came = form.len() as u64;
+        if came > KEYS {
+            return Err(PeerFault::Length { what: "keys", came, expected: KEYS });
+        }
+        form.into_iter().map(|key| T::from_wire(key, what)).collect()
+    }
+}
 
 pub(crate) fn garbage(sentence: impl Into<String>) -> PeerFault {
     PeerFault::Garbage(sentence.into())
@@ -60,35 +212,10 @@ pub(crate) fn missing(what: &str) -> PeerFault {
     garbage(format!("{what} is missing"))
 }
 
-fn fixed<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], PeerFault> {
-    bytes.try_into().map_err(|_| garbage(format!("{what} of {} bytes, expected {N}", bytes.len())))
-}
-
-pub(crate) fn digest(bytes: &[u8], what: &str) -> Result<Digest, PeerFault> {
-    fixed(bytes, what).map(Digest)
-}
-
-pub(crate) fn run_id(bytes: &[u8]) -> Result<RunId, PeerFault> {
-    fixed(bytes, "a run").map(RunId)
-}
-
-/// A name of a peer's making, safe to print.
-pub(crate) fn name(text: &str, what: &str) -> Result<String, PeerFault> {
-    let limit = crate::limits::NAME_BYTES;
-    if text.len() > limit {
-        return Err(garbage(format!("{what} of {} bytes, expected at most {limit}", text.len())));
+/// A fault of a value, said of the round that it belongs to.
+pub(crate) fn in_round(mut fault: PeerFault, of: u32) -> PeerFault {
+    if let PeerFault::Value { round, .. } = &mut fault {
+        *round = of;
     }
-    Ok(crate::tls::printable_within(text, limit))
-}
-
-pub(crate) fn key_to_wire((name, digest): &(String, Digest)) -> wire::KeyDigest {
-    wire::KeyDigest { name: name.clone(), digest: owned(&digest.0) }
-}
-
-pub(crate) fn key_from_wire(key: &wire::KeyDigest) -> Result<(String, Digest), PeerFault> {
-    Ok((name(&key.name, "the name of a key")?, digest(&key.digest, "the digest of a key")?))
-}
-
-pub(crate) fn owned(bytes: &[u8]) -> bytes::Bytes {
-    bytes::Bytes::copy_from_slice(bytes)
+    fault
 }

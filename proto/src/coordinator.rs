@@ -2,19 +2,21 @@
 //!
 //! A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
 
-use crate::convert::owned;
-use crate::convert::{coordinator_event, party_event, status_reply};
+use crate::convert::{Wire, coordinator_event, party_event, status_reply};
 use crate::health::HealthService;
 use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, SENTENCE_CHARACTERS};
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
+use crate::star;
 use crate::status::{not_answered, not_connected};
-use crate::talk::{pass_on, tell};
+use crate::talk::{self, pass_on};
 use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain, printable_within};
 use crate::wire;
 use crate::wire::coordinator_client::CoordinatorClient;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
+use crate::wire::star_server::StarServer;
 use fedreg_common::id::Digest;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -41,15 +43,7 @@ pub struct Joined {
 }
 
 /// A party on its line, seen from the coordinator.
-#[derive(Debug)]
-pub struct Caller {
-    /// The name in its certificate, one of those that the listener lets in.
-    pub name: String,
-    /// What it says; the end means that the line is lost, or that the party left.
-    pub hear: mpsc::Receiver<PartyEvent>,
-    /// What it is told; dropping it ends the line once everything is written.
-    pub say: mpsc::Sender<CoordinatorEvent>,
-}
+pub type Caller = talk::Caller<PartyEvent, CoordinatorEvent>;
 
 /// The coordinator's server ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +62,7 @@ pub async fn join(address: &str, identity: &Identity, coordinator: &str) -> Resu
     let inbound = answer(address, coordinator, client.join(said)).await?;
     let who = format!("the coordinator at {address}");
     tokio::spawn(async move {
-        pass_on(inbound, heard, |event| coordinator_event(event).map(Some), &who).await;
+        pass_on(inbound, heard, |event| coordinator_event(event).map(Some), |_| None, &who).await;
         drop(client);
     });
     Ok(Joined { say, hear })
@@ -95,7 +89,7 @@ pub async fn finish(
     study: Digest,
 ) -> Result<(bool, String), OpenError> {
     let mut client = client(address, identity, coordinator).await?;
-    let request = wire::FinishRequest { study: owned(&study.0) };
+    let request = wire::FinishRequest { study: study.to_wire() };
     let reply = answer(address, coordinator, client.finish(request)).await?;
     Ok((reply.closed, printable_within(&reply.sentence, SENTENCE_CHARACTERS)))
 }
@@ -136,25 +130,30 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let (closing, closed) = watch::channel(false);
-    let mut stop = closed.clone();
-    let desk = Desk { callers, status, closed };
+    let desk = Arc::new(Desk { callers, status, closed });
+    run(listener, desk, None, EVENT_WINDOW_BYTES, closing, shutdown).await
+}
+
+/// Runs the server of a coordinator, for sites too where it has a `star`, until `shutdown`; and a little longer for what is still to
+/// be written.
+pub(crate) async fn run(
+    listener: Listener,
+    desk: Arc<impl Coordinator>,
+    star: Option<StarServer<star::Desk>>,
+    window: u32,
+    closing: watch::Sender<bool>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let mut stop = closing.subscribe();
     let server = tls::server()
-        .initial_stream_window_size(EVENT_WINDOW_BYTES)
-        .initial_connection_window_size(EVENT_WINDOW_BYTES)
-        .add_service(CoordinatorServer::new(desk).max_decoding_message_size(EVENT_BYTES))
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
+        .add_service(CoordinatorServer::from_arc(desk).max_decoding_message_size(EVENT_BYTES))
         .add_service(HealthService::server())
+        .add_optional_service(star)
         .serve_with_incoming_shutdown(listener.incoming(), async move {
             drop(stop.wait_for(|closing| *closing).await);
         });
-    until(server, &closing, shutdown).await
-}
-
-/// Runs a server until `shutdown`, and a little longer for what is still to be written.
-pub(crate) async fn until(
-    server: impl Future<Output = Result<(), tonic::transport::Error>>,
-    closing: &watch::Sender<bool>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
     tokio::pin!(server);
     let served = tokio::select! {
         served = &mut server => served,
@@ -177,20 +176,9 @@ impl Coordinator for Desk {
     type JoinStream = ReceiverStream<Result<wire::CoordinatorEvent, Status>>;
 
     async fn join(&self, request: Request<Streaming<wire::PartyEvent>>) -> Result<Response<Self::JoinStream>, Status> {
-        let name = tls::peer(&request)?.name.clone();
-        let who = name.clone();
-        let (say, said) = mpsc::channel(QUEUE);
-        let (heard, hear) = mpsc::channel(HEARD);
-        let caller = Caller { name, hear, say };
-        if self.callers.send(caller).await.is_err() {
-            return Err(Status::unavailable("the coordinator is about to end"));
-        }
-        tokio::spawn(
-            async move { pass_on(request.into_inner(), heard, |event| party_event(event).map(Some), &who).await },
-        );
-        let (out, outbound) = mpsc::channel(1);
-        tokio::spawn(tell(said, out, self.closed.clone(), |event| vec![wire::CoordinatorEvent::from(&event)]));
-        Ok(Response::new(ReceiverStream::new(outbound)))
+        let convert = |event| party_event(event).map(Some);
+        let frames = |event| vec![wire::CoordinatorEvent::from(&event)];
+        talk::receive(request, &self.callers, self.closed.clone(), [HEARD, QUEUE], convert, |_| None, frames).await
     }
 
     async fn status(&self, _request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusReply>, Status> {

@@ -12,8 +12,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
-use crate::tls::TlsFiles;
-
 /// Largest file of settings, or study.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
@@ -81,13 +79,6 @@ pub struct TlsTerms {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-}
-
-impl TlsTerms {
-    /// The same, as connections take it.
-    pub fn files(&self) -> TlsFiles {
-        TlsFiles { authority: self.authority.clone(), certificate: self.certificate.clone(), key: self.key.clone() }
-    }
 }
 
 /// A private file, and what flags lay over it.
@@ -200,12 +191,14 @@ impl Layers {
         }
     }
 
-    /// The configuration that results. `required` are keys with the flags that can stand for them.
+    /// The configuration that results. `required` are keys without a default; the flag that can stand for one has the name of its last
+    /// part, and `--data` that of a table's file.
     ///
     /// # Errors
     /// A required key that is missing, an unknown key, a value of the wrong kind.
-    pub fn finish<T: DeserializeOwned>(self, required: &[(&'static str, &'static str)]) -> Result<T, FileError> {
-        if let Some((key, flag)) = required.iter().find(|(key, _)| self.get(key).is_none()) {
+    pub fn finish<T: DeserializeOwned>(self, required: &[&'static str]) -> Result<T, FileError> {
+        if let Some(key) = required.iter().find(|key| self.get(key).is_none()) {
+            let flag = key.strip_suffix(".file").or(key.rsplit('.').next()).unwrap_or(key);
             return Err(FileError::Missing { key, flag, file: self.file });
         }
         self.table.try_into().map_err(|error| FileError::Parse { file: self.file, problem: study::explain(&error) })
@@ -239,7 +232,7 @@ pub fn print(config: &impl Serialize) -> String {
 
 /// Reads a file of settings, but no more of it than such a file can need: a wrong path may lead to a table, or to a device
 /// that never ends.
-fn read_text(file: &Path) -> Result<String, FileError> {
+pub(crate) fn read_text(file: &Path) -> Result<String, FileError> {
     let fail = |source| FileError::Read { file: file.to_path_buf(), source };
     let mut text = Vec::new();
     let most = MAX_FILE_BYTES + 1;

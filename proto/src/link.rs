@@ -85,15 +85,21 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// The exit code for a process that ends because of this.
+    pub fn exit(&self) -> Exit {
+        match self {
+            OpenError::Unreachable(_) | OpenError::Unproven { refused: false, .. } => Exit::Unreachable,
+            OpenError::Refused(_) | OpenError::Unproven { refused: true, .. } => Exit::Refused,
+        }
+    }
+
     /// How a wait ends that this was the last failure of; `waited` says who waited how long for whom, `hint` what to look at
     /// where nobody was reached.
     pub fn in_vain(self, waited: &str, hint: &str) -> Abort {
-        match self {
-            OpenError::Unreachable(sentence) => Abort::Unreachable(format!("{waited}; {sentence}; {hint}")),
-            OpenError::Unproven { sentence, refused: false } => Abort::Unreachable(format!("{waited}; {sentence}")),
-            OpenError::Refused(sentence) | OpenError::Unproven { sentence, refused: true } => {
-                Abort::Refused(format!("{waited}; {sentence}"))
-            }
+        match (&self, self.exit() == Exit::Refused) {
+            (_, true) => Abort::Refused(format!("{waited}; {self}")),
+            (OpenError::Unreachable(_), false) => Abort::Unreachable(format!("{waited}; {self}; {hint}")),
+            (_, false) => Abort::Unreachable(format!("{waited}; {self}")),
         }
     }
 }

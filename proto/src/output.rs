@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use fedreg_common::exit::Exit;
 use fedreg_common::report::{Report, csv, html, json, table};
+use serde::Serialize;
 use thiserror::Error;
 
 /// How a result is printed on standard output.
@@ -33,6 +34,24 @@ impl Format {
     }
 }
 
+/// How something else than a report is printed on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CheckFormat {
+    /// For people
+    #[default]
+    Text,
+    /// With stable names
+    Json,
+}
+
+/// A value in a format; `text` is how it reads for people.
+pub fn show<T: Serialize>(format: CheckFormat, value: &T, text: impl FnOnce(&T) -> String) -> String {
+    match format {
+        CheckFormat::Text => text(value),
+        CheckFormat::Json => format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()),
+    }
+}
+
 /// A file or folder that cannot be written.
 #[derive(Debug, Error)]
 #[error("cannot write {}", path.display())]
@@ -44,6 +63,11 @@ pub struct OutputError {
 }
 
 impl OutputError {
+    /// The error for something at a path.
+    pub fn at(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
+        |source| OutputError { path: path.to_path_buf(), source }
+    }
+
     /// Always [`Exit::CannotWrite`].
     pub fn exit(&self) -> Exit {
         Exit::CannotWrite
@@ -62,14 +86,10 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn prepare(path: &Path) -> Result<Folder, OutputError> {
-        let failed = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| OutputError { path, source }
-        };
-        fs::create_dir_all(path).map_err(failed(path))?;
+        make_folder(path)?;
         let trial = path.join(format!(".trial-{}", std::process::id()));
-        let room = try_room(&trial).map_err(failed(path));
-        let removed = fs::remove_file(&trial).map_err(failed(&trial));
+        let room = try_room(&trial).map_err(OutputError::at(path));
+        let removed = fs::remove_file(&trial).map_err(OutputError::at(&trial));
         room?;
         removed?;
         Ok(Folder { path: path.to_path_buf() })
@@ -101,8 +121,7 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), OutputError> {
-        let failed = |source| OutputError { path: self.path.clone(), source };
-        fs::create_dir_all(&self.path).map_err(failed)?;
+        make_folder(&self.path)?;
         write_whole(&self.path.join(name), contents)
     }
 
@@ -133,6 +152,14 @@ fn try_room(trial: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Makes a folder, unless it is there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_folder(path: &Path) -> Result<(), OutputError> {
+    fs::create_dir_all(path).map_err(OutputError::at(path))
+}
+
 /// How files are made that are for their owner alone, as everything that is written here: reports, models, logs, ledgers.
 pub fn own_file() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -155,19 +182,31 @@ pub fn make_own(path: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
+    replace(path, contents, true).map_err(OutputError::at(path))
+}
+
+/// Writes a file in one step, a secret one for its owner alone: a full disk must not leave half a file, nor replace a good one.
+pub(crate) fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = own_file()
+    // One that another process left may be readable by others.
+    let _ = fs::remove_file(&draft);
+    let mut options = own_file();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if secret { 0o600 } else { 0o644 });
+    #[cfg(not(unix))]
+    let _ = secret;
+    let written = options
         .write(true)
-        .truncate(true)
+        .create_new(true)
         .open(&draft)
         .and_then(|mut file| file.write_all(contents).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&draft, path));
-    written.map_err(|source| {
+    if written.is_err() {
         // What is left of a draft is of no use to anybody; if it cannot be removed either, the error says enough.
         let _ = fs::remove_file(&draft);
-        OutputError { path: path.to_path_buf(), source }
-    })
+    }
+    written
 }
 
 /// An error with its causes, as it is shown.

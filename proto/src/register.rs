@@ -78,9 +78,10 @@ pub enum CoordinatorEvent {
 }
 
 /// How far the other party is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PeerState {
     /// It has not come yet.
+    #[default]
     Absent,
     /// It has joined and reads its data.
     Joined,

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Read};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use fedreg_common::exit::Exit;
 use serde::Serialize;
@@ -52,6 +53,17 @@ pub fn run<C: Subcommand, F: Error>(
         eprintln!("{name}: {}", output::chain(&failure));
         exit(&failure)
     })
+}
+
+/// The values of a flag, each with its name and what is said of it in the help.
+pub type Values<T, const N: usize> = [(&'static str, &'static str, T); N];
+
+/// Reads a flag whose values are those of an enumeration from elsewhere.
+pub fn values<T: Copy + Send + Sync + 'static, const N: usize>(
+    table: &'static Values<T, N>,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(table.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help)))
+        .try_map(|given| table.iter().find(|(name, ..)| *name == given).map(|(.., value)| *value).ok_or("unknown"))
 }
 
 /// The configuration to go on with; nothing where it was only to be shown.

@@ -15,19 +15,18 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::convert::digest;
+use crate::convert::Wire;
 pub use crate::convert::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use crate::convert::star::{SiteDecoder, site_frames, to_hub};
-use crate::coordinator::{ServeError, answer, until};
-use crate::health::HealthService;
+use crate::coordinator::{self, ServeError, answer};
 use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, FRAME_BYTES};
 use crate::link::OpenError;
 use crate::register::StatusReply;
 use crate::status::not_connected;
-use crate::talk::{pass_on, tell};
+use crate::talk::{self, about_to_end, pass_on};
 use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, WINDOW_BYTES};
 use crate::wire;
-use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
+use crate::wire::coordinator_server::Coordinator;
 use crate::wire::star_client::StarClient;
 use crate::wire::star_server::{Star, StarServer};
 
@@ -57,15 +56,7 @@ pub enum Heard<M> {
 }
 
 /// A site on its line, seen from the hub.
-#[derive(Debug)]
-pub struct Caller {
-    /// The name in its certificate, one of those that the listener lets in.
-    pub name: String,
-    /// What it says; the end means that the line is lost, or that the site left.
-    pub hear: mpsc::Receiver<Heard<ToHub>>,
-    /// What it is told; dropping it ends the line once everything is written.
-    pub say: mpsc::Sender<ToSite>,
-}
+pub type Caller = talk::Caller<Heard<ToHub>, ToSite>;
 
 /// Somebody asks for the end of the run.
 #[derive(Debug)]
@@ -107,9 +98,7 @@ pub async fn dial(
     tokio::spawn(async move {
         let mut decoder = SiteDecoder::new(limits);
         let convert = |frame| Ok(decoder.push(frame)?.map(Heard::Message));
-        if let Some(fault) = pass_on(inbound, heard.clone(), convert, &who).await {
-            drop(heard.send(Heard::Fault(fault)).await);
-        }
+        pass_on(inbound, heard, convert, |fault| Some(Heard::Fault(fault)), &who).await;
         drop(client);
     });
     Ok(SiteLine { say, hear })
@@ -130,24 +119,15 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let (closing, closed) = watch::channel(false);
-    let mut stop = closed.clone();
     let frame = EVENT_BYTES.max(limits.frame_bytes());
     // One frame may be on its way while another is decoded.
     let window = u32::try_from(frame).unwrap_or(u32::MAX).clamp(EVENT_WINDOW_BYTES, WINDOW_BYTES);
     let desk = Arc::new(Desk { callers, closings, status, closed, limits });
-    let server = tls::server()
-        .initial_stream_window_size(window)
-        .initial_connection_window_size(window)
-        .add_service(StarServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(frame))
-        .add_service(CoordinatorServer::from_arc(desk).max_decoding_message_size(EVENT_BYTES))
-        .add_service(HealthService::server())
-        .serve_with_incoming_shutdown(listener.incoming(), async move {
-            drop(stop.wait_for(|closing| *closing).await);
-        });
-    until(server, &closing, shutdown).await
+    let star = StarServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(frame);
+    coordinator::run(listener, desk, Some(star), window, closing, shutdown).await
 }
 
-struct Desk {
+pub(crate) struct Desk {
     callers: mpsc::Sender<Caller>,
     closings: mpsc::Sender<Closing>,
     status: watch::Receiver<StatusReply>,
@@ -160,23 +140,11 @@ impl Star for Desk {
     type TakeStream = ReceiverStream<Result<wire::ToSite, Status>>;
 
     async fn take(&self, request: Request<Streaming<wire::ToHub>>) -> Result<Response<Self::TakeStream>, Status> {
-        let name = tls::peer(&request)?.name.clone();
-        let who = name.clone();
-        let (say, said) = mpsc::channel(QUEUE);
-        let (heard, hear) = mpsc::channel((WAITING_BYTES / self.limits.frame_bytes()).clamp(1, QUEUE));
-        if self.callers.send(Caller { name, hear, say }).await.is_err() {
-            return Err(Status::unavailable("the coordinator is about to end"));
-        }
         let limits = self.limits;
-        tokio::spawn(async move {
-            let convert = |frame| to_hub(frame, limits).map(|message| Some(Heard::Message(message)));
-            if let Some(fault) = pass_on(request.into_inner(), heard.clone(), convert, &who).await {
-                drop(heard.send(Heard::Fault(fault)).await);
-            }
-        });
-        let (out, outbound) = mpsc::channel(1);
-        tokio::spawn(tell(said, out, self.closed.clone(), site_frames));
-        Ok(Response::new(ReceiverStream::new(outbound)))
+        let queues = [(WAITING_BYTES / limits.frame_bytes()).clamp(1, QUEUE), QUEUE];
+        let convert = move |frame| to_hub(frame, limits).map(|message| Some(Heard::Message(message)));
+        let fault = |fault| Some(Heard::Fault(fault));
+        talk::receive(request, &self.callers, self.closed.clone(), queues, convert, fault, site_frames).await
     }
 }
 
@@ -194,12 +162,11 @@ impl Coordinator for Desk {
 
     async fn finish(&self, request: Request<wire::FinishRequest>) -> Result<Response<wire::FinishReply>, Status> {
         let name = tls::peer(&request)?.name.clone();
-        let ending = || Status::unavailable("the coordinator is about to end");
-        let study = digest(&request.into_inner().study, "the digest of a study")
+        let study = Wire::from_wire(request.into_inner().study, "the digest of a study")
             .map_err(|fault| Status::invalid_argument(fault.to_string()))?;
         let (answer, answered) = oneshot::channel();
-        self.closings.send(Closing { name, study, answer }).await.map_err(|_| ending())?;
-        let (closed, sentence) = answered.await.map_err(|_| ending())?;
+        self.closings.send(Closing { name, study, answer }).await.map_err(|_| about_to_end())?;
+        let (closed, sentence) = answered.await.map_err(|_| about_to_end())?;
         Ok(Response::new(wire::FinishReply { closed, sentence }))
     }
 }

@@ -20,13 +20,11 @@ pub use certificate::{CertificateFacts, InvalidName, NotACertificate, check_name
 pub(crate) use certificate::{date, printable, printable_within, quoted};
 pub use dial::{Connection, dial};
 pub use error::{Cause, LinkError, RefusedOurs, Stage, explain, link_error};
-pub use identity::{FileRole, Identity, IdentityError, TlsFiles};
+pub use identity::{FileProblem, FileRole, Identity, IdentityError};
 pub use listen::{Incoming, Listener, PeerStream, Refusals};
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
-use time::OffsetDateTime;
 use tokio_rustls::rustls::CommonState;
 
 /// HTTP/2 window for a stream and for a connection. The default of 64 KiB is slow on long links.
@@ -51,8 +49,6 @@ pub struct Peer {
     pub address: SocketAddr,
     /// SHA-256 of its certificate, in hexadecimal.
     pub fingerprint: String,
-    /// End of its certificate's validity.
-    pub not_after: OffsetDateTime,
     /// Protocol version, such as `TLS 1.3`.
     pub protocol: String,
     /// Cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
@@ -67,20 +63,9 @@ impl Peer {
             name,
             address,
             fingerprint: facts.fingerprint.clone(),
-            not_after: facts.not_after,
             protocol: version.replace("TLSv1_", "TLS 1."),
             cipher,
         }
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} at {} ({}, {}, certificate sha256 {})",
-            self.name, self.address, self.protocol, self.cipher, self.fingerprint
-        )
     }
 }
 

@@ -13,10 +13,11 @@ use fedreg_party::drive::Patience;
 use fedreg_party::worker::batches::Arrival;
 use fedreg_party::worker::config::{Config, Overrides};
 use fedreg_party::worker::{join, privacy};
+use fedreg_proto::files::TlsTerms;
 use fedreg_proto::files::read_study;
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::star::{BodyLimits, Caller, Heard, serve};
-use fedreg_proto::tls::{Identity, Listener, TlsFiles};
+use fedreg_proto::tls::{Identity, Listener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -53,7 +54,7 @@ impl Office {
     pub(crate) fn open(world: &World) -> Office {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let file = |name: &str| world.path(name);
-        let files = TlsFiles {
+        let files = TlsTerms {
             authority: file("authority.pem"),
             certificate: file("coordinator.pem"),
             key: file("coordinator.key"),

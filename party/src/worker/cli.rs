@@ -15,12 +15,13 @@ use super::batches::Arrival;
 use super::config::{Config, Overrides};
 use super::privacy::WORKER;
 use super::{check, estimate, join, predict};
+use crate::cli::CheckArguments;
 use crate::drive::Patience;
 use crate::failure::Failure;
 use crate::interrupts::with_interrupts;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
-use crate::show::{CheckFormat, show};
+use crate::show::show;
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -33,7 +34,7 @@ enum Command {
     /// A filter for engines that move the data themselves; `coordinator consolidate` reads its lines.
     Estimate(estimate::Arguments),
     /// Check files, data and certificates, and show what would leave; opens no connection
-    Check(CheckArguments),
+    Check(CheckArguments<Overrides>),
     /// Predict with the report of a run that found a function; needs no certificate
     Predict(predict::Arguments),
     /// Register data sets and look at their privacy budget
@@ -65,18 +66,6 @@ struct JoinArguments {
     /// End as by an interrupt when standard input ends
     #[arg(long, hide = true)]
     leash: bool,
-}
-
-#[derive(Debug, Args)]
-struct CheckArguments {
-    #[command(flatten)]
-    overrides: Overrides,
-    /// Folder that results would be written to
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    format: CheckFormat,
 }
 
 /// The command line.
@@ -127,7 +116,7 @@ fn take_part(flags: JoinArguments, call: String) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn look(flags: &CheckArguments) -> Result<Exit, Failure> {
+fn look(flags: &CheckArguments<Overrides>) -> Result<Exit, Failure> {
     let Some(config) = configured(&flags.overrides)? else { return Ok(Exit::Done) };
     let checked = check::check(&config, flags.out.as_deref())?;
     output::print(&show(flags.format, &checked, check::Checked::text))?;

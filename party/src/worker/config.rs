@@ -8,7 +8,7 @@ use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DataTerms, LedgerTerms, TableFlags, set_source};
+use crate::config::{DataTerms, LedgerTerms, TableFlags, check_largest_epsilon, holds_data};
 use crate::read::{STDIN, Written};
 
 /// A worker's private file; its paths are absolute once it is read.
@@ -41,10 +41,8 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct PolicyTerms {
     /// Smallest number of rows of a batch whose estimate may leave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rows: Option<u64>,
     /// Largest epsilon that a private study may ask for in one run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_epsilon: Option<f64>,
 }
 
@@ -98,14 +96,9 @@ pub struct Overrides {
     pub print_config: bool,
 }
 
-const REQUIRED: [(&str, &str); 6] = [
-    ("study", "study"),
-    ("coordinator", "coordinator"),
-    ("data.file", "data"),
-    ("tls.authority", "authority"),
-    ("tls.certificate", "certificate"),
-    ("tls.key", "key"),
-];
+const REQUIRED: [&str; 6] = ["study", "coordinator", "data.file", "tls.authority", "tls.certificate", "tls.key"];
+
+holds_data!(Config, Overrides);
 
 impl Config {
     /// Reads the private file and lets flags override it.
@@ -113,66 +106,19 @@ impl Config {
     /// # Errors
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
     pub fn load(flags: &Overrides) -> Result<Config, FileError> {
-        let mut layers = Layers::read(flags.config.as_deref(), "worker.toml")?;
-        flags.table.lay(&mut layers, flags.data.as_deref())?;
-        layers.set_path("study", flags.study.as_deref(), None)?;
-        layers.set_path("state", flags.state.as_deref(), Some("state"))?;
-        match &flags.data {
-            Some(data) if data == Path::new(STDIN) => layers.set("data.file", Some(STDIN)),
-            data => set_source(&mut layers, data.as_deref())?,
+        let mut layers = Config::layers(flags, "worker.toml")?;
+        if flags.data.as_deref() == Some(Path::new(STDIN)) {
+            layers.set("data.file", Some(STDIN));
         }
-        layers.set_path("privacy.ledger", None, None)?;
-        layers.set_path("privacy.anchor", None, None)?;
-        layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;
-        layers.set("coordinator", flags.coordinator.as_deref());
-        layers.set_number("wait", flags.wait);
-        layers.set_number("policy.min_rows", flags.min_rows);
-        layers.set("policy.max_epsilon", flags.max_epsilon);
         let config: Config = layers.finish(&REQUIRED)?;
         check_address("coordinator", &config.coordinator)?;
         config.data.written()?;
-        if config.policy.max_epsilon.is_some_and(|most| !(most > 0.0 && most.is_finite())) {
-            let problem = "must be a positive number".to_string();
-            return Err(FileError::Value { key: "policy.max_epsilon", problem });
-        }
+        check_largest_epsilon(config.policy.max_epsilon)?;
         Ok(config)
-    }
-
-    /// Where the privacy ledger is.
-    pub fn ledger(&self) -> PathBuf {
-        self.privacy.file(&self.state)
-    }
-
-    /// Where its anchor is.
-    ///
-    /// # Errors
-    /// It is not stated and the user has no folder for it.
-    pub fn anchor(&self) -> Result<PathBuf, LedgerError> {
-        self.privacy.anchor_of(&self.state)
-    }
-
-    /// The data set's name in the ledger.
-    pub fn data_set(&self) -> String {
-        self.privacy.name(&self.data.file)
     }
 
     /// Whether rows come from standard input.
     pub fn reads_stdin(&self) -> bool {
         self.data.file == Path::new(STDIN)
-    }
-
-    /// How the table is written, which was checked when the configuration was loaded.
-    pub fn written(&self) -> Written {
-        self.data.written().unwrap_or_default()
-    }
-
-    /// How long to wait for the coordinator.
-    pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.wait)
-    }
-
-    /// The configuration as it would stand in a file.
-    pub fn print(&self) -> String {
-        files::print(self)
     }
 }

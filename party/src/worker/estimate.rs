@@ -8,11 +8,12 @@ use std::io::{Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fedreg_common::data::encode::column_terms;
 use fedreg_common::exit::Exit;
 use fedreg_common::methods::robust::{BatchError, Estimate, FitSettings, Record, Start, fit};
 use fedreg_common::star::site::local::Batch;
+use fedreg_proto::shell::{Values, values};
 
 use super::batches::{Encoding, Source};
 use crate::config::TableFlags;
@@ -40,8 +41,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ROWS", default_value_t = NonZeroUsize::MIN.saturating_add(4999))]
     pub batch_rows: NonZeroUsize,
     /// Where the first coefficients of a batch come from
-    #[arg(long, value_enum, default_value_t)]
-    pub start: StartName,
+    #[arg(long, value_parser = values(&STARTS), default_value = "auto")]
+    pub start: Start,
     /// Leave the intercept out
     #[arg(long)]
     pub no_intercept: bool,
@@ -70,30 +71,13 @@ pub struct Arguments {
     pub table: TableFlags,
 }
 
-/// Name of a start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum StartName {
-    /// The best of the others, by the smaller half of its residuals
-    #[default]
-    Auto,
-    /// Least squares on all rows, as in the source
-    Ols,
-    /// Bounded leverage: withstands corrupted features
-    Score,
-    /// Least trimmed squares: withstands structured corruption of nearly half of the rows
-    Lts,
-}
-
-impl From<StartName> for Start {
-    fn from(name: StartName) -> Start {
-        match name {
-            StartName::Auto => Start::Auto,
-            StartName::Ols => Start::Ols,
-            StartName::Score => Start::Score,
-            StartName::Lts => Start::Lts,
-        }
-    }
-}
+/// Starts by their names on the command line.
+const STARTS: Values<Start, 4> = [
+    ("auto", "The best of the others, by the smaller half of its residuals", Start::Auto),
+    ("ols", "Least squares on all rows, as in the source", Start::Ols),
+    ("score", "Bounded leverage: withstands corrupted features", Start::Score),
+    ("lts", "Least trimmed squares: withstands structured corruption of nearly half of the rows", Start::Lts),
+];
 
 fn parse_levels(text: &str) -> Result<(String, Vec<String>), String> {
     let (column, levels) = text.split_once('=').ok_or("expected COL=LEVEL,LEVEL,..")?;
@@ -130,7 +114,7 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
     let mut source = Source::new(batches, encoding, arguments.batch_rows.get() as u64, false);
     source.number_from(arguments.first_batch);
     let settings = FitSettings {
-        start: arguments.start.into(),
+        start: arguments.start,
         intercept: !arguments.no_intercept,
         seed: arguments.seed,
         ..FitSettings::default()

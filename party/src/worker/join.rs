@@ -70,7 +70,7 @@ pub fn study(config: &Config) -> Result<Study<Sites>, Failure> {
 /// # Errors
 /// The files cannot be used, or no worker of the study has the certificate's name.
 pub fn identity(config: &Config, study: &Study<Sites>) -> Result<(Identity, String), Failure> {
-    let identity = Identity::load(&config.tls.files())?;
+    let identity = Identity::load(&config.tls)?;
     let facts = identity.facts();
     let Some(name) =
         study.method.workers.iter().find(|(_, terms)| facts.carries(&terms.certificate)).map(|(name, _)| name)

@@ -1,20 +1,17 @@
 //! Frames to messages.
 
-use super::{
-    digest, fixed, garbage, held_from_wire, key_from_wire, missing, name, purpose_from_wire, role_from_wire, run_id,
-    termination_from_wire,
-};
+use super::{Wire, checked, garbage, in_round, missing};
 use crate::limits::{CHUNK_BYTES, COEFFICIENTS, KEYS, Limits, RESULT_VALUES};
 use crate::wire::{self, frame::Kind, start};
-use fedreg_common::conversation::{Content, Hello};
+use fedreg_common::conversation::Content;
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
 use fedreg_common::methods::vertical::message::{
-    Basis, Body, Ended, Estimates, FitEnd, Held, HeldKind, Message, Noised, Partial, Results, Rows, Shared, Table,
-    Terms,
+    Basis, Body, Estimates, FitEnd, Held, HeldKind, Message, Partial, Results, Table,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::session::PeerFault;
+use std::ops::RangeInclusive;
 
 const VALUE_BYTES: u64 = size_of::<f64>() as u64;
 
@@ -88,13 +85,7 @@ impl Decoder {
 
 impl Open {
     fn begin(start: wire::Start, limits: &Limits) -> Result<Open, PeerFault> {
-        let header = start.header.ok_or_else(|| missing("the header"))?;
-        let header = Header {
-            study: digest(&header.study, "the digest of a study")?,
-            run: run_id(&header.run)?,
-            sender: role_from_wire(header.sender)?,
-            sequence: header.sequence,
-        };
+        let header = checked(start.header.ok_or_else(|| missing("the header"))?)?;
         let head = Head::read(start.body.ok_or_else(|| missing("the body"))?, limits)?;
         let unit = head.unit();
         if !start.payload.is_multiple_of(unit) {
@@ -102,10 +93,8 @@ impl Open {
         }
         let count = start.payload / unit;
         let length = |what, came, expected| Err(PeerFault::Length { what, came, expected });
-        match head.room {
-            Room::AtMost(most) if count > most => return length(head.what, count, most),
-            Room::Exactly(exactly) if count != exactly => return length(head.what, count, exactly),
-            Room::AtMost(_) | Room::Exactly(_) => {}
+        if !head.room.contains(&count) {
+            return length(head.what, count, *head.room.end());
         }
         if head.split > count {
             return length(head.what, count, head.split);
@@ -186,8 +175,8 @@ impl Open {
         if entries.keys.is_empty() == greeting || entries.coefficients.is_empty() != greeting {
             return Err(garbage(format!("entries of another kind in {}", self.head.body.kind())));
         }
-        for key in &entries.keys {
-            self.keys.push(key_from_wire(key)?);
+        for key in entries.keys {
+            self.keys.push(checked(key)?);
         }
         for row in entries.coefficients {
             self.coefficients.push(coefficient(row)?);
@@ -224,10 +213,10 @@ impl Open {
                     *rows = coefficients;
                 }
             }
-            Body::Held(held) => held.values = values,
-            Body::Prediction(prediction) => *prediction = values,
-            Body::Partial(partial) => partial.values = values,
-            Body::Basis(basis) => basis.values = values,
+            Body::Held(Held { values: empty, .. })
+            | Body::Partial(Partial { values: empty, .. })
+            | Body::Basis(Basis { values: empty, .. })
+            | Body::Prediction(empty) => *empty = values,
             Body::Table(table) => {
                 table.score = split_off();
                 table.factor = values;
@@ -253,12 +242,6 @@ impl Open {
     }
 }
 
-/// How many values a message may have.
-enum Room {
-    AtMost(u64),
-    Exactly(u64),
-}
-
 /// The checked beginning of a message.
 struct Head {
     /// Vectors and lists are empty yet.
@@ -266,7 +249,8 @@ struct Head {
     /// What its values are.
     what: &'static str,
     round: u32,
-    room: Room,
+    /// Least and most values.
+    room: RangeInclusive<u64>,
     /// How many values belong to the first vector, where two travel together.
     split: u64,
     /// Most entries.
@@ -285,77 +269,68 @@ impl Head {
     }
 
     fn read(body: start::Body, limits: &Limits) -> Result<Head, PeerFault> {
-        let room = Room::Exactly(0);
-        let mut head = Head { body: Body::Go, what: "anything", round: 0, room, split: 0, entries: 0 };
+        let mut head = Head { body: Body::Go, what: "anything", round: 0, room: 0..=0, split: 0, entries: 0 };
         head.body = match body {
             start::Body::Hello(hello) => {
                 head.entries = KEYS;
-                let purpose = purpose_from_wire(hello.purpose)?;
-                Body::Hello(Hello { version: hello.version, purpose, keys: Vec::new() })
+                Body::Hello(checked(hello)?)
             }
-            start::Body::Rows(rows) => Body::Rows(Rows {
-                key: rows.key.map(|key| fixed(&key, "the key of the run's digests")).transpose()?,
-                rows: rows.rows,
-                ids: digest(&rows.ids, "the digest of the ids")?,
-            }),
+            start::Body::Rows(rows) => Body::Rows(checked(rows)?),
             start::Body::Complete(_) => {
-                head.what = "the mask of complete rows";
-                head.room = Room::AtMost(limits.values.div_ceil(8));
+                head.takes("the mask of complete rows", limits.values.div_ceil(8));
                 Body::Complete(Vec::new())
             }
-            start::Body::Shared(message) => Body::Shared(shared(message)?),
-            start::Body::Held(held) => head.held(&held, limits)?,
-            start::Body::LargestGradient(of) => Body::LargestGradient(head.finite(of.value, "the largest gradient")?),
+            start::Body::Shared(shared) => Body::Shared(checked(shared)?),
+            start::Body::Held(held) => {
+                let what = match checked(held.what)? {
+                    HeldKind::Outcome => "the outcome",
+                    HeldKind::Weights => "the weights",
+                    HeldKind::Scale => "the scale of the outcome",
+                    HeldKind::NullResidual => "the residual of the null model",
+                };
+                head.takes(what, limits.values);
+                Body::Held(checked(held)?)
+            }
+            start::Body::LargestGradient(of) => {
+                Body::LargestGradient(Wire::from_wire(of.value, "the largest gradient")?)
+            }
             start::Body::Prediction(_) => {
-                head.what = "predictions of new rows";
-                head.room = Room::AtMost(limits.values);
+                head.takes("predictions of new rows", limits.values);
                 Body::Prediction(Vec::new())
             }
-            start::Body::Terms(terms) => Body::Terms(Terms {
-                epsilon: head.finite(terms.epsilon, "the epsilon of a budget")?,
-                delta: head.finite(terms.delta, "the delta of a budget")?,
-                cap: head.finite(terms.cap, "the cap of a budget")?,
-                columns: terms.columns,
-            }),
+            start::Body::Terms(terms) => Body::Terms(checked(terms)?),
             start::Body::Noised(noised) => {
-                head.what = "noised values";
                 // One value more: the step of the lattice.
-                head.room = Room::AtMost(limits.values.saturating_add(1));
-                Body::Noised(Noised { index: noised.index, value: LatticeVector::empty() })
+                head.takes("noised values", limits.values.saturating_add(1));
+                Body::Noised(checked(noised)?)
             }
             start::Body::Estimates(estimates) => {
                 head.entries = if estimates.slopes { COEFFICIENTS } else { 0 };
-                Body::Estimates(Estimates {
-                    shift: head.finite(estimates.shift, "the shift of the intercept")?,
-                    slopes: estimates.slopes.then(Vec::new),
-                })
+                let shift = Wire::from_wire(estimates.shift, "the shift of the intercept")?;
+                Body::Estimates(Estimates { shift, slopes: estimates.slopes.then(Vec::new) })
             }
-            start::Body::Partial(partial) => head.partial(&partial, limits)?,
-            start::Body::Ended(ended) => {
-                Body::Ended(Ended { termination: termination_from_wire(ended.termination)?, rounds: ended.rounds })
+            start::Body::Partial(partial) => {
+                head.takes("partial predictions", limits.values);
+                head.round = partial.round;
+                Body::Partial(checked(partial).map_err(|fault| in_round(fault, head.round))?)
             }
-            start::Body::Basis(basis) => head.basis(&basis, limits)?,
+            start::Body::Ended(ended) => Body::Ended(checked(ended)?),
+            start::Body::Basis(basis) => head.basis(checked(basis)?, limits)?,
             start::Body::Table(table) => {
-                head.what = "the projection table";
-                head.room = Room::AtMost(limits.matrix);
+                head.takes("the projection table", limits.matrix);
                 head.split = table.factor;
-                Body::Table(Table {
-                    factor: Vec::new(),
-                    score: Vec::new(),
-                    residual: head.finite(table.residual, "the residual sum of squares")?,
-                    dependent: table.dependent,
-                })
+                let residual = Wire::from_wire(table.residual, "the residual sum of squares")?;
+                Body::Table(Table { factor: Vec::new(), score: Vec::new(), residual, dependent: table.dependent })
             }
             start::Body::Redo(redo) => Body::Redo(redo.fewer),
             start::Body::Results(results) => {
-                head.what = "results";
-                head.room = Room::AtMost(RESULT_VALUES);
+                head.takes("results", RESULT_VALUES);
                 head.split = 2 * u64::from(results.fits);
                 head.entries = if results.coefficients { COEFFICIENTS } else { 0 };
                 Body::Results(Results {
                     fits: Vec::new(),
                     fold_errors: Vec::new(),
-                    statistics: results.statistics.map(|s| statistics(&s)).transpose()?,
+                    statistics: results.statistics.map(checked).transpose()?,
                     coefficients: results.coefficients.then(Vec::new),
                 })
             }
@@ -364,119 +339,33 @@ impl Head {
         Ok(head)
     }
 
-    fn held(&mut self, held: &wire::Held, limits: &Limits) -> Result<Body, PeerFault> {
-        let what = held_from_wire(held.what)?;
-        self.what = match what {
-            HeldKind::Outcome => "the outcome",
-            HeldKind::Weights => "the weights",
-            HeldKind::Scale => "the scale of the outcome",
-            HeldKind::NullResidual => "the residual of the null model",
-        };
-        self.room = Room::AtMost(limits.values);
-        let total = self.finite(held.total, "the outcome's sum of squares")?;
-        Ok(Body::Held(Held { what, values: Vec::new(), total }))
+    /// Values of this kind, at most so many, come behind the message.
+    fn takes(&mut self, what: &'static str, most: u64) {
+        (self.what, self.room) = (what, 0..=most);
     }
 
-    fn partial(&mut self, partial: &wire::Partial, limits: &Limits) -> Result<Body, PeerFault> {
-        self.what = "partial predictions";
-        self.round = partial.round;
-        self.room = Room::AtMost(limits.values);
-        Ok(Body::Partial(Partial {
-            fit: partial.fit,
-            round: partial.round,
-            values: Vec::new(),
-            penalty: self.finite(partial.penalty, "the penalty")?,
-            loss: self.finite(partial.loss, "the loss")?,
-            change: self.finite(partial.change, "the largest change")?,
-            certificate: self.finite(partial.certificate, "the scaled gradient")?,
-        }))
-    }
-
-    fn basis(&mut self, basis: &wire::Basis, limits: &Limits) -> Result<Body, PeerFault> {
+    fn basis(&mut self, basis: Basis, limits: &Limits) -> Result<Body, PeerFault> {
         self.what = "the basis";
         let count = u64::from(basis.rows).saturating_mul(basis.columns.into());
         if count > limits.matrix {
-            return Err(self.too_long(count, limits.matrix));
+            return Err(PeerFault::Length { what: self.what, came: count, expected: limits.matrix });
         }
         if basis.start.checked_add(basis.rows.into()).is_none() {
             return Err(garbage("rows of the basis beyond any table"));
         }
-        self.room = Room::Exactly(count);
-        Ok(Body::Basis(Basis { start: basis.start, rows: basis.rows, columns: basis.columns, values: Vec::new() }))
-    }
-
-    fn finite(&self, value: Option<f64>, what: &'static str) -> Result<f64, PeerFault> {
-        finite(value.ok_or_else(|| missing(what))?, what, self.round)
+        self.room = count..=count;
+        Ok(Body::Basis(basis))
     }
 
     fn not_finite(&self) -> PeerFault {
         PeerFault::Value { what: self.what, expected: "finite", round: self.round }
     }
-
-    fn too_long(&self, came: u64, expected: u64) -> PeerFault {
-        PeerFault::Length { what: self.what, came, expected }
-    }
-}
-
-fn shared(shared: wire::Shared) -> Result<Shared, PeerFault> {
-    let of = |bytes: Option<bytes::Bytes>, what| -> Result<Option<Digest>, PeerFault> {
-        bytes.map(|bytes| digest(&bytes, what)).transpose()
-    };
-    Ok(Shared {
-        outcome: of(shared.outcome, "the digest of the outcome")?,
-        offset: of(shared.offset, "the digest of the offset")?,
-        weights: of(shared.weights, "the digest of the weights")?,
-        folds: of(shared.folds, "the digest of the folds")?,
-        columns: shared.columns,
-        basis: shared.basis,
-    })
-}
-
-fn finite(value: f64, what: &'static str, round: u32) -> Result<f64, PeerFault> {
-    if value.is_finite() { Ok(value) } else { Err(PeerFault::Value { what, expected: "finite", round }) }
-}
-
-/// A number that may be absent, but not infinite.
-fn perhaps(value: Option<f64>, what: &'static str) -> Result<Option<f64>, PeerFault> {
-    value.map(|value| finite(value, what, 0)).transpose()
-}
-
-fn statistics(statistics: &wire::Statistics) -> Result<fit::Statistics, PeerFault> {
-    Ok(fit::Statistics {
-        nobs: statistics.nobs,
-        df_residual: degrees(statistics.df_residual)?,
-        df_null: degrees(statistics.df_null)?,
-        deviance: perhaps(statistics.deviance, "the deviance")?,
-        null_deviance: perhaps(statistics.null_deviance, "the null deviance")?,
-        aic: perhaps(statistics.aic, "the AIC")?,
-        bic: perhaps(statistics.bic, "the BIC")?,
-        log_lik: perhaps(statistics.log_lik, "the log-likelihood")?,
-        dispersion: perhaps(statistics.dispersion, "the dispersion")?,
-        r_squared: perhaps(statistics.r_squared, "R squared")?,
-    })
-}
-
-/// Degrees of freedom that a double holds exactly; a table with more columns than rows may have fewer than none.
-fn degrees(value: Option<i64>) -> Result<Option<i64>, PeerFault> {
-    match value {
-        Some(value) if value.unsigned_abs() > 1 << 53 => Err(garbage(format!("{value} degrees of freedom"))),
-        value => Ok(value),
-    }
 }
 
 fn coefficient(row: wire::Coefficient) -> Result<fit::Coefficient, PeerFault> {
-    let p_value = perhaps(row.p_value, "a p-value")?;
-    if p_value.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+    let row: fit::Coefficient = checked(row)?;
+    if row.p_value.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
         return Err(PeerFault::Value { what: "a p-value", expected: "between 0 and 1", round: 0 });
     }
-    Ok(fit::Coefficient {
-        term: name(&row.term, "a term")?,
-        party: role_from_wire(row.party)?,
-        estimate: perhaps(row.estimate, "an estimate")?,
-        std_error: perhaps(row.std_error, "a standard error")?,
-        statistic: perhaps(row.statistic, "a test statistic")?,
-        p_value,
-        conf_low: perhaps(row.conf_low, "a confidence limit")?,
-        conf_high: perhaps(row.conf_high, "a confidence limit")?,
-    })
+    Ok(row)
 }

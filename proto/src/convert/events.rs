@@ -1,12 +1,9 @@
 //! What parties and the coordinator tell each other, to the wire and back.
 
-use super::{
-    digest, fixed, garbage, key_from_wire, key_to_wire, missing, name, owned, role_from_wire, role_to_wire, run_id,
-    state_from_wire, state_to_wire,
-};
-use crate::limits::{KEYS, PHASE_CHARACTERS};
+use super::{Wire, checked, garbage, in_round, missing};
+use crate::limits::PHASE_CHARACTERS;
 use crate::link::Notice;
-use crate::register::{CoordinatorEvent, PartyEvent, Progress, Quorum, StatusReply};
+use crate::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, Quorum, StatusReply};
 use crate::status::exit_code;
 use crate::tls::printable_within;
 use crate::wire::{self, coordinator_event, party_event};
@@ -18,14 +15,14 @@ impl From<&PartyEvent> for wire::PartyEvent {
         use party_event::Event;
         let event = match event {
             PartyEvent::Join { role, version, keys, run, instance } => Event::Join(wire::Join {
-                role: role_to_wire(*role),
+                role: role.to_wire(),
                 version: *version,
-                keys: keys.iter().map(key_to_wire).collect(),
-                run: run.map(|run| owned(&run.0)),
-                instance: instance.map(|instance| owned(&instance)),
+                keys: keys.to_wire(),
+                run: run.to_wire(),
+                instance: instance.to_wire(),
             }),
             PartyEvent::Ready => Event::Ready(wire::Nothing {}),
-            PartyEvent::Progress(progress) => Event::Progress(progress.into()),
+            PartyEvent::Progress(progress) => Event::Progress(progress.to_wire()),
             PartyEvent::Abort(notice) => Event::Abort(notice.into()),
             PartyEvent::Done(exit) => Event::Done(wire::Done { exit: exit.code().into() }),
         };
@@ -41,14 +38,14 @@ pub fn party_event(event: wire::PartyEvent) -> Result<PartyEvent, PeerFault> {
     use party_event::Event;
     Ok(match event.event.ok_or_else(|| garbage("an event of no known kind"))? {
         Event::Join(join) => PartyEvent::Join {
-            role: role_from_wire(join.role)?,
+            role: checked(join.role)?,
             version: join.version,
-            keys: at_most_keys(&join.keys)?.iter().map(key_from_wire).collect::<Result<_, _>>()?,
-            run: join.run.map(|run| run_id(&run)).transpose()?,
-            instance: join.instance.map(|instance| fixed(&instance, "an instance")).transpose()?,
+            keys: checked(join.keys)?,
+            run: checked(join.run)?,
+            instance: Wire::from_wire(join.instance, "an instance")?,
         },
         Event::Ready(_) => PartyEvent::Ready,
-        Event::Progress(progress) => PartyEvent::Progress(progress_from_wire(progress)?),
+        Event::Progress(progress) => PartyEvent::Progress(checked(progress)?),
         Event::Abort(notice) => PartyEvent::Abort(notice.into()),
         Event::Done(done) => PartyEvent::Done(exit_code(done.exit)),
     })
@@ -60,11 +57,11 @@ impl From<&CoordinatorEvent> for wire::CoordinatorEvent {
         let event = match event {
             CoordinatorEvent::Welcome { differing } => Event::Welcome(wire::Welcome { differing: differing.clone() }),
             CoordinatorEvent::Peer { role, state } => {
-                Event::Peer(wire::PeerNews { role: role_to_wire(*role), state: state_to_wire(*state) })
+                Event::Peer(wire::PeerNews { role: role.to_wire(), state: state.to_wire() })
             }
-            CoordinatorEvent::Start { run } => Event::Start(wire::Begin { run: owned(&run.0) }),
+            CoordinatorEvent::Start { run } => Event::Start(wire::Begin { run: run.to_wire() }),
             CoordinatorEvent::Abort { from, notice } => {
-                Event::Abort(wire::RelayedAbort { from: role_to_wire(*from), notice: Some(notice.into()) })
+                Event::Abort(wire::RelayedAbort { from: from.to_wire(), notice: Some(notice.into()) })
             }
             CoordinatorEvent::Ended => Event::Ended(wire::Nothing {}),
         };
@@ -79,18 +76,13 @@ impl From<&CoordinatorEvent> for wire::CoordinatorEvent {
 pub fn coordinator_event(event: wire::CoordinatorEvent) -> Result<CoordinatorEvent, PeerFault> {
     use coordinator_event::Event;
     Ok(match event.event.ok_or_else(|| garbage("an event of no known kind"))? {
-        Event::Welcome(welcome) => CoordinatorEvent::Welcome {
-            differing: at_most_keys(&welcome.differing)?
-                .iter()
-                .map(|key| name(key, "the name of a key"))
-                .collect::<Result<_, _>>()?,
-        },
-        Event::Peer(news) => {
-            CoordinatorEvent::Peer { role: role_from_wire(news.role)?, state: state_from_wire(news.state)? }
+        Event::Welcome(welcome) => {
+            CoordinatorEvent::Welcome { differing: Wire::from_wire(welcome.differing, "the name of a key")? }
         }
-        Event::Start(begin) => CoordinatorEvent::Start { run: run_id(&begin.run)? },
+        Event::Peer(news) => CoordinatorEvent::Peer { role: checked(news.role)?, state: checked(news.state)? },
+        Event::Start(begin) => CoordinatorEvent::Start { run: checked(begin.run)? },
         Event::Abort(abort) => CoordinatorEvent::Abort {
-            from: role_from_wire(abort.from)?,
+            from: checked(abort.from)?,
             notice: Notice::from(abort.notice.ok_or_else(|| missing("the notice"))?),
         },
         Event::Ended(_) => CoordinatorEvent::Ended,
@@ -101,17 +93,9 @@ impl From<&StatusReply> for wire::StatusReply {
     fn from(reply: &StatusReply) -> wire::StatusReply {
         wire::StatusReply {
             study: reply.study.clone(),
-            digest: owned(&reply.digest.0),
-            run: reply.run.map(|run| owned(&run.0)),
-            parties: reply
-                .parties
-                .iter()
-                .map(|(name, state, progress)| wire::PartyStatus {
-                    name: name.clone(),
-                    state: state_to_wire(*state),
-                    progress: Some(progress.into()),
-                })
-                .collect(),
+            digest: reply.digest.to_wire(),
+            run: reply.run.to_wire(),
+            parties: reply.parties.to_wire(),
             exit: reply.exit.map(|exit| exit.code().into()),
             quorum: reply.quorum.map(|quorum| quorum.needed),
             came: reply.quorum.map(|quorum| quorum.came),
@@ -126,21 +110,10 @@ impl From<&StatusReply> for wire::StatusReply {
 /// What is wrong with it.
 pub fn status_reply(reply: wire::StatusReply) -> Result<StatusReply, PeerFault> {
     Ok(StatusReply {
-        study: name(&reply.study, "the id of a study")?,
-        digest: digest(&reply.digest, "the digest of a study")?,
-        run: reply.run.map(|run| run_id(&run)).transpose()?,
-        parties: reply
-            .parties
-            .into_iter()
-            .map(|party| {
-                let progress = party.progress.ok_or_else(|| missing("the progress"))?;
-                Ok((
-                    name(&party.name, "the name of a party")?,
-                    state_from_wire(party.state)?,
-                    progress_from_wire(progress)?,
-                ))
-            })
-            .collect::<Result<_, PeerFault>>()?,
+        study: Wire::from_wire(reply.study, "the id of a study")?,
+        digest: Wire::from_wire(reply.digest, "the digest of a study")?,
+        run: checked(reply.run)?,
+        parties: checked(reply.parties)?,
         exit: reply.exit.map(exit_code),
         quorum: reply.quorum.zip(reply.came).map(|(needed, came)| Quorum { needed, came }),
         // What a clock cannot hold is no time that anybody waits for.
@@ -148,33 +121,32 @@ pub fn status_reply(reply: wire::StatusReply) -> Result<StatusReply, PeerFault> 
     })
 }
 
-impl From<&Progress> for wire::Progress {
-    fn from(progress: &Progress) -> wire::Progress {
-        wire::Progress {
-            phase: printable_within(&progress.phase, PHASE_CHARACTERS),
-            round: progress.round,
-            certificate: progress.certificate,
-            bytes_sent: progress.bytes_sent,
-        }
+form!(
+    (String, PeerState, Progress),
+    wire::PartyStatus,
+    |(name, state, progress)| {
+        wire::PartyStatus { name: name.clone(), state: state.to_wire(), progress: Some(progress.to_wire()) }
+    },
+    |party, _| {
+        let progress = party.progress.ok_or_else(|| missing("the progress"))?;
+        Ok((Wire::from_wire(party.name, "the name of a party")?, checked(party.state)?, checked(progress)?))
     }
-}
+);
 
-fn progress_from_wire(progress: wire::Progress) -> Result<Progress, PeerFault> {
-    if progress.certificate.is_some_and(|value| !value.is_finite()) {
-        return Err(PeerFault::Value { what: "the scaled gradient", expected: "finite", round: progress.round });
-    }
-    Ok(Progress {
+form!(
+    Progress,
+    wire::Progress,
+    |progress| wire::Progress {
         phase: printable_within(&progress.phase, PHASE_CHARACTERS),
         round: progress.round,
         certificate: progress.certificate,
         bytes_sent: progress.bytes_sent,
+    },
+    |progress, _| Ok(Progress {
+        phase: printable_within(&progress.phase, PHASE_CHARACTERS),
+        round: progress.round,
+        certificate: Wire::from_wire(progress.certificate, "the scaled gradient")
+            .map_err(|fault| in_round(fault, progress.round))?,
+        bytes_sent: progress.bytes_sent,
     })
-}
-
-pub(super) fn at_most_keys<T>(keys: &[T]) -> Result<&[T], PeerFault> {
-    let came = keys.len() as u64;
-    if came > KEYS {
-        return Err(PeerFault::Length { what: "keys", came, expected: KEYS });
-    }
-    Ok(keys)
-}
+);

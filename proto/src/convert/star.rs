@@ -1,7 +1,6 @@
 //! What sites and the hub say to each other, to the wire and back.
 
-use super::{digest, fixed, garbage, key_from_wire, key_to_wire, missing, name, owned, run_id};
-use crate::convert::events::at_most_keys;
+use super::{Wire, checked, garbage, missing};
 use crate::limits::{CHUNK_BYTES, OUTCOME_BYTES, SENTENCE_CHARACTERS};
 use crate::status::exit_code;
 use crate::tls::printable_within;
@@ -12,10 +11,12 @@ use fedreg_common::privacy::release::Released;
 use fedreg_common::session::PeerFault;
 use fedreg_common::star::message::{Body, Contribution, Join, Kind, MOST, ToHub, ToSite};
 
-correspond!(kind_to_wire, kind_from_wire, "a kind of contribution", Kind, wire::Kind,
+correspond!("a kind of contribution", Kind, wire::Kind,
     Estimate => Estimate, EstimateWithGram => EstimateWithGram, Unfit => Unfit, Coefficients => Coefficients,
     GradientSum => GradientSum, FeatureStatistics => FeatureStatistics, FeatureSolution => FeatureSolution, Weights => Weights,
     Updates => Updates);
+
+message!(Join, wire::SiteJoin, version, instance: "an instance", keys);
 
 /// How long a body may be before its method has looked at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl BodyLimits {
 
 fn body_to_wire(body: &Body) -> wire::Body {
     let values: Vec<u8> = body.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    wire::Body { kind: kind_to_wire(body.kind), counts: body.counts.clone(), values: Bytes::from(values) }
+    wire::Body { kind: body.kind.to_wire(), counts: body.counts.clone(), values: Bytes::from(values) }
 }
 
 fn body_from_wire(body: Option<wire::Body>, limits: BodyLimits) -> Result<Body, PeerFault> {
@@ -53,7 +54,7 @@ fn body_from_wire(body: Option<wire::Body>, limits: BodyLimits) -> Result<Body, 
         return Err(long("numbers", numbers.len(), limits.values));
     }
     let values = numbers.iter().map(|number| f64::from_le_bytes(*number)).collect();
-    Ok(Body { kind: kind_from_wire(body.kind)?, counts: body.counts, values })
+    Ok(Body { kind: checked(body.kind)?, counts: body.counts, values })
 }
 
 /// A body as bytes, for keeping.
@@ -74,19 +75,17 @@ impl From<&ToHub<Released<Body>>> for wire::ToHub {
     fn from(message: &ToHub<Released<Body>>) -> wire::ToHub {
         use to_hub::Kind;
         let kind = match message {
-            ToHub::Join(Join { version, instance, keys }) => Kind::Join(wire::SiteJoin {
-                version: *version,
-                instance: owned(instance),
-                keys: keys.iter().map(key_to_wire).collect(),
-            }),
+            ToHub::Join(Join { version, instance, keys }) => {
+                Kind::Join(wire::SiteJoin { version: *version, instance: instance.to_wire(), keys: keys.to_wire() })
+            }
             ToHub::Contribution(Contribution { study, run, number, body }) => Kind::Contribution(wire::Contribution {
-                study: owned(&study.0),
-                run: owned(&run.0),
+                study: study.to_wire(),
+                run: run.to_wire(),
                 number: *number,
                 body: Some(body_to_wire(body.value())),
             }),
             ToHub::Complete { run, contributions } => {
-                Kind::Complete(wire::Complete { run: owned(&run.0), contributions: *contributions })
+                Kind::Complete(wire::Complete { run: run.to_wire(), contributions: *contributions })
             }
             ToHub::Leave { exit, sentence } => {
                 Kind::Leave(wire::Notice { exit: exit.code().into(), sentence: tamed(sentence) })
@@ -105,24 +104,18 @@ impl From<&ToHub<Released<Body>>> for wire::ToHub {
 pub fn to_hub(message: wire::ToHub, limits: BodyLimits) -> Result<ToHub, PeerFault> {
     use to_hub::Kind;
     Ok(match message.kind.ok_or_else(|| garbage("a message of no known kind"))? {
-        Kind::Join(join) => ToHub::Join(Join {
-            version: join.version,
-            instance: fixed(&join.instance, "an instance")?,
-            keys: at_most_keys(&join.keys)?.iter().map(key_from_wire).collect::<Result<_, _>>()?,
-        }),
+        Kind::Join(join) => ToHub::Join(checked(join)?),
         Kind::Contribution(contribution) => ToHub::Contribution(Contribution {
-            study: digest(&contribution.study, "the digest of a study")?,
-            run: run_id(&contribution.run)?,
+            study: Wire::from_wire(contribution.study, "the digest of a study")?,
+            run: checked(contribution.run)?,
             number: counted(contribution.number)?,
             body: body_from_wire(contribution.body, limits)?,
         }),
         Kind::Complete(complete) => {
-            ToHub::Complete { run: run_id(&complete.run)?, contributions: counted(complete.contributions)? }
+            ToHub::Complete { run: checked(complete.run)?, contributions: counted(complete.contributions)? }
         }
         Kind::Leave(notice) => {
-            let told = exit_code(notice.exit);
-            let exit = if told == Exit::Done { Exit::Peer } else { told };
-            ToHub::Leave { exit, sentence: tamed(&notice.sentence) }
+            ToHub::Leave { exit: told(notice.exit, &[Exit::Done]), sentence: tamed(&notice.sentence) }
         }
         Kind::Done(_) => ToHub::Done,
         Kind::Ready(_) => ToHub::Ready,
@@ -134,7 +127,7 @@ pub fn site_frames(message: ToSite) -> Vec<wire::ToSite> {
     use to_site::Kind;
     let kind = match message {
         ToSite::Welcome { differing, run, next, held } => {
-            Kind::Welcome(wire::SiteWelcome { differing, run: owned(&run.0), next, held })
+            Kind::Welcome(wire::SiteWelcome { differing, run: run.to_wire(), next, held })
         }
         ToSite::Acknowledged { next } => Kind::Acknowledged(next),
         ToSite::Rejected { number, reason } => Kind::Rejected(wire::Rejected { number, reason: tamed(&reason) }),
@@ -200,11 +193,8 @@ impl SiteDecoder {
                 ToSite::Outcome { exit, report }
             }
             Kind::Welcome(welcome) => ToSite::Welcome {
-                differing: at_most_keys(&welcome.differing)?
-                    .iter()
-                    .map(|key| name(key, "the name of a key"))
-                    .collect::<Result<_, _>>()?,
-                run: run_id(&welcome.run)?,
+                differing: Wire::from_wire(welcome.differing, "the name of a key")?,
+                run: checked(welcome.run)?,
                 next: counted(welcome.next)?,
                 held: welcome.held,
             },
@@ -217,11 +207,9 @@ impl SiteDecoder {
                 body: body_from_wire(broadcast.body, self.limits)?,
             },
             Kind::Refused(refused) => {
-                let told = exit_code(refused.exit);
-                // Nobody may make us report success, or a bug of ours.
-                let ours = matches!(told, Exit::Done | Exit::NotConverged | Exit::NotReady | Exit::Internal);
-                let exit = if ours { Exit::Peer } else { told };
-                ToSite::Refused { exit, sentence: tamed(&refused.sentence) }
+                // Nobody may make us report a bug of ours, either.
+                let never = [Exit::Done, Exit::NotConverged, Exit::NotReady, Exit::Internal];
+                ToSite::Refused { exit: told(refused.exit, &never), sentence: tamed(&refused.sentence) }
             }
         };
         Ok(Some(message))
@@ -230,6 +218,12 @@ impl SiteDecoder {
 
 fn tamed(sentence: &str) -> String {
     printable_within(sentence, SENTENCE_CHARACTERS)
+}
+
+/// The exit that a peer tells; of those that nobody may make us report, that of a faulty peer.
+fn told(exit: u32, never: &[Exit]) -> Exit {
+    let told = exit_code(exit);
+    if never.contains(&told) { Exit::Peer } else { told }
 }
 
 /// A number of a contribution or a round.

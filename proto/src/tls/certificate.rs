@@ -1,6 +1,6 @@
 //! What a certificate says, in words for people.
 
-use sha2::{Digest, Sha256};
+use fedreg_common::id::Digest;
 use std::fmt::Write;
 use std::net::IpAddr;
 use time::OffsetDateTime;
@@ -67,7 +67,7 @@ impl CertificateFacts {
             addresses,
             not_before: certificate.validity().not_before.to_datetime(),
             not_after: certificate.validity().not_after.to_datetime(),
-            fingerprint: fingerprint(der),
+            fingerprint: Digest::of(der).to_string(),
             authority: certificate.is_ca(),
         })
     }
@@ -142,14 +142,6 @@ pub(crate) fn printable_within(text: &str, limit: usize) -> String {
 /// Characters that reorder or hide text around them.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-fn fingerprint(der: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(der) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 fn ip_address(bytes: &[u8]) -> Option<IpAddr> {

@@ -118,12 +118,7 @@ impl Connector {
             .identity
             .client(&self.expected, verdict)
             .map_err(|error| Cause::Handshake { detail: error.to_string() })?;
-        let of_io = |error: &std::io::Error, stage| {
-            let finding = verdict.finding();
-            finding
-                .cause
-                .unwrap_or_else(|| Cause::of_io(error, stage, finding.facts.as_ref(), self.identity.authorities()))
-        };
+        let of_io = |error: &std::io::Error, stage| verdict.cause(error, stage, self.identity.authorities());
         let connect = TlsConnector::from(Arc::new(config)).connect(self.server_name(address.ip()), tcp);
         let mut stream = match timeout(self.patience, connect).await {
             Err(_) => return Err(self.timed_out(Stage::Handshake)),
@@ -141,11 +136,7 @@ impl Connector {
             Ok(Ok([])) => return Err(Cause::Closed { stage: Stage::Consent }),
             Ok(Ok(_)) => {}
         }
-        let finding = verdict.finding();
-        let (Some(facts), Some(name)) = (finding.facts, finding.name) else {
-            return Err(Cause::NoCertificate);
-        };
-        let peer = Peer::new(name, &facts, address, stream.get_ref().1);
+        let peer = verdict.peer(address, stream.get_ref().1)?;
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
         Ok(stream)
     }

@@ -9,7 +9,8 @@ use time::OffsetDateTime;
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, PeerIncompatible};
 
 /// A connection that could not be made, or was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{who} {cause}")]
 pub struct LinkError {
     /// Who is at the other end, as far as known: `bob at 10.0.0.2:7000`, `the peer at 10.0.0.1:50000`.
     pub who: String,
@@ -193,14 +194,6 @@ impl fmt::Display for Stage {
         })
     }
 }
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.who, self.cause)
-    }
-}
-
-impl Error for LinkError {}
 
 impl LinkError {
     /// The exit code for a process that ends because of this.

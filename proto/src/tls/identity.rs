@@ -1,7 +1,8 @@
 //! Who we are: our certificate and key, and the authorities that we trust.
 
 use super::certificate::{CertificateFacts, date, quoted};
-use super::verify::{CallingParty, DialledParty, Verdict};
+use super::verify::{OtherParty, Verdict};
+use crate::files::TlsTerms;
 use fedreg_common::exit::Exit;
 use std::fmt;
 use std::io::Read;
@@ -25,17 +26,6 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// From here on the log reminds of the end of our certificate.
 const REMINDER: Duration = Duration::days(14);
 
-/// Where the three PEM files of a party are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificates of the authorities that we trust, one or more.
-    pub authority: PathBuf,
-    /// Our certificate, followed by its intermediates if there are any.
-    pub certificate: PathBuf,
-    /// The private key of our certificate.
-    pub key: PathBuf,
-}
-
 /// Which of the three files a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileRole {
@@ -57,83 +47,53 @@ impl fmt::Display for FileRole {
     }
 }
 
-/// What is wrong with our own files; every sentence names the file and what to do.
+/// One of our own files that cannot be used; every sentence names the file and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum IdentityError {
-    /// The file is not there.
-    #[error("{role} {} does not exist: correct its path, or make it with `certs`", file.display())]
-    Missing {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
-    },
-    /// The file cannot be read.
-    #[error("{role} {} cannot be read ({source}): check its permissions", file.display())]
-    Unreadable {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// The file holds something else.
-    #[error("{role} {} holds {found}, expected {expected}: are two paths swapped?", file.display())]
+#[error("{role} {}{problem}", file.display())]
+pub struct IdentityError {
+    /// Which file.
+    pub role: FileRole,
+    /// Its path.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub problem: FileProblem,
+}
+
+/// What is wrong with a file; reads on from its path.
+#[derive(Debug, thiserror::Error)]
+pub enum FileProblem {
+    /// It is not there.
+    #[error(" does not exist: correct its path, or make it with `certs`")]
+    Missing,
+    /// It cannot be read; what the operating system said.
+    #[error(" cannot be read ({0}): check its permissions")]
+    Unreadable(std::io::Error),
+    /// It holds something else.
+    #[error(" holds {found}, expected {expected}: are two paths swapped?")]
     WrongContents {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
         /// What should be in it.
         expected: &'static str,
         /// What is in it.
         found: String,
     },
-    /// The file is in another format.
-    #[error("{role} {} is not PEM: expected text with a line '-----BEGIN {label}-----'; convert it with openssl", file.display())]
-    NotPem {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
-        /// The label of the block that should be in it.
-        label: &'static str,
-    },
-    /// The PEM blocks are there but damaged.
-    #[error("{role} {} is damaged ({detail}): copy it again from where it was made", file.display())]
-    Damaged {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
-        /// What could not be read.
-        detail: String,
-    },
+    /// It is in another format than that of a block with this label.
+    #[error(" is not PEM: expected text with a line '-----BEGIN {0}-----'; convert it with openssl")]
+    NotPem(&'static str),
+    /// The PEM blocks are there but damaged; what could not be read.
+    #[error(" is damaged ({0}): copy it again from where it was made")]
+    Damaged(String),
     /// The key needs a passphrase.
     #[error(
-        "key file {} is protected by a passphrase, which is not supported: decrypt it with `openssl pkey -in FILE -out \
-         NEW` and protect NEW by its permissions", file.display()
+        " is protected by a passphrase, which is not supported: decrypt it with `openssl pkey -in FILE -out NEW` and \
+         protect NEW by its permissions"
     )]
-    Passphrase {
-        /// Its path.
-        file: PathBuf,
-    },
-    /// Key and certificate are not a pair.
-    #[error("key file {} does not belong to certificate file {}: give the pair that was made together", key.display(), certificate.display())]
-    KeyMismatch {
-        /// Path of the key.
-        key: PathBuf,
-        /// Path of the certificate.
-        certificate: PathBuf,
-    },
+    Passphrase,
+    /// The key is not the one of the certificate in this file.
+    #[error(" does not belong to certificate file {}: give the pair that was made together", .0.display())]
+    KeyMismatch(PathBuf),
     /// A certificate is too old.
-    #[error("{role} {}: the certificate of '{subject}' expired on {}: issue it again", file.display(), date(*.not_after))]
+    #[error(": the certificate of '{subject}' expired on {}: issue it again", date(*.not_after))]
     Expired {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
         /// Whose certificate.
         subject: String,
         /// End of its validity.
@@ -141,14 +101,10 @@ pub enum IdentityError {
     },
     /// A certificate is too young.
     #[error(
-        "{role} {}: the certificate of '{subject}' is valid only from {}: check this machine's clock, which says {}",
-        file.display(), date(*.not_before), date(*.now)
+        ": the certificate of '{subject}' is valid only from {}: check this machine's clock, which says {}",
+        date(*.not_before), date(*.now)
     )]
     NotYetValid {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
         /// Whose certificate.
         subject: String,
         /// Start of its validity.
@@ -157,62 +113,43 @@ pub enum IdentityError {
         now: OffsetDateTime,
     },
     /// An authority's own certificate is used as a party's.
-    #[error("certificate file {} holds an authority's certificate: a party needs one of its own (`certs issue`)", file.display())]
-    AuthorityAsParty {
-        /// Its path.
-        file: PathBuf,
-    },
-    /// A party's certificate is used as an authority's.
-    #[error("authority file {} holds the certificate of '{subject}', which is no authority: give the file of the one that issued it", file.display())]
-    PartyAsAuthority {
-        /// Its path.
-        file: PathBuf,
-        /// Whose certificate.
-        subject: String,
-    },
+    #[error(" holds an authority's certificate: a party needs one of its own (`certs issue`)")]
+    AuthorityAsParty,
+    /// The certificate of this party is used as an authority's.
+    #[error(" holds the certificate of '{0}', which is no authority: give the file of the one that issued it")]
+    PartyAsAuthority(String),
     /// The study knows us by another name.
     #[error(
-        "certificate file {} is for {}, but the study calls this party '{expected}': use that party's certificate, or \
-         correct the name in the study", file.display(), quoted(found)
+        " is for {}, but the study calls this party '{expected}': use that party's certificate, or correct the name in \
+         the study",
+        quoted(found)
     )]
     WrongName {
-        /// Its path.
-        file: PathBuf,
         /// Our name in the study.
         expected: String,
         /// Names in the certificate.
         found: Vec<String>,
     },
-    /// The TLS library refuses the files for a reason of its own.
-    #[error("{role} {} cannot be used for TLS: {detail}", file.display())]
-    Unusable {
-        /// Which file.
-        role: FileRole,
-        /// Its path.
-        file: PathBuf,
-        /// What the library said.
-        detail: String,
-    },
+    /// The TLS library refuses the file for a reason of its own.
+    #[error(" cannot be used for TLS: {0}")]
+    Unusable(String),
 }
 
 impl IdentityError {
     /// The exit code for a process that ends because of this.
     pub fn exit(&self) -> Exit {
-        match self {
-            IdentityError::Missing { .. } | IdentityError::Unreadable { .. } => Exit::Usage,
-            IdentityError::WrongContents { .. }
-            | IdentityError::NotPem { .. }
-            | IdentityError::Damaged { .. }
-            | IdentityError::Passphrase { .. }
-            | IdentityError::KeyMismatch { .. }
-            | IdentityError::Expired { .. }
-            | IdentityError::NotYetValid { .. }
-            | IdentityError::AuthorityAsParty { .. }
-            | IdentityError::PartyAsAuthority { .. }
-            | IdentityError::WrongName { .. }
-            | IdentityError::Unusable { .. } => Exit::Refused,
+        match matches!(self.problem, FileProblem::Missing | FileProblem::Unreadable(_)) {
+            true => Exit::Usage,
+            false => Exit::Refused,
         }
     }
+}
+
+/// One of our files, of which mistakes are told.
+#[derive(Clone, Copy)]
+struct OwnFile<'a> {
+    role: FileRole,
+    path: &'a Path,
 }
 
 /// Our certificate and key with the authorities that we trust, checked and ready for connections. Cheap to clone.
@@ -241,7 +178,7 @@ impl Identity {
     /// # Errors
     ///
     /// The first [`IdentityError`] found, in the order authority, certificate, key.
-    pub fn load(files: &TlsFiles) -> Result<Identity, IdentityError> {
+    pub fn load(files: &TlsTerms) -> Result<Identity, IdentityError> {
         Identity::load_at(files, OffsetDateTime::now_utc())
     }
 
@@ -250,48 +187,43 @@ impl Identity {
     /// # Errors
     ///
     /// As [`Identity::load`].
-    pub fn load_at(files: &TlsFiles, now: OffsetDateTime) -> Result<Identity, IdentityError> {
+    pub fn load_at(files: &TlsTerms, now: OffsetDateTime) -> Result<Identity, IdentityError> {
         let provider = Arc::new(ring::default_provider());
 
+        let authority = OwnFile { role: FileRole::Authority, path: &files.authority };
         let mut roots = RootCertStore::empty();
         let mut authorities = Vec::new();
-        for der in certificates(FileRole::Authority, &files.authority)? {
-            let facts = facts(FileRole::Authority, &files.authority, &der)?;
+        for der in authority.certificates()? {
+            let facts = authority.facts(&der)?;
             if !facts.authority {
-                return Err(IdentityError::PartyAsAuthority { file: files.authority.clone(), subject: facts.subject });
+                return Err(authority.wrong(FileProblem::PartyAsAuthority(facts.subject)));
             }
             // webpki does not look at the dates of a root.
-            in_date(FileRole::Authority, &files.authority, &facts, now)?;
-            roots.add(der).map_err(|error| unusable(FileRole::Authority, &files.authority, &error))?;
+            authority.in_date(&facts, now)?;
+            roots.add(der).map_err(|error| authority.unusable(error))?;
             authorities.push(facts);
         }
         let roots = Arc::new(roots);
 
-        let chain = certificates(FileRole::Certificate, &files.certificate)?;
-        let own = match chain.first() {
-            Some(der) => facts(FileRole::Certificate, &files.certificate, der)?,
-            None => return Err(not_pem(FileRole::Certificate, &files.certificate)),
-        };
+        let certificate = OwnFile { role: FileRole::Certificate, path: &files.certificate };
+        let chain = certificate.certificates()?;
+        let own = certificate.facts(chain.first().ok_or_else(|| certificate.not_pem())?)?;
         if own.authority {
-            return Err(IdentityError::AuthorityAsParty { file: files.certificate.clone() });
+            return Err(certificate.wrong(FileProblem::AuthorityAsParty));
         }
-        in_date(FileRole::Certificate, &files.certificate, &own, now)?;
+        certificate.in_date(&own, now)?;
 
-        let key = private_key(&files.key)?;
-        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
-            if matches!(error, rustls::Error::InconsistentKeys(_)) {
-                return IdentityError::KeyMismatch { key: files.key.clone(), certificate: files.certificate.clone() };
+        let key = OwnFile { role: FileRole::Key, path: &files.key };
+        let certified = CertifiedKey::from_der(chain, key.private_key()?, &provider).map_err(|error| {
+            match matches!(error, rustls::Error::InconsistentKeys(_)) {
+                true => key.wrong(FileProblem::KeyMismatch(files.certificate.clone())),
+                false => key.unusable(error),
             }
-            unusable(FileRole::Key, &files.key, &error)
         })?;
 
         let calling = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
             .build()
-            .map_err(|error| IdentityError::Unusable {
-                role: FileRole::Authority,
-                file: files.authority.clone(),
-                detail: error.to_string(),
-            })?;
+            .map_err(|error| authority.unusable(error))?;
 
         let mut warnings = Vec::new();
         warnings.extend(readable_by_others(&files.key));
@@ -338,26 +270,28 @@ impl Identity {
         if self.facts.carries(expected) {
             return Ok(());
         }
-        Err(IdentityError::WrongName {
-            file: self.certificate_file.clone(),
-            expected: expected.to_owned(),
-            found: self.facts.names.clone(),
+        let problem = FileProblem::WrongName { expected: expected.to_owned(), found: self.facts.names.clone() };
+        Err(OwnFile { role: FileRole::Certificate, path: &self.certificate_file }.wrong(problem))
+    }
+
+    /// The check of the other side's certificate, which has to carry one of the names `expected`.
+    fn check(&self, expected: &[String], verdict: &Verdict) -> Arc<OtherParty> {
+        Arc::new(OtherParty {
+            expected: expected.to_vec(),
+            roots: Arc::clone(&self.roots),
+            authorities: Arc::clone(&self.authorities),
+            provider: Arc::clone(&self.provider),
+            webpki: Arc::clone(&self.calling),
+            verdict: verdict.clone(),
         })
     }
 
     /// TLS for one connection to the party `expected`.
     pub(crate) fn client(&self, expected: &str, verdict: &Verdict) -> Result<ClientConfig, rustls::Error> {
-        let verifier = DialledParty {
-            expected: vec![expected.to_owned()],
-            roots: Arc::clone(&self.roots),
-            authorities: Arc::clone(&self.authorities),
-            provider: Arc::clone(&self.provider),
-            verdict: verdict.clone(),
-        };
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_custom_certificate_verifier(self.check(&[expected.to_owned()], verdict))
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.resumption = Resumption::disabled();
@@ -366,15 +300,9 @@ impl Identity {
 
     /// TLS for one connection from any of the parties `expected`.
     pub(crate) fn server(&self, expected: &[String], verdict: &Verdict) -> Result<ServerConfig, rustls::Error> {
-        let verifier = CallingParty {
-            expected: expected.to_vec(),
-            authorities: Arc::clone(&self.authorities),
-            webpki: Arc::clone(&self.calling),
-            verdict: verdict.clone(),
-        };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
-            .with_client_cert_verifier(Arc::new(verifier))
+            .with_client_cert_verifier(self.check(expected, verdict))
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         // A resumed session would not show its certificate again.
@@ -384,44 +312,85 @@ impl Identity {
     }
 }
 
-fn certificates(role: FileRole, file: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
-    let text = read(role, file)?;
-    let found = CertificateDer::pem_slice_iter(&text)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| IdentityError::Damaged { role, file: file.to_owned(), detail: error.to_string() })?;
-    if found.is_empty() {
-        return Err(wrong_contents(role, file, &text));
+impl OwnFile<'_> {
+    fn wrong(self, problem: FileProblem) -> IdentityError {
+        IdentityError { role: self.role, file: self.path.to_owned(), problem }
     }
-    Ok(found)
-}
 
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
-    let role = FileRole::Key;
-    let text = read(role, file)?;
-    if labels(&text).iter().any(|label| label == "ENCRYPTED PRIVATE KEY")
-        || String::from_utf8_lossy(&text).contains("Proc-Type: 4,ENCRYPTED")
-    {
-        return Err(IdentityError::Passphrase { file: file.to_owned() });
+    fn unusable(self, error: impl fmt::Display) -> IdentityError {
+        self.wrong(FileProblem::Unusable(error.to_string()))
     }
-    match PrivateKeyDer::pem_slice_iter(&text).next() {
-        Some(Ok(key)) => Ok(key),
-        // The parser's message could quote what it read.
-        Some(Err(_)) => {
-            Err(IdentityError::Damaged { role, file: file.to_owned(), detail: "its PEM block cannot be read".into() })
-        }
-        None => Err(wrong_contents(role, file, &text)),
-    }
-}
 
-fn read(role: FileRole, file: &Path) -> Result<Vec<u8>, IdentityError> {
-    let mut text = Vec::new();
-    let outcome = std::fs::File::open(file).and_then(|handle| handle.take(MAX_FILE_BYTES).read_to_end(&mut text));
-    match outcome {
-        Ok(_) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(IdentityError::Missing { role, file: file.to_owned() })
+    fn not_pem(self) -> IdentityError {
+        self.wrong(FileProblem::NotPem(if self.role == FileRole::Key { "PRIVATE KEY" } else { "CERTIFICATE" }))
+    }
+
+    fn certificates(self) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+        let text = self.read()?;
+        let found = CertificateDer::pem_slice_iter(&text)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| self.wrong(FileProblem::Damaged(error.to_string())))?;
+        if found.is_empty() {
+            return Err(self.wrong_contents(&text));
         }
-        Err(source) => Err(IdentityError::Unreadable { role, file: file.to_owned(), source }),
+        Ok(found)
+    }
+
+    fn private_key(self) -> Result<PrivateKeyDer<'static>, IdentityError> {
+        let text = self.read()?;
+        if labels(&text).iter().any(|label| label == "ENCRYPTED PRIVATE KEY")
+            || String::from_utf8_lossy(&text).contains("Proc-Type: 4,ENCRYPTED")
+        {
+            return Err(self.wrong(FileProblem::Passphrase));
+        }
+        match PrivateKeyDer::pem_slice_iter(&text).next() {
+            Some(Ok(key)) => Ok(key),
+            // The parser's message could quote what it read.
+            Some(Err(_)) => Err(self.wrong(FileProblem::Damaged("its PEM block cannot be read".to_owned()))),
+            None => Err(self.wrong_contents(&text)),
+        }
+    }
+
+    fn read(self) -> Result<Vec<u8>, IdentityError> {
+        let mut text = Vec::new();
+        let outcome = std::fs::File::open(self.path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
+        match outcome {
+            Ok(_) => Ok(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(self.wrong(FileProblem::Missing)),
+            Err(error) => Err(self.wrong(FileProblem::Unreadable(error))),
+        }
+    }
+
+    fn wrong_contents(self, text: &[u8]) -> IdentityError {
+        let expected = if self.role == FileRole::Key { "a private key" } else { "a certificate" };
+        let found = match labels(text).first().map(String::as_str) {
+            None => return self.not_pem(),
+            Some("CERTIFICATE") => "a certificate".to_owned(),
+            Some("CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST") => {
+                "a request that still has to be signed".to_owned()
+            }
+            Some(label) if label.ends_with("PRIVATE KEY") => "a private key".to_owned(),
+            Some(label) => format!("a PEM block '{}'", super::certificate::printable(label)),
+        };
+        self.wrong(match found == expected {
+            true => FileProblem::Damaged("its PEM block has no end".to_owned()),
+            false => FileProblem::WrongContents { expected, found },
+        })
+    }
+
+    fn facts(self, der: &CertificateDer<'_>) -> Result<CertificateFacts, IdentityError> {
+        CertificateFacts::parse(der).map_err(|error| self.wrong(FileProblem::Damaged(error.to_string())))
+    }
+
+    fn in_date(self, facts: &CertificateFacts, now: OffsetDateTime) -> Result<(), IdentityError> {
+        let (subject, not_before, not_after) = (facts.subject.clone(), facts.not_before, facts.not_after);
+        if now > not_after {
+            return Err(self.wrong(FileProblem::Expired { subject, not_after }));
+        }
+        if now < not_before {
+            return Err(self.wrong(FileProblem::NotYetValid { subject, not_before, now }));
+        }
+        Ok(())
     }
 }
 
@@ -431,49 +400,6 @@ fn labels(text: &[u8]) -> Vec<String> {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----").map(str::to_owned))
         .collect()
-}
-
-fn wrong_contents(role: FileRole, file: &Path, text: &[u8]) -> IdentityError {
-    let expected = if role == FileRole::Key { "a private key" } else { "a certificate" };
-    let found = match labels(text).first().map(String::as_str) {
-        None => return not_pem(role, file),
-        Some("CERTIFICATE") => "a certificate".to_owned(),
-        Some("CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST") => "a request that still has to be signed".to_owned(),
-        Some(label) if label.ends_with("PRIVATE KEY") => "a private key".to_owned(),
-        Some(label) => format!("a PEM block '{}'", super::certificate::printable(label)),
-    };
-    if found == expected {
-        return IdentityError::Damaged { role, file: file.to_owned(), detail: "its PEM block has no end".to_owned() };
-    }
-    IdentityError::WrongContents { role, file: file.to_owned(), expected, found }
-}
-
-fn not_pem(role: FileRole, file: &Path) -> IdentityError {
-    let label = if role == FileRole::Key { "PRIVATE KEY" } else { "CERTIFICATE" };
-    IdentityError::NotPem { role, file: file.to_owned(), label }
-}
-
-fn facts(role: FileRole, file: &Path, der: &CertificateDer<'_>) -> Result<CertificateFacts, IdentityError> {
-    CertificateFacts::parse(der).map_err(|error| IdentityError::Damaged {
-        role,
-        file: file.to_owned(),
-        detail: error.to_string(),
-    })
-}
-
-fn unusable(role: FileRole, file: &Path, error: &rustls::Error) -> IdentityError {
-    IdentityError::Unusable { role, file: file.to_owned(), detail: error.to_string() }
-}
-
-fn in_date(role: FileRole, file: &Path, facts: &CertificateFacts, now: OffsetDateTime) -> Result<(), IdentityError> {
-    let (file, subject) = (file.to_owned(), facts.subject.clone());
-    if now > facts.not_after {
-        return Err(IdentityError::Expired { role, file, subject, not_after: facts.not_after });
-    }
-    if now < facts.not_before {
-        return Err(IdentityError::NotYetValid { role, file, subject, not_before: facts.not_before, now });
-    }
-    Ok(())
 }
 
 #[cfg(unix)]

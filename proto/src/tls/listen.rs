@@ -211,19 +211,12 @@ impl Door {
             Err(_) => return Err(Some(timed_out(self.patience))),
             Ok(Ok(stream)) => stream,
             Ok(Err((error, tcp))) => {
-                let finding = verdict.finding();
-                let cause = finding.cause.unwrap_or_else(|| {
-                    Cause::of_io(&error, Stage::Handshake, finding.facts.as_ref(), self.identity.authorities())
-                });
+                let cause = verdict.cause(&error, Stage::Handshake, self.identity.authorities());
                 say_farewell(tcp).await;
                 return Err(Some(cause));
             }
         };
-        let finding = verdict.finding();
-        let (Some(facts), Some(name)) = (finding.facts, finding.name) else {
-            return Err(Some(Cause::NoCertificate));
-        };
-        let peer = Peer::new(name, &facts, address, stream.get_ref().1);
+        let peer = verdict.peer(address, stream.get_ref().1)?;
         let counted = self.connections.count(&peer.name);
         Ok(PeerStream { stream, peer, counted })
     }
@@ -267,11 +260,6 @@ pub struct PeerStream {
 }
 
 impl PeerStream {
-    /// Who is at the other end.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
     /// Ends a connection for which newer ones of the same party leave no room.
     fn check_room(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         match self.counted.is_replaced(context) {

@@ -1,16 +1,20 @@
 //! The two certificate checks: authority and dates by webpki, the name by the study.
 
+use super::Peer;
 use super::certificate::CertificateFacts;
-use super::error::Cause;
+use super::error::{Cause, Stage};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
-use tokio_rustls::rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, RootCertStore, SignatureScheme,
+    CertificateError, CommonState, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, RootCertStore,
+    SignatureScheme,
 };
 
 /// What the check of one connection found. rustls keeps only a code of it; people need the rest.
@@ -32,6 +36,19 @@ pub(crate) struct Finding {
 impl Verdict {
     pub(crate) fn finding(&self) -> Finding {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why a handshake failed: what the check found, or what the error says.
+    pub(crate) fn cause(&self, error: &io::Error, stage: Stage, trusted: &[CertificateFacts]) -> Cause {
+        let finding = self.finding();
+        finding.cause.unwrap_or_else(|| Cause::of_io(error, stage, finding.facts.as_ref(), trusted))
+    }
+
+    /// The party at the other end of a connection whose handshake has ended well.
+    pub(crate) fn peer(&self, address: SocketAddr, session: &CommonState) -> Result<Peer, Cause> {
+        let finding = self.finding();
+        let (name, facts) = finding.name.zip(finding.facts).ok_or(Cause::NoCertificate)?;
+        Ok(Peer::new(name, &facts, address, session))
     }
 
     /// Runs `authenticate`, then compares the names, and records everything. Wrong names are held against nobody before
@@ -93,17 +110,46 @@ impl Verdict {
     }
 }
 
-/// Checks the certificate of the party that we dial.
+/// Checks the certificate of the party at the other end, whichever side dialled.
 #[derive(Debug)]
-pub(crate) struct DialledParty {
+pub(crate) struct OtherParty {
     pub(crate) expected: Vec<String>,
     pub(crate) roots: Arc<RootCertStore>,
     pub(crate) authorities: Arc<[CertificateFacts]>,
     pub(crate) provider: Arc<CryptoProvider>,
+    pub(crate) webpki: Arc<dyn ClientCertVerifier>,
     pub(crate) verdict: Verdict,
 }
 
-impl ServerCertVerifier for DialledParty {
+/// What rustls asks of both sides in the same words: the signature over the handshake. `$older` is how a side refuses TLS 1.2.
+macro_rules! signatures {
+    ($older:ident) => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _certificate: &CertificateDer<'_>,
+            _signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(PeerIncompatible::$older.into())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.verdict.settle(self.webpki.verify_tls13_signature(message, certificate, signature))
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.webpki.supported_verify_schemes()
+        }
+    };
+}
+
+/// Of the party that we dial.
+impl ServerCertVerifier for OtherParty {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -124,40 +170,11 @@ impl ServerCertVerifier for DialledParty {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        self.verdict.settle(verify_tls13_signature(message, certificate, signature, algorithms))
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    signatures!(ServerTlsVersionIsDisabledByOurConfig);
 }
 
-/// Checks the certificate of a party that dials us.
-#[derive(Debug)]
-pub(crate) struct CallingParty {
-    pub(crate) expected: Vec<String>,
-    pub(crate) authorities: Arc<[CertificateFacts]>,
-    pub(crate) webpki: Arc<dyn ClientCertVerifier>,
-    pub(crate) verdict: Verdict,
-}
-
-impl ClientCertVerifier for CallingParty {
+/// Of a party that dials us.
+impl ClientCertVerifier for OtherParty {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.webpki.root_hint_subjects()
     }
@@ -174,25 +191,5 @@ impl ClientCertVerifier for CallingParty {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(PeerIncompatible::Tls12NotOfferedOrEnabled.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verdict.settle(self.webpki.verify_tls13_signature(message, certificate, signature))
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.webpki.supported_verify_schemes()
-    }
+    signatures!(Tls12NotOfferedOrEnabled);
 }

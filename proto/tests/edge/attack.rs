@@ -6,11 +6,12 @@
 
 use crate::office::Office;
 use fedreg_common::id::{Digest, Role};
+use fedreg_proto::files::TlsTerms;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::{GrpcLink, PeerName};
 use fedreg_proto::link::{Event, Link};
 use fedreg_proto::register::StatusReply;
-use fedreg_proto::tls::{self, Identity, Listener, TlsFiles};
+use fedreg_proto::tls::{self, Identity, Listener};
 use fedreg_proto::wire::coordinator_client::CoordinatorClient;
 use fedreg_proto::wire::frame::Kind;
 use fedreg_proto::wire::vertical_link_client::VerticalLinkClient;
@@ -91,7 +92,7 @@ impl Drop for Target {
 
 fn identity(folder: &std::path::Path, name: &str) -> Identity {
     let file = |file: String| folder.join(file);
-    let files = TlsFiles {
+    let files = TlsTerms {
         authority: file("authority.pem".to_owned()),
         certificate: file(format!("{name}.pem")),
         key: file(format!("{name}.key")),

@@ -1,16 +1,17 @@
 //! What is wrong with one's own files is said in one sentence that names the file and the remedy.
 
 use crate::office::{Office, around};
-use fedreg_proto::tls::{Identity, TlsFiles};
+use fedreg_proto::files::TlsTerms;
+use fedreg_proto::tls::Identity;
 use time::{Duration, OffsetDateTime};
 
-fn files(office: &Office) -> TlsFiles {
+fn files(office: &Office) -> TlsTerms {
     office.files("alice", &[], around(Duration::days(1), Duration::days(100)))
 }
 
 /// The sentence for a party whose files were changed by `change`.
 #[track_caller]
-fn refused(change: impl FnOnce(&Office, &mut TlsFiles), code: u8, parts: &[&str]) {
+fn refused(change: impl FnOnce(&Office, &mut TlsTerms), code: u8, parts: &[&str]) {
     let office = Office::open("office");
     let mut files = files(&office);
     change(&office, &mut files);

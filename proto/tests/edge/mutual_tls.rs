@@ -86,7 +86,7 @@ async fn parties_of_one_authority_accept_each_other_and_know_who_speaks() {
     assert_eq!(connection.peer.name, "alice");
     assert_eq!(connection.peer.fingerprint, alice.facts().fingerprint);
     assert_eq!(connection.peer.protocol, "TLS 1.3");
-    assert!(connection.peer.cipher.starts_with("TLS13_"), "{}", connection.peer);
+    assert!(connection.peer.cipher.starts_with("TLS13_"), "{:?}", connection.peer);
     let reply = HealthClient::new(connection.channel).check(HealthRequest {}).await.unwrap().into_inner();
     assert_eq!((reply.caller.as_str(), reply.caller_fingerprint), ("bob", bob.facts().fingerprint.clone()));
     assert_eq!(server.refusals.borrow().count, 0);
@@ -103,7 +103,7 @@ async fn institutions_with_an_authority_each_trust_both_files() {
     let party = |office: &Office, name| {
         let validity = crate::office::around(time::Duration::days(1), time::Duration::days(99));
         let files = office.files(name, &[], validity);
-        Identity::load(&tls::TlsFiles { authority: bundle(office), ..files }).unwrap()
+        Identity::load(&fedreg_proto::files::TlsTerms { authority: bundle(office), ..files }).unwrap()
     };
     let server = Server::start(&party(&north, "alice"), &["bob"]).await;
     assert_eq!(dial(&party(&south, "bob"), server.address, "alice").await.unwrap().peer.name, "alice");

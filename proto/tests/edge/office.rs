@@ -1,7 +1,8 @@
 //! An authority with a folder, which makes identities for tests.
 
 use fedreg_proto::certs::{Authority, KeyAndPem, Subject, Validity};
-use fedreg_proto::tls::{Identity, TlsFiles};
+use fedreg_proto::files::TlsTerms;
+use fedreg_proto::tls::Identity;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use time::{Duration, OffsetDateTime};
@@ -40,10 +41,10 @@ impl Office {
     }
 
     /// Files of a party whose certificate is valid around now.
-    pub(crate) fn files(&self, name: &str, also: &[&str], validity: Validity) -> TlsFiles {
+    pub(crate) fn files(&self, name: &str, also: &[&str], validity: Validity) -> TlsTerms {
         let also = also.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let made = self.authority().issue(&Subject::new(name, &also).unwrap(), validity).unwrap();
-        TlsFiles {
+        TlsTerms {
             authority: self.path("authority.pem"),
             certificate: self.write(&format!("{name}.pem"), &made.pem),
             key: self.write(&format!("{name}.key"), &made.key),
@@ -68,7 +69,7 @@ impl Office {
     /// A party of this office that trusts another one's authority.
     pub(crate) fn party_trusting(&self, name: &str, other: &Office) -> Identity {
         let files = self.files(name, &[], around(Duration::days(1), Duration::days(100)));
-        Identity::load(&TlsFiles { authority: other.path("authority.pem"), ..files }).unwrap()
+        Identity::load(&TlsTerms { authority: other.path("authority.pem"), ..files }).unwrap()
     }
 }
 
