@@ -55,7 +55,10 @@ pub mod privacy;
 // What a conversation wants next, and why it ends.
 pub mod session;
 
-// What the parties agree on.
+// What studies of all methods agree on.
+pub mod terms;
+
+// The study file, and the list of methods.
 pub mod study;
 
 // One runner for conversations between parties.
