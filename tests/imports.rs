@@ -138,6 +138,7 @@ fn an_arrow_upwards_and_a_circle_are_seen_wherever_they_hide() {
         names("mod a;\npub use a::{B, c::D};\nuse e::F;\nuse self::g::H;", &["x"]),
         ["x/a/B", "x/a/c/D", "x/g/H"]
     );
+    assert_eq!(names("use crate::a::b;\nlet x = b::c::d();", &["x"]), ["a/b", "a/b/c/d"]);
     let tests = "#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n#[cfg(test)]\nuse crate::b;\n#[cfg(test)]\nmod more;\nuse crate::c;";
     assert_eq!(names(tests, &["x"]), ["c"]);
     let lib =
@@ -269,6 +270,16 @@ fn used(code: &str, path: &[&str]) -> BTreeSet<Vec<String>> {
         let own = rest.strip_prefix("self::");
         if own.is_some() || children.iter().any(|child| rest.strip_prefix(child).is_some_and(|r| r.starts_with("::"))) {
             found.extend(paths(path, own.unwrap_or(rest)));
+        }
+    }
+    // What an imported module is asked for.
+    for path in found.clone() {
+        let base: Vec<&str> = path.iter().map(String::as_str).collect();
+        let module = format!("{}::", base.last().unwrap_or(&""));
+        for (at, _) in code.match_indices(&module) {
+            if !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+                found.extend(paths(&base, &code[at + module.len()..]));
+            }
         }
     }
     found

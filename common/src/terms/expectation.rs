@@ -117,7 +117,7 @@ pub enum NoExpectation {
 }
 
 /// What a method foretells: numbers before they get their units and names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Foretold {
     /// What the errors are errors of.
     pub of: &'static str,

@@ -20,19 +20,17 @@ impl Default for CoordinatorTerms {
 
 /// Family and intercept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Model {
     /// gaussian, binomial or poisson, each with its canonical link.
-    #[serde(default)]
     pub family: Family,
     /// Whether there is an intercept; in a vertical study it belongs to Alice's block.
-    #[serde(default = "yes")]
     pub intercept: bool,
     /// The features of a horizontal study; or use `formula`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
     /// The model of a horizontal study, as in R: `y ~ age + bmi:sex`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
 }
 
@@ -126,10 +124,6 @@ pub enum Missing {
     Refuse,
     /// They are dropped at both parties, by exchanged masks.
     CompleteCases,
-}
-
-fn yes() -> bool {
-    true
 }
 
 pub(crate) fn one() -> f64 {

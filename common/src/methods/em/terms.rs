@@ -185,14 +185,12 @@ impl<M> MethodTerms<M> for Em {
         Ok(Foretold {
             of: "norm of the coefficients",
             assumed,
-            batches: None,
             noise_once: Some(found.round_noise),
             noise: found.noise,
             error: found.error,
-            fitted: None,
             alone: found.alone,
             zero: found.length,
-            counts: None,
+            ..Foretold::default()
         })
     }
 

@@ -183,14 +183,11 @@ impl<M: Sync> MethodTerms<M> for Features {
                 "the function is a draw of the study's own kernel".to_owned(),
                 reckoned.sizes(),
             ],
-            batches: None,
-            noise_once: None,
             noise: predicted.noise,
             error: predicted.error,
-            fitted: None,
             alone: predicted.alone,
             zero: predicted.zero,
-            counts: None,
+            ..Foretold::default()
         })
     }
 

@@ -256,14 +256,11 @@ impl<M> MethodTerms<M> for Stream {
                 "the function is a draw of the study's own kernel".to_owned(),
                 reckoned.sizes(),
             ],
-            batches: None,
-            noise_once: None,
             noise,
             error,
-            fitted: None,
             alone: forecast.alone(rows),
             zero: forecast.zero(),
-            counts: None,
+            ..Foretold::default()
         })
     }
 

@@ -87,29 +87,26 @@ pub enum PathWord {
 
 /// The iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct FitTerms {
     /// Anderson extrapolation, or the plain source algorithm.
-    #[serde(default)]
     pub acceleration: Acceleration,
     /// Tolerance of the stopping rule.
-    #[serde(default = "default_tol")]
     pub tol: f64,
     /// Largest number of rounds of one fit; 1000 when accelerated and 50 000 when not, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rounds: Option<u32>,
     /// Whether the parties show each other their coefficients.
-    #[serde(default)]
     pub coefficients: CoefficientTerms,
 }
 
 impl Default for FitTerms {
     fn default() -> Self {
         FitTerms {
-            acceleration: Acceleration::default(),
-            tol: default_tol(),
+            acceleration: Acceleration::Anderson,
+            tol: 1e-8,
             max_rounds: None,
-            coefficients: CoefficientTerms::default(),
+            coefficients: CoefficientTerms::Shared,
         }
     }
 }
@@ -148,13 +145,11 @@ pub enum CoefficientTerms {
 
 /// Standard errors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct InferenceTerms {
     /// Whether the projection exchange may be run.
-    #[serde(default = "yes")]
     pub allowed: bool,
     /// Who sends the basis: that party's column space is disclosed in full.
-    #[serde(default = "alice")]
     pub sender: Role,
 }
 
@@ -166,10 +161,9 @@ impl Default for InferenceTerms {
 
 /// Scoring new rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct PredictionTerms {
     /// The only party that sees the scores.
-    #[serde(default = "alice")]
     pub result_to: Role,
 }
 
@@ -177,18 +171,6 @@ impl Default for PredictionTerms {
     fn default() -> Self {
         PredictionTerms { result_to: Role::Alice }
     }
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn alice() -> Role {
-    Role::Alice
-}
-
-fn default_tol() -> f64 {
-    1e-8
 }
 
 /// The method between two parties.
