@@ -1,8 +1,8 @@
-//! Imports inside the crates that are shipped: what a module uses stands before it in `lib.rs`, and no modules use each other in a
-//! circle.
+//! Imports inside the crates that are shipped: what a unit uses stands before it, and no units use each other in a circle.
 //!
-//! Read from the sources, without comments and without what is compiled for tests only. A module is one that `lib.rs` declares; modules
-//! that it declares without an empty line between them are one layer, in which the order says nothing.
+//! Read from the sources, without comments and without what is compiled for tests only. A unit is a module that `lib.rs` declares; modules
+//! that it declares without an empty line between them are one layer, in which the order says nothing. Below `methods` of `common` each
+//! room of each method is a unit of its own; the table in `methods/mod.rs` says which files are a room, and after which module it stands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ struct Crate {
     folder: &'static str,
     /// Whether its `lib.rs` states an order.
     ordered: bool,
-    /// Imports of what stands later, each with its reason.
+    /// Imports of what stands later, each with its reason; units as they are printed.
     upwards: &'static [(&'static str, &'static str, &'static str)],
     /// Modules that still use each other in a circle.
     circles: &'static [&'static [&'static str]],
@@ -23,42 +23,84 @@ const CRATES: [Crate; 4] = [
     Crate {
         folder: "common",
         ordered: true,
-        upwards: &[
-            ("privacy", "methods", "bounds of plans"),
-            ("report", "methods", "sections of the robust method"),
-            ("star", "methods", "the fitting of batches"),
-            ("study", "methods", "checked terms"),
-        ],
-        circles: &[&["conversation", "methods", "privacy", "report", "session", "star", "study"]],
+        upwards: &[("report", "methods/robust/report", "sections of the robust method")],
+        circles: &[&["report", "methods/robust/report"]],
     },
     Crate { folder: "proto", ordered: false, upwards: &[], circles: &[] },
     Crate { folder: "party", ordered: false, upwards: &[], circles: &[] },
     Crate { folder: "coordinator", ordered: false, upwards: &[], circles: &[] },
 ];
 
-/// Which modules each module uses.
+/// Which units each unit uses.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
+/// The layer of a module, and the place of a room after it.
+type Standing = (usize, usize);
+
+/// The units of a crate, and where they stand.
+#[derive(Default)]
+struct Units {
+    /// Modules that `lib.rs` declares.
+    modules: BTreeMap<String, Standing>,
+    /// Rooms of methods by the names of their files; what has no room of its own is `arithmetic`.
+    rooms: BTreeMap<String, (String, Standing)>,
+}
+
+impl Units {
+    /// Of a `lib.rs`, and of the table of rooms if there is one.
+    fn new(lib: &str, methods: Option<&str>) -> Units {
+        let modules: BTreeMap<_, _> = layers(lib).into_iter().map(|(name, layer)| (name, (layer, 0))).collect();
+        let rows = methods.into_iter().flat_map(str::lines).filter_map(|line| line.strip_prefix("//! | `"));
+        let mut rooms = BTreeMap::new();
+        for (at, row) in rows.enumerate() {
+            let cells: Vec<&str> = row.split('|').collect();
+            let mut files = cells[0].split(',').map(|name| name.trim().trim_matches('`')).peekable();
+            let room = files.peek().unwrap().to_string();
+            let after = cells[1].trim().trim_matches('`');
+            let (layer, _) =
+                *modules.get(after).unwrap_or_else(|| panic!("{room} stands after {after}, which is no module"));
+            rooms.extend(files.map(|file| (file.to_string(), (room.clone(), (layer, at + 1)))));
+        }
+        Units { modules, rooms }
+    }
+
+    /// The unit of a path below the root, and where it stands; none of what is no module of the crate.
+    fn unit(&self, path: &[&str]) -> Option<(String, Standing)> {
+        let standing = self.modules.get(*path.first()?)?;
+        if path[0] != "methods" || self.rooms.is_empty() || path.len() == 1 {
+            return Some((path[0].to_string(), *standing));
+        }
+        let file =
+            if path.len() == 2 && self.rooms.contains_key(path[1]) { path[1] } else { path.get(2).unwrap_or(&"") };
+        let (room, standing) = self.rooms.get(file).unwrap_or(&self.rooms["arithmetic"]);
+        let unit = match room.as_str() {
+            "arithmetic" | "registry" => format!("methods/{}", path[1]),
+            room => format!("methods/{}/{room}", path[1]),
+        };
+        Some((unit, *standing))
+    }
+}
+
 #[test]
-fn no_module_uses_what_stands_after_it_and_none_use_each_other_in_a_circle() {
+fn no_unit_uses_what_stands_after_it_and_none_use_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut faults = Vec::new();
     for each in &CRATES {
         let source = root.join(each.folder).join("src");
-        let layers = layers(&fs::read_to_string(source.join("lib.rs")).unwrap());
-        let arrows = arrows(&source, &layers);
+        let methods = fs::read_to_string(source.join("methods/mod.rs")).ok();
+        let units = Units::new(&fs::read_to_string(source.join("lib.rs")).unwrap(), methods.as_deref());
+        let (arrows, up) = arrows(&source, &units);
         let count: usize = arrows.values().map(BTreeSet::len).sum();
         assert!(count > 3, "{}: {arrows:?}", each.folder);
-        println!("{}: {} modules, {count} arrows", each.folder, layers.len());
+        println!("{}: {} units, {count} arrows", each.folder, arrows.len());
         for (from, uses) in &arrows {
             println!("    {from} -> {}", uses.iter().map(String::as_str).collect::<Vec<_>>().join(" "));
         }
         if each.ordered {
-            let up = upwards(&arrows, &layers);
             for (from, to) in &up {
                 match each.upwards.iter().find(|known| (known.0, known.1) == (from.as_str(), to.as_str())) {
                     Some((.., reason)) => println!("    up, still: {from} -> {to}: {reason}"),
-                    None => faults.push(format!("{}: {from} uses {to}, which stands after it in lib.rs", each.folder)),
+                    None => faults.push(format!("{}: {from} uses {to}, which stands after it", each.folder)),
                 }
             }
             for (from, to, _) in each.upwards {
@@ -80,35 +122,58 @@ fn no_module_uses_what_stands_after_it_and_none_use_each_other_in_a_circle() {
 
 #[test]
 fn an_arrow_upwards_and_a_circle_are_seen_wherever_they_hide() {
-    let names = |code: &str, path: &[&str]| -> Vec<String> { used(code, path).into_iter().collect() };
-    assert_eq!(names("use crate::{a, b::{c, d}, e as f};\nuse crate::g::h;", &["x"]), ["a", "b", "e", "g"]);
+    let names = |code: &str, path: &[&str]| -> Vec<String> {
+        used(code, path).into_iter().map(|path| path.join("/")).collect()
+    };
+    assert_eq!(
+        names("use crate::{a, b::{c, d}, e as f};\nuse crate::g::h;\nuse crate::i::*;", &["x"]),
+        ["a", "b/c", "b/d", "e", "g/h", "i"]
+    );
     assert_eq!(
         names("#[serde(with = \"crate::a::b\")]\n// crate::c\n/// [`crate::d`]\nlet x = crate::e::f();", &["x"]),
-        ["a", "e"]
+        ["a/b", "e/f"]
     );
-    assert_eq!(names("pub(in crate::x) fn y() {}\nuse super::a;\nuse super::super::b;", &["x", "y"]), ["b", "x"]);
+    assert_eq!(names("pub(in crate::x) fn y() {}\nuse super::a;\nuse super::super::b;", &["x", "y"]), ["b", "x/a"]);
+    assert_eq!(
+        names("mod a;\npub use a::{B, c::D};\nuse e::F;\nuse self::g::H;", &["x"]),
+        ["x/a/B", "x/a/c/D", "x/g/H"]
+    );
+    assert_eq!(names("use crate::a::b;\nlet x = b::c::d();", &["x"]), ["a/b", "a/b/c/d"]);
     let tests = "#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n#[cfg(test)]\nuse crate::b;\n#[cfg(test)]\nmod more;\nuse crate::c;";
     assert_eq!(names(tests, &["x"]), ["c"]);
-    let layers = layers("//! pub mod no;\npub mod b;\npub mod c;\n\n// Later.\nmod a;\n#[cfg(test)]\nmod d;\n");
+    let lib =
+        "//! pub mod no;\npub mod b;\npub mod c;\n\n// Later.\nmod a;\n#[cfg(test)]\nmod d;\n\npub mod methods;\n";
+    let rooms = "//! | room | after | what |\n//! | `arithmetic` | `b` | x |\n//! | `hub`, `ear` | `a` | y |\n//! | `registry` | `a` | z |\n";
+    let units = Units::new(lib, Some(rooms));
+    let seen = |path: &str| units.unit(&path.split('/').collect::<Vec<_>>());
+    let at = |unit: &str, layer: usize, place: usize| Some((unit.to_string(), (layer, place)));
+    assert_eq!([seen("a"), seen("b"), seen("c/x"), seen("d")], [at("a", 1, 0), at("b", 0, 0), at("c", 0, 0), None]);
+    assert_eq!([seen("methods/m"), seen("methods/m/block")], [at("methods/m", 0, 1), at("methods/m", 0, 1)]);
     assert_eq!(
-        layers.iter().map(|(name, at)| (name.as_str(), *at)).collect::<Vec<_>>(),
-        [("a", 1), ("b", 0), ("c", 0)]
+        [seen("methods/m/hub/X"), seen("methods/m/ear")],
+        [at("methods/m/hub", 1, 2), at("methods/m/hub", 1, 2)]
     );
-    let set = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
-    let arrows: Arrows = [("a", set(&["b"])), ("b", set(&["c", "a"])), ("c", set(&[]))]
-        .map(|(name, uses)| (name.to_string(), uses))
-        .into();
-    assert_eq!(upwards(&arrows, &layers), [("b".to_string(), "a".to_string())]);
-    assert_eq!(circles(&arrows), [["a", "b"]]);
+    assert_eq!(seen("methods/registry"), at("methods/registry", 1, 3));
+    let mut found = (Arrows::new(), BTreeSet::new());
+    for (path, code) in [
+        ("a", "use crate::{b, methods::m::hub::H};"),
+        ("b", "use crate::c;\nuse crate::a::X;"),
+        ("methods/m/block", "use super::hub::H;"),
+        ("methods/m/hub", "use super::block::B;\nuse crate::a;"),
+    ] {
+        add(&mut found, &units, &path.split('/').collect::<Vec<_>>(), code);
+    }
+    let (arrows, up) = found;
+    let pairs: Vec<String> = up.iter().map(|(from, to)| format!("{from} {to}")).collect();
+    assert_eq!(pairs, ["a methods/m/hub", "b a", "methods/m methods/m/hub"]);
+    assert_eq!(circles(&arrows), [["a", "b", "methods/m", "methods/m/hub"]]);
 }
 
 /// The modules that a `lib.rs` declares, each with the number of its layer.
 fn layers(lib: &str) -> BTreeMap<String, usize> {
     let (mut found, mut layer, mut begun) = (BTreeMap::new(), 0, false);
     for line in without_tests(lib).lines() {
-        let declared =
-            line.strip_prefix("pub ").unwrap_or(line).strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';'));
-        match declared {
+        match declared(line) {
             Some(name) => {
                 found.insert(name.to_string(), layer);
                 begun = true;
@@ -120,8 +185,15 @@ fn layers(lib: &str) -> BTreeMap<String, usize> {
     found
 }
 
-fn arrows(source: &Path, layers: &BTreeMap<String, usize>) -> Arrows {
-    let mut arrows = Arrows::new();
+/// The module that a line declares.
+fn declared(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+    line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';'))
+}
+
+/// Which units use which, and which of these arrows go to what stands later.
+fn arrows(source: &Path, units: &Units) -> (Arrows, BTreeSet<(String, String)>) {
+    let mut found = (Arrows::new(), BTreeSet::new());
     for file in files(source) {
         let path: Vec<String> = file
             .strip_prefix(source)
@@ -131,17 +203,29 @@ fn arrows(source: &Path, layers: &BTreeMap<String, usize>) -> Arrows {
             .map(|part| part.to_string_lossy().into_owned())
             .collect();
         let mut path: Vec<&str> = path.iter().map(String::as_str).collect();
-        if path.contains(&"tests") || !layers.contains_key(path[0]) {
-            continue;
-        }
         if path.last() == Some(&"mod") {
             path.pop();
         }
-        let uses = used(&fs::read_to_string(&file).unwrap(), &path);
-        let uses = uses.into_iter().filter(|name| name != path[0] && layers.contains_key(name));
-        arrows.entry(path[0].to_string()).or_default().extend(uses);
+        if !path.contains(&"tests") {
+            add(&mut found, units, &path, &fs::read_to_string(&file).unwrap());
+        }
     }
-    arrows
+    found
+}
+
+/// Adds the arrows of the code of a module of this path.
+fn add(found: &mut (Arrows, BTreeSet<(String, String)>), units: &Units, path: &[&str], code: &str) {
+    let Some((from, here)) = units.unit(path) else { return };
+    for path in used(code, path) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        if let Some((to, there)) = units.unit(&path).filter(|(to, _)| *to != from) {
+            found.0.entry(from.clone()).or_default().insert(to.clone());
+            if here < there {
+                found.1.insert((from.clone(), to));
+            }
+        }
+    }
+    found.0.entry(from).or_default();
 }
 
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
@@ -158,8 +242,8 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The names below the root that code of a module of this path uses.
-fn used(code: &str, path: &[&str]) -> BTreeSet<String> {
+/// The paths below the root that code of a module of this path uses.
+fn used(code: &str, path: &[&str]) -> BTreeSet<Vec<String>> {
     let code: String = without_tests(code)
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -168,7 +252,7 @@ fn used(code: &str, path: &[&str]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
         if !code[..at].ends_with("pub(in ") && !code[..at].ends_with('_') {
-            found.extend(names(&code[at + "crate::".len()..]));
+            found.extend(paths(&[], &code[at + "crate::".len()..]));
         }
     }
     for (at, _) in code.match_indices("super::") {
@@ -177,30 +261,55 @@ fn used(code: &str, path: &[&str]) -> BTreeSet<String> {
         }
         let rest = code[at..].trim_start_matches("super::");
         let steps = (code.len() - at - rest.len()) / "super::".len();
-        match path.len().cmp(&steps) {
-            std::cmp::Ordering::Equal => found.extend(names(rest)),
-            std::cmp::Ordering::Greater => found.extend([path[0].to_string()]),
-            std::cmp::Ordering::Less => panic!("a path above the root in {}", path.join("::")),
+        assert!(steps <= path.len(), "a path above the root in {}", path.join("::"));
+        found.extend(paths(&path[..path.len() - steps], rest));
+    }
+    let children: Vec<&str> = code.lines().filter_map(declared).collect();
+    for (at, _) in code.match_indices("use ") {
+        let rest = &code[at + "use ".len()..];
+        let own = rest.strip_prefix("self::");
+        if own.is_some() || children.iter().any(|child| rest.strip_prefix(child).is_some_and(|r| r.starts_with("::"))) {
+            found.extend(paths(path, own.unwrap_or(rest)));
+        }
+    }
+    // What an imported module is asked for.
+    for path in found.clone() {
+        let base: Vec<&str> = path.iter().map(String::as_str).collect();
+        let module = format!("{}::", base.last().unwrap_or(&""));
+        for (at, _) in code.match_indices(&module) {
+            if !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+                found.extend(paths(&base, &code[at + module.len()..]));
+            }
         }
     }
     found
 }
 
-/// The first names of what follows `crate::`: one, or those of a list in brackets.
-fn names(rest: &str) -> Vec<String> {
-    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    let Some(list) = rest.strip_prefix('{') else { return vec![word(rest)] };
+/// The paths that begin with `base` and go on with what stands here: one, or those of a list in brackets.
+fn paths(base: &[&str], rest: &str) -> Vec<Vec<String>> {
+    let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    if !word.is_empty() && word != "self" {
+        let base = [base, &[word.as_str()]].concat();
+        return match rest[word.len()..].strip_prefix("::") {
+            Some(more) => paths(&base, more),
+            None => vec![base.iter().map(ToString::to_string).collect()],
+        };
+    }
+    let Some(list) = rest.strip_prefix('{') else { return vec![base.iter().map(ToString::to_string).collect()] };
     let (mut found, mut depth, mut begins) = (Vec::new(), 0, true);
     for (at, letter) in list.char_indices() {
         match letter {
-            '{' => depth += 1,
             '}' if depth == 0 => break,
-            '}' => depth -= 1,
             ',' if depth == 0 => begins = true,
             letter if begins && !letter.is_whitespace() => {
-                found.push(word(&list[at..]));
+                found.extend(paths(base, &list[at..]));
                 begins = false;
             }
+            _ => {}
+        }
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
             _ => {}
         }
     }
@@ -227,11 +336,6 @@ pub(crate) fn without_tests(code: &str) -> String {
         }
     }
     kept
-}
-
-fn upwards(arrows: &Arrows, layers: &BTreeMap<String, usize>) -> Vec<(String, String)> {
-    let pairs = arrows.iter().flat_map(|(from, uses)| uses.iter().map(move |to| (from.clone(), to.clone())));
-    pairs.filter(|(from, to)| layers[from] < layers[to]).collect()
 }
 
 /// The groups of modules each of which uses all others, directly or through others.

@@ -6,7 +6,10 @@
 //! # Order
 //!
 //! The modules are declared below in the order in which data flows, in layers. A module uses what stands before it, and nothing
-//! that stands after it; the test `imports` checks this. To read the crate, begin at the top, or follow one of two values.
+//! that stands after it; the test `imports` checks this. Each method is a folder below [`methods`], whose rooms stand between the modules:
+//! arithmetic, plan and forecast of every method come before [`terms`], what a study says of a method between `terms` and [`study`], its
+//! ends after [`star`]; the table in [`methods`] gives the place of every room. To read the crate, begin at the top, or follow one of two
+//! values.
 //!
 //! # A residual, from a file to the wire and back
 //!
@@ -55,7 +58,10 @@ pub mod privacy;
 // What a conversation wants next, and why it ends.
 pub mod session;
 
-// What the parties agree on.
+// What studies of all methods agree on.
+pub mod terms;
+
+// The study file, and the list of methods.
 pub mod study;
 
 // One runner for conversations between parties.
@@ -67,7 +73,7 @@ pub mod report;
 // Between sites and their hub.
 pub mod star;
 
-// One folder a method.
+// One folder a method; its rooms stand between the modules above.
 pub mod methods;
 
 // Two parties over simulated lines with faults.

@@ -9,8 +9,6 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::id::Header;
-use crate::methods::robust::plan::Estimate;
-use crate::methods::vertical::plan::Fitted;
 use crate::privacy::mechanism::records::NoisedRecords;
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease};
 
@@ -115,6 +113,14 @@ impl Disclosures {
     }
 }
 
+/// A value that is computed from noised values and public bounds alone. Plans of this crate make such values; nothing else can claim it.
+pub trait PostProcessed: sealed::Sealed {}
+
+pub(crate) mod sealed {
+    /// Keeps [`PostProcessed`](super::PostProcessed) from being implemented outside this crate.
+    pub trait Sealed {}
+}
+
 /// A message that knows what it discloses.
 pub trait Discloses {
     /// The kinds of un-noised values in it; empty for what is public anyway.
@@ -181,14 +187,9 @@ impl<T> Released<T> {
         Released { value: wrap(rows, self.value) }
     }
 
-    /// Lets coefficients leave that were computed from noised values and public bounds alone: they are free.
-    pub fn fitted(fitted: &Fitted, wrap: fn(&Fitted) -> T) -> Released<T> {
-        Released { value: wrap(fitted) }
-    }
-
-    /// Lets the estimate of a batch leave that was computed from noised values and public bounds alone: it is free.
-    pub fn estimated(estimate: &Estimate, wrap: fn(&Estimate) -> T) -> Released<T> {
-        Released { value: wrap(estimate) }
+    /// Lets a value leave that was computed from noised values and public bounds alone: post-processing is free.
+    pub fn post_processed<V: PostProcessed>(value: &V, wrap: fn(&V) -> T) -> Released<T> {
+        Released { value: wrap(value) }
     }
 
     /// Puts a value that may leave under the head of a message.

@@ -11,7 +11,7 @@ use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use crate::exit::Exit;
 use crate::id::{Digest, RunId};
 use crate::privacy::release::{Disclosures, Released, Undeclared};
-use crate::study::{SiteMethod, Sites, Study};
+use crate::study::{Sites, Study};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -218,17 +218,11 @@ impl Site {
 
     /// Takes what the hub publishes. What came before on this line says nothing new; more than there can be is a fault.
     fn heard(&mut self, number: u64, body: Body) -> Vec<Act> {
-        let most = match &self.study.method.method {
-            SiteMethod::Em(em) => u64::from(em.settings.stated().rounds).saturating_sub(1),
-            SiteMethod::Stream(_) => MOST,
-            SiteMethod::Robust(robust) if robust.online.is_some() => MOST,
-            SiteMethod::Robust(_) | SiteMethod::Features(_) => {
-                return self.refused(format!(
-                    "the coordinator published {}, which this method has no use for",
-                    body.kind.name()
-                ));
-            }
+        let Some(last) = self.study.method.method.terms().last_broadcast() else {
+            let kind = body.kind.name();
+            return self.refused(format!("the coordinator published {kind}, which this method has no use for"));
         };
+        let most = last.min(MOST);
         if number > most {
             return self.refused(format!("the coordinator published number {number}, and the last one is {most}"));
         }

@@ -252,7 +252,7 @@ impl Driver {
                 let (out, threads) = (&self.out, self.terms.threads.max(1));
                 let fits = self.fits.get_or_insert_with(|| fitters(threads, out));
                 self.turn += 1;
-                fits.send((self.turn - 1, *fitting)).ok().map(|()| Input::Done)
+                fits.send((self.turn - 1, fitting)).ok().map(|()| Input::Done)
             }
             Act::Contribute(contribution) => {
                 let piece = Piece { contribution, solve: std::mem::take(&mut self.solve) };

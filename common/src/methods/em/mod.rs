@@ -51,16 +51,15 @@
 //! Algorithms 1 to 3. Its weights (23), (24) lack the factor 2 in the exponent, its matrix (27) a covariance and its scale `s` is
 //! stated in three ways that contradict each other; what is printed there exists in the reproductions only, for comparison.
 
+pub mod forecast;
 pub mod hub;
 pub mod simulate;
 pub mod site;
+pub mod terms;
 
-mod forecast;
 mod model;
 mod truncation;
 
-pub(crate) use forecast::MISSING;
-pub use forecast::{Expected, Trials, expected};
 pub use model::{Model, Records};
 pub use truncation::{SmoothTruncation, TRUNCATION_BOUND, truncation};
 

@@ -178,6 +178,11 @@ impl Range {
         Ok(Range { low, high })
     }
 
+    /// Half its length.
+    pub fn half(self) -> f64 {
+        0.5 * (self.high - self.low)
+    }
+
     /// The value in `[0, 1]`, cut to the range; what is not a number stays so.
     pub fn scale(&self, value: f64) -> f64 {
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)

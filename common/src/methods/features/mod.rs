@@ -55,6 +55,7 @@
 pub mod forecast;
 pub mod hub;
 pub mod site;
+pub mod terms;
 
 mod map;
 mod output;

@@ -21,6 +21,7 @@ pub mod record;
 pub mod report;
 pub mod site;
 mod start;
+pub mod terms;
 pub mod threshold;
 mod weights;
 

@@ -35,6 +35,7 @@ use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, Outc
 use crate::privacy::mechanism::{
     LatticeError, LatticeVector, NoisedRelease, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding,
 };
+use crate::privacy::release::{PostProcessed, sealed};
 
 mod histogram;
 
@@ -303,6 +304,9 @@ pub struct Estimate {
     kept: f64,
     rows: usize,
 }
+
+impl sealed::Sealed for Estimate {}
+impl PostProcessed for Estimate {}
 
 impl Estimate {
     /// The coefficients: of unit rows, or after [`Estimate::on_original_scale`] of the columns as they are.

@@ -9,7 +9,7 @@ use crate::privacy::bounds::{BoundsError, ClippedOutcome, ClippedRows, OutcomeBo
 use crate::privacy::mechanism::ReleasePlan;
 use crate::privacy::release::Released;
 use crate::session::Abort;
-use crate::star::site::local::{Act, Batch, Content, Contribution, Input, LocalMethod, bug, enough};
+use crate::star::site::local::{Act, Batch, Content, Contribution, Fitting, Input, LocalMethod, bug, enough};
 use crate::study::{self, Sites, Study, StudyError};
 
 /// Batches that are fitted as they are read, each by itself.
@@ -36,7 +36,7 @@ impl LocalMethod for Plain {
             Input::Rows(None) => Act::Finish(Vec::new()),
             Input::Rows(Some(batch)) if batch.number >= self.first => {
                 let (settings, with_gram, least) = (self.settings.clone(), self.with_gram, self.least);
-                Act::Fit(Box::new(Fitting { batch, settings, with_gram, least }))
+                Act::Fit(Fitting::new(move || fitted(batch, &settings, with_gram, least)))
             }
             Input::Begin(first) => {
                 self.first = first;
@@ -56,38 +56,19 @@ impl LocalMethod for Plain {
     }
 }
 
-/// The fit of one batch, which needs nothing else and may run beside others.
-pub struct Fitting {
-    batch: Batch,
-    settings: FitSettings,
-    with_gram: bool,
-    /// Fewest rows that the site's policy lets take part.
-    least: u64,
-}
-
-// Sizes only: the rest is data.
-impl std::fmt::Debug for Fitting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fitting({:?})", self.batch)
-    }
-}
-
-impl Fitting {
-    /// Fits the batch.
-    pub fn run(self) -> Contribution {
-        let Fitting { batch, settings, with_gram, least } = self;
-        let rows = batch.y.len() as u64;
-        let q = batch.x.ncols() + usize::from(settings.intercept);
-        let needed = usize::try_from(least).unwrap_or(usize::MAX).max(minimum_rows(q));
-        let fitted = match (rows as usize) < needed {
-            true => Err(BatchError::TooFewRows { rows: batch.y.len(), needed }),
-            false => fit(&batch.x, &batch.y, &settings),
-        };
-        let (first, last) = batch.place;
-        let unfit = fitted.as_ref().err().map(|error| format!("batch {} ({first} to {last}): {error}", batch.number));
-        let content = Content::Plain(body_of(fitted.as_ref(), rows, with_gram));
-        Contribution { missing: batch.missing, unfit, ..Contribution::new(batch.number, content, rows) }
-    }
+/// The estimate of a batch; none of one with fewer rows than the site's policy, `least`, lets take part.
+fn fitted(batch: Batch, settings: &FitSettings, with_gram: bool, least: u64) -> Contribution {
+    let rows = batch.y.len() as u64;
+    let q = batch.x.ncols() + usize::from(settings.intercept);
+    let needed = usize::try_from(least).unwrap_or(usize::MAX).max(minimum_rows(q));
+    let fitted = match (rows as usize) < needed {
+        true => Err(BatchError::TooFewRows { rows: batch.y.len(), needed }),
+        false => fit(&batch.x, &batch.y, settings),
+    };
+    let (first, last) = batch.place;
+    let unfit = fitted.as_ref().err().map(|error| format!("batch {} ({first} to {last}): {error}", batch.number));
+    let content = Content::Plain(body_of(fitted.as_ref(), rows, with_gram));
+    Contribution { missing: batch.missing, unfit, ..Contribution::new(batch.number, content, rows) }
 }
 
 /// Batches that are fitted by noised releases, one after the other. The budget of all of them is reserved before the first.
@@ -153,7 +134,7 @@ impl Private {
             }
             let estimate = fit.estimate(self.together).ok_or_else(|| bug("a fit without an estimate"))?;
             let estimate = estimate.on_original_scale(&self.bounds, &self.outcome);
-            let content = Content::Released(Released::estimated(&estimate, private_body));
+            let content = Content::Released(Released::post_processed(&estimate, private_body));
             let contribution = Contribution::new(self.number, content, *rows);
             self.number += 1;
             self.offset += releases;

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fit::{Statistics, Termination};
-use crate::methods::stream::{Average, Forecast, Learner, Settings};
+use crate::methods::stream::forecast::Forecast;
+use crate::methods::stream::{Average, Learner, Settings};
 use crate::report::{Fitted, Forming, Function, StreamModel};
 use crate::star::message::{Body, Kind};
 use crate::star::method::{Method, Outcome, Shape};

@@ -41,14 +41,15 @@
 //! C. Gu et al., "Online Robust Locally Differentially Private Learning for Nonparametric Regression" (H-FSGD and PH-FSGD); R. Hall, A. Rinaldo and L. Wasserman,
 //! JMLR 14 (2013).
 
-mod basis;
-mod forecast;
+pub mod forecast;
 pub mod hub;
-mod learner;
 pub mod site;
+pub mod terms;
+
+mod basis;
+mod learner;
 
 pub use basis::{Basis, Grid, Kernel, LARGEST_GRID};
-pub use forecast::Forecast;
 pub use learner::{Average, Learner, Loss, Settings, Stated, Step, default_step};
 
 use crate::methods::features::FeatureError;

@@ -18,3 +18,4 @@ mod separation;
 pub mod session;
 pub mod std_err;
 pub mod subspace;
+pub mod terms;

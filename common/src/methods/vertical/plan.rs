@@ -32,6 +32,7 @@ use crate::privacy::mechanism::{
     LatticeError, LatticeVector, NoisedRelease, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding,
     noise_scale,
 };
+use crate::privacy::release::{PostProcessed, sealed};
 
 mod design;
 mod outlook;
@@ -583,6 +584,9 @@ pub struct Fitted {
     shift: f64,
     slopes: Vec<Slope>,
 }
+
+impl sealed::Sealed for Fitted {}
+impl PostProcessed for Fitted {}
 
 /// One coefficient with the standard deviation of its noise.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,10 +8,7 @@ use crate::privacy::caution::Caution;
 use crate::report::{Disclosure, PerParty, Report, Seconds, VERSION, WorkerRow};
 use crate::star::message::ToSite;
 use crate::star::method::Outcome;
-use crate::study::{Guarantee, SiteMethod};
-
-/// Invented records and rounds of them that a report waits for.
-const MOST_INVENTED: u64 = 20_000_000;
+use crate::study::Guarantee;
 
 impl Hub {
     /// Who is not complete, and why, as the end of a sentence.
@@ -134,14 +131,9 @@ impl Hub {
             None => report.statistics.nobs,
         };
         let came = report.workers.iter().flatten().filter(|row| row.contributions > 0).count().max(1) as u64;
-        let costly = match &self.study.method.method {
-            SiteMethod::Robust(_) => false,
-            SiteMethod::Em(_) => goes_on || all.saturating_mul(u64::from(report.rounds)) > MOST_INVENTED,
-            SiteMethod::Features(_) | SiteMethod::Stream(_) => goes_on,
-        };
-        let foretold = match costly {
-            true => None,
-            false => self.study.expectation(all / came).ok().and_then(|expected| expected.caution()),
+        let foretold = match self.study.method.method.terms().foretold_quickly(goes_on, all, report.rounds) {
+            true => self.study.expectation(all / came).ok().and_then(|expected| expected.caution()),
+            false => None,
         };
         Caution::joined(foretold, Caution::of_released(&report.coefficients))
     }

@@ -12,7 +12,6 @@ use nalgebra::{DMatrix, DVector};
 use super::charge::{Claim, Persons};
 use crate::data::Place;
 use crate::id::Role;
-pub use crate::methods::robust::site::Fitting;
 use crate::privacy::mechanism::records::{NoisedRecords, PerRecord};
 use crate::privacy::mechanism::{NoisedRelease, Query, ReleasePlan};
 use crate::privacy::release::Released;
@@ -115,11 +114,32 @@ pub enum Act {
         ids: Vec<Vec<u8>>,
     },
     /// Fit a batch, beside others if there are cores for it.
-    Fit(Box<Fitting>),
+    Fit(Fitting),
     /// Contribute this.
     Contribute(Contribution),
     /// Nothing: everything was contributed. With warnings for the log of this site.
     Finish(Vec<String>),
+}
+
+/// Work that needs nothing else and may run beside other work: the fit of one batch.
+pub struct Fitting(Box<dyn FnOnce() -> Contribution + Send>);
+
+impl Fitting {
+    pub(crate) fn new(work: impl FnOnce() -> Contribution + Send + 'static) -> Fitting {
+        Fitting(Box::new(work))
+    }
+
+    /// Does the work.
+    pub fn run(self) -> Contribution {
+        (self.0)()
+    }
+}
+
+// It holds rows, which are data.
+impl fmt::Debug for Fitting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fitting")
+    }
 }
 
 /// A numbered piece of a site's part.

@@ -210,7 +210,7 @@ impl<S: Storage> Script for PrivateScript<S> {
                         |fitted| Body::Estimates(Estimates { shift: fitted.shift(), slopes: None })
                     }
                 };
-                Said::Released(Released::fitted(&self.fitted()?, shared))
+                Said::Released(Released::post_processed(&self.fitted()?, shared))
             }
             Place::Over => Body::Go.into(),
         };

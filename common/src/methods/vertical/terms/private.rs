@@ -1,0 +1,235 @@
+//! The private mode of a study of two parties: what it must say, what it must not, and the plan that follows.
+//!
+//! Everything here is public. The number of rows comes from the parties when they have compared them.
+
+use super::{Acceleration, FitTerms, Vertical};
+use crate::glm::Family;
+use crate::id::Role;
+use crate::methods::vertical::plan::{Coefficients, Design, MEAN_SQUARE, Outlook, Plan, PlanError, Setup, Shares};
+use crate::privacy::accountant::{Budget, BudgetError};
+use crate::privacy::bounds::{BoundsError, OutcomeBounds, RowBounds};
+use crate::terms::{
+    CoefficientGuess, DesignTerms, HeldBy, Missing, PrivacyTerms, Study, StudyError, bounds_sentence, check_positive,
+    refused_in_private, row_bounds, value,
+};
+
+/// Most rounds: more only divide the noise's budget further.
+const MOST_ROUNDS: u32 = 1_000;
+
+/// Keys of the design that errors between two parties are predicted for.
+const DESIGN: [&str; 4] = ["correlation", "mean_square", "coefficients", "signal"];
+
+/// Why a study cannot be run in private mode with so many rows.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PrivacyError {
+    /// The study has no private mode.
+    #[error("the study has no `privacy`")]
+    Absent,
+    /// The bounds.
+    #[error(transparent)]
+    Bounds(#[from] BoundsError),
+    /// Epsilon and delta.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// Rounds, clip, ridge.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl Study<Vertical> {
+    /// Refuses what a private run between two parties cannot keep.
+    pub(crate) fn check_private(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: String| Err(value(key, problem));
+        let method = &self.method;
+        if !(1..=MOST_ROUNDS).contains(&terms.rounds) {
+            return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
+        }
+        check_positive("privacy.clip", Some(terms.clip), "number")?;
+        if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
+            return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
+        }
+        terms.design.check(&DESIGN, self.protocol().name())?;
+        if method.family != Family::Gaussian {
+            let family = method.family;
+            return wrong(
+                "model.family",
+                format!(
+                    "is {family}: private mode is for gaussian only, as no sensitivity is proved for other families"
+                ),
+            );
+        }
+        let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
+        refused_in_private(&[
+            (
+                "model.intercept",
+                !method.intercept,
+                "columns are centred by their public ranges, which leaves an intercept",
+            ),
+            (
+                "outcome.held_by",
+                method.outcome.held_by != HeldBy::Both,
+                "the mechanism `residual` needs the outcome at both parties; it is not protected from either",
+            ),
+            ("offset", method.offset.is_some(), "its values have no public bounds"),
+            (
+                "weights",
+                method.weights.is_some(),
+                "one person's weight would scale the sensitivity of that person's row",
+            ),
+            (
+                "rows.missing",
+                self.head.rows.missing == Missing::CompleteCases,
+                "`complete-cases` sends which rows are incomplete without noise; an incomplete row counts as a row of zeros",
+            ),
+            (
+                "penalty.cv",
+                method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some()),
+                "errors of folds are computed on rows without noise",
+            ),
+            (
+                "penalty",
+                method.penalty.is_some(),
+                "a penalty found in the data or on their scale is a release; use `privacy.ridge`",
+            ),
+            (
+                "fit.acceleration",
+                *acceleration != Acceleration::default(),
+                "it compares objectives without noise; rounds are `privacy.rounds`",
+            ),
+            (
+                "fit.tol",
+                *tol != FitTerms::default().tol,
+                "a stopping rule looks at values without noise; rounds are `privacy.rounds`",
+            ),
+            ("fit.max_rounds", max_rounds.is_some(), "the number of rounds is fixed: `privacy.rounds`"),
+        ])?;
+        for (role, party) in &method.parties {
+            let why = "bounds of its terms are not derived in this version; list `columns`";
+            refused_in_private(&[(&format!("parties.{role}.formula"), party.formula.is_some(), why)])?;
+            if party.columns.contains(&method.outcome.column) {
+                return wrong(&format!("parties.{role}.columns"), "names the outcome".to_owned());
+            }
+            if let Err(error) = self.row_bounds(*role) {
+                return wrong("columns", bounds_sentence(&error));
+            }
+        }
+        if let Err(error) = self.outcome_bounds() {
+            return wrong("columns", bounds_sentence(&error));
+        }
+        self.check_guess(terms)
+    }
+
+    /// Declared coefficients: of every term, of no other, and not all zero.
+    fn check_guess(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
+        let wrong = |problem: String| Err(value("privacy.design.coefficients", problem));
+        match &terms.design.coefficients {
+            None => Ok(()),
+            Some(CoefficientGuess::Size(size)) if *size > 0.0 && size.is_finite() => Ok(()),
+            Some(CoefficientGuess::Size(size)) => {
+                wrong(format!("must be a positive number, or one for each term, got {size}"))
+            }
+            Some(CoefficientGuess::Each(values)) => {
+                let mut names = Vec::new();
+                for role in [Role::Alice, Role::Bob] {
+                    let bounds = self.row_bounds(role);
+                    let bounds = bounds.map_err(|error| value("columns", bounds_sentence(&error)))?;
+                    names.extend(bounds.names().to_vec());
+                }
+                if let Some(name) = names.iter().find(|name| !values.contains_key(*name)) {
+                    return wrong(format!("lack `{name}`: either one number for all, or one for each term"));
+                }
+                if let Some(name) = values.keys().find(|name| !names.contains(name)) {
+                    return wrong(format!("name `{name}`, which is no term; the terms are {}", names.join(", ")));
+                }
+                if values.values().any(|value| !value.is_finite()) || values.values().all(|value| *value == 0.0) {
+                    return wrong("must be finite numbers, not all of them 0".to_owned());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The public bounds of a party's rows; the names in them are those of its terms.
+    ///
+    /// # Errors
+    /// Names the first column without bounds, or with bounds that cannot be used.
+    pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
+        let party = self.method.parties.get(&role);
+        let columns = party.map_or(&[][..], |party| &party.columns);
+        row_bounds(&self.head, columns, party.and_then(|party| party.row_norm), role == Role::Alice)
+    }
+
+    /// The public range of the outcome.
+    ///
+    /// # Errors
+    /// It is missing or cannot be used.
+    pub fn outcome_bounds(&self) -> Result<OutcomeBounds, BoundsError> {
+        self.head.bounds_of_outcome(&self.method.outcome.column)
+    }
+
+    /// Epsilon and delta of one run over so many rows.
+    ///
+    /// # Errors
+    /// No private mode, and a delta above one over the number of rows.
+    pub fn run_budget(&self, rows: u64) -> Result<Budget, PrivacyError> {
+        Ok(self.private().ok_or(PrivacyError::Absent)?.of_rows(rows)?)
+    }
+
+    /// Every release of both parties, from the study and the number of rows alone.
+    ///
+    /// # Errors
+    /// No private mode, bounds or a budget that cannot be used.
+    pub fn private_plan(&self, rows: u64) -> Result<Plan, PrivacyError> {
+        let terms = &self.private().ok_or(PrivacyError::Absent)?.stated;
+        let budget = self.run_budget(rows)?.cap();
+        let setup = Setup {
+            rows: usize::try_from(rows).unwrap_or(usize::MAX),
+            alice_width: self.row_bounds(Role::Alice)?.width(),
+            bob_width: self.row_bounds(Role::Bob)?.width(),
+            rounds: terms.rounds,
+            message_bound: terms.clip,
+            ridge: terms.ridge,
+            shares: Shares::default(),
+            alice_budget: budget,
+            bob_budget: budget,
+        };
+        Ok(Plan::new(setup)?)
+    }
+
+    /// What to expect of a run by this plan, from public facts and the declared design.
+    ///
+    /// # Errors
+    /// No private mode, and bounds that cannot be used.
+    pub fn outlook(&self, plan: &Plan) -> Result<Outlook, PrivacyError> {
+        let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
+        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
+        let coefficients = design.guessed([&alice, &bob]);
+        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
+    }
+
+    /// The expected distance of the slopes from the pooled ones, relative to their length, at this correlation between columns.
+    ///
+    /// # Errors
+    /// As [`Study::outlook`].
+    pub(crate) fn foretold_error(&self, plan: &Plan, correlation: f64) -> Result<f64, PrivacyError> {
+        let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
+        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
+        let coefficients = design.guessed([&alice, &bob]).unwrap_or_default();
+        let square = design.mean_square.unwrap_or(MEAN_SQUARE);
+        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)).relative_error)
+    }
+}
+
+impl DesignTerms {
+    /// The declared coefficients or their size, of rows with these bounds.
+    fn guessed(&self, bounds: [&RowBounds; 2]) -> Option<Coefficients> {
+        match &self.coefficients {
+            None => self.signal.map(Coefficients::Signal),
+            Some(CoefficientGuess::Size(size)) => Some(Coefficients::Size(*size)),
+            Some(CoefficientGuess::Each(values)) => {
+                let names = bounds.into_iter().flat_map(RowBounds::names);
+                Some(Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect()))
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Private studies of two parties: bounds, plans, designs, and what is refused.
+
+use super::*;
+use crate::study::tests::{vertical, written};
+use crate::study::{ColumnTerms, Study};
+
+pub(crate) const PRIVATE: &str = r#"
+    id = "private"
+    mode = "private"
+    [privacy]
+    epsilon = 1.0
+    delta = 1e-5
+    [outcome]
+    column = "y"
+    [parties.alice]
+    certificate = "alice"
+    columns = ["age", "smoker"]
+    [parties.bob]
+    certificate = "bob"
+    columns = ["region"]
+    [columns.age]
+    range = [18, 90]
+    [columns.smoker]
+    levels = ["false", "true"]
+    [columns.region]
+    levels = ["north", "south", "west"]
+    [columns.y]
+    range = [0.0, 100.0]
+"#;
+
+fn complaint(text: &str) -> String {
+    Study::parse(text).unwrap_err().to_string()
+}
+
+fn with(more: &str) -> String {
+    format!("{PRIVATE}\n{more}")
+}
+
+#[test]
+fn bounds_terms_and_plan_follow_from_the_study_and_the_number_of_rows() {
+    let study = vertical(PRIVATE);
+    assert_eq!(study.row_bounds(Role::Alice).unwrap().names(), ["age", "smokerTRUE"]);
+    assert_eq!(study.row_bounds(Role::Bob).unwrap().names(), ["regionsouth", "regionwest"]);
+    let plan = study.private_plan(1_000).unwrap();
+    assert_eq!((plan.setup().alice_width, plan.setup().bob_width), (3, 2));
+    let cap = study.run_budget(1_000).unwrap().cap();
+    for side in [crate::methods::vertical::plan::Side::Alice, crate::methods::vertical::plan::Side::Bob] {
+        assert!(plan.side(side).releases.charge() <= cap);
+    }
+    assert_eq!(study.disclosures(Role::Alice).declared(), []);
+}
+
+#[test]
+fn bounds_that_are_missing_infinite_empty_or_from_the_data_are_refused() {
+    let replaced = |range: &str| complaint(&PRIVATE.replace("range = [18, 90]", range));
+    assert!(replaced("").contains("lacks public bounds of `age`"), "{}", replaced(""));
+    assert!(replaced("range = [18, inf]").contains("two finite numbers"), "{}", replaced("range = [18, inf]"));
+    assert!(replaced("range = [18, 18]").contains("ascending"));
+    assert!(replaced("range = \"data\"").contains("taken from the data"), "{}", replaced("range = \"data\""));
+    assert!(replaced("range = [18]").contains("two numbers"));
+    assert!(complaint(&PRIVATE.replace("range = [0.0, 100.0]", "")).contains("give [columns.y] a `range`"));
+    assert!(complaint(&PRIVATE.replace("\"north\", \"south\", \"west\"", "\"north\"")).contains("`region`"));
+}
+
+#[test]
+fn a_centre_with_a_scale_and_a_row_norm_are_bounds_and_part_of_what_is_agreed() {
+    let age = |bounds: &str| PRIVATE.replace("range = [18, 90]", bounds);
+    let centred = vertical(&age("centre = 50\nscale = 12.5"));
+    let bounds = centred.row_bounds(Role::Alice).unwrap();
+    assert_eq!(bounds.radius(), 2f64.sqrt());
+    let normed =
+        |norm: &str| PRIVATE.replace("columns = [\"region\"]", &format!("columns = [\"region\"]\nrow_norm = {norm}"));
+    let cut = vertical(&normed("1.25"));
+    assert_eq!(cut.row_bounds(Role::Bob).unwrap().radius(), 1.25);
+    assert_eq!(cut.row_bounds(Role::Alice), vertical(PRIVATE).row_bounds(Role::Alice));
+    // Rows of these bounds, by hand: (62.5 - 50) / 12.5 = 1, divided by the norm 2^1/2, times what the intercept leaves.
+    let values = nalgebra::DMatrix::from_row_slice(1, 2, &[62.5, 0.0]);
+    let entry = crate::privacy::bounds::ClippedRows::new(&bounds, &values)
+        .products(&nalgebra::DVector::from_column_slice(&[0.0, 1.0, 0.0]), 0)[0];
+    assert!((entry - (1.0f64 / 2.0 * 2.0 / 3.0).sqrt()).abs() < 2.0 / 32768.0, "{entry}");
+    let digests =
+        [PRIVATE, &age("centre = 50\nscale = 12.5"), &age("centre = 50\nscale = 12"), &normed("1.25"), &normed("2")]
+            .map(|text| Study::parse(text).unwrap().digest());
+    for (at, digest) in digests.iter().enumerate() {
+        assert!(!digests[..at].contains(digest), "{at}");
+    }
+    assert_eq!(vertical(&written(&normed("1.25"))), cut);
+}
+
+#[test]
+fn centres_scales_and_row_norms_without_meaning_are_refused_by_key() {
+    let age = |bounds: &str| complaint(&PRIVATE.replace("range = [18, 90]", bounds));
+    for (bounds, says) in [
+        ("centre = 50", "`columns.age` needs both `centre` and `scale`"),
+        ("scale = 12", "`columns.age` needs both `centre` and `scale`"),
+        ("centre = 50\nscale = 0", "`columns.age.scale` must be a positive"),
+        ("centre = 50\nscale = -1", "`columns.age.scale` must be a positive"),
+        ("centre = 50\nscale = inf", "`columns.age.scale` must be a positive"),
+        ("centre = nan\nscale = 1", "`columns.age.centre` must be a finite"),
+        ("centre = \"mean\"\nscale = 1", "taken from the data"),
+        ("centre = 50\nscale = \"sd\"", "taken from the data"),
+        ("centre = [50]\nscale = 1", "centre must be a number"),
+        ("range = [18, 90]\ncentre = 50\nscale = 12", "`columns.age` must state one of"),
+        ("range = [18, 90]\nlevels = [\"a\", \"b\"]", "`columns.age` must state one of"),
+    ] {
+        assert!(age(bounds).contains(says), "{bounds}: {}", age(bounds));
+    }
+    let outcome = complaint(&PRIVATE.replace("range = [0.0, 100.0]", "centre = 50\nscale = 10"));
+    assert!(outcome.contains("give [columns.y] a `range`"), "{outcome}");
+    for norm in ["0", "-1.0", "inf", "nan"] {
+        let text = PRIVATE.replace("[parties.bob]", &format!("[parties.bob]\nrow_norm = {norm}"));
+        assert!(complaint(&text).contains("`parties.bob.row_norm` must be a positive"), "{}", complaint(&text));
+    }
+    let plain = PRIVATE
+        .replace("mode = \"private\"", "")
+        .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
+        .replace("[parties.bob]", "[parties.bob]\nrow_norm = 1.0");
+    assert!(complaint(&plain).contains("`parties.bob.row_norm` has no place"), "{}", complaint(&plain));
+}
+
+#[test]
+fn a_declared_design_is_what_a_prediction_rests_on_and_all_of_it_is_said() {
+    let outlook = |design: &str| {
+        let study = vertical(&with(design));
+        study.outlook(&study.private_plan(5_000).unwrap()).unwrap()
+    };
+    let neutral = outlook("");
+    assert_eq!((neutral.cases.len(), neutral.assumed.correlation, neutral.assumed.random_signs), (3, None, true));
+    assert!(!neutral.assumed.words.iter().any(|words| words.contains("(declared)")), "{:?}", neutral.assumed.words);
+    let declared = outlook(
+        "[privacy.design]\ncorrelation = 0.2\nmean_square = 0.3\ncoefficients = { age = 0.5, smokerTRUE = -0.25, regionsouth = 0.125, \
+         regionwest = 1 }",
+    );
+    let said = declared.assumed.words.join("; ");
+    for part in
+        ["correlation 0.2 (declared)", "0.300", "age 0.5, smokerTRUE -0.25, regionsouth 0.125, regionwest 1 (declared)"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!((declared.cases.len(), declared.assumed.random_signs), (1, false));
+    // Twice the coefficients: the same relative distance if nothing is exchanged, half the noise relative to them but for the cut.
+    let size = |size: &str| outlook(&format!("[privacy.design]\ncorrelation = 0.2\ncoefficients = {size}"));
+    let (one, two) = (size("0.1"), size("0.2"));
+    assert!((one.relative_error_alone / two.relative_error_alone - 1.0).abs() < 1e-9);
+    assert!(
+        (one.relative_error / two.relative_error / 2.0 - 1.0).abs() < 0.1,
+        "{} {}",
+        one.relative_error,
+        two.relative_error
+    );
+    assert!(outlook("[privacy.design]\nsignal = 0.3").assumed.words[2].contains("(declared)"));
+}
+
+#[test]
+fn designs_without_meaning_are_refused_by_key() {
+    for (design, says) in [
+        ("correlation = 1.0", "`privacy.design.correlation` must be at least 0"),
+        ("correlation = nan", "`privacy.design.correlation` must be at least 0"),
+        ("mean_square = 0.0", "`privacy.design.mean_square` must lie"),
+        ("mean_square = 1.5", "`privacy.design.mean_square` must lie"),
+        ("coefficients = 0.0", "`privacy.design.coefficients` must be a positive"),
+        ("coefficients = inf", "`privacy.design.coefficients` must be a positive"),
+        ("coefficients = \"ols\"", "one number, or a table"),
+        ("coefficients = { age = 1.0 }", "lack `smokerTRUE`"),
+        (
+            "coefficients = { age = 1, smokerTRUE = 1, regionsouth = 1, regionwest = 1, regon = 1 }",
+            "name `regon`, which is no term",
+        ),
+        ("coefficients = { age = 0, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "not all of them 0"),
+        ("coefficients = { age = nan, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "must be finite"),
+        ("coefficients = 0.5\nsignal = 0.2", "`privacy.design.signal` has no place beside"),
+        ("residual = 0.2", "`privacy.design.residual` has no place"),
+    ] {
+        let complaint = complaint(&with(&format!("[privacy.design]\n{design}")));
+        assert!(complaint.contains(says), "{design}: {complaint}");
+    }
+}
+
+#[test]
+fn budgets_that_promise_nothing_are_refused() {
+    let replaced = |epsilon: &str| complaint(&PRIVATE.replace("epsilon = 1.0", epsilon));
+    assert!(replaced("epsilon = 0.0").contains("positive"));
+    assert!(replaced("epsilon = -1.0").contains("positive"));
+    assert!(replaced("epsilon = nan").contains("positive"));
+    assert!(replaced("epsilon = 11.0").contains("large_epsilon"));
+    assert!(Study::parse(&PRIVATE.replace("epsilon = 1.0", "epsilon = 11.0\nlarge_epsilon = \"a rehearsal\"")).is_ok());
+    assert!(complaint(&PRIVATE.replace("delta = 1e-5", "delta = 0.0")).contains("privacy.delta"));
+    let study = vertical(&PRIVATE.replace("delta = 1e-5", "delta = 0.01"));
+    let error = study.private_plan(1_000).unwrap_err();
+    assert!(error.to_string().contains("1/n"), "{error}");
+    assert!(study.private_plan(100).is_ok());
+}
+
+#[test]
+fn everything_that_needs_values_without_noise_is_refused_with_the_reason() {
+    for (more, reason) in [
+        ("[fit]\ntol = 1e-6", "stopping rule"),
+        ("[fit]\nacceleration = \"none\"", "without noise"),
+        ("[fit]\nmax_rounds = 5", "privacy.rounds"),
+        ("[penalty]\nlambda = 0.1", "privacy.ridge"),
+        ("[penalty]\nlambda = \"path\"", "privacy.ridge"),
+        ("[penalty]\nlambda = 0.1\ncv = 5", "folds"),
+        ("[rows]\nmissing = \"complete-cases\"", "which rows are incomplete"),
+        ("[offset]\ncolumn = \"o\"", "no public bounds"),
+        ("[weights]\ncolumn = \"w\"", "sensitivity"),
+        ("[model]\nfamily = \"binomial\"", "no sensitivity is proved"),
+        ("[model]\nintercept = false", "leaves an intercept"),
+        ("[model]\nfamily = \"poisson\"", "no sensitivity is proved"),
+    ] {
+        let complaint = complaint(&with(more));
+        assert!(complaint.contains(reason), "{more}: {complaint}");
+    }
+    let hidden = PRIVATE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"alice\"");
+    assert!(complaint(&hidden).contains("not protected"));
+    let formula = PRIVATE.replace("columns = [\"region\"]", "formula = \"~ region\"");
+    assert!(complaint(&formula).contains("list `columns`"));
+    assert!(complaint(&PRIVATE.replace("mode = \"private\"", "")).contains("set mode"));
+}
+
+#[test]
+fn a_plain_study_has_the_digest_that_it_had_before_there_was_a_private_mode() {
+    let plain = "id = \"s\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = \
+                 [\"u\"]\n[parties.bob]\ncertificate = \"b\"\ncolumns = [\"v\"]\n";
+    let keys = Study::parse(plain).unwrap().key_digests();
+    assert!(keys.iter().all(|(key, _)| !key.starts_with("privacy")));
+}
+
+#[test]
+fn each_party_states_the_bounds_of_its_own_columns_and_of_the_outcome() {
+    let study = vertical(
+        r#"
+        id = "s"
+        mode = "private"
+        [privacy]
+        epsilon = 1.0
+        delta = 1e-5
+        [outcome]
+        column = "y"
+        [parties.alice]
+        certificate = "alice"
+        columns = ["age"]
+        [parties.bob]
+        certificate = "bob"
+        columns = ["region"]
+        row_norm = 1.25
+        [columns.age]
+        range = [18, 90.5]
+        [columns.region]
+        levels = ["north", "south"]
+        [columns.y]
+        range = [0, 100]
+        "#,
+    );
+    let stated = |role| study.stated_bounds(role).into_iter().map(|(name, words)| format!("{name}: {words}"));
+    assert_eq!(
+        stated(Role::Alice).collect::<Vec<_>>(),
+        ["age: 18 to 90.5", "norm of rows: the default", "y: 0 to 100"]
+    );
+    assert_eq!(
+        stated(Role::Bob).collect::<Vec<_>>(),
+        ["norm of rows: 1.25", "region: levels north, south", "y: 0 to 100"]
+    );
+    let mut centred = study.clone();
+    centred
+        .head
+        .columns
+        .insert("age".to_owned(), ColumnTerms { centre: Some(50.0), scale: Some(12.5), ..ColumnTerms::default() });
+    assert_eq!(centred.stated_bounds(Role::Alice)["age"], "centre 50 and scale 12.5");
+}

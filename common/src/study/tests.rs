@@ -1,0 +1,107 @@
+//! Studies as they are written, and every mistake with its key.
+
+use super::*;
+use crate::id::Role;
+use crate::privacy::release::Declaration;
+
+mod budgets;
+mod expectation;
+mod sites;
+mod suggestion;
+
+pub(crate) fn vertical(text: &str) -> Study<Vertical> {
+    Study::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}")).vertical().unwrap()
+}
+
+pub(crate) fn sites(text: &str) -> Study<Sites> {
+    Study::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}")).sites().unwrap()
+}
+
+/// The same file with all its defaults.
+pub(crate) fn written(text: &str) -> String {
+    let mut file: StudyFile = toml::from_str(text).unwrap();
+    file.complete();
+    toml::to_string_pretty(&file).unwrap()
+}
+
+const MINIMAL: &str = r#"
+    id = "two-hospitals"
+    [outcome]
+    column = "progression"
+    [parties.alice]
+    certificate = "alice"
+    columns = ["age", "sex"]
+    [parties.bob]
+    certificate = "bob"
+    columns = ["bmi"]
+"#;
+
+#[test]
+fn a_minimal_study_parses_with_the_documented_defaults() {
+    let study = vertical(MINIMAL).method;
+    assert_eq!(study.fit.tol, 1e-8);
+    assert_eq!(study.fit.round_limit(), 1_000);
+    assert!(study.inference.allowed && study.intercept);
+}
+
+#[test]
+fn comments_and_order_do_not_change_the_digest_but_values_do() {
+    let study = Study::parse(MINIMAL).unwrap();
+    let commented = Study::parse(&format!("# reviewed\n{MINIMAL}\n[model]\nfamily = \"gaussian\"")).unwrap();
+    assert_eq!(study.digest(), commented.digest());
+    let other = Study::parse(&MINIMAL.replace("\"sex\"", "\"sax\"")).unwrap();
+    assert_ne!(study.digest(), other.digest());
+    assert_eq!(Study::differing_keys(&study.key_digests(), &other.key_digests()), ["parties.alice.columns"]);
+}
+
+#[test]
+fn what_a_partys_formula_cannot_say_is_refused_with_the_key_that_says_it() {
+    let with = |formula: &str| MINIMAL.replace("columns = [\"age\", \"sex\"]", &format!("formula = \"{formula}\""));
+    let complaint = |formula: &str| Study::parse(&with(formula)).unwrap_err().to_string();
+    assert!(Study::parse(&with("progression ~ age * sex")).is_ok() && Study::parse(&with("~ .")).is_ok());
+    assert!(complaint("~ age - 1").contains("`parties.alice.formula` leaves the intercept out, which is said by"));
+    assert!(complaint("~ age + offset(w)").contains("`[offset]` with `column = \"w\"`"));
+    assert!(complaint("cost ~ age").contains("explains another column than `outcome.column`, which is `progression`"));
+    assert!(complaint("~ log(age)").contains("cannot be read: formula, character 3: the function `log`"));
+    let without = format!("{}\n[model]\nintercept = false", with("~ age - 1"));
+    assert!(Study::parse(&without).is_ok());
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+    let error = Study::parse(&format!("{MINIMAL}\n[fit]\nmax_round = 5")).unwrap_err();
+    assert_eq!(error.to_string(), "unknown key `max_round`; did you mean `max_rounds`?");
+    let error = Study::parse(&format!("{MINIMAL}\n[model]\nfamily = \"poison\"")).unwrap_err();
+    assert_eq!(error.to_string(), "unknown value `poison`; did you mean `poisson`?");
+}
+
+#[test]
+fn values_outside_their_range_are_refused_by_key() {
+    for (text, key) in [
+        ("[fit]\ntol = 0.0", "fit.tol"),
+        ("[penalty]\nlambda = -1.0", "penalty.lambda"),
+        ("[penalty]\nlambda = 1.0\nalpha = 1.5", "penalty.alpha"),
+        ("[penalty]\nlambda = []", "penalty.lambda"),
+        ("[columns.region]\nlevels = [\"a\", \"a\"]", "columns.region.levels"),
+        ("[columns.age]\nrange = [70.0, 18.0]", "columns.age.range"),
+    ] {
+        let error = Study::parse(&format!("{MINIMAL}\n{text}")).unwrap_err();
+        assert!(matches!(&error, StudyError::Value { key: named, .. } if named == key), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_column_at_both_parties_is_refused() {
+    let error = Study::parse(&MINIMAL.replace("\"bmi\"", "\"age\"")).unwrap_err();
+    assert!(error.to_string().contains("which alice has already"), "{error}");
+}
+
+#[test]
+fn gaussian_outcome_at_alice_never_declares_the_outcome_itself() {
+    let text = MINIMAL.replace("column = \"progression\"", "column = \"progression\"\nheld_by = \"alice\"");
+    let study = vertical(&text);
+    assert!(!study.disclosures(Role::Alice).allows(Declaration::Outcome));
+    let study = vertical(&format!("{text}\n[model]\nfamily = \"binomial\""));
+    assert!(study.disclosures(Role::Alice).allows(Declaration::Outcome));
+    assert!(!study.disclosures(Role::Bob).allows(Declaration::Outcome));
+}

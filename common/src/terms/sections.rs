@@ -1,0 +1,153 @@
+//! Sections of a study file that studies of all methods take.
+
+use serde::{Deserialize, Serialize};
+
+use crate::glm::Family;
+
+/// The coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoordinatorTerms {
+    /// The name in the coordinator's certificate.
+    pub certificate: String,
+}
+
+impl Default for CoordinatorTerms {
+    fn default() -> Self {
+        CoordinatorTerms { certificate: "coordinator".to_string() }
+    }
+}
+
+/// Family and intercept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Model {
+    /// gaussian, binomial or poisson, each with its canonical link.
+    pub family: Family,
+    /// Whether there is an intercept; in a vertical study it belongs to Alice's block.
+    pub intercept: bool,
+    /// The features of a horizontal study; or use `formula`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// The model of a horizontal study, as in R: `y ~ age + bmi:sex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model { family: Family::Gaussian, intercept: true, features: Vec::new(), formula: None }
+    }
+}
+
+/// A column that one or both parties hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldColumn {
+    /// Its header.
+    pub column: String,
+    /// Who has it.
+    #[serde(default)]
+    pub held_by: HeldBy,
+}
+
+impl HeldColumn {
+    pub(crate) fn is_none(&self) -> bool {
+        self.column.is_empty()
+    }
+}
+
+/// Who holds a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldBy {
+    /// Both; compared by keyed digest.
+    #[default]
+    Both,
+    /// Alice only; what then leaves is declared.
+    Alice,
+}
+
+/// What all parties know of a column beforehand.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnTerms {
+    /// Levels of a categorical column; the first is the reference.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
+    /// Public range of a numeric column.
+    #[serde(default, deserialize_with = "super::privacy::range", skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// In place of a range, a public centre of a numeric column; needs `scale`.
+    #[serde(default, deserialize_with = "super::privacy::centre", skip_serializing_if = "Option::is_none")]
+    pub centre: Option<f64>,
+    /// The public scale that goes with the centre, for instance a published standard deviation. Values are bounded by the row norm alone.
+    #[serde(default, deserialize_with = "super::privacy::scale", skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+}
+
+impl ColumnTerms {
+    /// A categorical column.
+    pub fn of_levels(levels: Vec<String>) -> ColumnTerms {
+        ColumnTerms { levels, ..ColumnTerms::default() }
+    }
+
+    /// A numeric column with a public range.
+    pub fn of_range(low: f64, high: f64) -> ColumnTerms {
+        ColumnTerms { range: Some([low, high]), ..ColumnTerms::default() }
+    }
+
+    /// Whether the declared levels are those of truth values, in any case, which readers recognise by themselves.
+    pub fn is_boolean(&self) -> bool {
+        matches!(&self.levels[..], [no, yes] if no.eq_ignore_ascii_case("false") && yes.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// How rows are matched.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowTerms {
+    /// The id column; without one the row number is the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What happens to rows with missing values.
+    #[serde(default)]
+    pub missing: Missing,
+}
+
+/// What happens to rows with missing values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// They end the run before anything leaves.
+    #[default]
+    Refuse,
+    /// They are dropped at both parties, by exchanged masks.
+    CompleteCases,
+}
+
+pub(crate) fn one() -> f64 {
+    1.0
+}
+
+/// A TOML error as one sentence, with the nearest known key when one is unknown.
+///
+/// Used for the private files too, so that both kinds of file complain alike.
+pub fn explain(error: &toml::de::Error) -> String {
+    let message = error.message().to_string();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let kind = match (message.starts_with("unknown field"), message.starts_with("unknown variant")) {
+        (true, _) => "key",
+        (_, true) => "value",
+        _ => return message,
+    };
+    let Some(unknown) = quoted.next() else { return message };
+    let nearest = quoted
+        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().max(unknown.len()) / 2);
+    match nearest {
+        Some((_, known)) => format!("unknown {kind} `{unknown}`; did you mean `{known}`?"),
+        None => message.replace("field", "key").replace("variant", "value"),
+    }
+}
