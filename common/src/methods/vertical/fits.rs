@@ -123,8 +123,8 @@ const STILL: f64 = 1e-6;
 /// A scaled gradient at which estimates that grow without bound are looked for, whatever the tolerance.
 const FLAT: f64 = 1e-8;
 
-/// What a partner gives as its change when it is at rest and has found that its estimates grow without bound.
-const UNENDED: f64 = 1.0;
+/// What a follower gives as its change once it has found that its estimates grow without bound: relative changes are at most 2.
+const UNENDED: f64 = 1e3;
 
 /// Rounds beyond the columns of the smaller side after which a fit is taken for one that may not end.
 const LATE_ROUNDS: usize = 8;
@@ -477,13 +477,18 @@ impl Fits {
         let tol = if unpenalised { exact_tol(partial.certificate) } else { inner_tol(partial.certificate) };
         let mut solved = block.solve(tol, None);
         self.own_change = block.change(&before, block.beta());
-        if unpenalised && self.own_change <= self.study.method.fit.tol {
+        let at_rest = self.own_change <= self.study.method.fit.tol;
+        if unpenalised && at_rest {
             let (stepped, change) = block.step_on(solved);
             solved = stepped;
             self.own_change = self.own_change.max(change);
-            if separation::exhausted(block, self.study.method.intercept, std::iter::empty()) {
-                self.own_change = self.own_change.max(UNENDED);
-            }
+        }
+        // Also where other columns are still on their way: in plain rounds that may take long.
+        let unended = unpenalised
+            && (at_rest || partial.certificate.max(solved.certificate) <= FLAT)
+            && separation::exhausted(block, self.study.method.intercept, std::iter::empty());
+        if unended {
+            self.own_change = self.own_change.max(1.0);
         }
         let beta = block.beta().clone();
         self.loss = solved.loss;
@@ -502,7 +507,7 @@ impl Fits {
             values,
             penalty,
             loss: own_loss,
-            change: finite(self.own_change),
+            change: if unended { UNENDED } else { finite(self.own_change) },
             certificate: solved.certificate,
         })
     }
@@ -513,8 +518,7 @@ impl Fits {
         };
         let block = &mut encoded.block;
         let beta = block.beta().clone();
-        // A partner at rest says that its coefficients have no end by a change that its predictions do not show.
-        self.partner_grows = answer.change >= UNENDED && separation::still(&answer.values, &self.incoming_values);
+        self.partner_grows = answer.change >= UNENDED;
         self.incoming_values = answer.values.clone();
         block.take(answer.values, answer.loss);
         self.peer_penalty = answer.penalty;
@@ -528,7 +532,7 @@ impl Fits {
         {
             shown.take(block, &self.incoming_values);
         }
-        let change = self.own_change.max(answer.change);
+        let change = self.own_change.max(if self.partner_grows { 1.0 } else { answer.change });
         let certificate = self.certificate.max(answer.certificate);
         self.change = change;
         self.record(self.round, certificate, change, objective);

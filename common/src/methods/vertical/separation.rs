@@ -72,11 +72,6 @@ impl Growth {
     }
 }
 
-/// Whether predictions moved by so little that it is no growth.
-pub(super) fn still(now: &[f64], before: &[f64]) -> bool {
-    now.len() == before.len() && now.iter().zip(before).all(|(now, before)| (now - before).abs() <= GROWTH)
-}
-
 /// Whether the loss stays flat from `now` on, in the direction that leads there from `before`.
 fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     let outcome = block.outcome();
