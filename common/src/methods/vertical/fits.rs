@@ -484,9 +484,9 @@ impl Fits {
             self.own_change = self.own_change.max(change);
         }
         // Also where other columns are still on their way: in plain rounds that may take long.
-        let unended = unpenalised
-            && (at_rest || partial.certificate.max(solved.certificate) <= FLAT)
-            && separation::exhausted(block, self.study.method.intercept, std::iter::empty());
+        let look = at_rest || partial.certificate.max(solved.certificate) <= FLAT || self.is_late(self.own_change);
+        let unended =
+            unpenalised && look && separation::exhausted(block, self.study.method.intercept, std::iter::empty());
         if unended {
             self.own_change = self.own_change.max(1.0);
         }
@@ -590,19 +590,22 @@ impl Fits {
         if self.growth.unbounded(block, self.partner_hides()) && change > GROWING {
             return true;
         }
-        if certificate <= FLAT && self.partner_grows {
+        if self.partner_grows {
             return true;
         }
         // Before a fit may end, and where it takes longer than a finite estimate does.
-        let settled = certificate <= self.study.method.fit.tol.max(FLAT);
-        let late = self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS;
-        if !(settled || (late && change > GROWING)) {
+        if certificate > self.study.method.fit.tol.max(FLAT) && !self.is_late(change) {
             return false;
         }
         // Own columns by themselves too: beside what rounding left of the partner's directions they lose digits.
         let intercept = self.study.method.intercept;
         separation::exhausted(block, intercept, std::iter::empty())
             || self.shown.as_ref().is_some_and(|shown| separation::exhausted(block, intercept, shown.directions()))
+    }
+
+    /// Whether coefficients still change in a round by which finite ones as a rule do not.
+    fn is_late(&self, change: f64) -> bool {
+        self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS && change > GROWING
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.
