@@ -68,7 +68,7 @@ tests=(
     privacy::mechanism::tests::no_neighbour privacy::mechanism::tests::an_audit_finds
     privacy::mechanism::tests::the_table_is_free privacy::mechanism::tests::noise_keeps privacy::mechanism::tests::a_message_moves
     privacy::ledger::tests privacy::sampler::tests::an_integer privacy::bounds privacy::accountant
-    vertical::accelerate privacy::robust::tests::an_invalid_row privacy::robust::tests::a_plan_charges
+    vertical::accelerate robust::plan::tests::an_invalid_row robust::plan::tests::a_plan_charges
 )
 if ! suite "${tests[@]}"; then
     echo "the tests are red before anything was broken"
@@ -118,6 +118,9 @@ mutate "sign of the extrapolation" common/src/methods/vertical/accelerate.rs \
 
 mutate "sums not cut before the noise" $mechanism \
     's/quotient\.min\(CUT\) as i64/quotient as i64/' values_are_cut_at_a_public_number
+mutate "a sum beyond the cut ends the run" $mechanism \
+    's/let cut = \|quotient: u128\| quotient\.min\(CUT\) as i64/let cut = |quotient: u128| if quotient > CUT { panic!("too large") } else { quotient as i64 }/' \
+    values_are_cut_at_a_public_number
 mutate "a margin that vanishes beside 1" common/src/privacy/accountant.rs \
     's/\(1\.0 \+ ROUNDING_MARGIN\)\)\.next_up\(\)/(1.0 + 2f64.powi(-80)))/' a_charged_quotient_is_larger
 mutate "the lattice is free" common/src/privacy/accountant.rs \
@@ -134,6 +137,12 @@ mutate "every estimate a vote" common/src/methods/robust/weights.rs \
     's/let uniform = sites < SITES \|\| equal/let uniform = true || sites < SITES || equal/' robust::tests::sites
 mutate "copies count" common/src/methods/robust/weights.rs \
     's/if !\(0\.\.q\)\.rev\(\)\.all\(same\)/if true || !(0..q).rev().all(same)/' robust::tests::sites::rows_that_come_again
+mutate "a majority of estimates for one of sites" common/src/methods/robust/weights.rs \
+    's/chosen\.map\(\|i\| self\.each\[i\]\)\.sum::<f64>\(\) > self\.half\(\)/chosen.count() as f64 > self.half()/' robust::tests::sites robust::weights
+mutate "a gate of normal rows and no others" common/src/methods/robust/consolidate.rs \
+    's/let limit = factor \* weights\.majority_value\(&mut squares\.to_vec\(\)\);/let limit = chi_squared(q, GATE) + 0.0 * factor;/' robust::tests::honest
+mutate "a site that is wholly set aside is passed over" common/src/report/standing.rs \
+    's/filter\(\|site\| site\.set_aside\(\)\)/filter(|site| site.set_aside() \&\& false)/' report robust::tests
 mutate "a window for whoever sends most" common/src/methods/robust/online.rs \
     's/held\(at\) > own\)/true)/' robust::tests::sites::a_site_of_the_majority
 mutate "the rarer value rejected" common/src/methods/robust/batch.rs \
@@ -144,6 +153,10 @@ mutate "ready before it joined" common/src/star/hub.rs \
     's/\|\| !self\.asked;/|| false;/' nobody_counts_for_the_quorum
 mutate "any count of contributions" common/src/star/hub.rs \
     's/contributions > MOST/contributions > u64::MAX - 1/' counts_that_no_run_reaches
+mutate "any count of rows" common/src/star/hub.rs \
+    's/\*\*count > MOST_ROWS/**count > u64::MAX - 1/' star::tests
+mutate "numbers of any size" common/src/star/hub.rs \
+    's/value\.abs\(\) >= LARGEST \|\| value\.is_nan\(\)/value.is_nan()/' numbers_so_large
 mutate "any broadcast" common/src/star/site.rs \
     's/if number > most/if number > u64::MAX - 1/' a_hub_that_publishes_more
 mutate "charged before the quorum" common/src/star/site/local.rs \
@@ -171,6 +184,36 @@ mutate "a message not stored before it is acted on" $conversation \
     's/self\.script\.keep\(came, &message\.body\)\?;//' vertical::private::tests
 mutate "cells told to a peer" common/src/session.rs \
     's/Abort::Bug\(_\) => format!\("internal error at \{own\}; the reason is shown there only"\)/Abort::Bug(_) => self.to_string()/' what_may_quote_data
+
+mutate "a peer names its terms as it likes" common/src/methods/vertical/names.rs \
+    's/if !\(intercept \|\| named \|\| terms\.rest\)/if !(true || intercept || named || terms.rest)/' vertical::names
+
+where=(-p fedreg-party --lib)
+mutate "signs of life are progress" party/src/drive.rs \
+    's/(Ok\(Event::Alive\) => \{\n\s+self\.alive\(\);)/$1 self.progress.at = Instant::now();/' drive::tests::signs_of_life
+mutate "a silent peer is waited for until its line counts as lost" party/src/drive.rs \
+    's/(self\.patience\.silence\.saturating_sub\(self\.heard\.max\(self\.since\)\.elapsed\(\)\))\.min\(left\)/$1/' drive::tests::a_peer_that_falls_silent
+mutate "cells in the log of runs" party/src/service.rs \
+    's/Failure::Read\(ReadError::Data \{ file, source \}\) if source\.quotes\(\) => format!\("cannot use \{file\}; \{REST\}"\),//' service::tests
+mutate "what a decoder says is printed" party/src/read/parquet.rs \
+    's/if !DECODING\.get\(\) \{/if true {/' what_a_panic_of_the_decoder_says
+where=(-p fedreg-proto --lib)
+mutate "files for everybody" proto/src/output.rs \
+    's/mode\(&mut options, 0o600\)/mode(&mut options, 0o644)/' output
+mutate "settings without end" proto/src/files.rs \
+    's/MAX_FILE_BYTES: u64 = 4 << 20/MAX_FILE_BYTES: u64 = 16 << 20/' a_file_too_large
+where=(-p fedreg-proto --test edge)
+mutate "rounds that no run reaches" proto/src/convert/star.rs \
+    's/match number < MOST/match number < u64::MAX/' star::
+mutate "a hub makes success or a bug of ours" proto/src/convert/star.rs \
+    's/let exit = if ours \{ Exit::Peer \} else \{ told \};/let exit = if ours \&\& false { Exit::Peer } else { told };/' star::
+mutate "a party has any number of connections" proto/src/tls/crowd.rs \
+    's/CONNECTIONS_A_PARTY: usize = 4/CONNECTIONS_A_PARTY: usize = 4000/' crowd
+mutate "a connection carries any number of calls" proto/src/tls.rs \
+    's/CALLS_A_CONNECTION: u32 = 2/CALLS_A_CONNECTION: u32 = 2000/' crowd
+mutate "questions of any length" proto/src/limits.rs \
+    's/QUESTION_BYTES: usize = 1 << 10/QUESTION_BYTES: usize = 4 << 20/' crowd
+where=(-p fedreg-common --lib)
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -203,6 +203,21 @@ fn fits_converge_in_about_as_many_rounds_as_columns_over_all_sizes_and_seeds() {
     sweep(&splits, &[0.5, 0.9, 0.99, 0.999], 5000, 1..6);
 }
 
+/// For a profiler: `valgrind --tool=callgrind TEST_PROGRAM --exact --ignored vertical_rounds::a_large_fit_for_a_profiler`, with
+/// `RAYON_NUM_THREADS=1`.
+#[test]
+#[ignore = "measured by hand"]
+fn a_large_fit_for_a_profiler() {
+    let rows = std::env::var("FEDREG_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(100_000);
+    let begun = std::time::Instant::now();
+    let data = Data::simulated(Pattern::Paired, rows, (10, 10), 0.5, "binomial", 1, "");
+    println!("{rows} rows drawn in {:?}", begun.elapsed());
+    let begun = std::time::Instant::now();
+    let [fit, _] = data.run();
+    println!("{} after {} rounds in {:?}", fit.termination, fit.rounds, begun.elapsed());
+    assert_eq!(fit.termination, Termination::Converged);
+}
+
 /// The pooled fit by plain iteratively reweighted least squares: what any program for one machine computes.
 fn pooled(x: &DMatrix<f64>, y: &[f64], family: &str) -> DVector<f64> {
     let family = fedreg_tests::vertical::family(family);
@@ -315,10 +330,12 @@ enum Without {
     NoCountsAbove,
     /// All counts are 0.
     NoCounts,
+    /// Outcomes by chance, of so few rows that many combinations of the columns say them, all within a narrow cone.
+    FewRows,
 }
 
 impl Without {
-    const ALL: [Without; 11] = [
+    const ALL: [Without; 12] = [
         Without::Complete,
         Without::CompleteWithGap,
         Without::CompleteAtAlice,
@@ -330,10 +347,13 @@ impl Without {
         Without::NoCountsAtBob,
         Without::NoCountsAbove,
         Without::NoCounts,
+        Without::FewRows,
     ];
 
     fn data(self, pattern: Pattern, n: usize, split: (usize, usize), seed: u64, more: &str) -> Data {
         let mut rng = ChaCha8Rng::seed_from_u64(700 + seed);
+        // Outcomes of at most as many rows as coefficients are always separated.
+        let n = if matches!(self, Without::FewRows) { split.0 + split.1 + 1 } else { n };
         let mut x = pattern.draw(n, split, 0.8, &mut rng);
         let p = split.0 + split.1;
         let beta = DVector::from_fn(p, |_, _| rng.sample::<f64, _>(StandardNormal) / (p as f64).sqrt());
@@ -380,7 +400,7 @@ impl Without {
 }
 
 /// Fits data without a finite estimate, of every kind and pattern: each must be named as such.
-fn name_all(sizes: &[((usize, usize), usize)], seeds: Range<u64>) {
+fn name_all(sizes: &[((usize, usize), usize)], seeds: Range<u64>, more: &str) {
     let mut wrong: Vec<String> = Vec::new();
     let mut most: Vec<(u32, String)> = Vec::new();
     for without in Without::ALL {
@@ -388,7 +408,8 @@ fn name_all(sizes: &[((usize, usize), usize)], seeds: Range<u64>) {
             for (split, n) in sizes {
                 for seed in seeds.clone() {
                     let name = format!("{without:?} {pattern:?} {split:?} seed {seed}");
-                    let ended = without.data(pattern, *n, *split, seed, "[fit]\nmax_rounds = 60\n").end();
+                    let ended =
+                        without.data(pattern, *n, *split, seed, &format!("[fit]\nmax_rounds = 60\n{more}")).end();
                     if let Some(abort) = ended.results.iter().flatten().find_map(|result| result.as_ref().err()) {
                         wrong.push(format!("{name}: {abort}"));
                         continue;
@@ -415,7 +436,7 @@ const SIZES: [((usize, usize), usize); 4] = [((1, 1), 200), ((2, 3), 150), ((4, 
 
 #[test]
 fn estimates_that_grow_without_bound_are_named_within_as_many_rounds_as_a_fit_may_take() {
-    name_all(&SIZES[..3], 1..2);
+    name_all(&SIZES[..3], 1..2, "");
 }
 
 /// The same with more columns and seeds, 440 fits:
@@ -423,7 +444,26 @@ fn estimates_that_grow_without_bound_are_named_within_as_many_rounds_as_a_fit_ma
 #[test]
 #[ignore = "half a minute"]
 fn estimates_that_grow_without_bound_are_named_over_all_sizes_and_seeds() {
-    name_all(&SIZES, 0..2);
+    name_all(&SIZES, 0..2, "");
+    name_all(&SIZES, 0..2, NONE);
+}
+
+const NONE: &str = "acceleration = \"none\"\n";
+
+/// The plain rounds look for the same combinations, of own columns and of what the partner has shown.
+#[test]
+fn plain_rounds_name_estimates_that_grow_without_bound_and_no_others() {
+    name_all(&SIZES[..3], 1..2, NONE);
+    for family in ["binomial", "poisson"] {
+        for pattern in PATTERNS {
+            for seed in 0..3 {
+                let more = format!("[fit]\n{NONE}");
+                let [fit, _] = Data::simulated(pattern, 300, (3, 4), 0.7, family, seed, &more).run();
+                let name = format!("{family} {pattern:?} seed {seed}: {} after {} rounds", fit.termination, fit.rounds);
+                assert!(matches!(fit.termination, Termination::Converged | Termination::MaxRounds), "{name}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod ledgers;
+mod power;
+mod scores;
 mod sites;
 mod world;
 

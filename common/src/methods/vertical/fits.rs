@@ -85,7 +85,8 @@ pub(super) struct Fits {
     incoming: Option<Partial>,
     incoming_values: Vec<f64>,
     growth: Growth,
-    flat_rounds: u32,
+    /// Whether the partner says that it has found such growth among its own columns.
+    partner_grows: bool,
     /// Smallest scaled gradient and smallest change of the present fit so far, and for how many rounds now neither has
     /// become smaller.
     least: (f64, f64),
@@ -119,11 +120,11 @@ const ROUNDING: f64 = 64.0;
 /// A relative change above which nothing is said to stand still.
 const STILL: f64 = 1e-6;
 
-/// A scaled gradient at which a fit that goes on is in a flat valley.
+/// A scaled gradient at which estimates that grow without bound are looked for, whatever the tolerance.
 const FLAT: f64 = 1e-8;
 
-/// Rounds in a flat valley after which separation is named.
-const FLAT_ROUNDS: u32 = 4;
+/// What a follower gives as its change once it has found that its estimates grow without bound: relative changes are at most 2.
+const UNENDED: f64 = 1e3;
 
 /// Rounds beyond the columns of the smaller side after which a fit is taken for one that may not end.
 const LATE_ROUNDS: usize = 8;
@@ -174,7 +175,7 @@ impl Fits {
             incoming: None,
             incoming_values: Vec::new(),
             growth: Growth::default(),
-            flat_rounds: 0,
+            partner_grows: false,
             least: (f64::INFINITY, f64::INFINITY),
             still_rounds: 0,
             change: f64::INFINITY,
@@ -288,9 +289,9 @@ impl Fits {
     fn reset_rounds(&mut self) {
         self.memory.clear();
         self.memory = Memory::new(self.columns.0.max(1));
-        let unpenalised =
-            self.study.method.penalty.is_none() && self.study.method.fit.acceleration == Acceleration::Anderson;
-        self.shown = unpenalised.then(|| Shown::new(self.columns.1, self.partner_hides()));
+        let unpenalised = self.study.method.penalty.is_none();
+        let needed = self.minimises() || self.study.method.family != Family::Gaussian;
+        self.shown = (unpenalised && needed).then(|| Shown::new(self.columns.1, self.partner_hides()));
         self.accepted = None;
         self.extrapolated = false;
         self.own_change = f64::INFINITY;
@@ -299,10 +300,15 @@ impl Fits {
         self.peer_certificate = 1.0;
         self.peer_penalty = 0.0;
         self.growth = Growth::default();
-        self.flat_rounds = 0;
+        self.partner_grows = false;
         self.least = (f64::INFINITY, f64::INFINITY);
         self.still_rounds = 0;
         self.change = f64::INFINITY;
+    }
+
+    /// Whether the leader goes to the minimum over what the partner has shown, and does not only watch for growth without bound.
+    fn minimises(&self) -> bool {
+        self.study.method.fit.acceleration == Acceleration::Anderson
     }
 
     /// Whether the partner's predictions carry a term that only it holds.
@@ -471,13 +477,18 @@ impl Fits {
         let tol = if unpenalised { exact_tol(partial.certificate) } else { inner_tol(partial.certificate) };
         let mut solved = block.solve(tol, None);
         self.own_change = block.change(&before, block.beta());
-        if unpenalised && self.own_change <= self.study.method.fit.tol {
+        let at_rest = self.own_change <= self.study.method.fit.tol;
+        if unpenalised && at_rest {
             let (stepped, change) = block.step_on(solved);
             solved = stepped;
             self.own_change = self.own_change.max(change);
-            if separation::exhausted(block, self.study.method.intercept, std::iter::empty()) {
-                self.own_change = self.own_change.max(1.0);
-            }
+        }
+        // Also where other columns are still on their way: in plain rounds that may take long.
+        let look = at_rest || partial.certificate.max(solved.certificate) <= FLAT || self.is_late(self.own_change);
+        let unended =
+            unpenalised && look && separation::exhausted(block, self.study.method.intercept, std::iter::empty());
+        if unended {
+            self.own_change = self.own_change.max(1.0);
         }
         let beta = block.beta().clone();
         self.loss = solved.loss;
@@ -496,7 +507,7 @@ impl Fits {
             values,
             penalty,
             loss: own_loss,
-            change: finite(self.own_change),
+            change: if unended { UNENDED } else { finite(self.own_change) },
             certificate: solved.certificate,
         })
     }
@@ -507,6 +518,7 @@ impl Fits {
         };
         let block = &mut encoded.block;
         let beta = block.beta().clone();
+        self.partner_grows = answer.change >= UNENDED;
         self.incoming_values = answer.values.clone();
         block.take(answer.values, answer.loss);
         self.peer_penalty = answer.penalty;
@@ -515,7 +527,12 @@ impl Fits {
         let objective = pass.loss + block.penalty_at(&beta) + answer.penalty;
         self.loss = pass.loss;
         self.certificate = block.certificate(&pass.gradient, &beta);
-        let change = self.own_change.max(answer.change);
+        if !self.minimises()
+            && let Some(shown) = &mut self.shown
+        {
+            shown.take(block, &self.incoming_values);
+        }
+        let change = self.own_change.max(if self.partner_grows { 1.0 } else { answer.change });
         let certificate = self.certificate.max(answer.certificate);
         self.change = change;
         self.record(self.round, certificate, change, objective);
@@ -525,12 +542,13 @@ impl Fits {
             return self.close(encoded, termination);
         }
         self.check_rounds()?;
+        let minimises = self.minimises();
         let next = match &mut self.shown {
-            Some(shown) => {
+            Some(shown) if minimises => {
                 self.accepted = Some(Accepted { objective, plain: DVector::zeros(0) });
                 shown.minimise(block, &self.incoming_values, inner_tol(certificate).max(1e-3 * self.certificate))
             }
-            None => self.next_point(block, &beta, pass, objective),
+            Some(_) | None => self.next_point(block, &beta, pass, objective),
         };
         self.propose(block, &beta, next)
     }
@@ -572,16 +590,22 @@ impl Fits {
         if self.growth.unbounded(block, self.partner_hides()) && change > GROWING {
             return true;
         }
-        // Coefficients that go on and on without a gradient: those of the partner, who may be at the limit of rounding.
-        let flat = certificate <= FLAT && change > GROWING && separation::at_limit(block);
-        self.flat_rounds = if flat { self.flat_rounds + 1 } else { 0 };
-        let directions = self.shown.iter().flat_map(Shown::directions);
+        if self.partner_grows {
+            return true;
+        }
         // Before a fit may end, and where it takes longer than a finite estimate does.
-        let settled = certificate <= self.study.method.fit.tol.max(FLAT);
-        let late = self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS;
-        let look = settled || (late && change > GROWING);
-        self.flat_rounds >= FLAT_ROUNDS
-            || (look && separation::exhausted(block, self.study.method.intercept, directions))
+        if certificate > self.study.method.fit.tol.max(FLAT) && !self.is_late(change) {
+            return false;
+        }
+        // Own columns by themselves too: beside what rounding left of the partner's directions they lose digits.
+        let intercept = self.study.method.intercept;
+        separation::exhausted(block, intercept, std::iter::empty())
+            || self.shown.as_ref().is_some_and(|shown| separation::exhausted(block, intercept, shown.directions()))
+    }
+
+    /// Whether coefficients still change in a round by which finite ones as a rule do not.
+    fn is_late(&self, change: f64) -> bool {
+        self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS && change > GROWING
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.

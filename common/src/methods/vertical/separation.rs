@@ -6,6 +6,12 @@
 //! has turned. What is judged is the loss of the rows, in its own unit, and not the size of a predictor: that of a large
 //! count is large, and probabilities can be as near to 0 and 1 as a finite estimate makes them.
 //!
+//! Before a fit may end, and when it takes long, a direction of recession is looked for among all combinations of own
+//! columns and of what the partner has shown of its own ([`exhausted`]). That search is exact: it finds one whenever there is one,
+//! up to rounding. What a party cannot see is what its partner has not shown yet: a combination with columns of the partner
+//! that no difference of its predictions has held is found once one has. The parties iterate until then, as without a
+//! maximum there is no point at which both are at rest.
+//!
 //! # Reference
 //! A. Albert and J. A. Anderson, "On the existence of maximum likelihood estimates in logistic regression models",
 //! Biometrika 71 (1984); C. J. Geyer, "Likelihood inference in exponential families and directions of recession",
@@ -28,21 +34,17 @@ const RISE: f64 = 1e-2;
 /// A step that moves no row's linear predictor by as much is no growth.
 const GROWTH: f64 = 1e-2;
 
-/// The variance of one row at which it has run to the limit of what its outcome says.
-const LIMIT: f64 = 1e-6;
-
-/// Losses above a perfect fit, and variances, below which a row counts as free: at the limit of what its outcome says, or
-/// on its way there. Rows of continuous columns get there one after the other, so several are tried.
-const FREE: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 0.7];
-
 /// The share of a combination's squares that rounding of inner products leaves on rows that it does not move.
 const UNMOVED: f64 = 1e-11;
 
 /// The share of its largest movement below which a combination does not move a row: the root of what rounding leaves.
 const STILL_ROW: f64 = 1e-6;
 
-/// Corrections of a combination that moves some free rows away from their limits.
-const CORRECTIONS: usize = 30;
+/// How far, as a share of its length, a direction may point away from a row that it should not move back.
+const BACK: f64 = 1e-9;
+
+/// The share of all rows' sum that rounding leaves of a sum that is zero.
+const NOTHING: f64 = 1e-11;
 
 /// The predictions that steps are measured from.
 #[derive(Debug, Clone, Default)]
@@ -98,38 +100,22 @@ fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     rises.iter().sum::<f64>() <= RISE * block.weight_sum() / now.len() as f64
 }
 
-/// Whether some row has run to the limit of what its outcome says.
-pub(super) fn at_limit(block: &Block) -> bool {
-    let outcome = block.outcome();
-    (0..block.rows()).any(|row| {
-        let counts = outcome.weights.as_ref().is_none_or(|weights| weights[row] > 0.0);
-        counts && outcome.family.variance(block.predictor(row)) <= LIMIT
-    })
-}
-
-/// Whether some combination of own columns, a constant where the model has one, and `more` columns moves no row but free
-/// ones, and lets the loss stay flat however far one goes: estimates that grow without bound, also where gradient and
-/// steps have become so small that rounding has stopped them.
+/// Whether some combination of own columns, a constant where the model has one, and `more` columns is a direction of
+/// recession: it moves every row whose outcome is 0 or 1 (a count: 0) towards that outcome or not at all, and no other row.
+/// The estimates then grow without bound, also where gradient and steps have become so small that rounding has stopped them.
 ///
-/// The loss along the combination is the proof, so that nothing is named that is not so; what is guessed is only where to
-/// look: combinations of the free rows' own predictors.
+/// Which directions there are follows from the outcomes and the columns alone, wherever the iteration stands, and one is found
+/// whenever there is one ([`Moves::recession`]), up to rounding. The loss along it is followed as well, so that nothing is named that is
+/// not so.
 pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<Item = &'a [f64]>) -> bool {
     let outcome = block.outcome();
     let rows = block.rows();
     let prior = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-    let now: Vec<f64> = (0..rows).map(|row| block.predictor(row)).collect();
-    // How far a row is from its limit; rows without weight are as free as can be.
-    let distance: Vec<f64> = (0..rows)
-        .into_par_iter()
-        .with_min_len(BLOCK_ROWS)
-        .map(|row| {
-            if prior(row) == 0.0 {
-                return 0.0;
-            }
-            let (family, y) = (outcome.family, outcome.y[row]);
-            (family.at(y, now[row]).loss - family.saturated(y)).max(family.variance(now[row]))
-        })
-        .collect();
+    let side = |row: usize| if prior(row) > 0.0 { side(outcome.family, outcome.y[row]) } else { None };
+    let sided: Vec<(usize, f64)> = (0..rows).filter_map(|row| Some((row, side(row)?))).collect();
+    if sided.is_empty() {
+        return false;
+    }
     let constant = vec![1.0; if intercept && !block.has_intercept() { rows } else { 0 }];
     let mut columns: Vec<&[f64]> = (0..block.columns()).map(|j| block.column(j)).collect();
     if !constant.is_empty() {
@@ -146,66 +132,161 @@ pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<
         })
     };
     let Some((metric, kept)) = Definite::from_gram_limited(&gram(&|_| true)) else { return false };
-    let columns_kept: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
-    let unwhitened = metric.inverse_factor();
-    let mut tried = usize::MAX;
-    FREE.iter().any(|limit| {
-        let free: Vec<usize> = (0..rows).filter(|row| prior(*row) > 0.0 && distance[*row] <= *limit).collect();
-        if free.is_empty() || free.len() == tried {
-            return false;
-        }
-        tried = free.len();
-        // In coordinates in which all rows together have unit squares, combinations that leave the other rows alone.
-        let rest = gram(&|row| distance[row] > *limit).select_rows(&kept).select_columns(&kept);
-        let whitened = unwhitened.transpose() * rest * &unwhitened;
+    let columns: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
+    // Coordinates in which all rows together have unit squares, and of them combinations that leave the other rows alone.
+    let mut basis = metric.inverse_factor();
+    if (0..rows).any(|row| prior(row) > 0.0 && side(row).is_none()) {
+        let rest = gram(&|row| side(row).is_none()).select_rows(&kept).select_columns(&kept);
+        let whitened = basis.transpose() * rest * &basis;
         let eigen = ((&whitened + whitened.transpose()) * 0.5).symmetric_eigen();
         let alone: Vec<usize> = (0..kept.len()).filter(|j| eigen.eigenvalues[*j] <= UNMOVED).collect();
-        !alone.is_empty()
-            && recedes(block, &now, &free, &columns_kept, &(&unwhitened * eigen.eigenvectors.select_columns(&alone)))
-    })
+        basis *= eigen.eigenvectors.select_columns(&alone);
+    }
+    if basis.ncols() == 0 {
+        return false;
+    }
+    let moves = Moves::new(&sided, &columns, &basis);
+    let Some(direction) = moves.recession() else { return false };
+    let combination = &basis * direction;
+    let mut step = vec![0.0; rows];
+    for (column, share) in columns.iter().zip(combination.iter()) {
+        step.iter_mut().zip(*column).for_each(|(step, x)| *step += share * x);
+    }
+    let longest = (0..rows).filter(|row| prior(*row) > 0.0).fold(0.0_f64, |most, row| most.max(step[row].abs()));
+    if !(longest > 0.0 && longest.is_finite()) {
+        return false;
+    }
+    // All rows take part, so that a combination that is rounding of dependent columns is found out.
+    let now: Vec<f64> = (0..rows).map(|row| block.predictor(row)).collect();
+    let moved = |step: &f64| if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 };
+    let before: Vec<f64> = now.iter().zip(&step).map(|(now, step)| now - moved(step)).collect();
+    flat(block, &now, &before)
 }
 
-/// Whether the loss stays flat along a combination of the columns in the span of `basis`, whose coordinates are
-/// orthonormal: the one nearest to the predictors of the free rows, corrected where it moves a row away from its limit.
-fn recedes(block: &Block, now: &[f64], free: &[usize], columns: &[&[f64]], basis: &DMatrix<f64>) -> bool {
-    let outcome = block.outcome();
-    let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-    let limit: Vec<f64> = free
-        .iter()
-        .map(|row| match outcome.family {
-            Family::Binomial if outcome.y[*row] >= 0.5 => 1.0,
-            Family::Binomial | Family::Poisson | Family::Gaussian => -1.0,
-        })
-        .collect();
-    let mut target: Vec<f64> = free.iter().zip(&limit).map(|(row, sign)| sign * (sign * now[*row]).max(0.0)).collect();
-    for _ in 0..CORRECTIONS {
-        let products = DVector::from_iterator(
-            columns.len(),
-            columns.iter().map(|column| free.iter().zip(&target).map(|(row, t)| weight(*row) * column[*row] * t).sum()),
-        );
-        let combination = basis * (basis.transpose() * products);
-        let mut step = vec![0.0; now.len()];
-        for (column, share) in columns.iter().zip(combination.iter()) {
-            step.iter_mut().zip(*column).for_each(|(step, x)| *step += share * x);
-        }
-        let longest =
-            (0..now.len()).filter(|row| weight(*row) > 0.0).fold(0.0_f64, |most, row| most.max(step[row].abs()));
-        if !(longest > 0.0 && longest.is_finite()) {
-            return false;
-        }
-        // All rows take part, so that a combination that is rounding of dependent columns is found out.
-        let before: Vec<f64> = now
-            .iter()
-            .zip(&step)
-            .map(|(now, step)| now - if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 })
-            .collect();
-        let wrong = free.iter().zip(&limit).any(|(row, sign)| sign * step[*row] / longest < -STILL_ROW);
-        if !wrong || flat(block, now, &before) {
-            return flat(block, now, &before);
-        }
-        for ((target, row), sign) in target.iter_mut().zip(free).zip(&limit) {
-            *target = sign * (sign * step[*row] / longest).max(0.0);
-        }
+/// In which direction a row's predictor may go for ever: towards an outcome of which it says the most that can be said.
+fn side(family: Family, y: f64) -> Option<f64> {
+    match family {
+        Family::Binomial if y >= 1.0 => Some(1.0),
+        Family::Binomial | Family::Poisson if y <= 0.0 => Some(-1.0),
+        Family::Binomial | Family::Poisson | Family::Gaussian => None,
     }
-    false
 }
+
+/// How combinations move the rows that have a side, towards it: row by row a vector of unit length in the coordinates of
+/// `basis`. Nothing of the size of the block is kept.
+struct Moves<'a> {
+    /// Rows with their sides.
+    sided: &'a [(usize, f64)],
+    columns: &'a [&'a [f64]],
+    basis: &'a DMatrix<f64>,
+    /// What makes a row of unit length, with the sign of its side; zero for a row that no combination moves.
+    scales: Vec<f64>,
+}
+
+impl<'a> Moves<'a> {
+    fn new(sided: &'a [(usize, f64)], columns: &'a [&'a [f64]], basis: &'a DMatrix<f64>) -> Moves<'a> {
+        let mut moves = Moves { sided, columns, basis, scales: vec![1.0; sided.len()] };
+        let mut squares = vec![0.0; sided.len()];
+        for coordinate in basis.column_iter() {
+            let along = moves.along_columns(coordinate.as_slice());
+            squares.iter_mut().zip(along).for_each(|(squares, along)| *squares += along * along);
+        }
+        let longest = squares.iter().copied().fold(0.0, f64::max).sqrt();
+        let scale = |((_, side), square): (&(usize, f64), &f64)| {
+            let length = square.sqrt();
+            if length > STILL_ROW * longest { side / length } else { 0.0 }
+        };
+        moves.scales = sided.iter().zip(&squares).map(scale).collect();
+        moves
+    }
+
+    /// How far a combination of the columns moves each row.
+    fn along_columns(&self, shares: &[f64]) -> Vec<f64> {
+        let mut found = vec![0.0; self.sided.len()];
+        found.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(at, found)| {
+            let from = at * BLOCK_ROWS;
+            let (sided, scales) = (&self.sided[from..], &self.scales[from..]);
+            for (column, share) in self.columns.iter().zip(shares) {
+                found.iter_mut().zip(sided).for_each(|(found, (row, _))| *found += share * column[*row]);
+            }
+            found.iter_mut().zip(scales).for_each(|(found, scale)| *found *= scale);
+        });
+        found
+    }
+
+    fn along(&self, direction: &DVector<f64>) -> Vec<f64> {
+        self.along_columns((self.basis * direction).as_slice())
+    }
+
+    fn row(&self, at: usize) -> DVector<f64> {
+        let (row, _) = self.sided[at];
+        let values = DVector::from_iterator(self.columns.len(), self.columns.iter().map(|column| column[row]));
+        self.basis.tr_mul(&values) * self.scales[at]
+    }
+
+    fn sum(&self) -> DVector<f64> {
+        let of =
+            |column: &&[f64]| self.sided.iter().zip(&self.scales).map(|((row, _), scale)| scale * column[*row]).sum();
+        self.basis.tr_mul(&DVector::from_vec(self.columns.par_iter().map(of).collect()))
+    }
+
+    /// A direction that no row points away from and that some row points along, or none where there is no such one.
+    ///
+    /// Of all sums of the rows with weights of at least 1 it is the shortest, `r = sum (1 + w_i) a_i` with `w >= 0`: at the
+    /// minimum `a_i'r >= 0` for every row, with equality where `w_i > 0`, so that `sum a_i'r = |r|^2`. If it is zero, the rows
+    /// have a sum of zero with positive weights, and then none points along a direction that none points away from. The minimum
+    /// is found in finitely many steps, each over at most as many rows as there are coordinates.
+    ///
+    /// # Reference
+    /// C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems" (1974), chapter 23; E. Stiemke, Mathematische Annalen 76
+    /// (1915), for the alternative.
+    fn recession(&self) -> Option<DVector<f64>> {
+        let (all, most) = (self.sum(), self.basis.ncols());
+        let mut weights: Vec<(usize, f64)> = Vec::new();
+        let mut shortest = all.clone();
+        // As a rule one step a coordinate and some more for rows that leave again; what is found in time is judged by its loss.
+        for _ in 0..10 * most + 20 {
+            if !(shortest.norm() > NOTHING * self.sided.len() as f64) {
+                return None;
+            }
+            let along = self.along(&shortest);
+            let behind = (0..along.len()).min_by(|left, right| along[*left].total_cmp(&along[*right]))?;
+            if !(along[behind] < -BACK * shortest.norm()) || weights.iter().any(|(known, _)| *known == behind) {
+                break;
+            }
+            if weights.len() == most {
+                // As many rows as coordinates leave nothing but rounding.
+                return None;
+            }
+            weights.push((behind, 0.0));
+            shortest = self.shorten(&all, &mut weights)?;
+        }
+        Some(shortest)
+    }
+
+    /// The shortest sum over the weights of these rows alone; rows whose weight it would make negative leave, the first of them
+    /// first.
+    fn shorten(&self, all: &DVector<f64>, weights: &mut Vec<(usize, f64)>) -> Option<DVector<f64>> {
+        while !weights.is_empty() {
+            let rows: Vec<DVector<f64>> = weights.iter().map(|(at, _)| self.row(*at)).collect();
+            let factors = DMatrix::from_columns(&rows).qr();
+            let q = factors.q();
+            let solved = factors.r().solve_upper_triangular(&-q.tr_mul(all))?;
+            if solved.iter().all(|new| *new > 0.0) {
+                weights.iter_mut().zip(solved.iter()).for_each(|((_, weight), new)| *weight = *new);
+                // Twice: the second time takes out what rounding left the first time.
+                let once = all - &q * q.tr_mul(all);
+                return Some(&once - &q * q.tr_mul(&once));
+            }
+            let negative = weights.iter().zip(solved.iter()).filter(|(_, new)| **new <= 0.0);
+            let share = negative.map(|((_, old), new)| old / (old - new)).fold(1.0, f64::min).max(0.0);
+            weights.iter_mut().zip(solved.iter()).for_each(|((_, old), new)| *old += share * (new - *old));
+            let smallest = weights.iter().map(|(_, weight)| *weight).fold(f64::INFINITY, f64::min).max(0.0);
+            weights.retain(|(_, weight)| *weight > smallest);
+        }
+        Some(all.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

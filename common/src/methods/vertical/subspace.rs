@@ -89,7 +89,7 @@ impl Shown {
     /// Own columns are taken out of a new direction, so that the two together stay well conditioned however close the
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
-    fn take(&mut self, block: &Block, vector: &[f64]) {
+    pub fn take(&mut self, block: &Block, vector: &[f64]) {
         let last = self.last.replace(vector.to_vec());
         let mut change = match last {
             Some(last) => vector.iter().zip(&last).map(|(v, last)| v - last).collect(),

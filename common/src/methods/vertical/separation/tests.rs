@@ -1,0 +1,63 @@
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+
+use super::*;
+
+/// What is found for rows whose side is the positive one.
+fn found(rows: &[DVector<f64>]) -> Option<DVector<f64>> {
+    let k = rows[0].len();
+    let columns: Vec<Vec<f64>> = (0..k).map(|j| rows.iter().map(|row| row[j]).collect()).collect();
+    let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
+    let sided: Vec<(usize, f64)> = (0..rows.len()).map(|row| (row, 1.0)).collect();
+    Moves::new(&sided, &columns, &DMatrix::identity(k, k)).recession()
+}
+
+fn normal(k: usize, rng: &mut ChaCha8Rng) -> DVector<f64> {
+    DVector::from_fn(k, |_, _| rng.sample::<f64, _>(StandardNormal))
+}
+
+/// Rows that a hidden direction moves by so little at least, and a share of them not at all.
+fn with_direction(k: usize, n: usize, least: f64, still: f64, rng: &mut ChaCha8Rng) -> Vec<DVector<f64>> {
+    let hidden = normal(k, rng).normalize();
+    let row = |at: usize| {
+        let row = normal(k, rng);
+        let across = &row - &hidden * row.dot(&hidden);
+        let along = if at > 0 && rng.random_bool(still) { 0.0 } else { least + 0.1 * least * rng.random::<f64>() };
+        across + &hidden * along
+    };
+    (0..n).map(row).collect()
+}
+
+#[test]
+fn a_direction_is_found_however_narrow_the_cone_of_directions_is() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for k in [1, 2, 3, 7, 20, 40] {
+        for (least, still) in [(1.0, 0.0), (0.01, 0.0), (1e-4, 0.0), (1.0, 0.5), (0.01, 0.9)] {
+            for n in [k + 1, 5 * k, 60 * k] {
+                let rows = with_direction(k, n, least, still, &mut rng);
+                let direction = found(&rows).unwrap_or_else(|| panic!("{k} columns, {n} rows, {least} {still}"));
+                let moved: Vec<f64> = rows.iter().map(|row| row.dot(&direction) / row.norm()).collect();
+                let (back, most) =
+                    (moved.iter().copied().fold(0.0, f64::min), moved.iter().copied().fold(0.0, f64::max));
+                assert!(most > 0.0 && -back <= 1e-7 * most, "{k} columns, {n} rows, {least} {still}: {back} {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_found_where_rows_with_positive_weights_sum_to_zero() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    for k in [1, 2, 3, 7, 20, 40] {
+        for (least, still) in [(1.0, 0.0), (1e-4, 0.0), (1.0, 0.5)] {
+            for n in [k + 1, 5 * k, 60 * k] {
+                // The last row alone takes the direction away.
+                let mut rows = with_direction(k, n, least, still, &mut rng);
+                let sum = rows.iter().fold(DVector::zeros(k), |sum, row| sum - row * rng.random_range(0.1..1.0));
+                rows.push(sum);
+                assert!(found(&rows).is_none(), "{k} columns, {n} rows, {least} {still}");
+            }
+        }
+    }
+}
