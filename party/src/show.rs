@@ -1,6 +1,6 @@
 //! How the outcome of a command is printed.
 
-pub use fedreg_proto::output::{CheckFormat, show};
+pub(crate) use fedreg_proto::output::{CheckFormat, show};
 
 /// A number of bytes for people.
 pub fn size(bytes: u64) -> String {
