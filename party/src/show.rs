@@ -1,6 +1,7 @@
 //! How the outcome of a command is printed.
 
-pub(crate) use fedreg_proto::output::{CheckFormat, show};
+pub use fedreg_proto::output::CheckFormat;
+pub(crate) use fedreg_proto::output::show;
 
 /// A number of bytes for people.
 pub fn size(bytes: u64) -> String {
