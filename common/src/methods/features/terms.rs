@@ -111,9 +111,7 @@ impl Features {
         };
         Ok(Features { map, ranges, outcome, release: terms.release, lambda, consolidation })
     }
-}
 
-impl Features {
     /// What a site releases.
     fn label(&self) -> String {
         match self.release {

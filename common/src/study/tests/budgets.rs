@@ -37,13 +37,9 @@ fn all_rounds_together_cost_no_more_than_the_budget_and_the_last_half_is_average
     assert_eq!(em.settings.stated().averaged, 5);
     assert!(study.disclosures().declared().is_empty());
     assert!(
-        sites(
-            &PRIVATE
-                .replace("mode = \"private\"", "")
-                .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
-        )
-        .site_plan()
-        .is_none()
+        sites(&PRIVATE.replace("mode = \"private\"", "").replace("[privacy]\n    epsilon = 1.0\n    delta = 1e-5", ""))
+            .site_plan()
+            .is_none()
     );
 }
 

@@ -44,7 +44,7 @@ fn declared_rows_are_of_all_workers_and_a_study_without_them_keeps_its_digest() 
 #[test]
 fn a_formula_and_truth_values_name_their_coefficients_as_r_does() {
     let text = MINIMAL.replace("features = [\"age\", \"region\"]", "formula = \"cost ~ age * smoker\"").replace(
-        "[columns.region]\n        levels = [\"a\", \"b\", \"c\"]",
+        "[columns.region]\n    levels = [\"a\", \"b\", \"c\"]",
         "[columns.smoker]\nlevels = [\"FALSE\", \"TRUE\"]",
     );
     let study = sites(&text);
@@ -57,7 +57,7 @@ fn every_mistake_in_a_horizontal_study_names_its_key() {
     let complaint = |text: &str| Study::parse(text).unwrap_err().to_string();
     for (find, put, says) in [
         (
-            "[workers.south]\n        certificate = \"south.example\"",
+            "[workers.south]\n    certificate = \"south.example\"",
             "[workers.south]\n certificate = \"north.example\"",
             "`workers` must have different",
         ),
@@ -96,7 +96,7 @@ fn every_mistake_in_a_horizontal_study_names_its_key() {
         assert!(complaint(&text).contains(says), "{put}: {}", complaint(&text));
     }
     let none = MINIMAL
-        .replace("[workers.north]\n        certificate = \"north.example\"", "")
-        .replace("[workers.south]\n        certificate = \"south.example\"", "");
+        .replace("[workers.north]\n    certificate = \"north.example\"", "")
+        .replace("[workers.south]\n    certificate = \"south.example\"", "");
     assert!(complaint(&none).contains("`workers` must name at least one"), "{}", complaint(&none));
 }

@@ -82,7 +82,7 @@ fn private_robust_studies_that_cannot_be_kept_are_refused_before_anything_is_spe
         assert!(complaint(&text).contains(says), "{put}: {}", complaint(&text));
     }
     let plain = PRIVATE.replacen("mode = \"private\"", "", 1).replacen(
-        "[privacy]\n        epsilon = 1.0\n        delta = 1e-6",
+        "[privacy]\n    epsilon = 1.0\n    delta = 1e-6",
         "[robust.private]",
         1,
     );

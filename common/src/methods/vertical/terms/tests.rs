@@ -113,7 +113,7 @@ fn centres_scales_and_row_norms_without_meaning_are_refused_by_key() {
     }
     let plain = PRIVATE
         .replace("mode = \"private\"", "")
-        .replace("[privacy]\n        epsilon = 1.0\n        delta = 1e-5", "")
+        .replace("[privacy]\n    epsilon = 1.0\n    delta = 1e-5", "")
         .replace("[parties.bob]", "[parties.bob]\nrow_norm = 1.0");
     assert!(complaint(&plain).contains("`parties.bob.row_norm` has no place"), "{}", complaint(&plain));
 }
