@@ -1,8 +1,9 @@
 //! What a run would do and disclose, without opening a connection.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::PersonDigests;
@@ -19,6 +20,19 @@ use crate::privacy;
 use crate::private;
 pub use crate::show::{CheckFormat, size};
 use crate::store::Store;
+
+/// Flags of a check, with those that lead to a role's configuration.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments<O: Args> {
+    #[command(flatten)]
+    pub(crate) overrides: O,
+    /// Folder that results would be written to
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: CheckFormat,
+}
 
 /// A configuration that was found sound, and what a run with it would disclose.
 #[derive(Debug, Clone, PartialEq, Serialize)]
