@@ -1,12 +1,14 @@
 //! What a run would do and disclose, without opening a connection.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
+use fedreg_common::report::INTERCEPT;
 use fedreg_common::study::{Acceleration, Guarantee, HeldBy, Lambda, Study, Vertical};
 use serde::Serialize;
 
@@ -18,6 +20,19 @@ use crate::privacy;
 use crate::private;
 pub use crate::show::{CheckFormat, size};
 use crate::store::Store;
+
+/// Flags of a check, with those that lead to a role's configuration.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments<O: Args> {
+    #[command(flatten)]
+    pub(crate) overrides: O,
+    /// Folder that results would be written to
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: CheckFormat,
+}
 
 /// A configuration that was found sound, and what a run with it would disclose.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,6 +53,14 @@ pub struct Checked {
     pub certificate: Vec<String>,
     /// Where the other party is met.
     pub line: String,
+    /// What a run would bring.
+    #[serde(flatten)]
+    pub run: Foreseen,
+}
+
+/// What a run would disclose and take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Foreseen {
     /// What would leave, in the order of the study's declarations.
     pub leaves: Vec<Leaving>,
     /// Predicted rounds, over all fits; `None` where nobody can tell.
@@ -75,39 +98,42 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
-    let certificate = identity.facts().names.clone();
-    match study.guarantee {
-        Guarantee::Plain => check_plain(party, certificate),
-        Guarantee::Private(_) => check_private(party, certificate),
-    }
-}
-
-fn check_plain(party: Party<'_>, certificate: Vec<String>) -> Result<Checked, Failure> {
-    let Party { role, config, study } = party;
-    let table = party.table()?;
-    let rows = table.rows() as u64;
-    let mut terms = table.term_names();
-    let intercept = study.method.intercept && role == Role::Alice;
-    if intercept {
-        terms.insert(0, fedreg_common::report::INTERCEPT.to_string());
-    }
-    let forecast = Forecast::new(role, config, study, rows, terms.len() as u64);
+    let (rows, terms, run) = match study.guarantee {
+        Guarantee::Plain => foresee_plain(party)?,
+        Guarantee::Private(_) => foresee_private(party)?,
+    };
     Ok(Checked {
         role,
         study: study.head.id.clone(),
         study_digest: study.digest().to_string(),
         family: study.method.family,
         rows,
-        certificate,
+        terms,
+        certificate: identity.facts().names.clone(),
         line: line(role, config),
+        run,
+    })
+}
+
+/// Rows and terms of the table, and what a run with them would bring.
+fn foresee_plain(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
+    let Party { role, config, study } = party;
+    let table = party.table()?;
+    let rows = table.rows() as u64;
+    let mut terms = table.term_names();
+    if study.method.intercept && role == Role::Alice {
+        terms.insert(0, INTERCEPT.to_string());
+    }
+    let forecast = Forecast::new(role, config, study, rows, terms.len() as u64);
+    let run = Foreseen {
         leaves: forecast.leaves(),
         predicted_rounds: forecast.rounds(),
         round_limit: forecast.limit,
         fits: forecast.fits,
         predicted_bytes: forecast.bytes(),
         policy: forecast.policy(),
-        terms,
-    })
+    };
+    Ok((rows, terms, run))
 }
 
 fn line(role: Role, config: &Config) -> String {
@@ -120,14 +146,14 @@ fn line(role: Role, config: &Config) -> String {
 
 /// The same for a private study. Here, and only here, a row that cannot be used is refused: a run would count it as
 /// zeros without a word, because the word would be about that row.
-fn check_private(party: Party<'_>, certificate: Vec<String>) -> Result<Checked, Failure> {
-    let Party { role, config, study } = party;
+fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
+    let Party { role, config, .. } = party;
     private::allowed(party)?;
     let table = private::read_table(party, false)?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names().to_vec();
     if role == Role::Alice {
-        terms.insert(0, fedreg_common::report::INTERCEPT.to_string());
+        terms.insert(0, INTERCEPT.to_string());
     }
     let planned = privacy::plan(role, config, Some(rows))?;
     let rounds = planned.rounds;
@@ -141,14 +167,7 @@ fn check_private(party: Party<'_>, certificate: Vec<String>) -> Result<Checked, 
     if let Some(least) = config.policy.min_rows {
         policy.push(format!("at least {least} rows must take part"));
     }
-    Ok(Checked {
-        role,
-        study: study.head.id.clone(),
-        study_digest: study.digest().to_string(),
-        family: study.method.family,
-        rows,
-        certificate,
-        line: line(role, config),
+    let run = Foreseen {
         leaves: vec![
             Leaving {
                 what: "noised partial predictions",
@@ -166,8 +185,8 @@ fn check_private(party: Party<'_>, certificate: Vec<String>) -> Result<Checked, 
         fits: 1,
         predicted_bytes: Some(u64::from(rounds) * (8 * rows + 200)),
         policy,
-        terms,
-    })
+    };
+    Ok((rows, terms, run))
 }
 
 impl Checked {
@@ -179,21 +198,21 @@ impl Checked {
             "{role} can take part in `{study}`\n\n  study digest   {digest}\n  family         {family}\n  rows           {rows}\n  \
              columns        {count}: {terms}\n  certificate    {certificate}\n  line           {line}\n\nWhat would leave {role}\n"
         );
-        let width = self.leaves.iter().map(|leaving| leaving.what.len()).max().unwrap_or(0);
-        for leaving in &self.leaves {
+        let width = self.run.leaves.iter().map(|leaving| leaving.what.len()).max().unwrap_or(0);
+        for leaving in &self.run.leaves {
             text.push_str(&format!("  {:width$}  {}\n", leaving.what, leaving.amount));
             text.push_str(&format!("  {:width$}  {}\n", "", leaving.reveals));
         }
-        let fits = match self.fits {
+        let fits = match self.run.fits {
             1 => String::new(),
             fits => format!(" over {fits} fits"),
         };
-        let predicted = match (self.predicted_rounds, self.predicted_bytes) {
+        let predicted = match (self.run.predicted_rounds, self.run.predicted_bytes) {
             (Some(rounds), Some(bytes)) => format!("about {rounds} rounds{fits} and {} sent", size(bytes)),
             _ => format!("hundreds to thousands of rounds{fits}"),
         };
-        text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.round_limit));
-        for line in &self.policy {
+        text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.run.round_limit));
+        for line in &self.run.policy {
             text.push_str(&format!("Policy: {line}\n"));
         }
         text.push_str("No connection was opened, and nothing has left.\n");

@@ -12,14 +12,14 @@ use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::shell;
 
-use crate::check::{self, Checked};
+use crate::check::{self, CheckArguments, Checked};
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
 use crate::interrupts::with_interrupts;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
-use crate::show::{CheckFormat, show};
+use crate::show::show;
 use crate::worker;
 
 #[derive(Debug, Subcommand)]
@@ -85,19 +85,6 @@ struct PredictArguments {
     scale: Scale,
     #[command(flatten)]
     process: ProcessArguments,
-}
-
-/// Flags of a check, with those that lead to a role's configuration.
-#[derive(Debug, Args)]
-pub(crate) struct CheckArguments<O: Args> {
-    #[command(flatten)]
-    pub(crate) overrides: O,
-    /// Folder that results would be written to
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// What is printed on standard output
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: CheckFormat,
 }
 
 /// All that a party's binary does.

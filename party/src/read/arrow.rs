@@ -101,6 +101,7 @@ enum Kind {
 }
 
 /// A record batch.
+#[derive(Default)]
 struct Batch {
     rows: usize,
     body: Vec<u8>,
@@ -137,12 +138,8 @@ impl Table {
                     let nodes = self.fields.iter().map(|field| field.nodes).sum();
                     let cut = |Cut| damaged(&self.file, "a record batch is cut short");
                     let most = body.as_ref().map_or(usize::MAX, |body| body.len().saturating_mul(8));
-                    let batch = match body {
-                        Some(body) => batch(&header, body, nodes)
-                            .map_err(cut)?
-                            .ok_or_else(|| damaged(&self.file, "compressed record batches cannot be read"))?,
-                        None => Batch::unread(&header).map_err(cut)?,
-                    };
+                    let batch = batch(&header, body, nodes).map_err(cut)?;
+                    let batch = batch.ok_or_else(|| damaged(&self.file, "compressed record batches cannot be read"))?;
                     // Elsewhere the first value that is not there shows it; a value takes a bit at least.
                     if self.torn && batch.rows > most {
                         return Err(cut(Cut));
@@ -203,15 +200,6 @@ impl super::Table for Table {
             self.current = Some(batch).filter(|batch| end < batch.rows);
         }
         Ok(())
-    }
-}
-
-impl Batch {
-    /// Records of which only the number is known.
-    fn unread(header: &[u8]) -> Result<Batch, Cut> {
-        let rows = Flat::root(header)?.table(2)?.ok_or(Cut)?.long(0)?;
-        let rows = usize::try_from(rows).map_err(|_| Cut)?;
-        Ok(Batch { rows, body: Vec::new(), buffers: Vec::new(), missing: Vec::new() })
     }
 }
 
@@ -399,13 +387,16 @@ fn read_field(field: Flat<'_>, depth: usize, left: &mut usize) -> Result<Field, 
     })
 }
 
-/// Where the values lie; nothing where the batch is compressed.
-fn batch(header: &[u8], body: Vec<u8>, nodes: usize) -> Result<Option<Batch>, Cut> {
+/// Where the values lie, or how many records there are where the bytes were not kept; nothing where the batch is compressed.
+fn batch(header: &[u8], body: Option<Vec<u8>>, nodes: usize) -> Result<Option<Batch>, Cut> {
     let batch = Flat::root(header)?.table(2)?.ok_or(Cut)?;
+    let natural = |value: i64| usize::try_from(value).map_err(|_| Cut);
+    let Some(body) = body else {
+        return Ok(Some(Batch { rows: natural(batch.long(0)?)?, ..Batch::default() }));
+    };
     if batch.table(3)?.is_some() {
         return Ok(None);
     }
-    let natural = |value: i64| usize::try_from(value).map_err(|_| Cut);
     let rows = natural(batch.long(0)?)?;
     let mut missing = Vec::new();
     for (length, nulls) in batch.pairs(1)? {

@@ -15,7 +15,7 @@ use super::batches::Arrival;
 use super::config::{Config, Overrides};
 use super::privacy::WORKER;
 use super::{check, estimate, join, predict};
-use crate::cli::CheckArguments;
+use crate::check::CheckArguments;
 use crate::drive::Patience;
 use crate::failure::Failure;
 use crate::interrupts::with_interrupts;

@@ -111,7 +111,7 @@ pub async fn join(job: &Job, mut stop: mpsc::Receiver<Abort>) -> Result<(Report,
             worker.keep(report, &folder).map(|report| (report, exit))
         }
         None => {
-            let result = worker.read_and_take_part(&identity, &mut stop, &folder).await;
+            let result = worker.take_part(&identity, &mut stop, &folder).await;
             if let (Err(_), Some(run), Some(private)) = (&result, worker.run, private)
                 && let Some(sentence) = private.cost(run)
             {
@@ -250,7 +250,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    async fn read_and_take_part(
+    async fn take_part(
         &mut self,
         identity: &Identity,
         stop: &mut mpsc::Receiver<Abort>,
@@ -258,20 +258,9 @@ impl<'a> Worker<'a> {
     ) -> Result<(Report, Exit), Failure> {
         match prepared(self.job, stop).await {
             // What does not depend on the rows the others may hear. A bug that shows when they are read may well depend on them.
-            Err(failure) if failure.exit() != Exit::Refused || failure.is_of_data() => Err(failure),
-            early => {
-                self.early = Some(early);
-                self.take_part(identity, stop, folder).await
-            }
+            Err(failure) if failure.exit() != Exit::Refused || failure.is_of_data() => return Err(failure),
+            early => self.early = Some(early),
         }
-    }
-
-    async fn take_part(
-        &mut self,
-        identity: &Identity,
-        stop: &mut mpsc::Receiver<Abort>,
-        folder: &Folder,
-    ) -> Result<(Report, Exit), Failure> {
         let limits = self.limits()?;
         let patience = self.job.patience;
         let mut contact = Instant::now();
