@@ -359,7 +359,7 @@ impl Play {
 
 fn private_file(name: &str) -> String {
     format!(
-        "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}\"\ndata_set = \"cohort\"\nepsilon = 8.0\n\
+        "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}/anchor\"\ndata_set = \"cohort\"\nepsilon = 8.0\n\
          delta = 1e-5\n"
     )
 }

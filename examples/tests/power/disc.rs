@@ -197,11 +197,11 @@ impl Disc {
                 let (Some(path), Some(changes)) = (opened(arguments), self.begun.remove(process)) else { return };
                 self.syncs += 1;
                 if let Some(content) = self.file(path) {
-                    for write in content.later.drain(..changes) {
+                    for write in content.later.drain(..changes.min(content.later.len())) {
                         write.on(&mut content.synced);
                     }
                 } else if let Some(later) = self.later.get_mut(Path::new(path)) {
-                    later.drain(..changes).for_each(|change| change.on(&mut self.synced));
+                    later.drain(..changes.min(later.len())).for_each(|change| change.on(&mut self.synced));
                 }
             }
             "mkdir" => self.change(Change::Add(path_of(0), None)),
