@@ -10,10 +10,10 @@ use super::axes::{
     tick_label, view_box,
 };
 use super::number::{duration, percent, significant, single, small, visible};
-use super::{ColumnDisclosure, Comparison, Course, CvPoint, Forming, INTERCEPT, PathPoint, Seconds, Slice, TracePoint};
-use crate::fit::Coefficient;
+use super::{ColumnDisclosure, Comparison, Course, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
+use crate::fit::{Coefficient, Member};
 use crate::id::Role;
-use crate::methods::robust::Member;
+use crate::study::{Forming, Slice};
 
 /// Height of a row in pictures with a row a term.
 const ROW: f64 = 22.0;

@@ -43,6 +43,7 @@
 
 pub mod forecast;
 pub mod hub;
+pub mod report;
 pub mod site;
 pub mod terms;
 
