@@ -74,12 +74,16 @@ pub(crate) fn section(report: &Report, style: &Style) -> Section {
 
 /// Adds the table of these coefficients, and how its columns came about.
 pub(crate) fn rows_of(section: Section, rows: &[Coefficient], style: &Style) -> Section {
-    let cells = Cells::new(rows, style.covered.is_none());
-    let interval = |value: fn(&Coefficient) -> Option<f64>| {
-        interval_cells(&rows.iter().map(value).collect::<Vec<_>>(), &cells.estimate)
-    };
-    let low = Column::right("2.5 %", interval(|row| row.conf_low));
-    let high = Column::right("97.5 %", interval(|row| row.conf_high));
+    let (estimates, std_errors) = sized(rows);
+    let tests = values(rows, |row| row.statistic.map(|t| round(t, 3)));
+    let p_values = values(rows, |row| row.p_value.filter(|p| p.is_finite()));
+    let starred = style.covered.is_none() && p_values.iter().flatten().any(|p| *p < 0.1);
+    let symbols = p_values.iter().map(|p| if starred { symbol(*p) } else { "" }.to_string());
+    let stars = Column::left("", symbols.collect()).class("stars");
+    let ends = [
+        Column::right("2.5 %", interval_cells(&values(rows, |row| row.conf_low), &estimates)),
+        Column::right("97.5 %", interval_cells(&values(rows, |row| row.conf_high), &estimates)),
+    ];
     let long = |row: &Coefficient| if row.term.chars().count() > LONGEST { "long" } else { "" };
     let term = Column::left("", rows.iter().map(|row| visible(&row.term)).collect());
     let mut columns = vec![term.heading("Term").classes(rows.iter().map(long))];
@@ -87,20 +91,19 @@ pub(crate) fn rows_of(section: Section, rows: &[Coefficient], style: &Style) -> 
         let party = Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect());
         columns.push(party.parties(rows.iter().map(|row| Some(row.party))));
     }
-    let stars = Column::left("", cells.stars.iter().map(ToString::to_string).collect()).class("stars");
-    columns.push(Column::right("Estimate", cells.estimate));
+    columns.push(Column::right("Estimate", estimates));
     let tests = [
-        Column::right("Std. Error", cells.std_error).heading("Std. error"),
-        Column::right(&format!("{} value", style.test), cells.statistic),
-        Column::right(&format!("Pr(>|{}|)", style.test), cells.p_value),
+        Column::right("Std. Error", std_errors).heading("Std. error"),
+        Column::right(&format!("{} value", style.test), column(&tests, DIGITS)),
+        Column::right(&format!("Pr(>|{}|)", style.test), p_value_column(&p_values)),
     ];
     columns.extend(tests.map(|column| if style.bare { column.page_only() } else { column }));
     if !style.bare {
-        columns.push(if cells.starred { stars } else { stars.text_only() });
+        columns.push(if starred { stars } else { stars.text_only() });
     }
-    columns.extend([low, high].map(|column| if style.intervals { column } else { column.page_only() }));
-    let section = section.table(columns).remark(remark(rows, style, cells.starred));
-    match cells.starred {
+    columns.extend(ends.map(|column| if style.intervals { column } else { column.page_only() }));
+    let section = section.table(columns).remark(remark(rows, style, starred));
+    match starred {
         true => section.line("---\nSignif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1"),
         false => section,
     }
@@ -154,58 +157,32 @@ fn shown_lambda(report: &Report) -> Option<String> {
     })
 }
 
-/// The cells of a coefficient table, formatted as by R's `printCoefmat`, a row a coefficient.
-struct Cells {
-    /// Estimates and standard errors.
-    estimate: Vec<String>,
-    /// Standard errors, with as many decimals as the estimates.
-    std_error: Vec<String>,
-    /// t or z.
-    statistic: Vec<String>,
-    /// Two-sided.
-    p_value: Vec<String>,
-    /// `***` and the like; empty where nothing is below 0.1.
-    stars: Vec<&'static str>,
-    /// Whether any row has a star or a point.
-    starred: bool,
+/// Estimates and standard errors, formatted together: what one needs, all get.
+fn sized(rows: &[Coefficient]) -> (Vec<String>, Vec<String>) {
+    let n = rows.len();
+    let sizes = [values(rows, |row| row.estimate), values(rows, |row| row.std_error)].concat();
+    let smallest =
+        sizes.iter().flatten().map(|x| x.abs()).filter(|x| x.is_finite() && *x > 0.0).fold(f64::INFINITY, f64::min);
+    let before_point = match smallest.is_finite() {
+        true => 1 + smallest.log10().floor() as i32,
+        false => 0,
+    };
+    let decimals = (DIGITS as i32 - before_point).max(1);
+    let rounded: Vec<Option<f64>> = sizes.iter().map(|x| x.map(|x| round(x, decimals))).collect();
+    let mut text = column(&rounded, DIGITS);
+    // Rounding to the decimals of the largest may have hidden a small number altogether.
+    let hidden: Vec<usize> =
+        (0..2 * n).filter(|&at| sizes[at].is_some_and(|x| x != 0.0) && text[at].parse() == Ok(0.0)).collect();
+    let shown = column(&hidden.iter().map(|&at| sizes[at]).collect::<Vec<_>>(), DIGITS - 1);
+    for (at, shown) in hidden.into_iter().zip(shown) {
+        text[at] = shown;
+    }
+    let std_errors = text.split_off(n);
+    (text, std_errors)
 }
 
-impl Cells {
-    /// Formats the rows together: what one needs, all get.
-    fn new(rows: &[Coefficient], stars: bool) -> Cells {
-        let n = rows.len();
-        let mut sizes: Vec<Option<f64>> = rows.iter().map(|row| row.estimate).collect();
-        sizes.extend(rows.iter().map(|row| row.std_error));
-        let smallest =
-            sizes.iter().flatten().map(|x| x.abs()).filter(|x| x.is_finite() && *x > 0.0).fold(f64::INFINITY, f64::min);
-        let before_point = match smallest.is_finite() {
-            true => 1 + smallest.log10().floor() as i32,
-            false => 0,
-        };
-        let decimals = (DIGITS as i32 - before_point).max(1);
-        let rounded: Vec<Option<f64>> = sizes.iter().map(|x| x.map(|x| round(x, decimals))).collect();
-        let mut text = column(&rounded, DIGITS);
-        // Rounding to the decimals of the largest may have hidden a small number altogether.
-        let hidden: Vec<usize> =
-            (0..2 * n).filter(|&at| sizes[at].is_some_and(|x| x != 0.0) && text[at].parse() == Ok(0.0)).collect();
-        let shown = column(&hidden.iter().map(|&at| sizes[at]).collect::<Vec<_>>(), DIGITS - 1);
-        for (at, shown) in hidden.into_iter().zip(shown) {
-            text[at] = shown;
-        }
-        let std_error = text.split_off(n);
-
-        let tests: Vec<Option<f64>> = rows.iter().map(|row| row.statistic.map(|t| round(t, 3))).collect();
-        let p_values: Vec<Option<f64>> = rows.iter().map(|row| row.p_value.filter(|p| p.is_finite())).collect();
-        let starred = stars && p_values.iter().flatten().any(|p| *p < 0.1);
-        Cells {
-            estimate: text,
-            std_error,
-            statistic: column(&tests, DIGITS),
-            p_value: p_value_column(&p_values),
-            stars: p_values.iter().map(|p| if starred { symbol(*p) } else { "" }).collect(),
-            starred,
-        }
-    }
+fn values(rows: &[Coefficient], value: fn(&Coefficient) -> Option<f64>) -> Vec<Option<f64>> {
+    rows.iter().map(value).collect()
 }
 
 /// The ends of intervals with as many decimals as the estimates beside them.

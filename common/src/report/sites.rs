@@ -9,6 +9,7 @@ use super::section::Section;
 use super::table::{Column, Entry, entry, first};
 use super::{Report, WorkerRow, account, coefficients, function, plot};
 use crate::exit::Exit;
+use crate::fit::Termination;
 
 /// Sites that text and page list.
 const NAMED_WORKERS: usize = 60;
@@ -50,6 +51,15 @@ impl Parts {
             batches: 0,
             messages: Vec::new(),
         }
+    }
+
+    /// Of a method that takes `what` once, in one round.
+    pub(crate) fn once(report: &Report, title: String, what: &str) -> Parts {
+        let ending = match report.termination == Termination::FixedRounds {
+            true => format!("every {what} was taken, once"),
+            false => report.termination.to_string(),
+        };
+        Parts::new(title, ending)
     }
 
     /// The whole report.

@@ -6,8 +6,8 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 
 use super::{Sites, Study};
-use crate::methods::features::{FeatureError, FeatureModel, Range};
-use crate::methods::stream::{Settings, StreamError};
+use crate::methods::features::FeatureModel;
+use crate::methods::stream::{StreamError, StreamModel};
 
 /// Points of a curve.
 const POINTS: usize = 61;
@@ -36,23 +36,6 @@ pub enum Fitted {
     Features(FeatureModel),
     /// What a stream has left.
     Stream(StreamModel),
-}
-
-/// The function of a stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamModel {
-    /// Digest of the study that fitted it.
-    pub study: String,
-    /// Names of the inputs in their order.
-    pub columns: Vec<String>,
-    /// Their public ranges.
-    pub ranges: Vec<Range>,
-    /// The outcome's units: its public range, or -1 to 1 where it has none.
-    pub outcome: Range,
-    /// Basis, loss and step.
-    pub settings: Settings,
-    /// One weight per entry of the basis.
-    pub weights: Vec<f64>,
 }
 
 /// A column that a function takes.
@@ -88,23 +71,12 @@ pub struct Forming {
     pub values: Vec<f64>,
 }
 
-/// A function that cannot be used on a table.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum FunctionError {
-    /// Random features.
-    #[error(transparent)]
-    Features(#[from] FeatureError),
-    /// A stream.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-}
-
 impl Fitted {
     /// Whether its parts fit each other, and the study.
     ///
     /// # Errors
     /// Another study's digest, numbers of columns, ranges or weights that differ.
-    pub fn check(&self, study: Option<&str>) -> Result<(), FunctionError> {
+    pub fn check(&self, study: Option<&str>) -> Result<(), StreamError> {
         match self {
             Fitted::Features(model) => Ok(model.check(study)?),
             Fitted::Stream(model) => model.check(study),
@@ -123,55 +95,11 @@ impl Fitted {
     ///
     /// # Errors
     /// As [`Fitted::check`]; another number of columns, a value that is not finite.
-    pub fn predict(&self, x: &DMatrix<f64>) -> Result<Vec<f64>, FunctionError> {
+    pub fn predict(&self, x: &DMatrix<f64>) -> Result<Vec<f64>, StreamError> {
         match self {
             Fitted::Features(model) => Ok(model.predict(x)?.iter().copied().collect()),
             Fitted::Stream(model) => model.predict(x),
         }
-    }
-}
-
-impl StreamModel {
-    fn check(&self, study: Option<&str>) -> Result<(), FunctionError> {
-        if let Some(expected) = study.filter(|expected| *expected != self.study) {
-            let (expected, actual) = (expected.to_owned(), self.study.clone());
-            return Err(FeatureError::OtherStudy { expected, actual }.into());
-        }
-        let length = |what, expected, actual| match expected == actual {
-            true => Ok(()),
-            false => Err(StreamError::Length { what, expected, actual }),
-        };
-        let basis = self.settings.basis();
-        length("column names", basis.covariates(), self.columns.len())?;
-        length("column ranges", basis.covariates(), self.ranges.len())?;
-        length("weights", basis.len(), self.weights.len())?;
-        for range in self.ranges.iter().chain([&self.outcome]) {
-            Range::new(range.low, range.high)?;
-        }
-        match self.weights.iter().all(|weight| weight.is_finite()) {
-            true => Ok(()),
-            false => Err(StreamError::NotFinite { what: "weights" }.into()),
-        }
-    }
-
-    fn predict(&self, x: &DMatrix<f64>) -> Result<Vec<f64>, FunctionError> {
-        self.check(None)?;
-        if x.ncols() != self.columns.len() {
-            return Err(StreamError::Length {
-                what: "table's columns",
-                expected: self.columns.len(),
-                actual: x.ncols(),
-            }
-            .into());
-        }
-        let half = 0.5 * (self.outcome.high - self.outcome.low);
-        let centre = self.outcome.low + half;
-        x.row_iter()
-            .map(|row| {
-                let inside: Vec<f64> = row.iter().zip(&self.ranges).map(|(x, range)| range.scale(*x)).collect();
-                Ok(centre + half * self.settings.predict(&self.weights, &inside)?)
-            })
-            .collect()
     }
 }
 

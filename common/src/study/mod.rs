@@ -17,7 +17,7 @@ mod methods;
 mod sites;
 
 pub use self::file::StudyFile;
-pub use self::function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
+pub use self::function::{Fitted, Forming, Function, Input, Slice};
 pub use self::methods::{Method, SiteMethod};
 pub use crate::id::{Mode, Protocol};
 pub use crate::methods::em::terms::{Em, EmTerms, EstimatorName, UpdateName};

@@ -1,6 +1,5 @@
 //! What a run has to say of a function by random features.
 
-use crate::fit::Termination;
 use crate::methods::robust::report::with_consensus;
 use crate::report::Report;
 use crate::report::layout::Layout;
@@ -10,10 +9,5 @@ use crate::report::sites::Parts;
 /// The report of a run.
 pub fn layout(report: &Report) -> Layout<'_> {
     let title = format!("Random features of {}", visible(&report.outcome));
-    let ending = if report.termination == Termination::FixedRounds {
-        "every worker's release was taken, once".to_string()
-    } else {
-        report.termination.to_string()
-    };
-    with_consensus(report, Parts::new(title, ending)).layout(report)
+    with_consensus(report, Parts::once(report, title, "worker's release")).layout(report)
 }

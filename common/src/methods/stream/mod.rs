@@ -49,9 +49,11 @@ pub mod terms;
 
 mod basis;
 mod learner;
+mod model;
 
 pub use basis::{Basis, Grid, Kernel, LARGEST_GRID};
 pub use learner::{Average, Learner, Loss, Settings, Stated, Step, default_step};
+pub use model::StreamModel;
 
 use crate::methods::features::FeatureError;
 

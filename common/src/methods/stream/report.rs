@@ -1,6 +1,5 @@
 //! What a run has to say of a function that followed a stream.
 
-use crate::fit::Termination;
 use crate::report::Report;
 use crate::report::layout::Layout;
 use crate::report::number::visible;
@@ -9,10 +8,5 @@ use crate::report::sites::Parts;
 /// The report of a run.
 pub fn layout(report: &Report) -> Layout<'_> {
     let title = format!("Streaming regression of {}", visible(&report.outcome));
-    let ending = if report.termination == Termination::FixedRounds {
-        "every record that came was taken, once".to_string()
-    } else {
-        report.termination.to_string()
-    };
-    Parts::new(title, ending).layout(report)
+    Parts::once(report, title, "record that came").layout(report)
 }
