@@ -20,12 +20,7 @@ struct Crate {
 }
 
 const CRATES: [Crate; 4] = [
-    Crate {
-        folder: "common",
-        ordered: true,
-        upwards: &[("report", "methods/robust/report", "sections of the robust method")],
-        circles: &[&["report", "methods/robust/report"]],
-    },
+    Crate { folder: "common", ordered: true, upwards: &[], circles: &[] },
     Crate { folder: "proto", ordered: false, upwards: &[], circles: &[] },
     Crate { folder: "party", ordered: false, upwards: &[], circles: &[] },
     Crate { folder: "coordinator", ordered: false, upwards: &[], circles: &[] },

@@ -1,10 +1,13 @@
 //! What a fit yields: the coefficient table, fit statistics, and why it ended.
 
+mod consolidation;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
+pub use self::consolidation::{BatchName, Consolidation, Member, Rejection, Standing, Verdict};
 use crate::exit::Exit;
 use crate::glm::Family;
 use crate::id::Role;
@@ -126,7 +129,7 @@ pub struct Statistics {
 }
 
 /// Why a fit ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
     /// Gradient and last step are below the tolerance on both sides.
@@ -138,6 +141,7 @@ pub enum Termination {
     /// Columns of the two parties depend on each other: the fit was redone without Bob's.
     CollinearAcrossParties,
     /// A fixed number of rounds, as private mode demands.
+    #[default]
     FixedRounds,
     /// The result is outside the method's guarantee: half or more of what it rests on may be wrong.
     OutsideGuarantee,

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use fedreg_common::exit::Exit;
-use fedreg_common::methods::robust::report::{BatchName, Consolidated, Consolidation, Rejection};
+use fedreg_common::fit::{BatchName, Consolidation, Rejection};
+use fedreg_common::methods::robust::report::Consolidated;
 use fedreg_common::methods::robust::{
     ConsolidateError, ConsolidationSettings, EstimateError, Estimates, Insertion, Method, Metric, Record, consolidate,
 };

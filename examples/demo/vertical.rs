@@ -8,9 +8,9 @@ use fedreg_common::data::encode::{column_terms, refuse_too_many};
 use fedreg_common::data::{DataError, advice};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::report::reconstructible;
 use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge;
-use fedreg_common::report::table::reconstructible;
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, PartyTerms, PenaltyTerms,

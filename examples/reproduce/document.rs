@@ -1,7 +1,7 @@
 //! Headings, sentences, tables and charts in one order, as text for a terminal and as a page.
 
 use fedreg_common::report::table::{Column, folded, table};
-use fedreg_common::report::{html as page, visible};
+use fedreg_common::report::{layout, visible};
 use maud::{Markup, html};
 
 use super::chart::Chart;
@@ -155,7 +155,7 @@ impl Document {
 
     /// As one page that needs nothing else.
     pub(crate) fn html(&self) -> String {
-        page::page(
+        layout::page(
             &visible(&self.title),
             html! {
                 header { p.kicker { "fedreg · reproduction" } h1 { (visible(&self.title)) } }

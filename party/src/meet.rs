@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
-use fedreg_common::fit::{Statistics, Termination};
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::privacy::release::Released;
-use fedreg_common::report::{Disclosure, PerParty, Report, Seconds, VERSION};
+use fedreg_common::report::{PerParty, Report, Seconds, VERSION};
 use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
 use fedreg_proto::limits::Limits;
@@ -121,32 +120,12 @@ impl<S: Session> Met<S> {
             family: study.method.family,
             link: study.method.family.link().to_string(),
             outcome: study.method.outcome.column.clone(),
-            coefficients: Vec::new(),
-            statistics: Statistics::default(),
-            rounds: 0,
-            converged: None,
-            termination: Termination::FixedRounds,
             tol: f64::NAN,
-            trace: Vec::new(),
             notes,
-            missing: 0,
-            lambda: None,
-            path: None,
-            cv: None,
-            lambda_min: None,
-            lambda_1se: None,
-            certificate: PerParty::Own(None),
             bytes_sent: PerParty::Own(self.bytes_sent),
             peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
             seconds: PerParty::Own(self.seconds),
-            disclosure: PerParty::Own(Disclosure::default()),
-            privacy: PerParty::Own(None),
-            consolidation: None,
-            workers: None,
-            caution: None,
-            course: None,
-            comparison: None,
-            function: None,
+            ..Report::default()
         }
     }
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fedreg_common::exit::Exit;
-use fedreg_common::report::{Report, csv, html, json, table};
+use fedreg_common::methods::registry;
+use fedreg_common::report::{Report, csv, json};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -27,7 +28,7 @@ impl Format {
     /// The report in this format.
     pub fn render(self, report: &Report) -> String {
         match self {
-            Format::Text => table::text(report),
+            Format::Text => registry::layout(report).text(),
             Format::Json => json::json(report),
             Format::Csv => csv::csv(report),
         }
@@ -133,7 +134,7 @@ impl Folder {
         for (name, text) in [
             ("report.json", Format::Json.render(report)),
             ("report.txt", Format::Text.render(report)),
-            ("report.html", html::html(report)),
+            ("report.html", registry::layout(report).html()),
             ("report.csv", Format::Csv.render(report)),
         ] {
             self.write(name, text.as_bytes())?;

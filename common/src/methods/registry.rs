@@ -1,8 +1,11 @@
-//! The list of methods between sites: which hub and which site computation a study asks for.
+//! The list of methods: which hub and which site computation a study asks for, and who lays out the report of a run.
 //!
 //! A new variant of [`SiteMethod`] fails to compile here and in every other place that has to decide.
 
-use super::{em, features, robust, stream};
+use super::{em, features, robust, stream, vertical};
+use crate::id::Protocol;
+use crate::report::Report;
+use crate::report::layout::Layout;
 use crate::star::method::Method;
 use crate::star::site::local::{Local, LocalMethod};
 use crate::study::{Guarantee, SiteMethod, Sites, Study, StudyError};
@@ -37,4 +40,15 @@ pub fn site(study: &Study<Sites>, least: u64) -> Result<Local, StudyError> {
         SiteMethod::Stream(terms) => Box::new(stream::site::Site::new(study, terms, charged)),
     };
     Ok(Local::of(method, charged, charged || study.in_rounds()))
+}
+
+/// The report of a run with its method's sections, to be shown as text or as a page.
+pub fn layout(report: &Report) -> Layout<'_> {
+    match report.protocol {
+        Protocol::Vertical => vertical::report::layout(report),
+        Protocol::Robust => robust::report::layout(report),
+        Protocol::Em => em::report::layout(report),
+        Protocol::Features => features::report::layout(report),
+        Protocol::Stream => stream::report::layout(report),
+    }
 }

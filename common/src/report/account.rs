@@ -3,12 +3,11 @@
 use maud::{Markup, html};
 
 use super::Report;
-use super::number::{percent, visible};
-use super::table::plain_number;
+use super::number::{percent, plain_number, visible};
+use super::section::Section;
 use crate::id::Role;
-use crate::methods::vertical::plan::Outlook;
 use crate::privacy::mechanism::{PlannedRelease, Receipt};
-use crate::study::statement::{Charged, Planned, Releases, Statement};
+use crate::study::statement::{Charged, Outlook, Planned, Releases, Statement};
 
 /// Rows of a table that are shown.
 const MOST_ROWS: usize = 200;
@@ -17,24 +16,21 @@ const MOST_ROWS: usize = 200;
 const MOST_SITES: usize = 50;
 
 /// The section about privacy.
-pub(super) fn section(report: &Report) -> Markup {
+pub(crate) fn section(report: &Report) -> Section {
     let accounts = report.privacy.each(report.role);
-    html! {
-        section {
-            h2 { "Privacy" }
-            @if accounts.iter().all(|(_, account)| account.is_none()) {
-                p.remark { "No privacy budget was spent: values left without noise, as declared above." }
-            } @else {
-                @for (role, account) in &accounts {
-                    @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
-                    @match account {
-                        Some(account) => (shown(account)),
-                        None => p.remark { "None spent." },
-                    }
+    Section::new("Privacy").page(html! {
+        @if accounts.iter().all(|(_, account)| account.is_none()) {
+            p.remark { "No privacy budget was spent: values left without noise, as declared above." }
+        } @else {
+            @for (role, account) in &accounts {
+                @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
+                @match account {
+                    Some(account) => (shown(account)),
+                    None => p.remark { "None spent." },
                 }
             }
         }
-    }
+    })
 }
 
 fn shown(account: &Statement) -> Markup {

@@ -95,6 +95,24 @@ impl Frame {
         self.bottom + 46.0
     }
 
+    /// A picture of this name: the grid at round values of the vertical axis, `below` on the lower one, the names of both, and
+    /// what is drawn.
+    pub(super) fn picture(&self, label: &str, grid: &[Tick], below: Markup, names: [&str; 2], drawn: Markup) -> Markup {
+        html! {
+            svg viewBox=(view_box(self.height())) role="img" aria-label=(label) {
+                @for (value, label) in grid { (self.horizontal(*value, label)) }
+                (below)
+                (self.names(names[0], names[1]))
+                (drawn)
+            }
+        }
+    }
+
+    /// Ticks of the lower axis.
+    pub(super) fn below(&self, ticks: &[Tick]) -> Markup {
+        html! { @for (value, label) in ticks { (self.vertical(*value, label)) } }
+    }
+
     /// A line of the grid with its label.
     pub fn horizontal(&self, value: f64, label: &str) -> Markup {
         let y = px(self.y.at(value));
@@ -141,6 +159,28 @@ pub fn nice_ticks(low: f64, high: f64, about: usize) -> Vec<f64> {
         // Adding zero turns minus zero into zero.
         .map(|k| (first + f64::from(k)) * step + 0.0)
         .collect()
+}
+
+/// A place on an axis with what stands there.
+pub(super) type Tick = (f64, String);
+
+/// Round numbers within an interval with their labels.
+pub(super) fn ticks((low, high): (f64, f64), about: usize) -> Vec<Tick> {
+    nice_ticks(low, high, about).into_iter().map(|tick| (tick, tick_label(tick))).collect()
+}
+
+/// Whole numbers within an interval with their labels.
+pub(super) fn whole_ticks(interval: (f64, f64)) -> Vec<Tick> {
+    let mut ticks = ticks(interval, 10);
+    ticks.retain(|(tick, _)| tick.fract() == 0.0);
+    ticks
+}
+
+/// Powers of ten between two exponents, at most seven of them, with their labels.
+pub(super) fn power_ticks((low, high): (f64, f64)) -> Vec<Tick> {
+    let every = ((high - low) / 6.0).ceil().max(1.0);
+    let exponents = (0..=((high - low) / every) as i32).map(|k| low + f64::from(k) * every);
+    exponents.map(|exponent| (exponent, power_of_ten(exponent))).collect()
 }
 
 /// A tick's number without the digits that rounding left in it.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Report;
 use super::number::visible;
-use super::table::folded;
+use super::table::list;
 use crate::fit::Coefficient;
 pub use crate::privacy::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
 
@@ -21,17 +21,13 @@ impl Report {
 }
 
 /// The caution as the first lines of a text.
-pub(super) fn write(out: &mut String, caution: &Caution) -> std::fmt::Result {
-    use std::fmt::Write as _;
+pub(super) fn text(out: &mut String, caution: &Caution) {
     let line = "*".repeat(72);
-    writeln!(out, "{line}\n{}", visible(&caution.banner).to_uppercase())?;
-    for reason in &caution.reasons {
-        writeln!(out, "{}", folded(&visible(reason), "  - ", "    "))?;
-    }
-    if caution.inference_withheld {
-        writeln!(out, "{}", folded("p-values and intervals are withheld (NA; null in JSON)", "  - ", "    "))?;
-    }
-    writeln!(out, "{line}\n")
+    out.push_str(&format!("{line}\n{}\n", visible(&caution.banner).to_uppercase()));
+    let withheld = "p-values and intervals are withheld (NA; null in JSON)".to_string();
+    let withheld = caution.inference_withheld.then_some(withheld);
+    list(out, caution.reasons.iter().map(|reason| visible(reason)).chain(withheld));
+    out.push_str(&format!("{line}\n\n"));
 }
 
 /// The caution as the first thing on a page.

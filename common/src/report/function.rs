@@ -1,278 +1,43 @@
-//! A fitted function: what anyone needs to predict with it, and how it looks along each column.
+//! A fitted function as a section: its values along each column in the text, curves on the page.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
-use maud::{Markup, html};
-use nalgebra::DMatrix;
-use serde::{Deserialize, Serialize};
+use maud::html;
 
 use super::number::{column, single, thousands, visible};
 use super::plot;
-use super::table::{Column, table};
-use crate::methods::features::{FeatureError, FeatureModel, Range};
-use crate::methods::stream::{Settings, StreamError};
-use crate::study::{Sites, Study};
+use super::section::Section;
+use super::table::Column;
+use crate::study::Function;
 
-/// Points of a curve.
-const POINTS: usize = 61;
-/// Columns along which a function is shown.
-const SHOWN: usize = 20;
 /// Shares of a range at which the text tells the value.
 const PLACES: [(&str, usize); 5] = [("Lower end", 0), ("1/4", 15), ("Middle", 30), ("3/4", 45), ("Upper end", 60)];
 
-/// A function that anyone can predict with who has the report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Function {
-    /// What it is made of.
-    pub fitted: Fitted,
-    /// The columns that it takes, as they stand in a table.
-    pub inputs: Vec<Input>,
-    /// How it runs along its numeric columns.
-    pub slices: Vec<Slice>,
-    /// How it formed along the first of them, of a stream.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub forming: Vec<Forming>,
-}
-
-/// What a function is made of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Fitted {
-    /// Random features.
-    Features(FeatureModel),
-    /// What a stream has left.
-    Stream(StreamModel),
-}
-
-/// The function of a stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamModel {
-    /// Digest of the study that fitted it.
-    pub study: String,
-    /// Names of the inputs in their order.
-    pub columns: Vec<String>,
-    /// Their public ranges.
-    pub ranges: Vec<Range>,
-    /// The outcome's units: its public range, or -1 to 1 where it has none.
-    pub outcome: Range,
-    /// Basis, loss and step.
-    pub settings: Settings,
-    /// One weight per entry of the basis.
-    pub weights: Vec<f64>,
-}
-
-/// A column that a function takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Input {
-    /// Its header.
-    pub column: String,
-    /// Its levels, the reference first; none of a number.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub levels: Vec<String>,
-}
-
-/// The function along one column, at evenly spread points of its public range, every other column at the middle of its range or at its
-/// reference.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Slice {
-    /// The column.
-    pub column: String,
-    /// Lower end of its range.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Values of the function, in units of the outcome.
-    pub values: Vec<f64>,
-}
-
-/// The function after some records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Forming {
-    /// How many.
-    pub records: u64,
-    /// Values along the first slice.
-    pub values: Vec<f64>,
-}
-
-/// A function that cannot be used on a table.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum FunctionError {
-    /// Random features.
-    #[error(transparent)]
-    Features(#[from] FeatureError),
-    /// A stream.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-}
-
-impl Fitted {
-    /// Whether its parts fit each other, and the study.
-    ///
-    /// # Errors
-    /// Another study's digest, numbers of columns, ranges or weights that differ.
-    pub fn check(&self, study: Option<&str>) -> Result<(), FunctionError> {
-        match self {
-            Fitted::Features(model) => Ok(model.check(study)?),
-            Fitted::Stream(model) => model.check(study),
-        }
-    }
-
-    /// Names of the inputs.
-    pub fn columns(&self) -> &[String] {
-        match self {
-            Fitted::Features(model) => &model.columns,
-            Fitted::Stream(model) => &model.columns,
-        }
-    }
-
-    /// Predictions for `x`, `n x inputs` in the columns' own units; values outside a range are cut to it.
-    ///
-    /// # Errors
-    /// As [`Fitted::check`]; another number of columns, a value that is not finite.
-    pub fn predict(&self, x: &DMatrix<f64>) -> Result<Vec<f64>, FunctionError> {
-        match self {
-            Fitted::Features(model) => Ok(model.predict(x)?.iter().copied().collect()),
-            Fitted::Stream(model) => model.predict(x),
-        }
-    }
-}
-
-impl StreamModel {
-    fn check(&self, study: Option<&str>) -> Result<(), FunctionError> {
-        if let Some(expected) = study.filter(|expected| *expected != self.study) {
-            let (expected, actual) = (expected.to_owned(), self.study.clone());
-            return Err(FeatureError::OtherStudy { expected, actual }.into());
-        }
-        let length = |what, expected, actual| match expected == actual {
-            true => Ok(()),
-            false => Err(StreamError::Length { what, expected, actual }),
-        };
-        let basis = self.settings.basis();
-        length("column names", basis.covariates(), self.columns.len())?;
-        length("column ranges", basis.covariates(), self.ranges.len())?;
-        length("weights", basis.len(), self.weights.len())?;
-        for range in self.ranges.iter().chain([&self.outcome]) {
-            Range::new(range.low, range.high)?;
-        }
-        match self.weights.iter().all(|weight| weight.is_finite()) {
-            true => Ok(()),
-            false => Err(StreamError::NotFinite { what: "weights" }.into()),
-        }
-    }
-
-    fn predict(&self, x: &DMatrix<f64>) -> Result<Vec<f64>, FunctionError> {
-        self.check(None)?;
-        if x.ncols() != self.columns.len() {
-            return Err(StreamError::Length {
-                what: "table's columns",
-                expected: self.columns.len(),
-                actual: x.ncols(),
-            }
-            .into());
-        }
-        let half = 0.5 * (self.outcome.high - self.outcome.low);
-        let centre = self.outcome.low + half;
-        x.row_iter()
-            .map(|row| {
-                let inside: Vec<f64> = row.iter().zip(&self.ranges).map(|(x, range)| range.scale(*x)).collect();
-                Ok(centre + half * self.settings.predict(&self.weights, &inside)?)
-            })
-            .collect()
-    }
-}
-
-impl Function {
-    /// The function of a study.
-    pub fn of(study: &Study<Sites>, fitted: Fitted) -> Function {
-        let inputs = study.method.features.iter().map(|column| Input {
-            column: column.clone(),
-            levels: study.head.columns.get(column).map(|terms| terms.levels.clone()).unwrap_or_default(),
-        });
-        let bare =
-            Function { inputs: inputs.collect(), slices: Vec::new(), forming: Vec::new(), fitted: fitted.clone() };
-        bare.with(fitted)
-    }
-
-    /// Another function of the same columns, with its curves.
-    pub fn with(&self, fitted: Fitted) -> Function {
-        let slices = slices(&self.inputs, &fitted);
-        Function { fitted, inputs: self.inputs.clone(), slices, forming: Vec::new() }
-    }
-
-    /// The levels of its inputs, by column.
-    pub fn levels(&self) -> BTreeMap<String, Vec<String>> {
-        let with_levels = self.inputs.iter().filter(|input| !input.levels.is_empty());
-        with_levels.map(|input| (input.column.clone(), input.levels.clone())).collect()
-    }
-}
-
-fn slices(inputs: &[Input], fitted: &Fitted) -> Vec<Slice> {
-    let ranges = match fitted {
-        Fitted::Features(model) => &model.ranges,
-        Fitted::Stream(model) => &model.ranges,
-    };
-    let mut middle = Vec::new();
-    let mut places = Vec::new();
-    for input in inputs {
-        match input.levels.len() {
-            0 => {
-                places.push((middle.len(), &input.column));
-                middle.extend(ranges.get(middle.len()).map(|range| 0.5 * (range.low + range.high)));
-            }
-            levels => middle.extend(std::iter::repeat_n(0.0, levels - 1)),
-        }
-    }
-    let curve = |(at, column): (usize, &String)| {
-        let range = ranges.get(at)?;
-        let place = |point: usize| range.low + (range.high - range.low) * point as f64 / (POINTS - 1) as f64;
-        let x = DMatrix::from_fn(POINTS, middle.len(), |i, j| if j == at { place(i) } else { middle[j] });
-        let values = fitted.predict(&x).ok()?;
-        Some(Slice { column: column.clone(), low: range.low, high: range.high, values })
-    };
-    places.into_iter().take(SHOWN).filter_map(curve).collect()
-}
-
-/// The function as a table of its values along each column.
-pub(super) fn write(out: &mut String, function: &Function) -> std::fmt::Result {
-    writeln!(out, "Function, along each column's public range, the others at the middle of theirs:")?;
+/// The section of a function of this outcome.
+pub(crate) fn section(function: &Function, outcome: &str) -> Section {
     let slices = &function.slices;
     let mut columns = vec![Column::left("", slices.iter().map(|slice| visible(&slice.column)).collect())];
     for (name, place) in PLACES {
         let values: Vec<Option<f64>> = slices.iter().map(|slice| slice.values.get(place).copied()).collect();
         columns.push(Column::right(name, column(&values, 4)));
     }
-    table(out, &columns)?;
-    writeln!(out)
-}
-
-/// The function as pictures.
-pub(super) fn section(function: &Function, outcome: &str) -> Markup {
-    html! {
-        section {
-            h2 { "Function" }
-            @for (at, slice) in function.slices.iter().enumerate() {
-                @let forming = if at == 0 { function.forming.as_slice() } else { &[] };
-                @if let Some(picture) = plot::function(slice, forming, outcome) {
-                    figure {
-                        (picture)
-                        figcaption {
-                            (visible(outcome)) " along " (visible(&slice.column)) " from " (single(Some(slice.low), 6)) " to "
-                            (single(Some(slice.high), 6)) ", its public range"
-                            @if function.slices.len() > 1 { ", every other column at the middle of its own" }
-                            "."
-                            @if !forming.is_empty() {
-                                " Thin lines: the function as it formed, after "
-                                (forming.iter().map(|stage| thousands(stage.records)).collect::<Vec<_>>().join(", "))
-                                " records."
-                            }
-                        }
-                    }
-                }
+    let mut section = Section::new("Function")
+        .line("Function, along each column's public range, the others at the middle of theirs:")
+        .table(columns.into_iter().map(Column::text_only).collect());
+    for (at, slice) in slices.iter().enumerate() {
+        let forming = if at == 0 { function.forming.as_slice() } else { &[] };
+        let caption = html! {
+            (visible(outcome)) " along " (visible(&slice.column)) " from " (single(Some(slice.low), 6)) " to "
+            (single(Some(slice.high), 6)) ", its public range"
+            @if slices.len() > 1 { ", every other column at the middle of its own" }
+            "."
+            @if !forming.is_empty() {
+                " Thin lines: the function as it formed, after "
+                (forming.iter().map(|stage| thousands(stage.records)).collect::<Vec<_>>().join(", "))
+                " records."
             }
-            p.remark {
-                "Anyone who has this report as JSON can predict with it: " code { "worker predict --report report.json --data FILE" } "."
-            }
-        }
+        };
+        section = section.figure(plot::function(slice, forming, outcome), caption);
     }
+    section.remark(html! {
+        "Anyone who has this report as JSON can predict with it: " code { "worker predict --report report.json --data FILE" } "."
+    })
 }

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{Caution, PathPoint, PerParty, Report, Seconds};
 use crate::fit::{Coefficient, Statistics, Termination};
-use crate::id::{Mode, Role};
+use crate::id::Role;
 
 /// Why two reports cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -56,26 +56,11 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
     same("outcome", &alice.outcome, &bob.outcome)?;
     same("rows", &alice.statistics.nobs, &bob.statistics.nobs)?;
 
-    let private = match alice.mode {
-        Mode::Plain => false,
-        Mode::Private => true,
-    };
     let coefficients = own_rows(alice, Role::Alice).chain(own_rows(bob, Role::Bob)).cloned().collect();
     let mut notes = alice.notes.clone();
     notes.extend(bob.notes.iter().filter(|note| !alice.notes.contains(note)).cloned());
     Ok(Report {
-        protocol: alice.protocol,
-        mode: alice.mode,
-        study: alice.study.clone(),
-        study_digest: alice.study_digest.clone(),
-        run: alice.run.clone(),
-        date: alice.date.clone(),
-        version: alice.version.clone(),
         role: None,
-        call: alice.call.clone(),
-        family: alice.family,
-        link: alice.link.clone(),
-        outcome: alice.outcome.clone(),
         coefficients,
         statistics: statistics(&alice.statistics, &bob.statistics),
         rounds: alice.rounds.max(bob.rounds),
@@ -84,7 +69,6 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
             _ => None,
         },
         termination: worse(alice.termination, bob.termination),
-        tol: alice.tol,
         trace: longer(&alice.trace, &bob.trace).to_vec(),
         notes,
         missing: alice.missing.max(bob.missing),
@@ -99,22 +83,18 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         certificate: keyed(&alice.certificate, &bob.certificate),
         bytes_sent: keyed(&alice.bytes_sent, &bob.bytes_sent),
         // How long a machine worked and how much memory it took may depend on rows: under privacy nobody else sees it.
-        peak_rss_bytes: match private {
+        peak_rss_bytes: match alice.noised() {
             true => keyed(&PerParty::Own(None), &PerParty::Own(None)),
             false => keyed(&alice.peak_rss_bytes, &bob.peak_rss_bytes),
         },
-        seconds: match private {
+        seconds: match alice.noised() {
             true => keyed(&PerParty::Own(Seconds::UNKNOWN), &PerParty::Own(Seconds::UNKNOWN)),
             false => keyed(&alice.seconds, &bob.seconds),
         },
         disclosure: keyed(&alice.disclosure, &bob.disclosure),
         privacy: keyed(&alice.privacy, &bob.privacy),
-        consolidation: None,
-        workers: None,
-        course: None,
-        comparison: None,
-        function: None,
         caution: Caution::joined(alice.caution.clone(), bob.caution.clone()),
+        ..alice.clone()
     })
 }
 

@@ -1,22 +1,25 @@
 //! The report: one value from which the text, the JSON, the CSV and the HTML page are made.
 //!
+//! JSON and CSV are the value itself. For text and page the room `report` of the run's method makes [`section::Section`]s of it, and
+//! [`layout::Layout`] arranges them between what all reports have: the warning, the head, notes, the privacy account and the footer.
+//!
 //! Nothing in it belongs to a single record: no residuals, no fitted values, no row numbers.
 
-mod account;
+pub(crate) mod account;
 pub mod axes;
 pub mod caution;
+pub(crate) mod coefficients;
 pub mod csv;
-mod function;
-mod horizontal;
-pub mod html;
+pub(crate) mod function;
 pub mod json;
+pub mod layout;
 pub mod merge;
 pub(crate) mod number;
 pub(crate) mod plot;
-pub(crate) mod standing;
+pub mod section;
+pub(crate) mod sites;
 pub mod table;
 
-pub use function::{Fitted, Forming, Function, FunctionError, Input, Slice, StreamModel};
 pub use number::visible;
 
 use std::collections::BTreeMap;
@@ -24,10 +27,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::fit::INTERCEPT;
-use crate::fit::{Coefficient, Statistics, Termination, number_or_null};
+use crate::fit::{Coefficient, Consolidation, Statistics, Termination, number_or_null};
 use crate::glm::Family;
 use crate::id::{Mode, Protocol, Role};
 pub use crate::privacy::caution::Caution;
+use crate::study::Function;
 use crate::study::statement::Statement;
 
 /// The version of this program, as reports state it.
@@ -36,7 +40,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Everything that a party, or the merged view of the demo, has to say about one run.
 ///
 /// Numbers round-trip through JSON; what is undefined is null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The method.
     pub protocol: Protocol,
@@ -116,7 +120,7 @@ pub struct Report {
     pub privacy: PerParty<Option<Statement>>,
     /// Which batches of a robust fit were trusted, and why.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
-    pub consolidation: Option<crate::methods::robust::report::Consolidation>,
+    pub consolidation: Option<Consolidation>,
     /// The sites of a horizontal run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Vec<WorkerRow>>,
@@ -129,6 +133,16 @@ pub struct Report {
     /// A function that anyone can predict with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<Function>,
+}
+
+impl Report {
+    /// Whether all that is known of the run was released with noise, and nobody may look at its course.
+    pub(crate) fn noised(&self) -> bool {
+        match self.mode {
+            Mode::Plain => false,
+            Mode::Private => true,
+        }
+    }
 }
 
 /// A coefficient beside those of least squares on pooled rows.
@@ -232,6 +246,14 @@ pub struct Disclosure {
     pub columns: Vec<ColumnDisclosure>,
 }
 
+impl Disclosure {
+    /// The kinds in one line.
+    pub(crate) fn kinds(&self) -> String {
+        let kinds: Vec<String> = self.declared.iter().map(|kind| visible(kind)).collect();
+        kinds.join(", ")
+    }
+}
+
 /// How much of one own column the peer could reconstruct.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnDisclosure {
@@ -301,6 +323,12 @@ pub struct CvPoint {
     pub se: f64,
 }
 
+impl<T: Default> Default for PerParty<T> {
+    fn default() -> PerParty<T> {
+        PerParty::Own(T::default())
+    }
+}
+
 impl<T> PerParty<T> {
     /// The value of a role; in an own report, the value whatever the role.
     pub fn of(&self, role: Role) -> Option<&T> {
@@ -311,7 +339,7 @@ impl<T> PerParty<T> {
     }
 
     /// The value of a role in the merged report, or the bare one of an own report.
-    fn of_or_own(&self, role: Option<Role>) -> Option<&T> {
+    pub(crate) fn of_or_own(&self, role: Option<Role>) -> Option<&T> {
         match (self, role) {
             (PerParty::Own(value), _) => Some(value),
             (PerParty::Merged(all), Some(role)) => all.get(&role),
@@ -320,7 +348,7 @@ impl<T> PerParty<T> {
     }
 
     /// Every value with its role; the bare one of an own report belongs to `own`.
-    fn each(&self, own: Option<Role>) -> Vec<(Option<Role>, &T)> {
+    pub(crate) fn each(&self, own: Option<Role>) -> Vec<(Option<Role>, &T)> {
         match self {
             PerParty::Merged(all) => all.iter().map(|(role, value)| (Some(*role), value)).collect(),
             PerParty::Own(value) => vec![(own, value)],

@@ -142,6 +142,14 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// A number of a privacy account, to six significant digits.
+pub(crate) fn plain_number(x: f64) -> String {
+    match shape(x, 6) {
+        (exponent, digits) if x.is_finite() && exponent.abs() > 6 => exponential(x, (digits - 1) as usize),
+        _ => single(Some(x).filter(|x| x.is_finite()), 6),
+    }
+}
+
 /// Wall-clock seconds with a unit that suits them.
 pub(crate) fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {

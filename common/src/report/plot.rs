@@ -6,14 +6,14 @@
 use maud::{Markup, html};
 
 use super::axes::{
-    Frame, Scale, WIDTH, colour, drawable, nice_ticks, polyline, power_of_ten, px, range, shortened, spread,
-    tick_label, view_box,
+    Frame, Scale, Tick, WIDTH, colour, drawable, polyline, power_ticks, px, range, shortened, spread, ticks, view_box,
+    whole_ticks,
 };
 use super::number::{duration, percent, significant, single, small, visible};
-use super::{ColumnDisclosure, Comparison, Course, CvPoint, Forming, INTERCEPT, PathPoint, Seconds, Slice, TracePoint};
-use crate::fit::Coefficient;
+use super::{ColumnDisclosure, Comparison, Course, CvPoint, INTERCEPT, PathPoint, Seconds, TracePoint};
+use crate::fit::{Coefficient, Member};
 use crate::id::Role;
-use crate::methods::robust::Member;
+use crate::study::{Forming, Slice};
 
 /// Height of a row in pictures with a row a term.
 const ROW: f64 = 22.0;
@@ -27,6 +27,8 @@ pub(crate) const MOST_ROWS: usize = 60;
 const FARTHEST: f64 = 12.0;
 /// Lines on a path that get a name.
 const NAMED_LINES: usize = 14;
+/// The name of an axis of penalties.
+const LAMBDA: &str = "lambda (the penalty falls to the right)";
 
 /// Estimates in units of their standard error with 95 % intervals, a row a term, with the numbers on the own scale beside.
 /// `None` if nothing has a standard error.
@@ -55,10 +57,7 @@ pub(crate) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup
     Some(html! {
         svg viewBox=(view_box(height)) role="img" aria-label="Coefficients with intervals" {
             text.axis-name x=(px(WIDTH - 4.0)) y="14" text-anchor="end" { "estimate [95 % interval]" }
-            @for tick in nice_ticks(-reach, reach, 7) {
-                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
-                text.tick x=(px(x.at(tick))) y=(px(bottom + 16.0)) text-anchor="middle" { (tick_label(tick)) }
-            }
+            (columns(&x, &ticks((-reach, reach), 7), (top, bottom), 16.0))
             line.zero x1=(px(x.at(0.0))) x2=(px(x.at(0.0))) y1=(px(top)) y2=(px(bottom)) {}
             text.axis-name x=(px((x0 + x1) / 2.0)) y=(px(bottom + 36.0)) text-anchor="middle" {
                 "estimate in units of its standard error"
@@ -129,13 +128,7 @@ pub(crate) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
     let first = trace.first().map_or(0, |point| point.round);
     let last = trace.last().map_or(1, |point| point.round).max(first + 1);
     let frame = Frame::new((f64::from(first), f64::from(last)), (low, high), 64.0, 120.0);
-    let every = ((high - low) / 6.0).ceil().max(1.0);
-    let exponents: Vec<f64> = (0..=((high - low) / every) as i32).map(|k| low + f64::from(k) * every).collect();
-    let rounds: Vec<f64> = {
-        let mut ticks = nice_ticks(f64::from(first), f64::from(last), 10);
-        ticks.retain(|tick| tick.fract() == 0.0);
-        ticks
-    };
+    let rounds = frame.below(&whole_ticks((f64::from(first), f64::from(last))));
     let line = |value: fn(&TracePoint) -> f64| -> Vec<(f64, f64)> {
         trace
             .iter()
@@ -150,42 +143,35 @@ pub(crate) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
         frame.top,
         frame.bottom,
     );
-    Some(html! {
-        svg viewBox=(view_box(frame.height())) role="img" aria-label="Convergence by round" {
-            @for exponent in &exponents {
-                (frame.horizontal(*exponent, &power_of_ten(*exponent)))
-            }
-            @for round in &rounds {
-                (frame.vertical(*round, &tick_label(*round)))
-            }
-            (frame.names("round", "scaled gradient and relative change"))
-            @if let Some(tol) = tol_exponent {
-                line.limit x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(tol))) y2=(px(frame.y.at(tol))) {}
-                text.limit-name x=(px(frame.left + 6.0)) y=(px(frame.y.at(tol) - 5.0)) { "tol " (small(Some(10_f64.powf(tol)))) }
-            }
-            @for (name, class, points, end) in [("certificate", "c0", &certificate, ends[0]), ("change", "c1", &change, ends[1])] {
-                @if !points.is_empty() {
-                    g class=(class) {
-                        polyline.curve points=(polyline(points)) {}
-                        @if points.len() <= 60 {
-                            @for point in points {
-                                circle.point cx=(px(point.0)) cy=(px(point.1)) r="2.8" {}
-                            }
+    let drawn = html! {
+        @if let Some(tol) = tol_exponent {
+            line.limit x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(tol))) y2=(px(frame.y.at(tol))) {}
+            text.limit-name x=(px(frame.left + 6.0)) y=(px(frame.y.at(tol) - 5.0)) { "tol " (small(Some(10_f64.powf(tol)))) }
+        }
+        @for (name, class, points, end) in [("certificate", "c0", &certificate, ends[0]), ("change", "c1", &change, ends[1])] {
+            @if !points.is_empty() {
+                g class=(class) {
+                    polyline.curve points=(polyline(points)) {}
+                    @if points.len() <= 60 {
+                        @for point in points {
+                            circle.point cx=(px(point.0)) cy=(px(point.1)) r="2.8" {}
                         }
-                        text.curve-name x=(px(frame.right + 8.0)) y=(px(end + 4.0)) { (name) }
                     }
+                    text.curve-name x=(px(frame.right + 8.0)) y=(px(end + 4.0)) { (name) }
                 }
             }
         }
-    })
+    };
+    let names = ["round", "scaled gradient and relative change"];
+    Some(frame.picture("Convergence by round", &power_ticks((low, high)), rounds, names, drawn))
 }
 
 /// Share of each own column that the peer could reconstruct, as bars. `None` without columns.
-pub(crate) fn disclosure(role: Role, columns: &[ColumnDisclosure]) -> Option<Markup> {
-    if columns.is_empty() {
+pub(crate) fn disclosure(role: Role, all: &[ColumnDisclosure]) -> Option<Markup> {
+    if all.is_empty() {
         return None;
     }
-    let mut shown: Vec<&ColumnDisclosure> = columns.iter().collect();
+    let mut shown: Vec<&ColumnDisclosure> = all.iter().collect();
     if shown.len() > MOST_ROWS {
         shown.sort_by(|a, b| b.share.total_cmp(&a.share));
         shown.truncate(MOST_ROWS);
@@ -196,10 +182,7 @@ pub(crate) fn disclosure(role: Role, columns: &[ColumnDisclosure]) -> Option<Mar
     let bottom = top + ROW * shown.len() as f64;
     Some(html! {
         svg viewBox=(view_box(bottom + 40.0)) role="img" aria-label=(format!("Share of each column of {role} that the peer could reconstruct")) {
-            @for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
-                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
-                text.tick x=(px(x.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" { (format!("{:.0} %", 100.0 * tick)) }
-            }
+            (columns(&x, &[0.0, 0.25, 0.5, 0.75, 1.0].map(whole_percent), (top, bottom), 15.0))
             text.axis-name x=(px((x.at(0.0) + x.at(1.0)) / 2.0)) y=(px(bottom + 34.0)) text-anchor="middle" {
                 "share of the column's variance"
             }
@@ -229,6 +212,7 @@ pub(crate) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
         return None;
     }
     let names = ["reading", "computing", "exchange", "other"];
+    let axis: Vec<Tick> = ticks((0.0, longest), 6).into_iter().map(|(tick, label)| (tick, label + " s")).collect();
     let x = Scale::new((0.0, longest), (92.0, WIDTH - 84.0));
     let top = 30.0;
     let bottom = top + 34.0 * parties.len() as f64;
@@ -240,10 +224,7 @@ pub(crate) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
                     text.legend x=(px(110.0 + 110.0 * at as f64)) y="15" { (name) }
                 }
             }
-            @for tick in nice_ticks(0.0, longest, 6) {
-                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
-                text.tick x=(px(x.at(tick))) y=(px(bottom + 15.0)) text-anchor="middle" { (tick_label(tick)) " s" }
-            }
+            (columns(&x, &axis, (top, bottom), 15.0))
             @for (at, (role, seconds)) in parties.iter().enumerate() {
                 @let y = top + 34.0 * at as f64 + 6.0;
                 @let parts = parts(seconds);
@@ -323,33 +304,40 @@ pub(crate) fn path(path: &[PathPoint], chosen: &[(&str, f64)]) -> Option<Markup>
     largest.sort_by(|a, b| b.1.total_cmp(&a.1));
     let heights: Vec<f64> = largest.iter().map(|(_, end)| frame.y.at(*end)).collect();
     let heights = spread(&heights, 13.5, frame.top, frame.bottom);
-    Some(html! {
-        svg viewBox=(view_box(frame.height())) role="img" aria-label="Coefficients against lambda" {
-            @for tick in nice_ticks(low, high, 6) {
-                (frame.horizontal(tick, &tick_label(tick)))
-            }
-            (lambda_axis(&frame, from, to, path.iter().filter_map(|point| Some((x_of(point.lambda)?, point.df)))))
-            (frame.names("lambda (the penalty falls to the right)", if relative { "coefficient / its largest" } else { "coefficient" }))
-            line.zero x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(0.0))) y2=(px(frame.y.at(0.0))) {}
-            @for (at, line) in lines.iter().enumerate() {
-                @let points: Vec<(f64, f64)> = line.points.iter()
-                    .filter_map(|(at, x)| Some((frame.x.at(x_of(path[*at].lambda)?), frame.y.at(value(line, *x)))))
-                    .collect();
-                g class=(colour(at)) {
-                    title { (visible(line.term)) " (" (line.party) ")" }
-                    polyline.curve points=(polyline(&points)) {}
-                }
-            }
-            (chosen_lines(&frame, chosen))
-            @for ((at, end), height) in largest.iter().zip(&heights) {
-                @let line = &lines[*at];
-                g class=(colour(*at)) {
-                    line.leader x1=(px(frame.right)) x2=(px(frame.right + 10.0)) y1=(px(frame.y.at(*end))) y2=(px(*height)) {}
-                    text.curve-name x=(px(frame.right + 13.0)) y=(px(height + 4.0)) { (shortened(line.term, 19)) }
-                }
+    let drawn = html! {
+        (zero(&frame))
+        @for (at, line) in lines.iter().enumerate() {
+            @let points: Vec<(f64, f64)> = line.points.iter()
+                .filter_map(|(at, x)| Some((frame.x.at(x_of(path[*at].lambda)?), frame.y.at(value(line, *x)))))
+                .collect();
+            g class=(colour(at)) {
+                title { (visible(line.term)) " (" (line.party) ")" }
+                polyline.curve points=(polyline(&points)) {}
             }
         }
-    })
+        (chosen_lines(&frame, chosen))
+        @for ((at, end), height) in largest.iter().zip(&heights) {
+            g class=(colour(*at)) { (leader(&frame, lines[*at].term, frame.y.at(*end), *height)) }
+        }
+    };
+    let df = path.iter().filter_map(|point| Some((x_of(point.lambda)?, point.df)));
+    let names = [LAMBDA, if relative { "coefficient / its largest" } else { "coefficient" }];
+    let below = lambda_axis(&frame, from, to, df);
+    Some(frame.picture("Coefficients against lambda", &ticks((low, high), 6), below, names, drawn))
+}
+
+/// The line at zero of the vertical axis.
+fn zero(frame: &Frame) -> Markup {
+    let y = px(frame.y.at(0.0));
+    html! { line.zero x1=(px(frame.left)) x2=(px(frame.right)) y1=(y) y2=(y) {} }
+}
+
+/// The name of a curve at the right, with a line to where the curve ends.
+fn leader(frame: &Frame, term: &str, end: f64, height: f64) -> Markup {
+    html! {
+        line.leader x1=(px(frame.right)) x2=(px(frame.right + 10.0)) y1=(px(end)) y2=(px(height)) {}
+        text.curve-name x=(px(frame.right + 13.0)) y=(px(height + 4.0)) { (shortened(term, 19)) }
+    }
 }
 
 /// Cross-validated error with bars of one standard error against lambda.
@@ -368,32 +356,28 @@ pub(crate) fn cross_validation(
     let (low, high) = range(points.iter().flat_map(|p| [p.1 - p.2, p.1 + p.2]))?;
     let frame = Frame::new((from, to), (low, high), 64.0, 24.0);
     let df = path.iter().filter(|point| point.lambda > 0.0).map(|point| (-point.lambda.log10(), point.df));
-    Some(html! {
-        svg viewBox=(view_box(frame.height())) role="img" aria-label="Cross-validated error against lambda" {
-            @for tick in nice_ticks(low, high, 6) {
-                (frame.horizontal(tick, &tick_label(tick)))
+    let drawn = html! {
+        @for (lambda, mean, se) in &points {
+            g.c1 {
+                title { "lambda " (single(Some(10_f64.powf(-lambda)), 4)) ": " (single(Some(*mean), 5)) " ± " (single(Some(*se), 3)) }
+                path.whisker d=(format!("M{x} {a} V{b} M{l} {a} H{r} M{l} {b} H{r}",
+                    x = px(frame.x.at(*lambda)), a = px(frame.y.at(mean - se)), b = px(frame.y.at(mean + se)),
+                    l = px(frame.x.at(*lambda) - 2.0), r = px(frame.x.at(*lambda) + 2.0))) {}
+                circle.point cx=(px(frame.x.at(*lambda))) cy=(px(frame.y.at(*mean))) r="2.6" {}
             }
-            (lambda_axis(&frame, from, to, df))
-            (frame.names("lambda (the penalty falls to the right)", measure))
-            @for (lambda, mean, se) in &points {
-                g.c1 {
-                    title { "lambda " (single(Some(10_f64.powf(-lambda)), 4)) ": " (single(Some(*mean), 5)) " ± " (single(Some(*se), 3)) }
-                    path.whisker d=(format!("M{x} {a} V{b} M{l} {a} H{r} M{l} {b} H{r}",
-                        x = px(frame.x.at(*lambda)), a = px(frame.y.at(mean - se)), b = px(frame.y.at(mean + se)),
-                        l = px(frame.x.at(*lambda) - 2.0), r = px(frame.x.at(*lambda) + 2.0))) {}
-                    circle.point cx=(px(frame.x.at(*lambda))) cy=(px(frame.y.at(*mean))) r="2.6" {}
-                }
-            }
-            (chosen_lines(&frame, chosen))
         }
-    })
+        (chosen_lines(&frame, chosen))
+    };
+    let below = lambda_axis(&frame, from, to, df);
+    let label = "Cross-validated error against lambda";
+    Some(frame.picture(label, &ticks((low, high), 6), below, [LAMBDA, measure], drawn))
 }
 
 /// Ticks at powers of ten and, where there are few of those, at 2 and 5 times them; above, the numbers of coefficients.
 fn lambda_axis(frame: &Frame, from: f64, to: f64, df: impl Iterator<Item = (f64, u64)>) -> Markup {
     let factors: &[f64] = if to - from < 4.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let every = ((to - from) / 9.0).ceil().max(1.0) as i32;
-    let ticks: Vec<(f64, String)> = ((-to).floor() as i32..=(-from).ceil() as i32)
+    let ticks: Vec<Tick> = ((-to).floor() as i32..=(-from).ceil() as i32)
         .filter(|exponent| exponent % every == 0)
         .flat_map(|exponent| factors.iter().map(move |factor| factor * 10_f64.powi(exponent)))
         .map(|lambda| (-lambda.log10(), single(Some(lambda), 2)))
@@ -410,9 +394,7 @@ fn lambda_axis(frame: &Frame, from: f64, to: f64, df: impl Iterator<Item = (f64,
         }
     }
     html! {
-        @for (at, label) in &ticks {
-            (frame.vertical(*at, label))
-        }
+        (frame.below(&ticks))
         @if !above.is_empty() {
             text.tick x=(px(frame.left - 10.0)) y=(px(frame.top - 8.0)) text-anchor="end" { "df" }
         }
@@ -477,25 +459,18 @@ pub(crate) fn batches(all: &[Member]) -> Option<Markup> {
         top: upper.bottom + 38.0,
         bottom: upper.bottom + 38.0 + room,
     };
-    let exponents = || {
-        let every = ((high - low) / 6.0).ceil().max(1.0);
-        (0..=((high - low) / every) as i32).map(move |k| low + f64::from(k) * every)
-    };
-    let mut ticks = nice_ticks(1.0, last, 10);
-    ticks.retain(|tick| tick.fract() == 0.0 && *tick >= 1.0);
+    let distances = if logarithmic { power_ticks((low, high)) } else { ticks((low, high), 6) };
+    let mut numbers = whole_ticks((1.0, last));
+    numbers.retain(|(tick, _)| *tick >= 1.0);
     let radius = if drawn.len() > 300 { 1.8 } else { 3.4 };
     (!all.is_empty()).then(|| {
         html! {
             svg viewBox=(view_box(lower.height())) role="img" aria-label="Distance of each batch to the consensus, and share of rows kept" {
-                @if logarithmic {
-                    @for exponent in exponents() { (upper.horizontal(exponent, &power_of_ten(exponent))) }
-                } @else {
-                    @for tick in nice_ticks(low, high, 6) { (upper.horizontal(tick, &tick_label(tick))) }
-                }
+                @for (tick, label) in &distances { (upper.horizontal(*tick, label)) }
                 text.axis-name x="4" y="12" { "distance to the consensus" }
-                @for tick in [0.0, 0.5, 1.0] { (lower.horizontal(tick, &format!("{:.0} %", 100.0 * tick))) }
+                @for (tick, label) in [0.0, 0.5, 1.0].map(whole_percent) { (lower.horizontal(tick, &label)) }
                 text.axis-name x="4" y=(px(lower.top - 12.0)) { "rows kept" }
-                @for tick in &ticks { (lower.vertical(*tick, &tick_label(*tick))) }
+                (lower.below(&numbers))
                 line.axis x1=(px(lower.left)) x2=(px(lower.right)) y1=(px(lower.bottom)) y2=(px(lower.bottom)) {}
                 text.axis-name x=(px((lower.left + lower.right) / 2.0)) y=(px(lower.bottom + 38.0)) text-anchor="middle" { "batch" }
                 @for (at, b) in &drawn {
@@ -533,39 +508,37 @@ pub(crate) fn course(course: &Course, axis: &str) -> Option<Markup> {
         .collect();
     let (low, high) = range(lines.iter().flat_map(|(_, values)| values.iter().copied()).chain([0.0]))?;
     let frame = Frame::new((from, to), (low, high), 64.0, 150.0);
-    let x = |at: usize| frame.x.at(course.points[at].arrival as f64);
+    let x = |at: usize| course.points[at].arrival as f64;
     let ends: Vec<f64> = lines.iter().map(|(_, values)| frame.y.at(values.last().copied().unwrap_or(0.0))).collect();
     let heights = spread(&ends, 13.5, frame.top, frame.bottom);
-    let mut ticks = nice_ticks(from, to, 10);
-    ticks.retain(|tick| tick.fract() == 0.0);
-    let outside: Vec<usize> = (0..course.points.len()).filter(|at| course.points[*at].outside).collect();
-    Some(html! {
-        svg viewBox=(view_box(frame.height())) role="img" aria-label="Consensus over time" {
-            @for tick in nice_ticks(low, high, 6) { (frame.horizontal(tick, &tick_label(tick))) }
-            @for tick in &ticks { (frame.vertical(*tick, &tick_label(*tick))) }
-            (frame.names(axis, "coefficient / its largest"))
-            line.zero x1=(px(frame.left)) x2=(px(frame.right)) y1=(px(frame.y.at(0.0))) y2=(px(frame.y.at(0.0))) {}
-            @for point in course.points.iter().filter(|point| point.switched) {
-                @let at = px(frame.x.at(point.arrival as f64));
-                line.limit x1=(at) x2=(at) y1=(px(frame.top)) y2=(px(frame.bottom)) {}
-            }
-            @for (at, (term, values)) in lines.iter().enumerate() {
-                @let points: Vec<(f64, f64)> =
-                    values.iter().enumerate().filter(|(_, value)| drawable(**value)).map(|(at, value)| (x(at), frame.y.at(*value))).collect();
-                g class=(colour(at)) {
-                    title { (visible(term)) }
-                    polyline.curve points=(polyline(&points)) {}
-                    line.leader x1=(px(frame.right)) x2=(px(frame.right + 10.0)) y1=(px(ends[at])) y2=(px(heights[at])) {}
-                    text.curve-name x=(px(frame.right + 13.0)) y=(px(heights[at] + 4.0)) { (shortened(term, 19)) }
-                }
-            }
-            g.c3 {
-                @for at in &outside {
-                    circle.hollow cx=(px(x(*at))) cy=(px(frame.bottom - 6.0)) r="3" {}
-                }
+    let drawn = html! {
+        (zero(&frame))
+        @for point in course.points.iter().filter(|point| point.switched) {
+            @let at = px(frame.x.at(point.arrival as f64));
+            line.limit x1=(at) x2=(at) y1=(px(frame.top)) y2=(px(frame.bottom)) {}
+        }
+        @for (at, (term, values)) in lines.iter().enumerate() {
+            g class=(colour(at)) {
+                title { (visible(term)) }
+                polyline.curve points=(curve(&frame, values, x)) {}
+                (leader(&frame, term, ends[at], heights[at]))
             }
         }
-    })
+        g.c3 {
+            @for point in course.points.iter().filter(|point| point.outside) {
+                circle.hollow cx=(px(frame.x.at(point.arrival as f64))) cy=(px(frame.bottom - 6.0)) r="3" {}
+            }
+        }
+    };
+    let below = frame.below(&whole_ticks((from, to)));
+    let names = [axis, "coefficient / its largest"];
+    Some(frame.picture("Consensus over time", &ticks((low, high), 6), below, names, drawn))
+}
+
+/// The points of a curve through those values that can stand on an axis.
+fn curve(frame: &Frame, values: &[f64], x: impl Fn(usize) -> f64) -> String {
+    let drawn = values.iter().enumerate().filter(|(_, value)| drawable(**value));
+    polyline(&drawn.map(|(at, value)| (frame.x.at(x(at)), frame.y.at(*value))).collect::<Vec<_>>())
 }
 
 /// A function along one column, with the thin lines of how it formed. `None` without finite values.
@@ -575,26 +548,20 @@ pub(crate) fn function(slice: &Slice, forming: &[Forming], outcome: &str) -> Opt
     let frame = Frame::new((slice.low, slice.high), (low, high), 64.0, 60.0);
     let steps = slice.values.len().saturating_sub(1).max(1) as f64;
     let place = |at: usize| slice.low + (slice.high - slice.low) * at as f64 / steps;
-    let curve = |values: &[f64]| -> Vec<(f64, f64)> {
-        let drawn = values.iter().enumerate().filter(|(_, value)| drawable(**value));
-        drawn.map(|(at, value)| (frame.x.at(place(at)), frame.y.at(*value))).collect()
-    };
-    let label = format!("{} along {}", visible(outcome), visible(&slice.column));
-    Some(html! {
-        svg viewBox=(view_box(frame.height())) role="img" aria-label=(label) {
-            @for tick in nice_ticks(low, high, 6) { (frame.horizontal(tick, &tick_label(tick))) }
-            @for tick in nice_ticks(slice.low, slice.high, 8) { (frame.vertical(tick, &tick_label(tick))) }
-            (frame.names(&visible(&slice.column), &visible(outcome)))
-            @for (at, stage) in forming.iter().enumerate() {
-                @let share = (at + 1) as f64 / (forming.len() + 1) as f64;
-                g.c1 {
-                    title { "after " (stage.records) " records" }
-                    polyline.curve points=(polyline(&curve(&stage.values))) stroke-width="1" opacity=(format!("{:.2}", 0.15 + 0.6 * share)) style="stroke-width:1" {}
-                }
+    let drawn = html! {
+        @for (at, stage) in forming.iter().enumerate() {
+            @let share = (at + 1) as f64 / (forming.len() + 1) as f64;
+            g.c1 {
+                title { "after " (stage.records) " records" }
+                polyline.curve points=(curve(&frame, &stage.values, place)) stroke-width="1" opacity=(format!("{:.2}", 0.15 + 0.6 * share)) style="stroke-width:1" {}
             }
-            g.c0 { polyline.curve points=(polyline(&curve(&slice.values))) {} }
         }
-    })
+        g.c0 { polyline.curve points=(curve(&frame, &slice.values, place)) {} }
+    };
+    let (column, outcome) = (visible(&slice.column), visible(outcome));
+    let below = frame.below(&ticks((slice.low, slice.high), 8));
+    let label = format!("{outcome} along {column}");
+    Some(frame.picture(&label, &ticks((low, high), 6), below, [&column, &outcome], drawn))
 }
 
 /// Distance of our estimates and of pooled least squares from those of the rows without damage, a row a term.
@@ -621,10 +588,7 @@ pub(crate) fn comparison(rows: &[Comparison]) -> Option<Markup> {
                     text.legend x=(px(labels + 40.0 + 110.0 * at as f64)) y="15" { (name) }
                 }
             }
-            @for tick in nice_ticks(low, high, 8) {
-                line.grid x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(top)) y2=(px(bottom)) {}
-                text.tick x=(px(x.at(tick))) y=(px(bottom + 16.0)) text-anchor="middle" { (tick_label(tick)) }
-            }
+            (columns(&x, &ticks((low, high), 8), (top, bottom), 16.0))
             line.zero x1=(px(x.at(0.0))) x2=(px(x.at(0.0))) y1=(px(top)) y2=(px(bottom)) {}
             text.axis-name x=(px((labels + WIDTH) / 2.0)) y=(px(bottom + 36.0)) text-anchor="middle" { "standard errors from the rows without damage" }
             @for (at, row) in shown.iter().enumerate() {
@@ -638,6 +602,21 @@ pub(crate) fn comparison(rows: &[Comparison]) -> Option<Markup> {
             }
         }
     })
+}
+
+/// Lines of the grid of a picture with a row a term, from top to bottom, with their labels so far below.
+fn columns(x: &Scale, ticks: &[Tick], (top, bottom): (f64, f64), below: f64) -> Markup {
+    html! {
+        @for (tick, label) in ticks {
+            line.grid x1=(px(x.at(*tick))) x2=(px(x.at(*tick))) y1=(px(top)) y2=(px(bottom)) {}
+            text.tick x=(px(x.at(*tick))) y=(px(bottom + below)) text-anchor="middle" { (label) }
+        }
+    }
+}
+
+/// A share as a tick.
+fn whole_percent(share: f64) -> Tick {
+    (share, format!("{:.0} %", 100.0 * share))
 }
 
 fn label_width<'a>(terms: impl Iterator<Item = &'a str>) -> f64 {

@@ -8,12 +8,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::csv::csv;
-use super::html::html;
 use super::json::{json as to_json, parse};
 use super::merge::{MergeError, merge};
-use super::table::text;
 use super::*;
 use crate::fit::CONFIDENCE;
+use crate::methods::registry;
 use crate::privacy::accountant::Accountant;
 use crate::privacy::ledger::BoundsChange;
 use crate::privacy::mechanism::Receipt;
@@ -34,6 +33,14 @@ const DIABETES: [Row<'static>; 11] = [
     ("s5", Some(68.483124964789155), Some(15.669719738707208)),
     ("s6", Some(0.28011698932150214), Some(0.27331395035936584)),
 ];
+
+fn text(report: &Report) -> String {
+    registry::layout(report).text()
+}
+
+fn html(report: &Report) -> String {
+    registry::layout(report).html()
+}
 
 /// The report of one party that holds every column.
 fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
@@ -70,13 +77,6 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
                 objective: 1_263_985.8 + 10_f64.powf(6.0 - f64::from(round)),
             })
             .collect(),
-        notes: vec![],
-        missing: 0,
-        lambda: None,
-        path: None,
-        cv: None,
-        lambda_min: None,
-        lambda_1se: None,
         certificate: PerParty::Own(Some(9.4e-12)),
         bytes_sent: PerParty::Own(35_412),
         peak_rss_bytes: PerParty::Own(Some(18_874_368)),
@@ -90,13 +90,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
                 ColumnDisclosure { term: "sex".into(), share: 1.0 },
             ],
         }),
-        privacy: PerParty::Own(None),
-        consolidation: None,
-        workers: None,
-        course: None,
-        comparison: None,
-        caution: None,
-        function: None,
+        ..Report::default()
     }
 }
 
@@ -104,13 +98,13 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
 fn a_caution_stands_first_in_text_and_page_and_nothing_is_inferred_after_it() {
     let caution = Caution::new(caution::MOSTLY_NOISE, "its plan foretold it".to_string(), true);
     let report = Report { mode: Mode::Private, ..diabetes() }.cautioned(Some(caution));
-    let text = table::text(&report);
+    let text = text(&report);
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("****"), "{text}");
     assert_eq!(lines.next(), Some("THIS RESULT IS MOSTLY NOISE"));
     let first = text.lines().find(|line| line.starts_with("age")).unwrap();
     assert!(first.ends_with("NA   NA") || first.matches("NA").count() == 2, "no statistic and no p-value: {first}");
-    let page = html::html(&report);
+    let page = html(&report);
     assert!(page.find("this result is mostly noise").unwrap() < page.find("<h1>").unwrap());
     assert!(page.contains("badge bad") && !page.contains("badge good"), "the badge is not green");
     let json: serde_json::Value = serde_json::from_str(&json::json(&report)).unwrap();
@@ -129,8 +123,9 @@ fn a_caution_stands_first_in_text_and_page_and_nothing_is_inferred_after_it() {
 #[test]
 fn the_header_names_the_law_that_the_p_values_have() {
     let of = |mode: Mode, workers: Option<Vec<WorkerRow>>| {
-        let report = Report { mode, workers, ..diabetes() };
-        (table::text(&report).contains("t value"), html::html(&report).contains("t value"))
+        let protocol = if workers.is_some() { Protocol::Robust } else { Protocol::Vertical };
+        let report = Report { protocol, mode, workers, ..diabetes() };
+        (text(&report).contains("t value"), html(&report).contains("t value"))
     };
     // Consolidated estimates have Student's t, noised or not; between two parties noise is all there is, and normal.
     assert_eq!(of(Mode::Private, Some(Vec::new())), (true, true));

@@ -1,9 +1,9 @@
 //! What a horizontal method is to the hub.
 
 use crate::exit::Exit;
-use crate::fit::{Coefficient, Statistics, Termination};
-use crate::methods::robust::report::Consolidation;
-use crate::report::{Course, Function};
+use crate::fit::{Coefficient, Consolidation, Statistics, Termination};
+use crate::report::Course;
+use crate::study::Function;
 
 use super::message::{Body, Kind};
 

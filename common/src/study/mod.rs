@@ -12,10 +12,12 @@ use crate::id::Digest;
 use crate::terms::value;
 
 mod file;
+mod function;
 mod methods;
 mod sites;
 
 pub use self::file::StudyFile;
+pub use self::function::{Fitted, Forming, Function, Input, Slice};
 pub use self::methods::{Method, SiteMethod};
 pub use crate::id::{Mode, Protocol};
 pub use crate::methods::em::terms::{Em, EmTerms, EstimatorName, UpdateName};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fit::number_or_null;
-use crate::methods::vertical::plan::Outlook;
+pub use crate::methods::vertical::plan::Outlook;
 use crate::privacy::accountant::{Accountant, Budget, add_charge, joint_sum};
 use crate::privacy::ledger::{Account, BoundsChange};
 use crate::privacy::mechanism::{PlannedRelease, Receipt, ReleasePlan};

@@ -8,9 +8,9 @@ use fedreg_common::data::DataError;
 use fedreg_common::data::encode::{Design, column_terms, encode};
 use fedreg_common::data::formula::Term;
 use fedreg_common::methods::em;
-use fedreg_common::report::{Function, INTERCEPT, Report, json};
+use fedreg_common::report::{INTERCEPT, Report, json};
 use fedreg_common::session::Abort;
-use fedreg_common::study::{Method, Protocol, SiteMethod, Study};
+use fedreg_common::study::{Function, Method, Protocol, SiteMethod, Study};
 use fedreg_proto::files::read_study;
 use nalgebra::DMatrix;
 

@@ -53,6 +53,7 @@
 
 pub mod forecast;
 pub mod hub;
+pub mod report;
 pub mod simulate;
 pub mod site;
 pub mod terms;

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use nalgebra::DVector;
 
-use crate::fit::{Statistics, Termination};
+use crate::fit::{Consolidation, Statistics, Termination};
 use crate::methods::features::{FeatureError, FeatureModel, Statistics as Table};
-use crate::methods::robust::report::Consolidation;
 use crate::methods::robust::{ConsolidationSettings, Estimate, Estimates, Verdict, consolidate};
-use crate::report::{Fitted, Function};
 use crate::star::message::{Body, Kind};
 use crate::star::method::{Method, Outcome, Shape};
-use crate::study::{self, Release, Sites, Study, StudyError};
+use crate::study::{self, Fitted, Function, Release, Sites, Study, StudyError};
 
 /// What a site sends.
 pub(crate) fn kind(release: Release) -> Kind {

@@ -54,6 +54,7 @@
 
 pub mod forecast;
 pub mod hub;
+pub mod report;
 pub mod site;
 pub mod terms;
 

@@ -21,6 +21,7 @@ use super::distance::{MajorityMetric, NoiseShape, between, coordinate_median, re
 use super::estimate::{Estimate, Estimates, Gram};
 use super::normal::{Factor, outer_square, transposed_product};
 use super::weights::{SITES, Weights, copies};
+use crate::fit::{Member, Standing, Verdict};
 
 /// Share of honest estimates that the gate of `refine` lets in.
 const GATE: f64 = 0.999;
@@ -124,29 +125,6 @@ impl From<Method> for ConsolidationSettings {
     }
 }
 
-/// How one estimate stands to the consensus.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Member {
-    /// Name of the worker.
-    pub worker: String,
-    /// Number of the batch.
-    pub batch: u64,
-    /// Rows in the batch, as claimed.
-    pub nobs: u64,
-    /// Rows kept, as claimed.
-    pub kept: u64,
-    /// Whether the worker says that the batch could be cleaned.
-    pub cleaned: bool,
-    /// Distance to the consensus in the metric used; null in JSON where there is none.
-    #[serde(deserialize_with = "crate::fit::number_or_null")]
-    pub distance: f64,
-    /// Whether it agrees with the majority (and, for `pivot` and `refine`, entered the consensus).
-    pub trusted: bool,
-    /// The earlier estimate whose numbers it repeats to rounding: the same rows, whatever they are called, count once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copy_of: Option<(String, u64)>,
-}
-
 impl Member {
     fn of(estimate: &Estimate, distance: f64, trusted: bool) -> Member {
         Member {
@@ -160,45 +138,6 @@ impl Member {
             copy_of: None,
         }
     }
-}
-
-/// How one site stands to the consensus.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
-    /// Name of the worker.
-    pub worker: String,
-    /// Estimates it sent.
-    pub estimates: u64,
-    /// Those of them that repeat an earlier estimate, its own or another site's.
-    #[serde(default)]
-    pub copies: u64,
-    /// Those of them that agree with the consensus.
-    pub trusted: u64,
-    /// Its share of the vote.
-    pub share: f64,
-    /// Of a site of which nothing is in the consensus: coefficients from its own estimates alone, pooled by their Grams
-    /// where they have them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub coefficients: Vec<f64>,
-}
-
-impl Standing {
-    /// Whether none of what it sent is in the consensus, although something of it counted.
-    pub fn set_aside(&self) -> bool {
-        self.trusted == 0 && self.copies < self.estimates
-    }
-}
-
-/// Whether the method's guarantee covers the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// A majority agrees.
-    MajorityAgrees,
-    /// Half or more of the estimates disagree with the tightest group: any of several groups may be the honest one.
-    NoMajority,
-    /// Half or more of the workers say that their batch could not be cleaned.
-    MostNotCleaned,
 }
 
 /// The consolidated coefficients, and what was trusted on the way.

@@ -3,8 +3,8 @@
 use nalgebra::Cholesky;
 use serde::{Deserialize, Serialize};
 
-use crate::fit::{Statistics, Termination};
-use crate::methods::robust::report::{Consolidation, coefficients};
+use crate::fit::{Consolidation, Statistics, Termination};
+use crate::methods::robust::report::coefficients;
 use crate::methods::robust::{
     BatchError, BatchFit, Consensus, ConsolidateError, ConsolidationSettings, Estimate, EstimateError, Estimates, Gram,
     Member, Online, Placement, Verdict, batch::kept_share_of_variance, consolidate,

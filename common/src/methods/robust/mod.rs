@@ -31,9 +31,9 @@ use crate::research::batches as synthetic;
 mod tests;
 
 pub use batch::{BatchError, BatchFit, Cleaning, FitSettings, Start, Termination, fit, minimum_rows};
-pub use consolidate::{
-    Consensus, ConsolidateError, ConsolidationSettings, Member, Method, Metric, Standing, Verdict, consolidate,
-};
+pub use consolidate::{Consensus, ConsolidateError, ConsolidationSettings, Method, Metric, consolidate};
 pub use estimate::{Estimate, EstimateError, Estimates, Gram, Insertion};
 pub use online::{Online, OnlineError, OnlineSettings, Placement, Update};
 pub use record::Record;
+
+pub use crate::fit::{Member, Standing, Verdict};

@@ -1,91 +1,100 @@
 //! What a consolidation of many estimates has to say: which batches were trusted, how far each lies from the consensus,
 //! and whether the method's guarantee covers the result.
 //!
-//! The pieces stand alone, so that a report of a whole run and the report of a consolidation of files share them.
+//! The sections stand alone, so that a report of a whole run and the report of a consolidation of files share them.
 
 use std::fmt::Write as _;
 
-use maud::{Markup, html};
+use maud::html;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Exit;
-use crate::fit::{Coefficient, number_or_null};
+use crate::fit::{BatchName, Coefficient, Consolidation, Member, Standing, Verdict};
 use crate::glm::Family;
 use crate::id::{Protocol, Role};
-use crate::methods::robust::{Consensus, Member, Standing, Verdict};
+use crate::methods::robust::Consensus;
+use crate::report::coefficients::{Style, rows_of};
+use crate::report::layout::{Layout, badge, notes, page, trimmed};
 use crate::report::number::{UNDEFINED, column, percent, significant, single, thousands, visible};
-use crate::report::table::{Cells, Column, folded, interval_cells, table};
-use crate::report::{csv, html as page};
-use crate::report::{plot, standing};
+use crate::report::section::Section;
+use crate::report::sites::{Parts, course};
+use crate::report::table::{Column, Entry, entry, first, folded, labelled};
+use crate::report::{Comparison, Report, csv, json, plot};
 
 /// Batches that the text and the page list by name; where there are more, those that were not trusted come first.
 const NAMED_BATCHES: usize = 40;
 /// Messages that were not accepted, by name.
 const NAMED_REJECTIONS: usize = 20;
+/// Sites whose own coefficients are shown.
+const NAMED_SITES: usize = 4;
+/// What intervals cover in private mode.
+const COVERED: &str = "Intervals include the noise and the sampling of the uncorrupted rows.";
 
-/// Everything that consolidation says beside the coefficients; flat in JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Consolidation {
-    /// Name of the method: `refine`, `pivot`, ...
-    pub consolidation: String,
-    /// Whether the method's guarantee covers the result.
-    pub verdict: Verdict,
-    /// Size of a majority: more than half of the estimates.
-    pub majority: u64,
-    /// How many bad estimates the method's guarantee allows.
-    pub withstands: u64,
-    /// How many estimates were trusted.
-    pub trusted: u64,
-    /// The estimate whose majority of nearest neighbours is tightest.
-    pub pivot: BatchName,
-    /// Distance from the pivot to the farthest of that majority.
-    #[serde(deserialize_with = "number_or_null")]
-    pub radius: f64,
-    /// Spread between the pooled estimates over what their noise explains; where it is significantly above one, the
-    /// standard errors have been widened by it.
-    #[serde(default)]
-    pub overdispersion: Option<f64>,
-    /// Every estimate.
-    pub batches: Vec<Member>,
-    /// How each site stands; of a stream, the sites in the window.
-    #[serde(default)]
-    pub sites: Vec<Standing>,
-    /// Sites that have a vote: all that sent an estimate that counts.
-    #[serde(default)]
-    pub sites_counted: u64,
-    /// Sites of which at least one estimate is in the consensus.
-    #[serde(default)]
-    pub sites_trusted: u64,
-    /// Whether each site has one vote, as from three sites on; otherwise each estimate has.
-    #[serde(default)]
-    pub site_votes: bool,
-    /// Whether sites have votes by the rows that the study declares for them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub votes_by_rows: bool,
-    /// Estimates that came more than once and counted once.
-    #[serde(default)]
-    pub repeated: Vec<BatchName>,
-    /// Messages that were not accepted, and why.
-    #[serde(default)]
-    pub rejected: Vec<Rejection>,
+/// The report of a run.
+pub fn layout(report: &Report) -> Layout<'_> {
+    let title = format!("robust regression of {}", visible(&report.outcome));
+    let mut parts =
+        with_consensus(report, Parts { covered: COVERED, ..Parts::new(title, report.termination.to_string()) });
+    let before = [report.comparison.as_deref().filter(|rows| !rows.is_empty()).map(compared), course(report)];
+    parts.sections.splice(0..0, before.into_iter().flatten());
+    parts.layout(report)
 }
 
-/// Which batch of which worker.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct BatchName {
-    /// Name of the worker.
-    pub worker: String,
-    /// Number of the batch.
-    pub batch: u64,
+/// With what the consensus of a run says, if there is one.
+pub(crate) fn with_consensus(report: &Report, parts: Parts) -> Parts {
+    let Some(c) = &report.consolidation else { return parts };
+    Parts {
+        ending: ending(report, c),
+        first: set_apart(c, &report.coefficients),
+        sections: vec![batches(c)],
+        consensus: true,
+        batches: c.batches.len() as u64,
+        messages: messages(c),
+        ..parts
+    }
 }
 
-/// A message that was not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejection {
-    /// Where it came from: a worker and batch, or a file and line.
-    pub from: String,
-    /// Why it was not accepted.
-    pub reason: String,
+fn ending(report: &Report, c: &Consolidation) -> String {
+    if report.course.is_none() {
+        // Outside the guarantee the sentence says so itself.
+        return if c.guaranteed() { format!("{}; {}", report.termination, c.sentence()) } else { c.sentence() };
+    }
+    // The guarantee of a stream is that of its window, not of all that arrived.
+    let sites = match c.site_votes {
+        true => format!("{} wrong of {} sites, and ", thousands(c.sites_withstood()), thousands(c.sites_counted)),
+        false => String::new(),
+    };
+    format!(
+        "{}; {} of the last {} estimates are in the consensus; the window withstands {sites}{} wrong ones",
+        report.termination,
+        thousands(c.trusted),
+        thousands(c.batches.len() as u64),
+        thousands(c.withstands)
+    )
+}
+
+/// Estimates beside those of least squares on all rows.
+fn compared(rows: &[Comparison]) -> Section {
+    let caption = html! {
+        "How far each estimate lies from least squares of the rows that were not damaged, in standard errors of "
+        "least squares of all rows. Zero is right."
+    };
+    let estimates = |name: &str, heading: &str, value: &dyn Fn(&Comparison) -> Option<f64>| {
+        numbers(name, &rows.iter().map(value).collect::<Vec<_>>()).heading(heading)
+    };
+    Section::new("Beside least squares of all rows")
+        .line("Beside least squares of all rows in one place:")
+        .figure(plot::comparison(rows), caption)
+        .table(vec![
+            Column::left("", rows.iter().map(|row| visible(&row.term)).collect()).heading("Term"),
+            estimates("Ours", "Ours", &|row| row.estimate),
+            estimates("Least squares", "Least squares of all rows", &|row| row.pooled),
+            estimates("Without the damage", "Of the rows without damage", &|row| row.undamaged),
+        ])
+}
+
+/// Numbers with a common number of decimals in the text, and each for itself on the page.
+fn numbers(name: &str, values: &[Option<f64>]) -> Column {
+    Column::right(name, column(values, 4)).on_page(values.iter().map(|value| single(*value, 5)).collect())
 }
 
 impl Consolidation {
@@ -117,38 +126,6 @@ impl Consolidation {
             repeated: Vec::new(),
             rejected: Vec::new(),
         }
-    }
-
-    /// Whether the guarantee covers the result.
-    pub fn guaranteed(&self) -> bool {
-        self.verdict == Verdict::MajorityAgrees
-    }
-
-    /// [`Exit::Done`], or [`Exit::NotConverged`] outside the guarantee.
-    pub fn exit(&self) -> Exit {
-        if self.guaranteed() { Exit::Done } else { Exit::NotConverged }
-    }
-
-    /// `converged`, or `outside_guarantee`: the word in JSON.
-    pub fn termination(&self) -> &'static str {
-        if self.guaranteed() { "converged" } else { "outside_guarantee" }
-    }
-
-    /// Rows of the trusted batches, and those of them that were kept.
-    pub fn trusted_rows(&self) -> (u64, u64) {
-        let trusted = self.batches.iter().filter(|b| b.trusted);
-        trusted.fold((0, 0), |(nobs, kept), b| (nobs.saturating_add(b.nobs), kept.saturating_add(b.kept)))
-    }
-
-    /// How many wrong sites the guarantee allows; none where there are fewer than three.
-    pub fn sites_withstood(&self) -> u64 {
-        if self.site_votes { self.sites_counted.saturating_sub(1) / 2 } else { 0 }
-    }
-
-    /// Estimates of which a majority was sought, or batches where more are listed. A worker's view lists its own batches
-    /// only, and the consensus is still that of all.
-    pub fn estimates(&self) -> u64 {
-        (self.batches.len() as u64).max(self.majority.saturating_add(self.withstands))
     }
 
     /// Whether the result may be relied on, in sentences.
@@ -202,15 +179,15 @@ impl Consolidation {
         text
     }
 
-    /// Positions of the batches to show, in their order: all, or those that were not trusted first.
-    fn shown(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.batches.len()).collect();
+    /// The batches to show, in their order: all, or those that were not trusted first.
+    fn shown(&self) -> Vec<&Member> {
+        let mut order: Vec<(usize, &Member)> = self.batches.iter().enumerate().collect();
         if order.len() > NAMED_BATCHES {
-            order.sort_by_key(|&i| self.batches[i].trusted);
+            order.sort_by_key(|(_, batch)| batch.trusted);
             order.truncate(NAMED_BATCHES);
-            order.sort_unstable();
+            order.sort_unstable_by_key(|(at, _)| *at);
         }
-        order
+        order.into_iter().map(|(_, batch)| batch).collect()
     }
 
     /// What the list of batches leaves out, if anything.
@@ -298,68 +275,36 @@ impl Consolidated {
 
     /// For people, after R's `summary`.
     pub fn text(&self) -> String {
+        let (c, rows) = (&self.consolidation, &self.coefficients);
         let mut out = String::new();
-        // Writing to a string cannot fail.
-        let _ = standing::write(&mut out, &self.consolidation, &self.coefficients);
-        let _ = write!(out, "Call:\n{}\n\n", visible(&self.call));
-        let _ = self.write(&mut out);
-        let lines: Vec<&str> = out.trim_end().lines().map(str::trim_end).collect();
-        lines.join("\n") + "\n"
-    }
-
-    fn write(&self, out: &mut String) -> std::fmt::Result {
-        let rows = &self.coefficients;
-        let cells = Cells::new(rows, true);
-        let ends = |end: fn(&Coefficient) -> Option<f64>| {
-            interval_cells(&rows.iter().map(end).collect::<Vec<_>>(), &cells.estimate)
+        set_apart(c, rows).iter().for_each(|section| section.text(&mut out));
+        out.push_str(&format!("Call:\n{}\n\n", visible(&self.call)));
+        let section = match &self.outcome {
+            Some(outcome) => Section::default().line(format!("Coefficients for {}:", visible(outcome))),
+            None => Section::default().line("Coefficients:"),
         };
-        let (low, high) = (ends(|row| row.conf_low), ends(|row| row.conf_high));
-        match &self.outcome {
-            Some(outcome) => writeln!(out, "Coefficients for {}:", visible(outcome))?,
-            None => writeln!(out, "Coefficients:")?,
+        let section = rows_of(section, rows, &Style { intervals: true, ..Style::new('t') });
+        let without =
+            "---\nStandard errors are NA: only `refine` has them, and only where every estimate brings its Gram";
+        match rows.iter().all(|row| row.std_error.is_none()) {
+            true => section.line(without).text(&mut out),
+            false => section.text(&mut out),
         }
-        table(
-            out,
-            &[
-                Column::left("", rows.iter().map(|row| visible(&row.term)).collect()),
-                Column::right("Estimate", cells.estimate.clone()),
-                Column::right("Std. Error", cells.std_error),
-                Column::right("t value", cells.statistic),
-                Column::right("Pr(>|t|)", cells.p_value),
-                Column::left("", cells.stars.iter().map(ToString::to_string).collect()),
-                Column::right("2.5 %", low),
-                Column::right("97.5 %", high),
-            ],
-        )?;
-        if cells.starred {
-            writeln!(out, "---\nSignif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1")?;
-        }
-        if rows.iter().all(|row| row.std_error.is_none()) {
-            writeln!(
-                out,
-                "---\nStandard errors are NA: only `refine` has them, and only where every estimate brings its Gram"
-            )?;
-        }
-        writeln!(out)?;
-        batches(out, &self.consolidation)?;
-        let (nobs, kept) = self.consolidation.trusted_rows();
-        writeln!(out, "Rows:      {} in batches of the consensus, {} of them kept", thousands(nobs), thousands(kept))?;
-        writeln!(out, "{}", folded(&self.consolidation.sentence(), "Ended:     ", "           "))?;
-        messages(out, &self.consolidation)?;
-        for note in &self.notes {
-            writeln!(out, "{}", folded(&visible(note), "Note:      ", "           "))?;
-        }
-        Ok(())
+        batches(c).text(&mut out);
+        let (nobs, kept) = c.trusted_rows();
+        let (nobs, kept) = (thousands(nobs), thousands(kept));
+        let closing = [
+            entry("Rows:", format!("{nobs} in batches of the consensus, {kept} of them kept")),
+            entry("Ended:", c.sentence()),
+        ];
+        let notes = self.notes.iter().map(|note| entry("Note:", visible(note)));
+        closing.into_iter().chain(messages(c)).chain(notes).for_each(|entry| labelled(&mut out, &entry));
+        trimmed(&out)
     }
 
     /// As indented JSON with a final newline: stable names, numbers that round-trip, null for what is undefined.
     pub fn json(&self) -> String {
-        match serde_json::to_string_pretty(self) {
-            Ok(text) => text + "\n",
-            // Writing to memory cannot fail and every key is a string; should that change, the reader gets an object
-            // that says so rather than a panic.
-            Err(error) => serde_json::json!({ "error": error.to_string() }).to_string() + "\n",
-        }
+        json::pretty(self)
     }
 
     /// The coefficient table as CSV, in broom's names.
@@ -373,101 +318,189 @@ impl Consolidated {
             Some(outcome) => format!("robust regression of {}", visible(outcome)),
             None => "robust regression".to_owned(),
         };
-        let c = &self.consolidation;
-        page::page(
+        let (c, rows) = (&self.consolidation, &self.coefficients);
+        let picture = html! { @if let Some(picture) = plot::coefficients(rows, false) { figure { (picture) } } };
+        page(
             &title,
             html! {
                 header {
                     p.kicker { "fedreg · robust · consolidation of estimates" }
                     h1 { (title) }
-                    p {
-                        span class=(if c.guaranteed() { "badge good" } else { "badge bad" }) { (self.termination.replace('_', " ")) }
-                        " " (c.sentence())
-                    }
+                    (badge(c.guaranteed(), &self.termination, &c.sentence()))
                 }
-                (standing::section(c, &self.coefficients))
-                @if !self.notes.is_empty() {
-                    section.notes { h2 { "Notes" } ul { @for note in &self.notes { li { (visible(note)) } } } }
-                }
-                section {
-                    h2 { "Coefficients" }
-                    @if let Some(picture) = plot::coefficients(&self.coefficients, false) { figure { (picture) } }
-                    (page::coefficient_table(&self.coefficients, 't', false, None))
-                }
-                (section(c))
+                @if let Some(section) = set_apart(c, rows) { (section.markup()) }
+                (notes(&self.notes))
+                (rows_of(Section::new("Coefficients").page(picture), rows, &Style::new('t')).markup())
+                (batches(c).markup())
                 footer { pre { (visible(&self.call)) } }
             },
         )
     }
 }
 
-/// The table of batches as text, with a heading and a blank line after it.
-///
-/// # Errors
-/// Never, when writing to a string.
-pub fn batches(out: &mut String, c: &Consolidation) -> std::fmt::Result {
-    let sites = standing::rows(c);
-    if sites.len() > 1 && sites.len() <= NAMED_BATCHES {
-        writeln!(out, "Sites:")?;
-        let of = |at: usize| sites.iter().map(|row| row[at].clone()).collect::<Vec<_>>();
-        table(
-            out,
-            &[Column::left("", of(0)), Column::right("In consensus", of(1)), Column::right("Share of the vote", of(2))],
-        )?;
-        writeln!(out)?;
+/// Sites of which nothing is in the consensus.
+fn set_aside(c: &Consolidation) -> Vec<&Standing> {
+    match c.guaranteed() {
+        true => c.sites.iter().filter(|site| site.set_aside()).collect(),
+        // Without a consensus nobody can know which site is the odd one.
+        false => Vec::new(),
     }
-    let (inside, all) = (thousands(c.trusted), thousands(c.estimates()));
-    writeln!(out, "Batches: ({}, {inside} of {all} in the consensus)", c.consolidation)?;
-    let shown = c.shown();
-    let of = |value: &dyn Fn(&Member) -> String| shown.iter().map(|&i| value(&c.batches[i])).collect::<Vec<_>>();
-    let distances: Vec<Option<f64>> = shown.iter().map(|&i| Some(significant(c.batches[i].distance, 3))).collect();
-    let together = column(&distances, 3);
-    // One enormous lie must not push every honest distance into scientific notation.
-    let apart = together.iter().any(|cell| cell.contains('e'));
-    table(
-        out,
-        &[
-            Column::left("Worker", of(&|b| visible(&b.worker))),
-            Column::right("Batch", of(&|b| b.batch.to_string())),
-            Column::right("Rows", of(&|b| b.nobs.to_string())),
-            Column::right("Kept", of(&|b| percent(share(b)))),
-            Column::right("Distance", if apart { distances.iter().map(|d| single(*d, 3)).collect() } else { together }),
-            Column::left("Consensus", of(&trust)),
-        ],
-    )?;
-    if let Some(sentence) = c.left_out() {
-        writeln!(out, "{}", folded(&sentence, "  - ", "    "))?;
-    }
-    writeln!(out)
 }
 
-/// What was not accepted and what came twice, as closing lines of a text report.
-///
-/// # Errors
-/// Never, when writing to a string.
-pub fn messages(out: &mut String, c: &Consolidation) -> std::fmt::Result {
+/// What stands first, a sentence each: sites that are wholly set aside, and sites that repeat another's estimates.
+fn sentences(c: &Consolidation) -> Vec<String> {
+    let aside = set_aside(c).into_iter().map(|site| {
+        let own = site.estimates - site.copies;
+        let estimates = match own {
+            1 => "its estimate disagrees".to_string(),
+            own => format!("all {} of its estimates disagree", thousands(own)),
+        };
+        format!(
+            "{} is set aside: {estimates} with the consensus, and nothing of it is in the result",
+            visible(&site.worker)
+        )
+    });
+    let copies = c.sites.iter().filter(|site| site.copies > 0).map(|site| {
+        let of_others = c.batches.iter().any(|batch| {
+            batch.worker == site.worker && batch.copy_of.as_ref().is_some_and(|(worker, _)| *worker != site.worker)
+        });
+        let whose = if of_others { "those of another site" } else { "earlier ones of its own" };
+        let (copies, all) = (thousands(site.copies), thousands(site.estimates));
+        format!(
+            "{copies} of {all} estimates of {} repeat {whose} to rounding: the same rows count once",
+            visible(&site.worker)
+        )
+    });
+    aside.chain(copies).collect()
+}
+
+/// What stands first: sites that are wholly set aside, with what each of them says alone, and sites that repeat another's estimates.
+fn set_apart(c: &Consolidation, rows: &[Coefficient]) -> Option<Section> {
+    let sentences = sentences(c);
+    if sentences.is_empty() {
+        return None;
+    }
+    let section = sentences.iter().fold(Section::new("Set aside").boxed(), |section, sentence| {
+        section.line(folded(sentence, "*** ", "    ")).page(html! { p { strong { (sentence) "." } } })
+    });
+    let alone: Vec<&Standing> =
+        set_aside(c).into_iter().filter(|site| site.coefficients.len() == rows.len()).take(NAMED_SITES).collect();
+    if alone.is_empty() || rows.is_empty() {
+        return Some(section);
+    }
+    let consensus: Vec<Option<f64>> = rows.iter().map(|row| row.estimate).collect();
+    let mut columns = vec![
+        Column::left("", rows.iter().map(|row| visible(&row.term)).collect()).heading("Term"),
+        numbers("Consensus", &consensus),
+    ];
+    columns.extend(alone.into_iter().map(|site| {
+        let values: Vec<Option<f64>> = site.coefficients.iter().map(|value| Some(*value)).collect();
+        numbers(&format!("{} alone", visible(&site.worker)), &values)
+    }));
+    Some(section.table(columns))
+}
+
+/// How the sites stand: estimates in the consensus of those sent, and the share of the vote.
+fn standings(c: &Consolidation) -> Vec<Column> {
+    let of = |value: &dyn Fn(&Standing) -> String| c.sites.iter().map(value).collect::<Vec<_>>();
+    let share = |site: &Standing| if c.site_votes { percent(site.share) } else { UNDEFINED.to_string() };
+    vec![
+        Column::left("", of(&|site| visible(&site.worker))).heading("Site"),
+        Column::right(
+            "In consensus",
+            of(&|site| format!("{} of {}", thousands(site.trusted), thousands(site.estimates))),
+        )
+        .heading("In the consensus"),
+        Column::right("Share of the vote", of(&share)),
+    ]
+}
+
+/// The batches: a picture of their distances and of the share of rows kept, and the table of those that are named.
+fn batches(c: &Consolidation) -> Section {
+    let caption = html! {
+        "One mark a batch, in the order of worker and batch: its distance to the consensus above, and below "
+        "the share of its rows that the fit kept. Filled marks are in the consensus, hollow ones are set aside. "
+        @if plot::thinned(c.batches.len()) { "Not every batch is drawn." }
+    };
+    let sentence = html! { p { (c.sentence()) "." } };
+    let mut section = Section::new("Batches").page(sentence).figure(plot::batches(&c.batches), caption).facts(facts(c));
+    if c.sites.len() > 1 && c.sites.len() <= NAMED_BATCHES {
+        section = section.line("Sites:").table(standings(c)).line("");
+    }
+    let (inside, all) = (thousands(c.trusted), thousands(c.estimates()));
+    section = section
+        .line(format!("Batches: ({}, {inside} of {all} in the consensus)", c.consolidation))
+        .table(members(&c.shown()));
+    if let Some(sentence) = c.left_out() {
+        section = section.line(folded(&sentence, "  - ", "    ")).remark(html! { (sentence) "." });
+    }
     if !c.repeated.is_empty() {
-        let mut names: Vec<String> = c.repeated.iter().take(NAMED_REJECTIONS).map(name).collect();
-        if c.repeated.len() > names.len() {
-            names.push(format!("and {} more", c.repeated.len() - names.len()));
-        }
-        let sentence = format!(
-            "{} came again and counted once: {}",
-            plural(c.repeated.len() as u64, "estimate", "estimates"),
-            names.join(", ")
-        );
-        writeln!(out, "{}", folded(&sentence, "Repeated:  ", "           "))?;
+        let (shown, more) = first(&c.repeated, NAMED_REJECTIONS);
+        section = section.remark(html! {
+            "Came again and counted once: " (shown.iter().map(name).collect::<Vec<_>>().join(", "))
+            @if more > 0 { " and " (more) " more" }
+            "."
+        });
     }
-    let mut label = "Rejected:  ";
-    for rejection in c.rejected.iter().take(NAMED_REJECTIONS) {
-        let sentence = format!("{}: {}", visible(&rejection.from), visible(&rejection.reason));
-        writeln!(out, "{}", folded(&sentence, label, "           "))?;
-        label = "           ";
+    if !c.rejected.is_empty() {
+        let (shown, more) = first(&c.rejected, NAMED_REJECTIONS);
+        section = section.page(html! {
+            h3 { "Not accepted" }
+            ul {
+                @for rejection in shown { li { (visible(&rejection.from)) ": " (visible(&rejection.reason)) } }
+                @if more > 0 { li { "and " (more) " more" } }
+            }
+        });
     }
-    if c.rejected.len() > NAMED_REJECTIONS {
-        writeln!(out, "{label}and {} more", c.rejected.len() - NAMED_REJECTIONS)?;
+    section
+}
+
+fn facts(c: &Consolidation) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("Method", c.consolidation.clone())];
+    facts.push(match c.site_votes {
+        true => ("Sites in it", format!("{} of {}", thousands(c.sites_trusted), thousands(c.sites_counted))),
+        false => ("Majority", format!("{} of {}", thousands(c.majority), thousands(c.estimates()))),
+    });
+    facts.push(("Pivot", name(&c.pivot)));
+    facts.push(("Radius of its majority", single(Some(c.radius), 3)));
+    facts.extend(c.overdispersion.map(|ratio| ("Spread over noise", single(Some(ratio), 3))));
+    facts
+}
+
+fn members(shown: &[&Member]) -> Vec<Column> {
+    let of = |value: &dyn Fn(&Member) -> String| shown.iter().map(|b| value(b)).collect::<Vec<_>>();
+    let distances: Vec<Option<f64>> = shown.iter().map(|b| Some(significant(b.distance, 3))).collect();
+    let mut together = column(&distances, 3);
+    // One enormous lie must not push every honest distance into scientific notation.
+    if together.iter().any(|cell| cell.contains('e')) {
+        together = distances.iter().map(|distance| single(*distance, 3)).collect();
     }
-    Ok(())
+    vec![
+        Column::left("Worker", of(&|b| visible(&b.worker))),
+        Column::right("Batch", of(&|b| b.batch.to_string())),
+        Column::right("Rows", of(&|b| b.nobs.to_string())).on_page(of(&|b| thousands(b.nobs))),
+        Column::right("Kept", of(&|b| percent(share(b)))),
+        Column::right("Distance", together).on_page(of(&|b| single(Some(b.distance), 3))),
+        Column::left("Consensus", of(&trust)).classes(shown.iter().map(|b| if b.trusted { "good" } else { "bad" })),
+    ]
+}
+
+/// What was not accepted and what came twice, as closing lines.
+fn messages(c: &Consolidation) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    if !c.repeated.is_empty() {
+        let (shown, more) = first(&c.repeated, NAMED_REJECTIONS);
+        let mut names: Vec<String> = shown.iter().map(name).collect();
+        names.extend((more > 0).then(|| format!("and {more} more")));
+        let count = plural(c.repeated.len() as u64, "estimate", "estimates");
+        entries.push(entry("Repeated:", format!("{count} came again and counted once: {}", names.join(", "))));
+    }
+    let (shown, more) = first(&c.rejected, NAMED_REJECTIONS);
+    let mut rejected: Vec<_> =
+        shown.iter().map(|r| (None, format!("{}: {}", visible(&r.from), visible(&r.reason)))).collect();
+    rejected.extend((more > 0).then(|| (None, format!("and {more} more"))));
+    entries.push(("Rejected:", rejected));
+    entries
 }
 
 fn name(b: &BatchName) -> String {
@@ -492,85 +525,11 @@ fn trust(b: &Member) -> String {
     words.to_owned()
 }
 
-/// The batches as a section of a page: a picture of their distances, the share of rows kept, and the table.
-pub fn section(c: &Consolidation) -> Markup {
-    let shown = c.shown();
-    html! {
-        section {
-            h2 { "Batches" }
-            p { (c.sentence()) "." }
-            @if let Some(picture) = plot::batches(&c.batches) {
-                figure {
-                    (picture)
-                    figcaption {
-                        "One mark a batch, in the order of worker and batch: its distance to the consensus above, and below "
-                        "the share of its rows that the fit kept. Filled marks are in the consensus, hollow ones are set aside. "
-                        @if plot::thinned(c.batches.len()) { "Not every batch is drawn." }
-                    }
-                }
-            }
-            dl.grid {
-                div { dt { "Method" } dd { (c.consolidation) } }
-                @if c.site_votes {
-                    div { dt { "Sites in it" } dd { (thousands(c.sites_trusted)) " of " (thousands(c.sites_counted)) } }
-                } @else {
-                    div { dt { "Majority" } dd { (thousands(c.majority)) " of " (thousands(c.estimates())) } }
-                }
-                div { dt { "Pivot" } dd { (name(&c.pivot)) } }
-                div { dt { "Radius of its majority" } dd { (single(Some(c.radius), 3)) } }
-                @if c.overdispersion.is_some() { div { dt { "Spread over noise" } dd { (single(c.overdispersion, 3)) } } }
-            }
-            @let sites = standing::rows(c);
-            @if sites.len() > 1 && sites.len() <= NAMED_BATCHES {
-                div.scroll {
-                    table {
-                        thead { tr { th.text { "Site" } th { "In the consensus" } th { "Share of the vote" } } }
-                        tbody { @for [site, inside, share] in &sites { tr { td.text { (site) } td { (inside) } td { (share) } } } }
-                    }
-                }
-            }
-            div.scroll {
-                table {
-                    thead { tr { th.text { "Worker" } th { "Batch" } th { "Rows" } th { "Kept" } th { "Distance" } th.text { "Consensus" } } }
-                    tbody {
-                        @for b in shown.iter().map(|&i| &c.batches[i]) {
-                            tr {
-                                td.text { (visible(&b.worker)) }
-                                td { (b.batch) }
-                                td { (thousands(b.nobs)) }
-                                td { (percent(share(b))) }
-                                td { (if b.distance.is_finite() { single(Some(b.distance), 3) } else { UNDEFINED.to_owned() }) }
-                                td class=(if b.trusted { "text good" } else { "text bad" }) { (trust(b)) }
-                            }
-                        }
-                    }
-                }
-            }
-            @if let Some(sentence) = c.left_out() { p.remark { (sentence) "." } }
-            @if !c.repeated.is_empty() {
-                p.remark {
-                    "Came again and counted once: "
-                    (c.repeated.iter().take(NAMED_REJECTIONS).map(name).collect::<Vec<_>>().join(", "))
-                    @if c.repeated.len() > NAMED_REJECTIONS { " and " (c.repeated.len() - NAMED_REJECTIONS) " more" }
-                    "."
-                }
-            }
-            @if !c.rejected.is_empty() {
-                h3 { "Not accepted" }
-                ul {
-                    @for rejection in c.rejected.iter().take(NAMED_REJECTIONS) {
-                        li { (visible(&rejection.from)) ": " (visible(&rejection.reason)) }
-                    }
-                    @if c.rejected.len() > NAMED_REJECTIONS { li { "and " (c.rejected.len() - NAMED_REJECTIONS) " more" } }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
+    use crate::fit::Rejection;
     use crate::methods::robust::{Estimate, Estimates, Gram, Method, consolidate};
     use nalgebra::DMatrix;
 

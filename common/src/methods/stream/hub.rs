@@ -4,11 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::fit::{Statistics, Termination};
 use crate::methods::stream::forecast::Forecast;
-use crate::methods::stream::{Average, Learner, Settings};
-use crate::report::{Fitted, Forming, Function, StreamModel};
+use crate::methods::stream::{Average, Learner, Settings, StreamModel};
 use crate::star::message::{Body, Kind};
 use crate::star::method::{Method, Outcome, Shape};
-use crate::study::{self, Guarantee, Sites, Study};
+use crate::study::{self, Fitted, Forming, Function, Guarantee, Sites, Study};
 
 /// Most pictures of a function that forms; beyond it every other one goes.
 const FORMING: usize = 12;

@@ -367,6 +367,6 @@ fn product(left: &[f64], right: &[f64]) -> f64 {
     left.iter().zip(right).map(|(left, right)| left * right).sum()
 }
 
-fn length(what: &'static str, expected: usize, actual: usize) -> Result<(), StreamError> {
+pub(super) fn length(what: &'static str, expected: usize, actual: usize) -> Result<(), StreamError> {
     if expected == actual { Ok(()) } else { Err(StreamError::Length { what, expected, actual }) }
 }

@@ -43,14 +43,17 @@
 
 pub mod forecast;
 pub mod hub;
+pub mod report;
 pub mod site;
 pub mod terms;
 
 mod basis;
 mod learner;
+mod model;
 
 pub use basis::{Basis, Grid, Kernel, LARGEST_GRID};
 pub use learner::{Average, Learner, Loss, Settings, Stated, Step, default_step};
+pub use model::StreamModel;
 
 use crate::methods::features::FeatureError;
 

@@ -14,6 +14,7 @@ pub mod plan;
 pub mod predict;
 pub mod prepare;
 pub mod private;
+pub mod report;
 mod separation;
 pub mod session;
 pub mod std_err;

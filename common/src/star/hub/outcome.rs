@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::caution::Caution;
-use crate::report::{Disclosure, PerParty, Report, Seconds, VERSION, WorkerRow};
+use crate::report::{Disclosure, PerParty, Report, VERSION, WorkerRow};
 use crate::star::message::ToSite;
 use crate::star::method::Outcome;
 use crate::study::Guarantee;
@@ -74,11 +74,8 @@ impl Hub {
             study: self.study.head.id.clone(),
             study_digest: self.digest.to_string(),
             run: self.run.to_string(),
-            date: None,
             version: VERSION.to_string(),
             role: Some(Role::Coordinator),
-            call: String::new(),
-            family: Family::Gaussian,
             link: Family::Gaussian.link().to_string(),
             outcome: self.study.method.outcome.clone(),
             coefficients: outcome.coefficients,
@@ -91,18 +88,7 @@ impl Hub {
             },
             termination: outcome.termination,
             tol: f64::NAN,
-            trace: Vec::new(),
             notes,
-            missing: 0,
-            lambda: None,
-            path: None,
-            cv: None,
-            lambda_min: None,
-            lambda_1se: None,
-            certificate: PerParty::Own(None),
-            bytes_sent: PerParty::Own(0),
-            peak_rss_bytes: PerParty::Own(None),
-            seconds: PerParty::Own(Seconds::default()),
             disclosure: PerParty::Own(Disclosure {
                 declared: self.study.disclosures().declared().iter().map(|d| d.name().to_string()).collect(),
                 ..Disclosure::default()
@@ -111,9 +97,8 @@ impl Hub {
             consolidation,
             workers: Some(workers),
             course: outcome.course,
-            comparison: None,
             function: outcome.function,
-            caution: None,
+            ..Report::default()
         };
         let caution = self.caution(&report, goes_on);
         report.cautioned(caution)
@@ -143,15 +128,10 @@ impl Hub {
 fn own_view(report: &Report, name: &str) -> Report {
     let mut own = Report { role: Some(Role::Worker), ..report.clone() };
     if let Some(consolidation) = &mut own.consolidation {
-        consolidation.batches.retain(|batch| batch.worker == name);
-        // What other sites say alone is theirs.
-        consolidation.sites.retain(|site| site.worker == name);
+        consolidation.keep_site(name);
         if report.course.is_some() {
             consolidation.trusted = consolidation.batches.iter().filter(|batch| batch.trusted).count() as u64;
         }
-        consolidation.repeated.retain(|batch| batch.worker == name);
-        let of_own = format!("{name}, ");
-        consolidation.rejected.retain(|rejection| rejection.from == name || rejection.from.starts_with(&of_own));
     }
     if let Some(workers) = &mut own.workers {
         workers.retain(|row| row.worker == name);

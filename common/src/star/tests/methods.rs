@@ -233,7 +233,7 @@ fn a_private_report_promises_and_does_not_look_whether_it_has_converged() {
     }
     let report = hub.report().unwrap();
     assert_eq!((report.mode, report.converged), (Mode::Private, None));
-    let text = crate::report::table::text(&report);
+    let text = registry::layout(&report).text();
     assert!(
         text.contains("protected: one person's row at a site") && text.contains("guarantee: epsilon 1 at delta 1e-5"),
         "{text}"
