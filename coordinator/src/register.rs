@@ -114,7 +114,7 @@ impl Register {
             }
             _ if self.parties.get(&from).is_none_or(|party| !party.joined) => {
                 let sentence = format!("{from} spoke before it joined");
-                self.turn_away(from, Notice { exit: Exit::Peer, sentence })
+                self.turn_away(from, Exit::Peer, sentence)
             }
             PartyEvent::Ready => {
                 self.set(from, PeerState::Ready);
@@ -152,27 +152,23 @@ impl Register {
 
     /// A party stayed away for too long.
     pub fn give_up(&mut self, on: Role, seconds: u64) -> Vec<Say> {
-        if self.ended.is_some() || self.state(on) != PeerState::Lost {
+        if self.state(on) != PeerState::Lost {
             return Vec::new();
         }
-        self.end(
-            Role::Coordinator,
-            Notice {
-                exit: Exit::Unreachable,
-                sentence: format!("the coordinator waited {seconds} s for {on}, whose line was lost"),
-            },
-        )
+        let sentence = format!("the coordinator waited {seconds} s for {on}, whose line was lost");
+        self.end_here(Exit::Unreachable, sentence)
     }
 
     /// Ends the run from here.
     pub fn interrupt(&mut self) -> Vec<Say> {
-        if self.ended.is_some() {
-            return Vec::new();
+        self.end_here(Exit::Interrupted, "interrupted by the user of coordinator".to_string())
+    }
+
+    fn end_here(&mut self, exit: Exit, sentence: String) -> Vec<Say> {
+        match self.ended {
+            Some(_) => Vec::new(),
+            None => self.end(Role::Coordinator, Notice { exit, sentence }),
         }
-        self.end(
-            Role::Coordinator,
-            Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of coordinator".to_string() },
-        )
     }
 
     fn join(
@@ -186,11 +182,11 @@ impl Register {
     ) -> Vec<Say> {
         if role != from {
             let sentence = format!("{from} joined as {role}, but its certificate is that of {from}");
-            return self.refuse(from, sentence);
+            return self.turn_away(from, Exit::Refused, sentence);
         }
         if version != VERSION {
             let sentence = format!("{from} speaks version {version}, the coordinator version {VERSION}");
-            return self.refuse(from, sentence);
+            return self.turn_away(from, Exit::Refused, sentence);
         }
         let differing = Study::differing_keys(&self.keys, keys);
         if !differing.is_empty() {
@@ -223,7 +219,7 @@ impl Register {
         (party.run, party.knows, party.instance, party.joined) = (run, claimed.is_some(), instance, true);
         if let Some(sentence) = self.conflict(from) {
             // Nobody is in a run alone: whoever would wait for the others in one waits in vain.
-            return self.turn_away(from, Notice { exit: Exit::Unreachable, sentence });
+            return self.turn_away(from, Exit::Unreachable, sentence);
         }
         // The coordinator may have been started again in the middle of a run: it takes the parties' word for it.
         self.run = self.run.or(run);
@@ -293,12 +289,9 @@ impl Register {
         say
     }
 
-    fn refuse(&mut self, from: Role, sentence: String) -> Vec<Say> {
-        self.turn_away(from, Notice { exit: Exit::Refused, sentence })
-    }
-
     /// Ends the run from here because of a party, which is told as well.
-    fn turn_away(&mut self, from: Role, notice: Notice) -> Vec<Say> {
+    fn turn_away(&mut self, from: Role, exit: Exit, sentence: String) -> Vec<Say> {
+        let notice = Notice { exit, sentence };
         let mut say = vec![(from, abort(Role::Coordinator, notice.clone()))];
         say.extend(self.end(Role::Coordinator, notice).into_iter().filter(|(role, _)| *role != from));
         say

@@ -188,8 +188,6 @@ impl Authority {
     ///
     /// [`CertsError::Unexpected`] where one is not what it should be, or the two do not belong together.
     pub fn from_pem(certificate: &str, key: &str, files: (&Path, &Path)) -> Result<Authority, CertsError> {
-        let unexpected =
-            |file: &Path, expected, detail: String| CertsError::Unexpected { file: file.to_owned(), expected, detail };
         let key = KeyPair::from_pem(key)
             .map_err(|_| unexpected(files.1, "an authority's key", "no private key found in it".to_owned()))?;
         let der = decode(certificate, files.0, "CERTIFICATE", "an authority's certificate")?;
@@ -250,16 +248,12 @@ impl Authority {
         subject: &Subject,
         validity: Validity,
     ) -> Result<String, CertsError> {
-        let unexpected = |detail: String| CertsError::Unexpected {
-            file: file.to_owned(),
-            expected: "a certificate request",
-            detail,
-        };
-        let der = decode(request, file, "CERTIFICATE REQUEST", "a certificate request")?;
+        let expected = "a certificate request";
+        let der = decode(request, file, "CERTIFICATE REQUEST", expected)?;
         let mut request = CertificateSigningRequestParams::from_der(&der.into()).map_err(|error| {
             let altered = matches!(error, rcgen::Error::InvalidCertificationRequestSignature);
             let sentence = || "it was altered after it was made: its signature is wrong".to_owned();
-            unexpected(if altered { sentence() } else { error.to_string() })
+            unexpected(file, expected, if altered { sentence() } else { error.to_string() })
         })?;
 
         let mut asked = Vec::new();
@@ -269,7 +263,8 @@ impl Authority {
             } else if let SanType::IpAddress(address) = name {
                 address.to_string()
             } else {
-                return Err(unexpected(format!("it asks for a name of an unknown kind: {name:?}")));
+                let detail = format!("it asks for a name of an unknown kind: {name:?}");
+                return Err(unexpected(file, expected, detail));
             });
         }
         let (own, others): (Vec<_>, Vec<_>) =
@@ -324,8 +319,7 @@ pub fn request(subject: &Subject) -> Result<KeyAndPem, CertsError> {
 ///
 /// [`CertsError::Read`], or [`CertsError::Unexpected`] where there is no certificate in it.
 pub fn show(file: &Path) -> Result<Vec<CertificateFacts>, CertsError> {
-    let unexpected =
-        |detail: String| CertsError::Unexpected { file: file.to_owned(), expected: "a certificate file", detail };
+    let unexpected = |detail: String| unexpected(file, "a certificate file", detail);
     let text = read_text(file)?;
     let mut all = Vec::new();
     let mut other = None;
@@ -387,7 +381,11 @@ fn decode(text: &str, file: &Path, label: &str, expected: &'static str) -> Resul
         Some(label) => format!("it holds a block '{}'", crate::tls::printable(&label)),
         None => "no PEM block found".to_owned(),
     };
-    Err(CertsError::Unexpected { file: file.to_owned(), expected, detail })
+    Err(unexpected(file, expected, detail))
+}
+
+fn unexpected(file: &Path, expected: &'static str, detail: String) -> CertsError {
+    CertsError::Unexpected { file: file.to_owned(), expected, detail }
 }
 
 fn common_name(name: &str) -> DistinguishedName {

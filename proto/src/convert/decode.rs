@@ -25,14 +25,12 @@ pub struct Decoder {
 struct Open {
     header: Header,
     head: Head,
-    /// Bytes announced, and still to come.
+    /// Bytes announced.
     payload: u64,
-    payload_left: u64,
     values: Vec<f64>,
     bytes: Vec<u8>,
-    /// Entries announced, and still to come.
+    /// Entries announced.
     entries: u64,
-    entries_left: u64,
     keys: Vec<(String, Digest)>,
     coefficients: Vec<fit::Coefficient>,
 }
@@ -75,7 +73,7 @@ impl Decoder {
             (Some(Kind::Abort(_) | Kind::Bye(_)), _) => return Err(garbage("a farewell where a message was expected")),
             (None, _) => return Err(garbage("a frame of no known kind")),
         };
-        if open.payload_left == 0 && open.entries_left == 0 {
+        if open.payload_left() == 0 && open.entries_left() == 0 {
             return open.finish().map(Some);
         }
         self.open = Some(open);
@@ -119,25 +117,22 @@ impl Open {
             header,
             head,
             payload: start.payload,
-            payload_left: start.payload,
             values,
             bytes,
             entries: start.entries,
-            entries_left: start.entries,
             keys: Vec::new(),
             coefficients: Vec::new(),
         })
     }
 
     fn chunk(&mut self, chunk: &[u8]) -> Result<(), PeerFault> {
-        let expected = self.payload_left.min(CHUNK_BYTES as u64);
+        let expected = self.payload_left().min(CHUNK_BYTES as u64);
         if expected == 0 {
             return Err(garbage(format!("more than the announced values of {}", self.head.what)));
         }
         if chunk.len() as u64 != expected {
             return Err(garbage(format!("a chunk of {} bytes, expected {expected}", chunk.len())));
         }
-        self.payload_left -= expected;
         if self.head.raw() {
             self.bytes.extend_from_slice(chunk);
             return Ok(());
@@ -156,21 +151,18 @@ impl Open {
     }
 
     fn entries(&mut self, entries: wire::Entries) -> Result<(), PeerFault> {
-        if self.payload_left > 0 {
+        if self.payload_left() > 0 {
             return Err(self.incomplete());
         }
         let came = (entries.keys.len() as u64).saturating_add(entries.coefficients.len() as u64);
         if came == 0 {
             return Err(garbage("a frame of entries without any"));
         }
-        let Some(left) = self.entries_left.checked_sub(came) else {
-            return Err(PeerFault::Length {
-                what: "entries",
-                came: self.entries.saturating_add(came - self.entries_left),
-                expected: self.entries,
-            });
-        };
-        self.entries_left = left;
+        let left = self.entries_left();
+        if came > left {
+            let came = self.entries.saturating_add(came - left);
+            return Err(PeerFault::Length { what: "entries", came, expected: self.entries });
+        }
         let greeting = matches!(self.head.body, Body::Hello(_));
         if entries.keys.is_empty() == greeting || entries.coefficients.is_empty() != greeting {
             return Err(garbage(format!("entries of another kind in {}", self.head.body.kind())));
@@ -187,14 +179,19 @@ impl Open {
     /// The fault of a message that is given up before its end.
     fn incomplete(&self) -> PeerFault {
         let unit = self.head.unit();
-        match self.payload_left {
-            0 => PeerFault::Length { what: "entries", came: self.entries - self.entries_left, expected: self.entries },
-            left => PeerFault::Length {
-                what: self.head.what,
-                came: (self.payload - left) / unit,
-                expected: self.payload / unit,
-            },
-        }
+        let (what, came, expected) = match self.payload_left() {
+            0 => ("entries", self.entries - self.entries_left(), self.entries),
+            left => (self.head.what, (self.payload - left) / unit, self.payload / unit),
+        };
+        PeerFault::Length { what, came, expected }
+    }
+
+    fn payload_left(&self) -> u64 {
+        self.payload - (self.bytes.len() + size_of_val(self.values.as_slice())) as u64
+    }
+
+    fn entries_left(&self) -> u64 {
+        self.entries - (self.keys.len() + self.coefficients.len()) as u64
     }
 
     fn finish(self) -> Result<Message, PeerFault> {
