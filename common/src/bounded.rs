@@ -113,7 +113,7 @@ impl Noise for Silent {
 ///
 /// # Privacy
 ///
-/// None: whoever knows the seed takes the noise away again. For simulations on invented or public data.
+/// None: anyone who knows the seed takes the noise away again. For simulations on invented or public data.
 #[derive(Debug, Clone)]
 pub struct SimulatedNoise(ChaCha8Rng);
 

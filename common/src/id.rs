@@ -95,7 +95,7 @@ pub enum Mode {
     /// Partial predictions without noise: declared, counted and metered.
     #[default]
     Plain,
-    /// Noised values, charged to a ledger: differential privacy towards whoever sees what left.
+    /// Noised values, charged to a ledger: differential privacy towards anyone who sees what left.
     Private,
 }
 

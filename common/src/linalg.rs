@@ -115,7 +115,7 @@ pub struct Triangle {
 }
 
 impl Triangle {
-    /// For a matrix of so many columns.
+    /// For a matrix of a given number of columns.
     pub fn new(columns: usize) -> Triangle {
         Triangle { columns, pending: Vec::new(), pending_rows: 0, r: DMatrix::zeros(0, columns) }
     }

@@ -71,9 +71,9 @@ pub enum Abort {
     /// The peer broke the protocol.
     #[error("{peer} broke the protocol: {fault}")]
     Peer {
-        /// Who.
+        /// The party that did it.
         peer: Role,
-        /// How.
+        /// What the party did.
         fault: PeerFault,
     },
     /// The two parties do not hold the same rows, or shared columns differ.

@@ -79,7 +79,7 @@ pub enum ConsolidationFailure {
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The error beneath.
         source: io::Error,
     },
     /// A line that is no sound estimate.

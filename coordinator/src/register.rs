@@ -14,7 +14,7 @@ use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, 
 /// What is to be said to whom.
 pub type Say = (Role, CoordinatorEvent);
 
-/// Runs that are over and still known, so that whoever comes back with one hears how it ended.
+/// Runs that are over and still known, so that anyone who comes back with one hears how it ended.
 const REMEMBERED: usize = 16;
 
 /// The register of one run.
@@ -218,7 +218,7 @@ impl Register {
         let run = claimed.or(party.run.filter(|_| same));
         (party.run, party.knows, party.instance, party.joined) = (run, claimed.is_some(), instance, true);
         if let Some(sentence) = self.conflict(from) {
-            // Nobody is in a run alone: whoever would wait for the others in one waits in vain.
+            // Nobody is in a run alone: anyone who would wait for the others in one waits in vain.
             return self.turn_away(from, Exit::Unreachable, sentence);
         }
         // The coordinator may have been started again in the middle of a run: it takes the parties' word for it.
@@ -244,7 +244,7 @@ impl Register {
     fn conflict(&self, from: Role) -> Option<String> {
         let own = self.parties.get(&from)?.run;
         let other = self.parties.iter().find(|(role, party)| {
-            // Whoever is away and in no run may come back with any.
+            // Anyone who is away and in no run may come back with any.
             let here = party.run.is_some() || matches!(party.state, PeerState::Joined | PeerState::Ready);
             // In private mode what was said is kept, and is said again to a party that was started again without the run.
             let taken_in = self.repeats && (own.is_none() || party.run.is_none());
@@ -335,7 +335,7 @@ impl Register {
         self.ended.as_ref()
     }
 
-    /// How the run ended, once it has: done when every party is, else with the code of whoever ended it.
+    /// How the run ended, once it has: done when every party is, else with the code of anyone who ended it.
     pub fn verdict(&self) -> Option<Exit> {
         if let Some((_, notice)) = &self.ended {
             return Some(notice.exit);

@@ -121,7 +121,7 @@ pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> R
     let (callers, calls) = mpsc::channel(16);
     let server = |closed| edge::serve(listener, callers, watched, closed);
     beside(server, async {
-        let mut desk = Desk {
+        let mut driver = Run {
             job,
             address,
             until: None,
@@ -134,7 +134,7 @@ pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> R
             status,
             next: 0,
         };
-        desk.run(calls, shutdown).await
+        driver.run(calls, shutdown).await
     })
     .await
 }
@@ -199,7 +199,7 @@ pub(crate) fn fresh() -> Result<RunId, Failure> {
     }
 }
 
-struct Desk<'a> {
+struct Run<'a> {
     job: &'a Job<Vertical>,
     /// The address that was bound.
     address: String,
@@ -222,7 +222,7 @@ struct Desk<'a> {
 /// What a line brings; nothing when it is gone.
 type Heard = ((Role, u64), Option<PartyEvent>);
 
-impl Desk<'_> {
+impl Run<'_> {
     async fn run(
         &mut self,
         mut calls: mpsc::Receiver<Caller>,

@@ -53,20 +53,20 @@ pub async fn serve(job: &Job<Sites>, shutdown: impl Future<Output = ()>) -> Resu
         counts: shapes.iter().map(|shape| shape.counts).max().unwrap_or(0),
         values: shapes.iter().map(|shape| shape.values).max().unwrap_or(0),
     };
-    let mut desk = Desk::new(job, state, limits, folder)?;
-    desk.address = listener.address().to_string();
-    let (status, watched) = watch::channel(desk.status());
-    desk.publish = Some(status);
+    let mut driver = Run::new(job, state, limits, folder)?;
+    driver.address = listener.address().to_string();
+    let (status, watched) = watch::channel(driver.status());
+    driver.publish = Some(status);
     let (callers, calls) = mpsc::channel(16);
     let (wishes, closings) = mpsc::channel(1);
     let server = |closed| edge::serve(listener, callers, wishes, watched, limits, closed);
-    beside(server, async move { desk.run(calls, closings, shutdown).await }).await
+    beside(server, async move { driver.run(calls, closings, shutdown).await }).await
 }
 
 /// What a line brings; nothing when it is gone.
 type Brought = (Line, Option<Heard<ToHub>>);
 
-struct Desk<'a> {
+struct Run<'a> {
     job: &'a Job<Sites>,
     hub: Hub,
     state: State,
@@ -93,10 +93,10 @@ struct Desk<'a> {
     stale: bool,
 }
 
-impl<'a> Desk<'a> {
-    fn new(job: &'a Job<Sites>, state: State, limits: BodyLimits, folder: Folder) -> Result<Desk<'a>, Failure> {
-        let hub = Desk::hub(job, &state, limits)?;
-        Ok(Desk {
+impl<'a> Run<'a> {
+    fn new(job: &'a Job<Sites>, state: State, limits: BodyLimits, folder: Folder) -> Result<Run<'a>, Failure> {
+        let hub = Run::hub(job, &state, limits)?;
+        Ok(Run {
             job,
             held: hub.held(),
             hub,
@@ -221,7 +221,7 @@ impl<'a> Desk<'a> {
             return Ok(Some(Ended { report, exit, reason }));
         }
         self.state.begin(self.job.study.digest(), fresh()?)?;
-        self.hub = Desk::hub(self.job, &self.state, self.limits)?;
+        self.hub = Run::hub(self.job, &self.state, self.limits)?;
         self.due = due(self.job, &self.state);
         self.ended = None;
         self.notice = Instant::now().checked_add(SAID_AFTER);
@@ -243,7 +243,7 @@ impl<'a> Desk<'a> {
         acts
     }
 
-    /// How long whoever is still to learn of the end is waited for: those who are there for a little, those who gave something to the
+    /// How long anyone who is still to learn of the end is waited for: those who are there for a little, those who gave something to the
     /// result and have lost their line as long as they may stay away.
     fn until(&mut self, interrupted: bool) -> Option<Instant> {
         let exit = self.hub.exit()?;
@@ -289,7 +289,7 @@ impl<'a> Desk<'a> {
             }
             Err(sentence) => ((false, sentence), Vec::new()),
         };
-        // Whoever asked may have gone.
+        // Anyone who asked may have gone.
         let _ = answer.send(reply);
         acts
     }
@@ -529,23 +529,23 @@ mod tests {
         };
         let open = || State::open(&job.config.state, job.study.digest(), RunId([1; 16])).unwrap();
         let seconds =
-            |desk: &Desk<'_>| desk.status().ends.unwrap().saturating_duration_since(Instant::now()).as_secs_f64();
+            |driver: &Run<'_>| driver.status().ends.unwrap().saturating_duration_since(Instant::now()).as_secs_f64();
         let limits = BodyLimits { counts: 3, values: 8 };
         let results = || Folder::prepare(&place("out")).unwrap();
-        let desk = Desk::new(&job, open(), limits, results()).unwrap();
+        let driver = Run::new(&job, open(), limits, results()).unwrap();
         for step in [7200, -7200] {
             STEP.set(step);
-            assert!((seconds(&desk) - 3600.0).abs() < 60.0, "{}", seconds(&desk));
+            assert!((seconds(&driver) - 3600.0).abs() < 60.0, "{}", seconds(&driver));
         }
-        drop(desk);
+        drop(driver);
         // Between two processes there is no other clock, but one that was set back makes nobody wait longer than the study says.
         STEP.set(-7200);
-        let desk = Desk::new(&job, open(), limits, results()).unwrap();
-        assert!(seconds(&desk) <= 3600.0, "{}", seconds(&desk));
-        drop(desk);
+        let driver = Run::new(&job, open(), limits, results()).unwrap();
+        assert!(seconds(&driver) <= 3600.0, "{}", seconds(&driver));
+        drop(driver);
         STEP.set(1800);
-        let desk = Desk::new(&job, open(), limits, results()).unwrap();
-        assert!((seconds(&desk) - 1800.0).abs() < 60.0, "{}", seconds(&desk));
+        let driver = Run::new(&job, open(), limits, results()).unwrap();
+        assert!((seconds(&driver) - 1800.0).abs() < 60.0, "{}", seconds(&driver));
         STEP.set(0);
     }
 }

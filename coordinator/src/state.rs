@@ -44,7 +44,7 @@ pub enum StateError {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error beneath.
         source: rusqlite::Error,
     },
     /// The folder or the file cannot be made.
@@ -65,7 +65,7 @@ pub enum StateError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// How.
+        /// What is wrong with it.
         problem: String,
     },
 }

@@ -120,7 +120,7 @@ impl Keeper {
                     );
                     pause = self.joining.patience.backoff;
                 }
-                // Once there was contact, whoever is on the way may have led us to somebody else.
+                // Once there was contact, anyone who is on the way may have led us to somebody else.
                 Err(OpenError::Refused(sentence)) if contact.is_none() => {
                     self.end(Abort::Refused(sentence)).await;
                     return;
@@ -294,15 +294,15 @@ mod tests {
     use fedreg_proto::register::Progress;
 
     /// The coordinator's end of a line.
-    struct Desk {
+    struct FarEnd {
         hear: mpsc::Receiver<PartyEvent>,
         say: mpsc::Sender<CoordinatorEvent>,
     }
 
-    fn line() -> (Joined, Desk) {
+    fn line() -> (Joined, FarEnd) {
         let (say, heard) = mpsc::channel(8);
         let (said, hear) = mpsc::channel(8);
-        (Joined { say, hear }, Desk { hear: heard, say: said })
+        (Joined { say, hear }, FarEnd { hear: heard, say: said })
     }
 
     fn joining(wait: Duration) -> Joining {
@@ -339,16 +339,16 @@ mod tests {
     #[test]
     fn a_lost_coordinator_is_joined_again_with_the_run_and_hears_what_it_missed() {
         run(async {
-            let (first, mut desk) = line();
+            let (first, mut far) = line();
             let (second, mut again) = line();
             let (mut convener, _stopped) = start(vec![Ok(first), Ok(second)], 1000);
-            assert!(matches!(desk.hear.recv().await, Some(PartyEvent::Join { run: None, .. })));
+            assert!(matches!(far.hear.recv().await, Some(PartyEvent::Join { run: None, .. })));
             convener.say(PartyEvent::Ready);
-            assert_eq!(desk.hear.recv().await, Some(PartyEvent::Ready));
+            assert_eq!(far.hear.recv().await, Some(PartyEvent::Ready));
             let id = RunId([7; 16]);
-            desk.say.send(CoordinatorEvent::Start { run: id }).await.unwrap();
+            far.say.send(CoordinatorEvent::Start { run: id }).await.unwrap();
             assert_eq!(convener.hear().await, Some(CoordinatorEvent::Start { run: id }));
-            drop(desk);
+            drop(far);
             assert!(matches!(again.hear.recv().await, Some(PartyEvent::Join { run: Some(run), .. }) if run == id));
             assert_eq!(again.hear.recv().await, Some(PartyEvent::Ready));
             convener.say(PartyEvent::Progress(Progress::default()));
@@ -385,9 +385,9 @@ mod tests {
                     "coordinator at coordinator.example:7100 shows a certificate from 'elsewhere'".to_string();
                 Err(OpenError::Unproven { sentence, refused })
             };
-            let (line, mut desk) = line();
+            let (line, mut far) = line();
             let (_convener, _stopped) = start(vec![spoiled(true), spoiled(false), Ok(line)], 10_000);
-            assert!(matches!(desk.hear.recv().await, Some(PartyEvent::Join { .. })));
+            assert!(matches!(far.hear.recv().await, Some(PartyEvent::Join { .. })));
 
             for (refused, exit) in [(true, Exit::Refused), (false, Exit::Unreachable)] {
                 let (_convener, mut stopped) = start((0..1000).map(|_| spoiled(refused)).collect(), 20);
@@ -405,9 +405,9 @@ mod tests {
             let (_convener, mut stopped) = start(vec![refused()], 60_000);
             assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Refused);
 
-            let ((first, desk), (second, mut again)) = (line(), line());
+            let ((first, far), (second, mut again)) = (line(), line());
             let (_convener, _stopped) = start(vec![Ok(first), refused(), Ok(second)], 60_000);
-            drop(desk);
+            drop(far);
             assert!(matches!(again.hear.recv().await, Some(PartyEvent::Join { .. })));
         });
     }
@@ -415,19 +415,19 @@ mod tests {
     #[test]
     fn differing_studies_and_relayed_aborts_stop_the_run() {
         run(async {
-            let (first, desk) = line();
+            let (first, far) = line();
             let (_convener, mut stopped) = start(vec![Ok(first)], 1000);
             let differing = vec!["fit.tol".to_string()];
-            desk.say.send(CoordinatorEvent::Welcome { differing }).await.unwrap();
+            far.say.send(CoordinatorEvent::Welcome { differing }).await.unwrap();
             let abort = stopped.recv().await.unwrap();
             assert_eq!(abort.to_string(), "the study files differ in: fit.tol");
 
-            let (first, desk) = line();
+            let (first, far) = line();
             let (_convener, mut stopped) = start(vec![Ok(first)], 1000);
             let notice =
                 link::Notice { exit: Exit::Interrupted, sentence: "interrupted by the user of bob".to_string() };
             let from = Role::Bob;
-            desk.say.send(CoordinatorEvent::Abort { from, notice }).await.unwrap();
+            far.say.send(CoordinatorEvent::Abort { from, notice }).await.unwrap();
             assert_eq!(stopped.recv().await.unwrap().exit(), Exit::Interrupted);
         });
     }

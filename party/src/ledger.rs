@@ -5,7 +5,7 @@
 //! before it counts as done. Triggers keep a tool from editing by accident; the chain of hashes shows an edit on purpose.
 //!
 //! The anchor is a small file with the last record's number and hash and the key of the person digests. It belongs
-//! outside the folder of the ledger, and outside its backup: whoever restores an old ledger must not restore the anchor with
+//! outside the folder of the ledger, and outside its backup: anyone who restores an old ledger must not restore the anchor with
 //! it. [`default_anchor`] puts it under the user's state folder. A copy of the ledger alone does not show who is in the data,
 //! because the key is not in it.
 

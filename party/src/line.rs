@@ -28,7 +28,7 @@ pub(crate) async fn open(job: &Job, identity: &Identity) -> Result<(GrpcLink, Op
     Ok((GrpcLink::listen(listener, peer), Some(bound)))
 }
 
-/// Writes the address at which a process listens, for whoever started it at port 0.
+/// Writes the address at which a process listens, for anyone who started it at port 0.
 fn announce(file: Option<&Path>, address: &str) -> Result<(), OutputError> {
     match file {
         Some(file) => output::write_whole(file, address.as_bytes()),

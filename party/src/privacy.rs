@@ -35,7 +35,7 @@ pub(crate) struct Keeper<C, O> {
     pub(crate) places: fn(&C) -> Result<[PathBuf; 2], LedgerError>,
     /// Registers the data set with its budget, and makes the ledger if there is none.
     pub(crate) register: fn(Role, &C) -> Result<Account, Failure>,
-    /// What a run on the rows of the table, or on so many, would release, cost and be good for.
+    /// What a run on the rows of the table, or on a given number of rows, would release, cost and be good for.
     pub(crate) plan: fn(Role, &C, Option<u64>, CheckFormat) -> Result<String, Failure>,
 }
 
@@ -232,7 +232,7 @@ pub fn complaint(role: Role, config: &Config) -> Option<String> {
     private::read_table(Party { role, config, study: &study }, false).err().map(|failure| output::chain(&failure))
 }
 
-/// The budget of a data set of so many rows: what the private file says, else what the study asks for.
+/// The budget of a data set of a given number of rows: what the private file says, else what the study asks for.
 pub(crate) fn budget(terms: &LedgerTerms, asked: &PrivacyTerms, rows: u64) -> Result<Budget, Abort> {
     Budget::new(
         terms.epsilon.unwrap_or(asked.epsilon),
@@ -370,7 +370,7 @@ struct PlannedLine {
 /// What a run would release, cost, and be good for. No row is looked at, only their number.
 ///
 /// # Errors
-/// A study that is not private or cannot be run on so many rows.
+/// A study that is not private or cannot be run on this number of rows.
 pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
     let study = Arc::new(job::study(role, config)?);
     let terms = &study.private().ok_or_else(not_private)?.stated;

@@ -341,9 +341,9 @@ pub fn show(file: &Path) -> Result<Vec<CertificateFacts>, CertsError> {
 /// One file to write, and whether only its owner may read it.
 #[derive(Clone, Copy)]
 pub struct NewFile<'a> {
-    /// Where.
+    /// Where it is written.
     pub path: &'a Path,
-    /// What.
+    /// What is written.
     pub contents: &'a str,
     /// Whether it is a secret.
     pub secret: bool,

@@ -7,14 +7,12 @@ use crate::health::HealthService;
 use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, SENTENCE_CHARACTERS};
 use crate::link::OpenError;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
-use crate::star;
 use crate::status::{not_answered, not_connected};
 use crate::talk::{self, pass_on};
 use crate::tls::{self, HANDSHAKE_PATIENCE, Identity, Listener, explain, printable_within};
 use crate::wire;
 use crate::wire::coordinator_client::CoordinatorClient;
 use crate::wire::coordinator_server::{Coordinator, CoordinatorServer};
-use crate::wire::star_server::StarServer;
 use fedreg_common::id::Digest;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Events that wait for a slow reader before the sender waits too.
@@ -130,16 +129,20 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let (closing, closed) = watch::channel(false);
-    let desk = Arc::new(Desk { callers, status, closed });
-    run(listener, desk, None, EVENT_WINDOW_BYTES, closing, shutdown).await
+    let service = Arc::new(RunService { callers, status, closed });
+    run(listener, routes(service), EVENT_WINDOW_BYTES, closing, shutdown).await
 }
 
-/// Runs the server of a coordinator, for sites too where it has a `star`, until `shutdown`; and a little longer for what is still to
-/// be written.
+/// What every coordinator answers.
+pub(crate) fn routes(service: Arc<impl Coordinator>) -> Routes {
+    let coordinator = CoordinatorServer::from_arc(service).max_decoding_message_size(EVENT_BYTES);
+    Routes::new(coordinator).add_service(HealthService::server())
+}
+
+/// Runs the server of a coordinator until `shutdown`, and a little longer for what is still to be written.
 pub(crate) async fn run(
     listener: Listener,
-    desk: Arc<impl Coordinator>,
-    star: Option<StarServer<star::Desk>>,
+    routes: Routes,
     window: u32,
     closing: watch::Sender<bool>,
     shutdown: impl Future<Output = ()>,
@@ -148,9 +151,7 @@ pub(crate) async fn run(
     let server = tls::server()
         .initial_stream_window_size(window)
         .initial_connection_window_size(window)
-        .add_service(CoordinatorServer::from_arc(desk).max_decoding_message_size(EVENT_BYTES))
-        .add_service(HealthService::server())
-        .add_optional_service(star)
+        .add_routes(routes)
         .serve_with_incoming_shutdown(listener.incoming(), async move {
             drop(stop.wait_for(|closing| *closing).await);
         });
@@ -165,14 +166,14 @@ pub(crate) async fn run(
     served.map_err(|error| ServeError(explain(&error)))
 }
 
-struct Desk {
+struct RunService {
     callers: mpsc::Sender<Caller>,
     status: watch::Receiver<StatusReply>,
     closed: watch::Receiver<bool>,
 }
 
 #[tonic::async_trait]
-impl Coordinator for Desk {
+impl Coordinator for RunService {
     type JoinStream = ReceiverStream<Result<wire::CoordinatorEvent, Status>>;
 
     async fn join(&self, request: Request<Streaming<wire::PartyEvent>>) -> Result<Response<Self::JoinStream>, Status> {

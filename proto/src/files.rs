@@ -21,15 +21,15 @@ pub enum FileError {
     /// It cannot be read.
     #[error("cannot read {}", file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error beneath.
         source: io::Error,
     },
     /// Not in its format, unknown keys, or values of the wrong kind.
     #[error("{}: {problem}", file.display())]
     Parse {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// What is wrong.
         problem: String,
@@ -55,7 +55,7 @@ pub enum FileError {
     /// The study.
     #[error("{}: {source}", file.display())]
     Study {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// What is wrong.
         source: StudyError,

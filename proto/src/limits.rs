@@ -43,7 +43,7 @@ impl Limits {
     /// A matrix of 4096 columns, 128 MiB.
     const MATRIX: u64 = 1 << 24;
 
-    /// For a party with so many rows.
+    /// For a party with this number of rows.
     pub fn for_rows(rows: u64) -> Limits {
         Limits {
             // A vector in table form has one value a column.

@@ -70,7 +70,7 @@ pub enum OpenError {
     /// Nobody answered; trying again may help.
     #[error("{0}")]
     Unreachable(String),
-    /// The handshake failed, and nobody has proved who it is: whoever is on the way can have spoiled it. Trying again may
+    /// The handshake failed, and nobody has proved who it is: anyone who is on the way can have spoiled it. Trying again may
     /// help, and a user who has mixed up files must hear of it at once.
     #[error("{sentence}")]
     Unproven {

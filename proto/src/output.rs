@@ -57,9 +57,9 @@ pub fn show<T: Serialize>(format: CheckFormat, value: &T, text: impl FnOnce(&T) 
 #[derive(Debug, Error)]
 #[error("cannot write {}", path.display())]
 pub struct OutputError {
-    /// Which.
+    /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The error beneath.
     pub source: io::Error,
 }
 
@@ -252,7 +252,7 @@ pub fn peak_rss_bytes() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The command line as R prints a call, without what only matters to whoever started the process.
+/// The command line as R prints a call, without what only matters to anyone who started the process.
 pub fn call(name: &str, arguments: &[OsString]) -> String {
     let mut call = name.to_string();
     let mut rest = arguments.iter().skip(1);

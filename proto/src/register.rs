@@ -56,9 +56,9 @@ pub enum CoordinatorEvent {
     },
     /// What the other party does.
     Peer {
-        /// Who.
+        /// The role.
         role: Role,
-        /// What.
+        /// How far that party is.
         state: PeerState,
     },
     /// Both are ready.
@@ -68,9 +68,9 @@ pub enum CoordinatorEvent {
     },
     /// The other party, or the coordinator, ended the run.
     Abort {
-        /// Who.
+        /// The party that ended the run.
         from: Role,
-        /// Why.
+        /// The exit code and the sentence.
         notice: Notice,
     },
     /// Both are done.

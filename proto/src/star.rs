@@ -122,12 +122,12 @@ pub async fn serve(
     let frame = EVENT_BYTES.max(limits.frame_bytes());
     // One frame may be on its way while another is decoded.
     let window = u32::try_from(frame).unwrap_or(u32::MAX).clamp(EVENT_WINDOW_BYTES, WINDOW_BYTES);
-    let desk = Arc::new(Desk { callers, closings, status, closed, limits });
-    let star = StarServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(frame);
-    coordinator::run(listener, desk, Some(star), window, closing, shutdown).await
+    let service = Arc::new(RunService { callers, closings, status, closed, limits });
+    let star = StarServer::from_arc(Arc::clone(&service)).max_decoding_message_size(frame);
+    coordinator::run(listener, coordinator::routes(service).add_service(star), window, closing, shutdown).await
 }
 
-pub(crate) struct Desk {
+struct RunService {
     callers: mpsc::Sender<Caller>,
     closings: mpsc::Sender<Closing>,
     status: watch::Receiver<StatusReply>,
@@ -136,7 +136,7 @@ pub(crate) struct Desk {
 }
 
 #[tonic::async_trait]
-impl Star for Desk {
+impl Star for RunService {
     type TakeStream = ReceiverStream<Result<wire::ToSite, Status>>;
 
     async fn take(&self, request: Request<Streaming<wire::ToHub>>) -> Result<Response<Self::TakeStream>, Status> {
@@ -149,7 +149,7 @@ impl Star for Desk {
 }
 
 #[tonic::async_trait]
-impl Coordinator for Desk {
+impl Coordinator for RunService {
     type JoinStream = ReceiverStream<Result<wire::CoordinatorEvent, Status>>;
 
     async fn join(&self, _request: Request<Streaming<wire::PartyEvent>>) -> Result<Response<Self::JoinStream>, Status> {

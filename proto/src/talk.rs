@@ -75,7 +75,7 @@ pub struct Caller<H, S> {
     pub say: mpsc::Sender<S>,
 }
 
-/// Lets a caller in whose stream has come, with so many events between us and the application in either direction.
+/// Lets a caller in whose stream has come, with this number of events between us and the application in either direction.
 pub(crate) async fn receive<W: Send + 'static, H: Send + 'static, S: Send + 'static, F: Send + 'static>(
     request: Request<Streaming<W>>,
     callers: &mpsc::Sender<Caller<H, S>>,

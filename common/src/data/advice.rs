@@ -96,7 +96,7 @@ pub fn advice<'a>(frame: &Frame, names: impl IntoIterator<Item = &'a str>) -> Ve
     names.into_iter().filter_map(of).collect()
 }
 
-/// The first number of a column that has each of so many once, beginning with 0 or 1, in any order.
+/// The first number of a column that has each number up to the number of rows once, beginning with 0 or 1, in any order.
 fn counts_rows(values: &[f64]) -> Option<u8> {
     let rows = values.len();
     // Sorted tables show in the first value that this is another column, and spare the rest.

@@ -23,7 +23,7 @@ pub fn hub(study: &Study<Sites>) -> Result<Box<dyn Method>, StudyError> {
     }
 }
 
-/// What a site of a study computes, of at least so many rows.
+/// What a site of a study computes, of at least a given number of rows.
 ///
 /// # Errors
 /// Bounds that cannot be used.

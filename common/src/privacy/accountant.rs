@@ -191,7 +191,7 @@ pub fn add_charge(sum: f64, charge: f64) -> f64 {
     if charge == 0.0 { sum } else { (sum + charge).next_up() }
 }
 
-/// The sum for a person who has a row in both parties' blocks, towards whoever sees the merged result.
+/// The sum for a person who has a row in both parties' blocks, towards anyone who sees the merged result.
 pub fn joint_sum(first: f64, second: f64) -> f64 {
     add_charge(first, second)
 }
@@ -214,7 +214,7 @@ pub enum ScaleError {
         mu: f64,
         /// Numbers of the release.
         numbers: f64,
-        /// The smallest share that so many may have.
+        /// The smallest share that this number of entries may have.
         least: f64,
     },
 }
@@ -231,7 +231,7 @@ pub fn charged_mu(sensitivity: f64, sigma: f64) -> Result<f64, ScaleError> {
     Ok((sensitivity / sigma * (1.0 + ROUNDING_MARGIN)).next_up())
 }
 
-/// Whether a share `mu` may have a release of so many numbers that a row can move.
+/// Whether a share `mu` may have a release of a given number of numbers that a row can move.
 ///
 /// # Errors
 ///

@@ -211,7 +211,7 @@ impl Query {
     }
 }
 
-/// Whether sums over so many rows fit; the number of rows is public.
+/// Whether sums over a given number of rows fit; the number of rows is public.
 fn few_enough(rows: &ClippedRows) -> Result<(), ReleaseError> {
     if rows.len() <= MOST_ROWS { Ok(()) } else { Err(ReleaseError::TooManyRows { rows: rows.len() }) }
 }
@@ -275,7 +275,7 @@ impl ReleasePlan {
         }
     }
 
-    /// The releases of several parts of the rows, part by part, for the charge of the dearest part. Every row lies in one part
+    /// The releases of several parts of the rows, part by part, charged at the maximum over the parts (parallel composition). Every row lies in one part
     /// and stays there whatever its values, as when parts are cut by row number: replacing a row then moves the releases of
     /// its part only, and all others have the same law for both neighbours.
     pub fn of_parts(parts: &[ReleasePlan]) -> ReleasePlan {
@@ -307,7 +307,7 @@ impl ReleasePlan {
         self.charge
     }
 
-    /// What a person costs who may have so many of the rows: `k` rows are `k` neighbours away, wherever they lie, so mu grows by `k`
+    /// What a person with several rows costs: `k` rows are `k` neighbours away, wherever they lie, so mu grows by `k`
     /// and the charge by its square.
     pub fn charge_of(&self, rows_per_person: u32) -> f64 {
         let multiple = f64::from(rows_per_person);
@@ -569,7 +569,7 @@ pub enum ReleaseError {
 ///
 /// # Errors
 ///
-/// A share that is not positive or too small for so many entries, or a sensitivity without meaning.
+/// A share that is not positive or too small for a given number of entries, or a sensitivity without meaning.
 pub fn noise_scale(sensitivity: f64, rounded_entries: usize, mu: f64) -> Result<(f64, f64), ScaleError> {
     scale_for(sensitivity, (rounded_entries as f64).sqrt().next_up(), mu)
 }

@@ -3,9 +3,9 @@
 //! # Definition
 //!
 //! Protected is one person's row in *this party's* block: two data sets are neighbours when one row is replaced by
-//! another. Whoever sees everything that a party ever released about a data set learns at most (epsilon, delta) about
+//! another. Anyone who sees everything that a party ever released about a data set learns at most (epsilon, delta) about
 //! any row of it, for the lifetime of the data set and over all peers together. A person with a row in both blocks of a
-//! vertical study has [`accountant::joint_sum`] of the two sums towards whoever sees the merged result.
+//! vertical study has [`accountant::joint_sum`] of the two sums towards anyone who sees the merged result.
 //!
 //! Not protected: that a person is in the data, the matched identifiers, the number of rows, column names and public
 //! bounds, an outcome that the parties share, time and power that a machine uses, and the party's own administrators.

@@ -215,7 +215,7 @@ pub fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
     placed
 }
 
-/// A name of at most so many characters; the middle goes, since levels of one column differ at the end.
+/// A name of at most a given number of characters; the middle goes, since levels of one column differ at the end.
 pub fn shortened(term: &str, most: usize) -> String {
     let characters: Vec<char> = visible(term).chars().collect();
     if characters.len() <= most {

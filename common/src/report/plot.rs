@@ -423,7 +423,7 @@ fn chosen_lines(frame: &Frame, chosen: &[(&str, f64)]) -> Markup {
 /// Most batches that a picture draws.
 const MOST_BATCHES: usize = 2000;
 
-/// Whether a picture of so many batches leaves some out.
+/// Whether a picture of a given number of batches leaves some out.
 pub(crate) fn thinned(batches: usize) -> bool {
     batches > MOST_BATCHES
 }

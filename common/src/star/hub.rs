@@ -55,7 +55,7 @@ pub enum Record {
     Contribution {
         /// Of whom.
         site: String,
-        /// Which.
+        /// The number of the contribution.
         number: u64,
         /// Its content.
         body: Body,
@@ -68,23 +68,23 @@ pub enum Record {
         site: String,
         /// The contribution's number, where it is used up.
         number: Option<u64>,
-        /// Why.
+        /// The reason, for the report.
         reason: String,
     },
     /// A site has nothing more to contribute.
     Complete {
-        /// Who.
+        /// The name of the site.
         site: String,
         /// How many contributions there are.
         contributions: u64,
     },
     /// A site is out of the run for good.
     Left {
-        /// Who.
+        /// The name of the site.
         site: String,
         /// Its exit code.
         exit: Exit,
-        /// Why.
+        /// The sentence for the user.
         sentence: String,
     },
     /// The quorum was there, and what costs a site something was asked for the first time.
@@ -98,7 +98,7 @@ pub enum Record {
     },
     /// A site has kept the outcome: nothing is owed to it any more.
     Told {
-        /// Who.
+        /// The name of the site.
         site: String,
     },
 }
@@ -210,7 +210,7 @@ pub struct Hub {
     closed: Option<Option<String>>,
     /// Whether this process still waits for the quorum before it asks anything.
     held: bool,
-    /// Whether any process of this run has asked something: what came since makes a result, whoever is there now.
+    /// Whether any process of this run has asked something: what came since makes a result, no matter which sites are there now.
     asked: bool,
     /// Sites whose latest contributions are in no snapshot yet.
     unkept: BTreeSet<String>,
@@ -618,7 +618,7 @@ impl Hub {
             self.lines.remove(&old);
         }
         if self.over.is_none() {
-            // Whoever went by itself may come back, with its data mended.
+            // A site that went by itself may come back, with its data mended.
             site.position.left = None;
         }
         site.line = Some(line);
@@ -850,7 +850,7 @@ impl Hub {
 
     fn finish(&mut self, reason: Option<String>) -> Exit {
         if self.method.pace() == Pace::Rounds && self.asked {
-            // Whoever has answered the last round has nothing more to say.
+            // A site that has answered the last round has nothing more to say.
             let round = self.round;
             for site in self.sites.values_mut().filter(|site| site.joined && site.position.next >= round) {
                 site.position.total.get_or_insert(round);

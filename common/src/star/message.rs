@@ -141,7 +141,7 @@ pub enum ToHub<B = Body> {
     Join(Join),
     /// A numbered piece.
     Contribution(Contribution<B>),
-    /// There are so many contributions, and no more will come.
+    /// End of the contributions, with their number.
     Complete {
         /// The run.
         run: RunId,
@@ -223,7 +223,7 @@ pub enum ToSite {
     Rejected {
         /// Its number.
         number: u64,
-        /// Why.
+        /// The reason, for the report.
         reason: String,
     },
     /// What the hub has found so far, or what it asks.
@@ -244,7 +244,7 @@ pub enum ToSite {
     Refused {
         /// The code with which it exits.
         exit: Exit,
-        /// Why.
+        /// The sentence for the user.
         sentence: String,
     },
 }

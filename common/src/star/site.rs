@@ -33,7 +33,7 @@ pub enum Act {
     Rejected {
         /// Its number.
         number: u64,
-        /// Why.
+        /// The reason, for the report.
         reason: String,
     },
     /// The hub published something.
@@ -54,7 +54,7 @@ pub enum Act {
     Refused {
         /// The code to exit with.
         exit: Exit,
-        /// Why.
+        /// The sentence for the user.
         sentence: String,
     },
 }

@@ -426,7 +426,7 @@ fn a_site_that_leaves_or_stays_away_is_not_waited_for() {
             .any(|note| note.contains("w2: left (69): its line was lost, and it did not come back within 60 s")),
         "{notes:?}"
     );
-    // Whoever comes after the end still learns the outcome.
+    // A site that comes after the end still learns the outcome.
     hub.open(9, "w2");
     assert!(matches!(said(&hub.hear(9, join(&study, 9)))[..], [ToSite::Welcome { .. }, ToSite::Outcome { .. }]));
 }

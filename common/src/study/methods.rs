@@ -145,7 +145,7 @@ impl Study<Sites> {
         self.head.stated_bounds(self.method.features.iter().chain(outcome), self.terms().row_norm())
     }
 
-    /// What error to expect of a private run in which every site has so many rows or records.
+    /// What error to expect of a private run in which every site has this number of rows or records.
     ///
     /// # Errors
     /// Says in a sentence why nothing sound can be said.

@@ -96,8 +96,8 @@ pub enum NoExpectation {
     /// No rows.
     #[error("the number of rows is not known: say `--rows`")]
     NoRows,
-    /// The study refuses so many rows, as a run would.
-    #[error("a run of so many rows would be refused: {0}")]
+    /// The study refuses this number of rows, as a run would.
+    #[error("a run of this number of rows would be refused: {0}")]
     Refused(#[from] StudyError),
     /// The spectrum would take too long.
     #[error("with more than {most} random features no error is foretold: their spectrum takes too long")]
@@ -174,7 +174,7 @@ impl DesignTerms {
 }
 
 impl Foretold {
-    /// The same in units, of `sites` sites with so many rows each.
+    /// The same in units, of `sites` sites with this number of rows each.
     pub(crate) fn sized(self, rows: u64, sites: u32, half_range: Option<f64>) -> Expectation {
         let size = |half_ranges: f64| Size { half_ranges, half_range };
         let mut assumed = vec![format!("every one of the {sites} sites has as many rows as this one")];

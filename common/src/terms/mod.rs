@@ -238,7 +238,7 @@ impl PrivateTerms {
         Ok(PrivateTerms { stated: terms.clone(), budget })
     }
 
-    /// Epsilon and delta of one run over so many rows, which two parties count together.
+    /// Epsilon and delta of one run over a given number of rows, which two parties count together.
     ///
     /// # Errors
     /// A delta above one over the number of rows.
@@ -255,7 +255,7 @@ impl PrivateTerms {
 }
 
 impl PrivacyTerms {
-    /// Epsilon and delta of one run over so many rows.
+    /// Epsilon and delta of one run over a given number of rows.
     ///
     /// # Errors
     /// A budget that promises nothing.

@@ -56,7 +56,7 @@ impl Default for SiteTerms {
 }
 
 impl SiteTerms {
-    /// Workers, of so many, of whom something must have come.
+    /// How many of the workers must have contributed.
     pub(crate) fn quorum(&self, workers: usize) -> usize {
         self.quorum.map_or(workers / 2 + 1, |quorum| quorum as usize)
     }
@@ -121,13 +121,13 @@ pub trait MethodTerms<M> {
     /// Half the public range of the outcome, 1 where it is not stated; none where there is no outcome.
     fn half_range(&self, study: &Between<M>) -> Option<f64>;
 
-    /// What error to expect of a private run in which every site has so many rows or records, at least one.
+    /// What error to expect of a private run in which every site has this number of rows or records, at least one.
     ///
     /// # Errors
     /// Nothing sound can be said.
     fn foretold(&self, study: &Between<M>, rows: u64, reckoned: Reckoned<'_>) -> Result<Foretold, NoExpectation>;
 
-    /// Whether that takes so little time that a report waits for it, of a run over so many records in so many rounds; while it `goes_on`
+    /// Whether that takes so little time that a report waits for it, of a run over a given number of records in this number of rounds; while it `goes_on`
     /// a report is written after every change.
     fn foretold_quickly(&self, goes_on: bool, _records: u64, _rounds: u32) -> bool {
         !goes_on

@@ -42,7 +42,7 @@ pub enum Protects {
 }
 
 impl Protects {
-    /// What is replaced by what, where a person has at most so many rows.
+    /// What is replaced by what, where a person has at most `rows` rows.
     pub fn unit(self, rows_per_person: u32) -> String {
         let (row, place, most) = match self {
             Protects::Block { .. } => ("row", "in this party's block", rows_per_person),
@@ -64,11 +64,11 @@ impl Protects {
                  break the protocol"
             }
             Protects::Rows { .. } => {
-                "the coordinator, every other site and whoever reads the result together, with everything that they ever received; they \
+                "the coordinator, every other site and anyone who reads the result together, with everything that they ever received; they \
                  may break the protocol"
             }
             Protects::Records { .. } => {
-                "everybody outside the site together: the coordinator, every other site and whoever reads the result, with everything that \
+                "everybody outside the site together: the coordinator, every other site and anyone who reads the result, with everything that \
                  they ever received; each record is noised before it leaves (local privacy)"
             }
         }
@@ -96,7 +96,7 @@ impl Protects {
         }
     }
 
-    /// The definition of privacy where a person has at most so many rows.
+    /// The definition of privacy where a person has at most `rows` rows.
     pub fn scope(self, rows_per_person: u32) -> Scope {
         Scope {
             unit: self.unit(rows_per_person),
@@ -120,7 +120,7 @@ impl Protects {
     fn towards(self) -> &'static str {
         match self {
             Protects::Block { .. } => "towards the other party and the coordinator",
-            Protects::Rows { .. } => "towards the coordinator, every other site and whoever reads the result",
+            Protects::Rows { .. } => "towards the coordinator, every other site and anyone who reads the result",
             Protects::Records { .. } => "towards everybody outside the site",
         }
     }
@@ -234,7 +234,7 @@ impl Statement {
         ));
         promise.extend(epsilon_joint.map(|joint| {
             format!(
-                "a person with a row in both blocks: epsilon {joint:.2} at delta {delta:e} towards whoever sees the merged result"
+                "a person with a row in both blocks: epsilon {joint:.2} at delta {delta:e} towards anyone who sees the merged result"
             )
         }));
         let charged = Charged {

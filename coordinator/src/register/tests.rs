@@ -467,7 +467,7 @@ fn comes_to_an_end(ops: &[u8], private: bool, order: [Role; 2]) {
     }
     let both = |stage: &mut Stage| {
         let over = |role: &&Role| stage.processes.get(*role).is_none_or(|process| process.exit.is_some());
-        // Whoever is told meanwhile is not started again at once.
+        // Anyone who is told meanwhile is not started again at once.
         let absent: Vec<Role> = order.iter().filter(over).copied().collect();
         absent.iter().for_each(|role| stage.play(Op::Start(*role)));
         order.iter().for_each(|role| stage.play(Op::Read(*role)));
@@ -475,13 +475,13 @@ fn comes_to_an_end(ops: &[u8], private: bool, order: [Role; 2]) {
         let together = both.iter().all(|process| process.exit.is_none() && process.run.is_some());
         (together && both.len() == 2 && both[0].run == both[1].run, both)
     };
-    // Whatever was before: two that are there and have read their data are in one run. Whoever is told ends with 69, and whoever is
+    // Whatever was before: two that are there and have read their data are in one run. Anyone who is told ends with 69, and anyone who is
     // alone then waits for the other no longer than stated.
     let (together, processes) = both(&mut stage);
     let told = processes.iter().any(|process| process.exit == Some(Exit::Unreachable))
         && processes.iter().all(|process| process.exit.is_none_or(|exit| exit == Exit::Unreachable));
     assert!(together || told, "{ops:?}, private {private}, {order:?}: {processes:?}");
-    // Whoever was told and is started again is in one run with the other.
+    // Anyone who was told and is started again is in one run with the other.
     let (together, processes) = both(&mut stage);
     assert!(together, "{ops:?}, private {private}, {order:?}: {processes:?}");
 }

@@ -93,7 +93,7 @@ enum Kind {
     },
     Single,
     Double,
-    /// Text with offsets of so many bytes.
+    /// Text with offsets of a given number of bytes.
     Text {
         offset: usize,
     },

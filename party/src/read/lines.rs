@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(records("who,a,y".as_bytes(), 5, true), []);
     }
 
-    /// A source without an end in its memory: a record of so many bytes, in small pieces.
+    /// A source without an end in its memory: a record of a given number of bytes, in small pieces.
     fn long(bytes: u64) -> impl Read + Send + 'static {
         let digits = io::repeat(b'9').take(bytes);
         b"who,a,y\np1,1,2\np2,".as_slice().chain(digits).chain(b",4\np3,5,6\n".as_slice())

@@ -1,7 +1,7 @@
 //! Tables, whole or in batches, from every place and in every format that the two lists below name.
 //!
-//! A source is stated as a path, or as what another `Origin` understands. An opened [`Table`] tells its columns and puts typed cells
-//! into [`Rows`], which make columns of them: what a cell means is decided in `fedreg_common::data`, so that a table means the same
+//! A source is stated as a path, or as what another `Origin` understands. An opened `Table` tells its columns and puts typed cells
+//! into `Rows`, which make columns of them: what a cell means is decided in `fedreg_common::data`, so that a table means the same
 //! wherever it comes from. Error texts may quote cells: they are for the local terminal and must not be sent to a peer.
 
 mod arrow;
@@ -117,7 +117,7 @@ type Source = Box<dyn Read + Send>;
 struct Found {
     /// Stands for the source in messages.
     name: String,
-    /// The first four, if there are so many and they can be looked at.
+    /// The first four, if there are four and they can be looked at.
     start: Vec<u8>,
     bytes: Bytes,
 }
@@ -341,7 +341,7 @@ pub enum ReadError {
     Open {
         /// The file.
         file: String,
-        /// Why.
+        /// The error beneath.
         source: io::Error,
     },
     /// Reading failed after opening.
@@ -349,7 +349,7 @@ pub enum ReadError {
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The error beneath.
         source: io::Error,
     },
     /// The file is no table.
@@ -389,7 +389,7 @@ pub enum ReadError {
     Data {
         /// The file.
         file: String,
-        /// Why.
+        /// The error beneath.
         source: DataError,
     },
 }

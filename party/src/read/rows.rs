@@ -161,7 +161,7 @@ impl Rows {
         filled.map_err(|source| self.refused(source))
     }
 
-    /// Says that the cells of so many rows are all there, which stand one after the other from `first` on.
+    /// Says that the cells of a given number of rows are all there, which stand one after the other from `first` on.
     ///
     /// # Errors
     ///

@@ -275,7 +275,7 @@ impl Source {
         self.next = next;
     }
 
-    /// Counts rows from here on: where so many rows before are gone.
+    /// Counts rows from here on: where a number of rows before are gone.
     pub fn rows_from(&mut self, rows: u64) {
         self.read = rows;
     }
@@ -303,7 +303,7 @@ impl Source {
         }
     }
 
-    /// The next rows, at most so many, as soon as they are there.
+    /// The next rows, at most this number, as soon as they are there.
     ///
     /// # Errors
     /// As [`Source::batch`].
@@ -312,7 +312,7 @@ impl Source {
         self.read()
     }
 
-    /// Passes over so many rows.
+    /// Passes over a given number of rows.
     ///
     /// # Errors
     /// As [`Source::batch`].
@@ -337,7 +337,7 @@ impl Source {
         Ok(rows)
     }
 
-    /// A digest of everything that was read in a private run, in its order: whoever goes on with a run must hold the same rows in
+    /// A digest of everything that was read in a private run, in its order: anyone who goes on with a run must hold the same rows in
     /// the same places.
     pub(crate) fn content(&self) -> [u8; 32] {
         self.content.clone().finalize().into()

@@ -119,7 +119,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The computation of a study, of at least so many rows.
+    /// The computation of a study, of at least a given number of rows.
     pub(crate) fn new(study: &Study<Sites>, source: Source, least: u64) -> Result<Prepared, Failure> {
         let local = registry::site(study, least).map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Prepared { local, source })

@@ -276,7 +276,7 @@ impl<'a> Worker<'a> {
             };
             let line = match dialled {
                 Ok(line) => line,
-                // Once there was contact, whoever is on the way may have led us to somebody else.
+                // Once there was contact, anyone who is on the way may have led us to somebody else.
                 Err(OpenError::Refused(sentence)) if !met => return Err(Abort::Refused(sentence).into()),
                 Err(error) => {
                     complaints.note(&error);
@@ -690,7 +690,7 @@ pub(super) mod tests {
             let (_heard, hear) = mpsc::channel(64);
             let patient = self::job(Duration::from_secs(60));
             let mut worker = self::worker(&patient);
-            // The last words of whoever goes are not taken either: it goes all the same.
+            // The last words of anyone who goes are not taken either: it goes all the same.
             let interrupted = worker.converse(SiteLine { say, hear }, &mut stopped, &folder).await.unwrap_err();
             (failure, interrupted)
         });

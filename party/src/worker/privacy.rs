@@ -76,7 +76,7 @@ pub(crate) fn cost(config: &Config, study: &Study<Sites>, private: Private<'_>) 
     })
 }
 
-/// The same with what to expect of so many rows. Of the table their number is looked at and nothing else.
+/// The same with what to expect of a given number of rows. Of the table their number is looked at and nothing else.
 fn plan(config: &Config, rows: Option<u64>) -> Result<Planned, Failure> {
     let study = super::join::study(config)?;
     let cost = cost(config, &study, Private::of(config, &study).ok_or_else(not_private)?)?;

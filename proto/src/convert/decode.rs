@@ -336,7 +336,7 @@ impl Head {
         Ok(head)
     }
 
-    /// Values of this kind, at most so many, come behind the message.
+    /// Values of this kind, at most a given number of, come behind the message.
     fn takes(&mut self, what: &'static str, most: u64) {
         (self.what, self.room) = (what, 0..=most);
     }

@@ -265,7 +265,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// [`IdentityError::WrongName`] with the names that it does carry.
+    /// An [`IdentityError`] with the names that it does carry.
     pub fn check_own_name(&self, expected: &str) -> Result<(), IdentityError> {
         if self.facts.carries(expected) {
             return Ok(());

@@ -23,13 +23,13 @@ use tonic::transport::server::Connected;
 
 /// Accepted connections that the server has yet to take.
 const ACCEPTED: usize = 64;
-/// How long a caller may say nothing at all: whoever makes a handshake begins at once.
+/// How long a caller may say nothing at all: anyone who makes a handshake begins at once.
 const FIRST_BYTE: Duration = Duration::from_secs(5);
 /// First byte of every TLS connection: a record of type "handshake".
 const TLS_HANDSHAKE: u8 = 0x16;
 /// How long a refused caller gets to read why.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// Of refused callers so many are warned about a minute, so that a crowd does not fill the log.
+/// At most this number of refused callers is logged a minute, so that a crowd does not fill the log.
 const WARNINGS: u64 = 10;
 
 /// A listening socket that lets in the named parties and nobody else.

@@ -90,7 +90,7 @@ impl Verdict {
         }
     }
 
-    /// Takes the signature over the handshake, without which no handshake ends: whoever made it holds the certificate.
+    /// Takes the signature over the handshake, without which no handshake ends: anyone who made it holds the certificate.
     fn settle(&self, signature: Result<HandshakeSignatureValid, Error>) -> Result<HandshakeSignatureValid, Error> {
         let mut finding = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if signature.is_err() {

@@ -151,7 +151,7 @@ async fn the_target() {
     });
     let mut file = std::fs::File::create(folder.join("addresses")).unwrap();
     file.write_all(addresses.as_bytes()).unwrap();
-    // Until whoever started this goes.
+    // Until anyone who started this goes.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await.unwrap().unwrap();
 }
 

@@ -60,7 +60,7 @@ fn digest() -> impl Strategy<Value = Digest> {
 }
 
 fn values() -> impl Strategy<Value = Vec<f64>> {
-    // Around one chunk's end too, without drawing so many numbers.
+    // Around one chunk's end too, without drawing that many numbers.
     prop_oneof![
         prop::collection::vec(number(), 0..40),
         (number(), 32_766_usize..32_770).prop_map(|(value, length)| vec![value; length]),

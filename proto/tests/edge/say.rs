@@ -32,7 +32,7 @@ pub(crate) fn say(sequence: u64, body: Body) -> Released<Message> {
     released(message(sequence, body))
 }
 
-/// Partial predictions of so many rows; the values tell rows and senders apart.
+/// Partial predictions of a given number of rows; the values tell rows and senders apart.
 pub(crate) fn partial(sequence: u64, rows: usize) -> Message {
     let value = |row: usize| (row as f64).sin() + sequence as f64;
     let partial = Partial {

@@ -204,7 +204,7 @@ async fn a_wrong_name_is_final_only_from_whoever_holds_the_certificate() {
     let bob = office.party("bob");
     office.party("mallory");
     office.party("alice");
-    // Certificates are public: whoever saw one can show it, but not sign with its key.
+    // Certificates are public: anyone who saw one can show it, but not sign with its key.
     let stolen = impostor(&office.path("mallory.pem"), &office.path("alice.key")).await;
     let error = dial(&bob, stolen, PATIENCE).await.unwrap_err();
     assert!(error.passing() && !error.to_string().contains("mallory"), "{error}");

@@ -27,7 +27,7 @@ pub struct Expected {
     pub round_noise: f64,
     /// How far the noise moves the estimate, the median over invented data.
     pub noise: f64,
-    /// Distance of the estimate from the truth, likewise. With more than 20 000 records an upper bound, as so many are invented.
+    /// Distance of the estimate from the truth, likewise. With more than 20 000 records an upper bound, as only that number is simulated.
     pub error: f64,
     /// The same of one site's own records, without noise and bounds.
     pub alone: f64,

@@ -52,7 +52,7 @@ impl Em {
         (self.path.len() - 1) as u32
     }
 
-    /// Whether so many records can have such a sum; noise knows no bound.
+    /// Whether this number of records can have such a sum; noise knows no bound.
     fn possible(&self, records: u64, sum: &[f64]) -> Result<(), String> {
         let most = |bound: f64| bound * records as f64 * (1.0 + 1e-9);
         let norm = sum.iter().map(|value| value * value).sum::<f64>().sqrt();

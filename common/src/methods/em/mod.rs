@@ -150,7 +150,7 @@ pub struct Stated {
     pub estimator: Estimator,
     /// How a round changes the coefficients.
     pub update: Update,
-    /// The estimate is the mean of the coefficients after so many last rounds: 1 without noise.
+    /// The estimate is the mean of the coefficients after a number of last rounds: 1 without noise.
     pub averaged: u32,
 }
 

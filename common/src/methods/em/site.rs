@@ -81,7 +81,7 @@ fn released(noised: &NoisedRelease, records: u64) -> Released<Body> {
     Released::noised(noised, |_, value| Body::noised(Kind::GradientSum, value.values())).of_rows(records, Body::counted)
 }
 
-/// The coefficients in what the hub says, of so many columns.
+/// The coefficients in what the hub says, of a given number of columns.
 fn coefficients_of(body: &Body, columns: usize) -> Option<&[f64]> {
     (body.kind == Kind::Coefficients && body.values.len() == columns).then_some(&body.values)
 }

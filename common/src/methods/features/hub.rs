@@ -64,7 +64,7 @@ impl Features {
         }
     }
 
-    /// Without noise: whether so many rows of norm one can have these statistics, or a solution of this length.
+    /// Without noise: whether this number of rows of norm one can have these statistics, or a solution of this length.
     fn possible(&self, records: u64, values: &[f64]) -> Result<(), String> {
         if self.sigma > 0.0 {
             return Ok(());

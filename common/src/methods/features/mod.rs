@@ -19,7 +19,7 @@
 //!
 //! # Proof of privacy
 //!
-//! Neighbours replace one record; seed and ranges are public, and whoever knows them gains nothing beyond the release.
+//! Neighbours replace one record; seed and ranges are public, and anyone who knows them gains nothing beyond the release.
 //!
 //! *Statistics.* Rows `a`, `b` of norm at most 1, cut towards zero to multiples of 2^-15, outcomes in `[-1, 1]`. The release is the upper
 //! triangle of `A'A`, off the diagonal times sqrt 2, then `A'y`: its Euclidean norm is the Frobenius norm and the norm together. The
@@ -68,7 +68,7 @@ pub use output::{output_perturbation, output_sensitivity};
 pub use solve::{ridge, shortened_ridge};
 pub use statistics::{Pooled, Statistics, default_count, sensitivity};
 
-/// Largest number of features: the statistics of so many are two million numbers.
+/// Largest number of features: the statistics of 2,000 features are two million numbers.
 pub const LARGEST_STATISTICS: usize = 2000;
 
 /// Settings or values that do not fit.

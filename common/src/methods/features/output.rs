@@ -57,7 +57,7 @@ pub fn output_perturbation(a: &DMatrix<f64>, y: &[f64], lambda: f64) -> Result<B
     ))
 }
 
-/// The l2 sensitivity of [`output_perturbation`] for so many rows and features.
+/// The l2 sensitivity of [`output_perturbation`] for a given number of rows and features.
 pub fn output_sensitivity(rows: usize, count: usize, lambda: f64) -> f64 {
     // Each is some roundings away from the exact number.
     const ROOM: f64 = 1.0 + 1e-14;

@@ -1,4 +1,4 @@
-//! Noisy sufficient statistics: one release per site, added up and solved by whoever collects them.
+//! Noisy sufficient statistics: one release per site, added up and solved by anyone who collects them.
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
@@ -43,7 +43,7 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// Of so many sites.
+    /// Of this number of sites.
     pub(super) fn new(gram: DMatrix<f64>, cross: DVector<f64>, sites: u32) -> Pooled {
         Pooled { gram, cross, sites }
     }

@@ -242,7 +242,7 @@ impl<M> Between<M> {
 
 impl FeaturesTerms {
     fn map(&self, guarantee: &Guarantee, inputs: usize) -> Result<FeatureMap, StudyError> {
-        // Statistics are so many squared, and so is the table that certifies a private solution.
+        // Statistics are this number squared, and so is the table that certifies a private solution.
         let limited = match (self.release, guarantee) {
             (Release::Statistics, _) | (Release::Output, Guarantee::Private(_)) => true,
             (Release::Output, Guarantee::Plain) => false,

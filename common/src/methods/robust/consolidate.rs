@@ -559,7 +559,7 @@ fn inverse(factor: &Factor, q: usize) -> DMatrix<f64> {
 
 /// One re-weighting from the pivot's mean: everything that passes the gate, pooled by Grams of bounded size. A worker's
 /// own Gram stands in its test and in its weight, so that a small claimed precision widens the gate but shrinks the
-/// pull. The bound on Grams is for weights alone: in the test it would let in whoever claims much. The noise level is the
+/// pull. The bound on Grams is for weights alone: in the test it would let in anyone who claims much. The noise level is the
 /// majority's, never a worker's claim.
 fn refine(
     all: &[&Estimate],

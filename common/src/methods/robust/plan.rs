@@ -91,7 +91,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The defaults for so many rows, columns and so much budget.
+    /// The defaults for a given number of rows, columns and a budget.
     pub fn new(rows: usize, width: usize, budget: f64) -> Setup {
         Setup {
             rows,
@@ -472,7 +472,7 @@ impl Fit {
         Ok(())
     }
 
-    /// The estimate of one of so many batches, once nothing is needed any more.
+    /// The estimate of one of a given number of batches, once nothing is needed any more.
     ///
     /// What the rounds leave unfinished pulls all batches the same way. Noise and sampling get smaller in an average, that does not; so of several
     /// batches its part of the covariance counts as often as there are batches, and is whole again in the covariance of their average. It counts in

@@ -98,7 +98,7 @@ fn numbers(name: &str, values: &[Option<f64>]) -> Column {
 }
 
 impl Consolidation {
-    /// What a consensus says; repeats and rejections are known to whoever took the messages.
+    /// What a consensus says; repeats and rejections are known to anyone who took the messages.
     pub fn new(consensus: &Consensus) -> Consolidation {
         let pivot = consensus.members.get(consensus.pivot);
         Consolidation {

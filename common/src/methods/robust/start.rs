@@ -19,7 +19,7 @@ const SCORE_STEPS: usize = 40;
 const CLIPPED_STEPS: usize = 30;
 /// Where residuals are clipped, in robust standard deviations: Huber's choice.
 const CLIP: f64 = 1.345;
-/// In a column of few values a row may deviate so many times as far as deviating rows usually do.
+/// In a column of few values a row may deviate this many times as far as deviating rows usually do.
 const LUMPED_REACH: f64 = 3.0;
 /// Rounds of the robust scatter behind the leverage.
 const SCATTER_ROUNDS: usize = 4;

@@ -314,10 +314,10 @@ impl<M> Between<M> {
         row_bounds(&self.head, &self.method.features, robust.private.row_norm, true)
     }
 
-    /// What a batch of so many rows releases.
+    /// What a batch of a given number of rows releases.
     ///
     /// # Errors
-    /// Bounds or a budget that cannot be used, and a budget that is hopeless for so many rows.
+    /// Bounds or a budget that cannot be used, and a budget that is hopeless for a given number of rows.
     pub fn batch_plan(&self, robust: &Robust, rows: u64) -> Result<Plan, StudyError> {
         let bounds = self.batch_bounds(robust).map_err(|error| value("columns", bounds_sentence(&error)))?;
         let budget = self.site_mu().powi(2);

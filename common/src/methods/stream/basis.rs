@@ -161,7 +161,7 @@ impl Grid {
         Ok(Grid { stated, points, lower })
     }
 
-    /// The grid of one covariate, of at most so many points.
+    /// The grid of one covariate, of at most a given number of points.
     pub(super) fn of_one_covariate(&self, most: usize) -> Result<Grid, StreamError> {
         Grid::new(self.stated.kernel, self.stated.points.min(most), 1)
     }

@@ -63,13 +63,13 @@ impl Forecast {
         self.groups.iter().map(|group| group.count * group.moment * self.start).sum::<f64>().sqrt()
     }
 
-    /// Root mean square error over the ranges after so many records, each noised for budget `mu`, infinite without noise; and the noise's
+    /// Root mean square error over the ranges after a given number of records, each noised for budget `mu`, infinite without noise; and the noise's
     /// own part of it.
     pub fn error(&self, records: u64, mu: f64) -> (f64, f64) {
         self.follow(&self.settings, records, mu)
     }
 
-    /// The error of so many records at home: no noise, and the step that is usual then.
+    /// The error of a given number of records at home: no noise, and the step that is usual then.
     pub fn alone(&self, records: u64) -> f64 {
         let stated = super::Stated { step: super::default_step(f64::INFINITY), ..self.settings.stated().clone() };
         let settings = Settings::try_from(stated).unwrap_or_else(|_| self.settings.clone());

@@ -17,7 +17,7 @@ pub struct Stream {
     settings: Settings,
     average: Average,
     noised: bool,
-    /// What to expect of so many records with noise, and the budget of one.
+    /// What to expect of a given number of records with noise, and the budget of one.
     forecast: Option<(Forecast, f64)>,
     most: usize,
     inputs: Function,
@@ -158,7 +158,7 @@ impl Method for Stream {
 }
 
 impl Stream {
-    /// What public facts alone say against so many records with noise, if they do.
+    /// What public facts alone say against a given number of records with noise, if they do.
     fn hopeless(&self, records: u64) -> Option<String> {
         let (forecast, mu) = self.forecast.as_ref()?;
         let ((error, _), zero) = (forecast.error(records, *mu), forecast.zero());

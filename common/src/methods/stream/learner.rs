@@ -186,7 +186,7 @@ impl Settings {
         })
     }
 
-    /// Moves weights by the message of the `record`-th record, counted from 1: for whoever sends several and goes on from its
+    /// Moves weights by the message of the `record`-th record, counted from 1: for a sender of several and goes on from its
     /// own.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl Learner {
     /// Whether a state that was read fits the settings.
     ///
     /// # Errors
-    /// Another number of weights, a value that is not finite, blocks that cannot have come from so many records.
+    /// Another number of weights, a value that is not finite, blocks that cannot have come from a given number of records.
     pub fn check(&self, settings: &Settings) -> Result<(), StreamError> {
         let expected = settings.basis().len();
         length("weights", expected, self.weights.len())?;

@@ -32,7 +32,7 @@ pub(crate) struct Site {
     used: Option<u64>,
     /// The number of records at the hub, and its weights.
     latest: Option<(u64, Vec<f64>)>,
-    /// Records that the hub must have before the next ones go out: those of the contribution before, whoever sent the others.
+    /// Records that the hub must have before the next ones go out: those of the contribution before, no matter which site sent the others.
     least: u64,
     /// Whether weights may lack a message of an earlier process, until the hub has said that it has it.
     stale: bool,
@@ -269,7 +269,7 @@ impl Maker {
             let record = record.as_ref().map(|(x, y)| (x.as_slice(), *y));
             let message = self.settings.message(&weights, record).map_err(bug)?;
             right.add(&Query::bounded(&message), pool, &mut noised).map_err(bug)?;
-            // Everybody sees the noised message, so whoever goes on from it tells nothing new.
+            // Everybody sees the noised message, so anyone who goes on from it tells nothing new.
             let sent = noised.values().len() - weights.len();
             self.settings.step(&mut weights, number, &noised.values()[sent..]).map_err(bug)?;
         }

@@ -205,7 +205,7 @@ impl Stream {
 }
 
 impl<M> Between<M> {
-    /// What to expect of so many records of a stream with noise, and the budget of one; none without noise, and with more random features
+    /// What to expect of a given number of records of a stream with noise, and the budget of one; none without noise, and with more random features
     /// than can be reckoned with.
     pub fn stream_forecast(&self, stream: &Stream) -> Option<(Forecast, f64)> {
         match &self.guarantee {

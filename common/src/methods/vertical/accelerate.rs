@@ -34,7 +34,7 @@ struct Pair {
 const NOVELTY: f64 = 1e-9;
 
 impl Memory {
-    /// With room for so many differences of rounds.
+    /// With room for a given number of differences of rounds.
     pub fn new(limit: usize) -> Memory {
         Memory { limit, pairs: VecDeque::new() }
     }

@@ -252,7 +252,7 @@ impl Work {
         Some(())
     }
 
-    /// What the receiver returns, and keeps for itself. Of columns that depend on each other Bob's go, whoever receives:
+    /// What the receiver returns, and keeps for itself. Of columns that depend on each other Bob's go, no matter who receives:
     /// as the sender he sees them in the returned factor.
     pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
         let mut dependent = 0;

@@ -124,7 +124,7 @@ pub struct Partial {
 /// See [`Body::Ended`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ended {
-    /// Why.
+    /// Why the fit ended.
     pub termination: crate::fit::Termination,
     /// Rounds in all.
     pub rounds: u32,

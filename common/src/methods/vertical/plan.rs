@@ -131,7 +131,7 @@ pub enum PlanError {
     /// The budget is too small for any noise that a machine can represent.
     #[error("the budget of {side:?} buys no finite noise")]
     NoBudget {
-        /// Whose.
+        /// Whose block it belongs to.
         side: Side,
     },
 }

@@ -133,7 +133,7 @@ pub struct Reading {
 }
 
 impl Receiver {
-    /// For a basis of so many columns beside own columns. `with_centres` is for the party without the intercept.
+    /// For a basis of a given number of columns beside own columns. `with_centres` is for the party without the intercept.
     pub fn new(basis: usize, columns: &Reported<'_>, with_centres: bool) -> Receiver {
         let own = columns.inner.ncols();
         Receiver {

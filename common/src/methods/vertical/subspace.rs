@@ -78,7 +78,7 @@ struct Sweep {
 }
 
 impl Shown {
-    /// For a partner with so many columns. `subtract_first` where the partner's vectors carry a term that is not its own
+    /// For a partner with this number of columns. `subtract_first` where the partner's vectors carry a term that is not its own
     /// to vary: an outcome or an offset that it holds alone.
     pub fn new(most: usize, subtract_first: bool) -> Shown {
         Shown { last: None, subtract_first, most, directions: Vec::new(), own: None }

@@ -320,7 +320,7 @@ impl State {
         Some(())
     }
 
-    /// Makes two data sets share what they spend. Whoever is in one of them is in the other too, so that what the other has
+    /// Makes two data sets share what they spend. Anyone who is in one of them is in the other too, so that what the other has
     /// spent is added to its sum, and to those of data sets that share persons with it.
     fn link(&mut self, [first, second]: &[String; 2]) -> Option<()> {
         let [of_first, of_second] = [self.affected(first)?, self.affected(second)?];

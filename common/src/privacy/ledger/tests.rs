@@ -264,7 +264,7 @@ fn data_sets_that_turn_out_to_hold_the_same_rows_share_what_both_have_spent() {
     let sums = |ledger: &Ledger<Memory>| {
         ["cohort", "by row", "part", "apart"].map(|name| (ledger.account(name).unwrap().sum * 1e6).round() / 1e6)
     };
-    // Whoever is in a part of the one is in the other too.
+    // Anyone who is in a part of the one is in the other too.
     assert_eq!(sums(&ledger), [0.05, 0.05, 0.05, 0.0]);
     let before = memory.disk.borrow().records.len();
     ledger.link("cohort", "by row").unwrap();
@@ -663,7 +663,7 @@ fn a_repeated_message_must_be_the_same() {
     assert!(matches!(ledger.keep_received("run", 0, b"other"), Err(LedgerError::Differs { .. })));
 }
 
-/// Whatever crashes and whoever retries: what was handed out never costs more than what is on record, a repeat has the
+/// Whatever crashes and whichever side retries: what was handed out never costs more than what is on record, a repeat has the
 /// same bytes, and no sum passes its cap.
 #[test]
 fn no_sequence_of_crashes_and_retries_spends_less_than_it_released() {

@@ -2,7 +2,7 @@
 //!
 //! # Privacy
 //!
-//! Whoever may send a stream has charged it as one release, `mu` for each person. A person has at most `k` records, told apart by the
+//! Anyone who may send a stream has charged it as one release, `mu` for each person. A person has at most `k` records, told apart by the
 //! holder; each is noised with `mu / sqrt k` and leaves once. Given what left before, a record's message is a function of that record
 //! alone, so messages of different persons do not compose, and the `k` of one person cost `k (mu / sqrt k)^2 = mu^2`.
 

@@ -15,7 +15,7 @@ pub(super) fn waits(study: &Study<Sites>, method: &dyn Method) -> bool {
 }
 
 impl Site {
-    /// Whether it counts for the opening. Whoever has contributed does, also where an earlier process of the hub opened the run.
+    /// Whether it counts for the opening. A site that has contributed does, also where an earlier process of the hub opened the run.
     pub(super) fn counts(&self) -> bool {
         let here = self.joined && self.ready && self.line.is_some();
         self.position.left.is_none() && (here || self.position.next > 0)

@@ -39,7 +39,7 @@ pub enum Persons {
         /// How many rows.
         rows: u64,
     },
-    /// Persons who come one after the other, each with at most so many records: a ledger has one stream, which may show anyone.
+    /// Persons who come one after the other, each with at most a given number of records: a ledger has one stream, which may show anyone.
     Anyone {
         /// Records of a person.
         most: u32,
@@ -72,7 +72,7 @@ struct Claimed {
     reserved: bool,
 }
 
-/// Refuses a budget whose delta is above one over so many rows.
+/// Refuses a budget whose delta is above one over a given number of rows.
 ///
 /// # Errors
 /// It is.

@@ -1,7 +1,7 @@
 //! What a site computes in a run: rows, permits and broadcasts go in, releases and contributions come out.
 //!
 //! A [`Local`] is fed one [`Input`] at a time and answers with the one [`Act`] that comes next. It opens no file, keeps no ledger and
-//! starts no thread: whoever drives it does what the act says, and feeds back what came of it. What all methods have in common stands
+//! starts no thread: anyone who drives it does what the act says, and feeds back what came of it. What all methods have in common stands
 //! here once: rows are read, the budget is found to be there, the quorum is waited for, the charge is made, and only then does the
 //! method begin.
 
@@ -78,9 +78,9 @@ pub enum Input {
 /// What is to be done next.
 #[derive(Debug)]
 pub enum Act {
-    /// Read the next batch of the table; with a number, at most so many rows as soon as they are there.
+    /// Read the next batch of the table; with a number, at most a given number of rows as soon as they are there.
     Read(Option<u64>),
-    /// Pass over so many rows, which were contributed before.
+    /// Pass over a given number of rows, which were contributed before.
     Skip(u64),
     /// Wait for what the hub says.
     Wait,
@@ -167,7 +167,7 @@ pub enum Content {
 }
 
 impl Contribution {
-    /// Of a batch, or records, of so many rows.
+    /// Of a batch, or records, of a given number of rows.
     pub(crate) fn new(number: u64, content: Content, rows: u64) -> Contribution {
         Contribution { number, content, rows, missing: 0, unfit: None }
     }

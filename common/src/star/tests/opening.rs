@@ -59,7 +59,7 @@ fn nobody_is_asked_before_the_quorum_is_ready_and_then_everybody_is() {
         let first = acts.iter().position(|act| matches!(act, Act::Say(1, ToSite::Broadcast { .. })));
         let welcome = acts.iter().position(|act| matches!(act, Act::Say(1, ToSite::Welcome { .. })));
         assert!(welcome < first, "{acts:?}");
-        // Whoever did not hear it asks again.
+        // A site that did not hear it asks again.
         assert!(matches!(said(&hub.hear(2, ToHub::Ready))[..], [ToSite::Welcome { held: false, .. }]));
     }
 }
@@ -157,7 +157,7 @@ fn once_the_quorum_is_ready_the_others_are_waited_for_and_then_done_without() {
     assert_eq!(hub.exit(), Some(Exit::Done));
     let rows = hub.report().unwrap().workers.unwrap();
     assert_eq!(rows.iter().map(|row| row.contributions).collect::<Vec<_>>(), [5, 5, 4]);
-    // Whoever comes after the end has nothing to reserve for.
+    // A site that comes after the end has nothing to reserve for.
     hub.open(9, "w2");
     let acts = hub.hear(9, join(&study, 1));
     assert!(matches!(said(&acts)[..], [ToSite::Welcome { held: true, .. }, ToSite::Outcome { .. }]), "{acts:?}");

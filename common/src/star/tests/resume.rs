@@ -135,7 +135,7 @@ fn a_hub_killed_behind_any_record_comes_to_the_same_end_in_every_method() {
             let resumed = again.report().unwrap_or_else(|reason| panic!("{what}: {reason}"));
             assert_eq!(essence(&resumed), essence(&report), "{what}");
             assert_eq!(resumed.notes, report.notes, "{what}");
-            // Whoever gave something to it gets the result, also from a process that began when the run was over.
+            // A site that gave something to it gets the result, also from a process that began when the run was over.
             for line in 10..12 {
                 let told = acts.iter().any(|act| matches!(act, Act::Say(to, ToSite::Outcome { .. }) if *to == line));
                 assert!(told, "{what}: {:?}", said(&acts));

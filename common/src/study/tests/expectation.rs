@@ -115,6 +115,6 @@ fn where_nothing_sound_can_be_said_a_sentence_says_why() {
     let many = sites(&text("features", 1.0, &format!("{COLUMNS}[features]\ncount = 400")));
     assert!(many.expectation(1000).unwrap_err().to_string().contains("more than 300 random features"));
     let few = of("robust", 0.3).expectation(40).unwrap_err().to_string();
-    assert!(few.starts_with("a run of so many rows would be refused: ") && few.contains("on 40 rows"), "{few}");
+    assert!(few.starts_with("a run of this number of rows would be refused: ") && few.contains("on 40 rows"), "{few}");
     assert!(of("stream", 1.0).expectation(0).unwrap_err().to_string().contains("--rows"));
 }

@@ -26,7 +26,7 @@ fn fitted(plan: &Plan, rows: ClippedRows, outcome: ClippedOutcome, seed: u64) ->
     fitted_of(plan, rows, outcome, seed, 1)
 }
 
-/// The estimate of one of so many batches.
+/// The estimate of one of a given number of batches.
 fn fitted_of(plan: &Plan, rows: ClippedRows, outcome: ClippedOutcome, seed: u64, batches: u64) -> Estimate {
     let mut fit = Fit::new(plan.clone(), rows, outcome).unwrap();
     let mut pool = NoisePool::seeded(seed);

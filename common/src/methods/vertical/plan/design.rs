@@ -216,7 +216,7 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
 }
 
 /// What a party misses that fits its own columns is the other's signal: as far as it goes along with them by the design, and this rest by
-/// the luck of so many rows.
+/// the sampling error of this number of rows.
 fn unknown(
     me: usize,
     inverse: &DMatrix<f64>,

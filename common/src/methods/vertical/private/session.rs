@@ -95,7 +95,7 @@ impl<S: Storage> PrivateSession<S> {
     /// A session over a clipped table. Nothing is spent yet, and whether the ledger can afford the run is checked.
     ///
     /// # Errors
-    /// A study that cannot be run on so many rows, and a ledger that refuses.
+    /// A study that cannot be run on this number of rows, and a ledger that refuses.
     pub fn new(table: Table, opening: Opening, mut setting: Setting<S>) -> Result<PrivateSession<S>, Abort> {
         let study = Arc::clone(table.study());
         let role = table.role();

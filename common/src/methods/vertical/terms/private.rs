@@ -19,7 +19,7 @@ const MOST_ROUNDS: u32 = 1_000;
 /// Keys of the design that errors between two parties are predicted for.
 const DESIGN: [&str; 4] = ["correlation", "mean_square", "coefficients", "signal"];
 
-/// Why a study cannot be run in private mode with so many rows.
+/// Why a study cannot be run in private mode with this number of rows.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PrivacyError {
     /// The study has no private mode.
@@ -167,7 +167,7 @@ impl Study<Vertical> {
         self.head.bounds_of_outcome(&self.method.outcome.column)
     }
 
-    /// Epsilon and delta of one run over so many rows.
+    /// Epsilon and delta of one run over a given number of rows.
     ///
     /// # Errors
     /// No private mode, and a delta above one over the number of rows.

@@ -36,7 +36,7 @@ impl Study<Vertical> {
         self.private().and_then(|terms| terms.stated.design.correlation).unwrap_or(CORRELATION)
     }
 
-    /// The expected error of so many rows, as a share of what is sought; none where a run would be refused.
+    /// The expected error of a given number of rows, as a share of what is sought; none where a run would be refused.
     fn foretold(&self, rows: u64) -> Option<f64> {
         let plan = self.private_plan(rows).ok()?;
         self.foretold_error(&plan, self.design_correlation()).ok().filter(|error| error.is_finite())
@@ -81,7 +81,7 @@ impl Study<Vertical> {
     }
 }
 
-/// The square, in means, that the squared length of a normal row of so many columns passes once in twenty (Wilson and Hilferty).
+/// The square, in means, that the squared length of a normal row of a given number of columns passes once in twenty (Wilson and Hilferty).
 fn upper_square(columns: usize) -> f64 {
     let spread = 2.0 / (9.0 * columns.max(1) as f64);
     (1.0 - spread + UPPER * spread.sqrt()).powi(3)
