@@ -214,6 +214,38 @@ mutate "a connection carries any number of calls" proto/src/tls.rs \
 mutate "questions of any length" proto/src/limits.rs \
     's/QUESTION_BYTES: usize = 1 << 10/QUESTION_BYTES: usize = 4 << 20/' crowd
 where=(-p fedreg-common --lib)
+secure=common/src/secure
+mutate "row blocks whose sums f64 cannot hold" $secure/ring.rs \
+    's/pub const ROWS: usize = 2048/pub const ROWS: usize = 4096/' secure::tests::ring::a_row_block
+mutate "words of a mask taken as they come" $secure/masks.rs \
+    's/if !lanes::sound\(&words\[begin\.\.\]/if false \&\& !lanes::sound(\&words[begin..]/' secure::tests::masks::streams
+mutate "a label twice" $secure/masks.rs \
+    's/\*index \+= 1;//' secure::tests::masks::every_name
+mutate "masks that do not depend on the run" $secure/masks.rs \
+    's/&self\.run\.0\[\.\.\], //' secure::tests::masks::every_name
+mutate "a word of a peer not checked" $secure/ring.rs \
+    's/if !lanes::sound\(/if false \&\& !lanes::sound(/' secure::tests::ring::words
+mutate "values beyond fixed point" $secure/lanes.rs \
+    's/within &= scaled\.abs\(\) <= largest;//' secure::tests::ring::what_fixed_point
+table=$secure/product/table.rs
+mutate "the correction made for the other side" $table \
+    's/expand\(Purpose::TableShare, left\)/expand(Purpose::TableShare, right)/' secure::tests::table
+mutate "the share of the masks product twice" $table \
+    's/(share\.add\(&dealt\)\.map_err\(Fault::ring\("correction"\)\)\?;)/$1 $1/' secure::tests::table
+mutate "a canary that nobody looks at" $table \
+    's/if opened != self\.expected/if false \&\& opened != self.expected/' secure::tests::table
+mutate "an opened value of any size" $table \
+    's/value\.unsigned_abs\(\) > bound\.unsigned_abs\(\)/false \&\& value.unsigned_abs() > bound.unsigned_abs()/' secure::tests::table
+mutate "row blocks in any order" $table \
+    's/frame\.block != block as u64 \|\| //' secure::tests::table::row_blocks
+mutate "an own level that the outcome shows" $secure/open.rs \
+    's/\(other \+ 1\) as f64/other as f64/' secure::tests::limits
+mutate "a fold without its complement" $secure/open.rs \
+    's/\[Rows::Fold\(fold\), Rows::Without\(fold\)\]/[Rows::Fold(fold)]/' secure::tests::limits
+mutate "columns that depend across are kept" $secure/gaussian.rs \
+    's/if pivot > ACROSS \* factor/if pivot > 0.0 * factor/' secure::tests::gaussian
+mutate "a basis factored once" $secure/basis.rs \
+    's/self\.factors\.push\(second\.factor\(\)\.clone\(\)\);//' secure::tests::gaussian
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -46,6 +46,9 @@ pub mod data;
 pub mod glm;
 pub mod linalg;
 
+// Products of columns that two parties hold, of which only declared tables open.
+pub mod secure;
+
 // What a fit yields.
 pub mod fit;
 

@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
+use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, MatMut, MatRef, Par};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
@@ -102,6 +104,55 @@ fn add_gram(sum: &mut DMatrix<f64>, a: MatRef<'_, f64>) {
         1.0,
         Par::Seq,
     );
+}
+
+/// Adds `A' B` to a column-major `p x q` matrix, for column-major blocks of `rows` rows. In integers below 2^53 it is exact.
+pub fn add_cross_product(sum: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
+    if rows == 0 || sum.is_empty() {
+        return;
+    }
+    let (p, q) = (a.len() / rows, b.len() / rows);
+    matmul(
+        MatMut::from_column_major_slice_mut(sum, p, q),
+        Accum::Add,
+        MatRef::from_column_major_slice(a, rows, p).transpose(),
+        MatRef::from_column_major_slice(b, rows, q),
+        1.0,
+        Par::Seq,
+    );
+}
+
+/// Multiplies a column-major block of rows with the inverse of an upper triangular factor, from the right.
+pub fn divide_rows(block: &mut [f64], factor: &DMatrix<f64>) {
+    let columns = factor.ncols();
+    if block.is_empty() || columns == 0 {
+        return;
+    }
+    let rows = block.len() / columns;
+    solve_lower_triangular_in_place(
+        MatRef::from_column_major_slice(factor.as_slice(), columns, columns).transpose(),
+        MatMut::from_column_major_slice_mut(block, rows, columns).transpose_mut(),
+        Par::Seq,
+    );
+}
+
+/// The R factor of `columns` columns that `fill` appends for a range of rows, column by column, in parallel over fixed parts.
+pub fn packed_factor(rows: usize, columns: usize, fill: impl Fn(Range<usize>, &mut Vec<f64>) + Sync) -> DMatrix<f64> {
+    let factors: Vec<DMatrix<f64>> = parts(rows)
+        .into_par_iter()
+        .map(|part| {
+            let mut triangle = Triangle::new(columns);
+            for rows in blocks(part) {
+                let mut packed = Vec::with_capacity(rows.len() * columns);
+                fill(rows.clone(), &mut packed);
+                triangle.push(DMatrix::from_vec(rows.len(), columns, packed));
+            }
+            triangle.finish()
+        })
+        .collect();
+    let mut all = Triangle::new(columns);
+    factors.into_iter().for_each(|factor| all.push(factor));
+    all.finish()
 }
 
 /// The R factor of a tall matrix that is handed over in blocks of rows, by Householder reflections: as accurate as a

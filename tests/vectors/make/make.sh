@@ -15,3 +15,4 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 "$python" penalised.py "$work/cases.json" "$work/penalised.json"
 "$python" methods.py
 "$python" robust.py
+"$python" secure.py ../secure

@@ -1,0 +1,247 @@
+//! A gaussian fit from one opened table.
+//!
+//! With orthonormal bases `Q_a`, `Q_b` of the parties' columns, `e` the direction that Alice's columns leave of the outcome,
+//! `C = Q_a' Q_b / n` and `d = e' Q_b / n` from the table: `gamma_b = |e| (I - C'C)^-1 d`, `gamma_a = Q_a'y / n - C gamma_b`, and a
+//! party's coefficients are `R_k^-1 gamma_k`. The covariance is that of `[I C; C' I]^-1 / n`, mapped by the factors. Factors and
+//! coefficients need not leave their owner.
+
+use nalgebra::{DMatrix, DVector};
+
+use super::basis::OwnOutcome;
+use crate::linalg::Definite;
+
+/// A direction of Bob's columns counts as one of Alice's when this much or less of its square is left beside them.
+pub const ACROSS: f64 = 1e-10;
+
+/// What the leader knows once the table is open.
+#[derive(Clone)]
+pub struct Table {
+    /// `C`, `p_a x p_b`.
+    cross: DMatrix<f64>,
+    /// `d`.
+    along: DVector<f64>,
+}
+
+/// Bob's columns that depend on Alice's, and how the others read in his basis.
+#[derive(Clone, PartialEq)]
+pub struct Reduction {
+    /// Positions of the columns that become `NA`, in order.
+    pub dropped: Vec<usize>,
+    /// `p_b x k`, orthonormal columns: a basis of the columns that stay, in coordinates of Bob's basis. The table in the new basis is
+    /// the old one times this, so that nothing is masked twice.
+    pub map: DMatrix<f64>,
+}
+
+/// The joint fit in the coordinates of both bases, and in the outcome's unit.
+#[derive(Clone)]
+pub struct Solution {
+    /// Alice's part.
+    pub alice: Part,
+    /// Bob's part.
+    pub bob: Part,
+    /// `p_a x k_b`: the covariance between both parts, divided by the dispersion and multiplied by the sum of the weights.
+    pub across: DMatrix<f64>,
+    /// Weighted mean square of the residuals.
+    pub residual: f64,
+}
+
+/// One party's part of the joint fit.
+#[derive(Clone, PartialEq)]
+pub struct Part {
+    /// Coordinates of its linear predictor in its basis.
+    pub gamma: DVector<f64>,
+    /// Their covariance, divided by the dispersion and multiplied by the sum of the weights.
+    pub covariance: DMatrix<f64>,
+}
+
+impl Table {
+    /// From the opened table, `(p_a + 1) x p_b`, the outcome's direction last.
+    pub fn new(opened: &DMatrix<f64>) -> Option<Table> {
+        let left = opened.nrows().checked_sub(1)?;
+        Some(Table { cross: opened.rows(0, left).into_owned(), along: opened.row(left).transpose() })
+    }
+
+    /// `I - C'C`: what Alice's columns leave of Bob's, `p_b x p_b`. Goes to Bob only where a direction vanishes.
+    pub fn left_over(&self) -> DMatrix<f64> {
+        let size = self.cross.ncols();
+        DMatrix::identity(size, size) - self.cross.tr_mul(&self.cross)
+    }
+
+    /// Whether columns of Bob depend on columns of Alice.
+    pub fn dependent(&self) -> bool {
+        let left_over = self.left_over();
+        // The eigenvalues of what is not a number would be sought for ever.
+        if !left_over.iter().all(|entry| entry.is_finite()) {
+            return true;
+        }
+        let least = left_over.symmetric_eigenvalues().iter().copied().fold(f64::INFINITY, f64::min);
+        !(least >= ACROSS) && self.cross.ncols() > 0
+    }
+
+    /// The table for the columns that stay.
+    pub fn reduce(&self, reduction: &Reduction) -> Option<Table> {
+        let fits = reduction.map.nrows() == self.cross.ncols();
+        let reduced = || Table { cross: &self.cross * &reduction.map, along: reduction.map.tr_mul(&self.along) };
+        fits.then(reduced)
+    }
+
+    /// The joint fit; none where columns depend on each other.
+    pub fn solve(&self, outcome: &OwnOutcome) -> Option<Solution> {
+        if self.dependent() || outcome.along.len() != self.cross.nrows() {
+            return None;
+        }
+        let left = Definite::from_gram(&self.left_over())?;
+        let gamma_b = left.solve(&self.along) * outcome.rest;
+        let gamma_a = &outcome.along - &self.cross * &gamma_b;
+        // The length of d in the metric of (I - C'C)^-1 is the share of e that Bob's columns explain.
+        let mut explained = self.along.clone();
+        left.factor().tr_solve_upper_triangular_mut(&mut explained);
+        let residual = outcome.rest.powi(2) * (1.0 - explained.norm_squared()).max(0.0);
+        let inverse = left.inverse();
+        let across = -&self.cross * &inverse;
+        let size = self.cross.nrows();
+        let own = DMatrix::identity(size, size) - &across * self.cross.transpose();
+        Some(Solution {
+            alice: Part { gamma: gamma_a, covariance: own },
+            bob: Part { gamma: gamma_b, covariance: inverse },
+            across,
+            residual,
+        })
+    }
+}
+
+impl Reduction {
+    /// At Bob, by limited pivoting as in R: of a dependent set the later column goes.
+    ///
+    /// `left_over` is `I - C'C`, `factor` Bob's `R_b`. A column goes when what Alice's columns and the columns kept so far leave of
+    /// its square is at most [`ACROSS`] of what the own earlier columns left. None where no column depends.
+    pub fn new(left_over: &DMatrix<f64>, factor: &DMatrix<f64>) -> Option<Reduction> {
+        let size = factor.ncols();
+        if left_over.shape() != (size, size) || factor.nrows() != size {
+            return None;
+        }
+        let joint = factor.tr_mul(left_over) * factor;
+        let mut lower: DMatrix<f64> = DMatrix::zeros(size, size);
+        let (mut kept, mut dropped): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        for j in 0..size {
+            for (at, k) in kept.iter().enumerate() {
+                let done: f64 = (0..at).map(|i| lower[(j, i)] * lower[(*k, i)]).sum();
+                lower[(j, at)] = (joint[(j, *k)] - done) / lower[(*k, at)];
+            }
+            let pivot = joint[(j, j)] - (0..kept.len()).map(|i| lower[(j, i)].powi(2)).sum::<f64>();
+            if pivot > ACROSS * factor[(j, j)].powi(2) {
+                lower[(j, kept.len())] = pivot.sqrt();
+                kept.push(j);
+            } else {
+                dropped.push(j);
+            }
+        }
+        (!dropped.is_empty()).then(|| Reduction { dropped, map: orthonormal(&factor.select_columns(&kept)) })
+    }
+
+    /// Bob's factor for the columns that stay, `k x k`: the kept columns are the new basis times this.
+    pub fn factor(&self, factor: &DMatrix<f64>) -> DMatrix<f64> {
+        let kept: Vec<usize> = (0..factor.ncols()).filter(|j| !self.dropped.contains(j)).collect();
+        self.map.tr_mul(&factor.select_columns(&kept))
+    }
+
+    /// Whether it can be the answer of a peer with so many columns: dropped positions in order, and orthonormal columns for the rest.
+    pub fn sound(&self, columns: usize) -> bool {
+        let ordered = self.dropped.windows(2).all(|pair| pair[0] < pair[1]);
+        let within = self.dropped.last().is_some_and(|last| *last < columns);
+        let shaped = self.map.shape() == (columns, columns.wrapping_sub(self.dropped.len()));
+        let identity = DMatrix::identity(self.map.ncols(), self.map.ncols());
+        // Each entry, as a largest one passes over what is not a number.
+        let close = |entry: &f64| entry.abs() <= 1e-12;
+        ordered && within && shaped && (self.map.tr_mul(&self.map) - identity).iter().all(close)
+    }
+}
+
+/// An orthonormal basis of independent columns, by Gram-Schmidt twice.
+fn orthonormal(columns: &DMatrix<f64>) -> DMatrix<f64> {
+    let mut basis = columns.clone();
+    for j in 0..basis.ncols() {
+        for _ in 0..2 {
+            for earlier in 0..j {
+                let share = basis.column(earlier).dot(&basis.column(j));
+                let direction = basis.column(earlier).into_owned();
+                basis.column_mut(j).axpy(-share, &direction, 1.0);
+            }
+        }
+        let norm = basis.column(j).norm();
+        if norm > 0.0 {
+            basis.column_mut(j).scale_mut(1.0 / norm);
+        }
+    }
+    basis
+}
+
+impl Part {
+    /// Coefficients of the owner's columns, from its factor: `R^-1 gamma`.
+    pub fn coefficients(&self, factor: &DMatrix<f64>) -> DVector<f64> {
+        let mut coefficients = self.gamma.clone();
+        factor.solve_upper_triangular_mut(&mut coefficients);
+        coefficients
+    }
+
+    /// Covariance of the owner's coefficients, in the unit of [`Part::covariance`]: `R^-1 V R^-T`.
+    pub fn coefficient_covariance(&self, factor: &DMatrix<f64>) -> DMatrix<f64> {
+        let mut half = self.covariance.clone();
+        factor.solve_upper_triangular_mut(&mut half);
+        let mut whole = half.transpose();
+        factor.solve_upper_triangular_mut(&mut whole);
+        whole
+    }
+}
+
+/// What the leader sends to the other party.
+#[derive(Clone, PartialEq)]
+pub struct Answer {
+    /// The other party's part.
+    pub part: Part,
+    /// The covariance between its coordinates and the linear predictor at the leader's column means, in the unit of
+    /// [`Part::covariance`]: for the standard error of the intercept.
+    pub lean: DVector<f64>,
+    /// Weighted mean square of the residuals.
+    pub residual: f64,
+}
+
+/// What Bob answers, for the intercept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Means {
+    /// Bob's linear predictor at his column means.
+    pub shift: f64,
+    /// What Bob's columns add to the variance of the intercept, in the unit of [`Part::covariance`].
+    pub spread: f64,
+}
+
+impl Solution {
+    /// For Bob; `means` are Alice's column means on the scale of her factor, in order.
+    pub fn answer(&self, factor: &DMatrix<f64>, means: &DVector<f64>) -> Answer {
+        let lean = self.across.tr_mul(&position(factor, means));
+        Answer { part: self.bob.clone(), lean, residual: self.residual }
+    }
+
+    /// Alice's linear predictor at her column means, and the variance of the intercept in the unit of [`Part::covariance`].
+    pub fn intercept(&self, factor: &DMatrix<f64>, means: &DVector<f64>, bob: Means) -> (f64, f64) {
+        let position = position(factor, means);
+        let own = (&self.alice.covariance * &position).dot(&position);
+        (position.dot(&self.alice.gamma), 1.0 + own + bob.spread)
+    }
+}
+
+impl Answer {
+    /// Bob's answer; `means` are his column means on the scale of his factor.
+    pub fn means(&self, factor: &DMatrix<f64>, means: &DVector<f64>) -> Means {
+        let position = position(factor, means);
+        let own = (&self.part.covariance * &position).dot(&position);
+        Means { shift: position.dot(&self.part.gamma), spread: own + 2.0 * self.lean.dot(&position) }
+    }
+}
+
+/// Column means in the coordinates of the basis: `R^-T m`.
+fn position(factor: &DMatrix<f64>, means: &DVector<f64>) -> DVector<f64> {
+    let mut position = means.clone();
+    factor.tr_solve_upper_triangular_mut(&mut position);
+    position
+}

@@ -1,0 +1,189 @@
+//! Masks: streams of uniform elements that a party and the dealer expand from the same seed.
+//!
+//! The key of a stream is HMAC-SHA256 of the seed over protocol, study digest, run, label and index, each field behind its length
+//! as 8 bytes little-endian (the index is 8 bytes little-endian too). The stream is AES-256-CTR; the initial counter block of a
+//! row block is its number as 8 bytes, the word of the element (0 or 1) as 4 bytes and a counter of 16-byte blocks from 0 as 4
+//! bytes, all big-endian. It is read as little-endian words whose top bit is cleared: first one for every entry of the row block,
+//! column by column, then the tail. A word with a field that is not below its prime is replaced by the next sound word of the
+//! tail, in the order of the entries, so that every residue is uniform. `tests/vectors/secure` fixes all this.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aes::Aes256;
+use ctr::Ctr32BE;
+use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use super::lanes;
+use super::ring::{Elements, PRIMES, Width};
+use crate::id::{Digest, RunId};
+
+const PROTOCOL: &str = "fedreg/secure/1";
+
+/// Words that are made at once.
+const CHUNK: usize = 512;
+
+/// What a party and the dealer share, and nobody else: 32 bytes from the operating system's generator, new for every run.
+pub struct Seed([u8; 32]);
+
+impl Seed {
+    /// From the bytes that the dealer drew.
+    pub fn new(bytes: [u8; 32]) -> Seed {
+        Seed(bytes)
+    }
+
+    /// The bytes, for the one message that hands them to the party.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// No bytes: whoever knows a seed can take the masks off.
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed")
+    }
+}
+
+/// What a stream is for. Each purpose has a series of streams of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// The mask of the left block of a table.
+    TableLeft,
+    /// The mask of the right block of a table.
+    TableRight,
+    /// The left side's share of the product of both masks of a table.
+    TableShare,
+    /// Public integers that both sides know.
+    Canary,
+}
+
+impl Purpose {
+    /// The label in the key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::TableLeft => "table/left",
+            Purpose::TableRight => "table/right",
+            Purpose::TableShare => "table/share",
+            Purpose::Canary => "canary",
+        }
+    }
+}
+
+/// Hands out the labels of one run at one role, each once. The roles agree on the order because they follow the same protocol.
+pub struct Labels {
+    study: Digest,
+    run: RunId,
+    next: BTreeMap<Purpose, u64>,
+}
+
+impl Labels {
+    /// Of a run, at its beginning.
+    pub fn new(study: Digest, run: RunId) -> Labels {
+        Labels { study, run, next: BTreeMap::new() }
+    }
+
+    /// The next label for a purpose.
+    pub fn take(&mut self, purpose: Purpose) -> Label {
+        let index = self.next.entry(purpose).or_insert(0);
+        let label = Label { study: self.study, run: self.run, purpose, index: *index };
+        *index += 1;
+        label
+    }
+}
+
+/// Names one stream. Two secrets under one mask give their difference away, therefore a label cannot be copied and the expansion
+/// consumes it.
+#[derive(Debug)]
+pub struct Label {
+    study: Digest,
+    run: RunId,
+    purpose: Purpose,
+    index: u64,
+}
+
+impl Label {
+    /// The stream that a seed gives under this label.
+    pub fn expand(self, seed: &Seed, width: Width) -> Mask {
+        let index = self.index.to_le_bytes();
+        let fields =
+            [PROTOCOL.as_bytes(), &self.study.0[..], &self.run.0[..], self.purpose.name().as_bytes(), &index[..]];
+        // Unwrap safety: HMAC takes keys of any length.
+        #[allow(clippy::expect_used)]
+        let mut key = <Hmac<Sha256> as Mac>::new_from_slice(&seed.0).expect("a key of any length");
+        for field in fields {
+            key.update(&(field.len() as u64).to_le_bytes());
+            key.update(field);
+        }
+        Mask { cipher: Aes256::new(&key.finalize().into_bytes()), width }
+    }
+
+    /// A stream that everybody can expand.
+    pub fn publish(self, width: Width) -> Mask {
+        self.expand(&Seed([0; 32]), width)
+    }
+}
+
+/// A stream of uniform elements, by row block. The same block gives the same elements again.
+pub struct Mask {
+    cipher: Aes256,
+    width: Width,
+}
+
+/// No state: it is as secret as the seed.
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mask({:?})", self.width)
+    }
+}
+
+type Stream = Ctr32BE<Aes256>;
+
+impl Mask {
+    /// `count` elements of a row block: the entries of the block, column by column.
+    pub fn block(&self, block: usize, count: usize) -> Elements {
+        let mut words = Vec::with_capacity(count * self.width.words());
+        for half in 0..self.width.words() {
+            self.half(block as u64, half, count, &mut words);
+        }
+        Elements::from_words(self.width, words)
+    }
+
+    fn half(&self, block: u64, half: usize, count: usize, words: &mut Vec<u64>) {
+        let mut start = [0; 16];
+        start[..8].copy_from_slice(&block.to_be_bytes());
+        start[8..12].copy_from_slice(&(half as u32).to_be_bytes());
+        let mut stream = Stream::from_core(ctr::CtrCore::inner_iv_init(self.cipher.clone(), &start.into()));
+        let moduli = lanes::Moduli::new([PRIMES[3 * half], PRIMES[3 * half + 1], PRIMES[3 * half + 2]]);
+        let mut refused = Vec::new();
+        let first = words.len();
+        while words.len() < first + count {
+            let begin = words.len();
+            draw(&mut stream, CHUNK.min(first + count - begin), words);
+            if !lanes::sound(&words[begin..], &moduli) {
+                refused.extend((begin..words.len()).filter(|at| !lanes::sound(&words[*at..at + 1], &moduli)));
+            }
+        }
+        let mut next = Vec::new();
+        for at in refused {
+            loop {
+                next.clear();
+                draw(&mut stream, 1, &mut next);
+                if lanes::sound(&next, &moduli) {
+                    break;
+                }
+            }
+            words[at] = next[0];
+        }
+    }
+}
+
+/// The next words of the stream, their top bits cleared.
+fn draw(stream: &mut Stream, count: usize, words: &mut Vec<u64>) {
+    let mut bytes = [0; 8 * CHUNK];
+    let bytes = &mut bytes[..8 * count];
+    stream.apply_keystream(bytes);
+    words.extend(bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes) & (u64::MAX >> 1)));
+}

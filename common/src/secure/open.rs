@@ -1,0 +1,197 @@
+//! What may open: limits that a party checks by itself before anything is sent.
+//!
+//! A table is exact, and so are gradients: with few rows, or too many numbers, they can be solved for single values. Each limit is
+//! a number that a party's own file may loosen for its own rows.
+
+use std::fmt;
+
+/// The limits of a party.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Bits of entropy that a two-valued column must have for each number that opens about it.
+    pub entropy_bits: f64,
+    /// Rows that the rarer value of a two-valued column must have.
+    pub level_rows: u64,
+    /// Rows for each column of both parties.
+    pub rows_per_column: u64,
+    /// Share of the unknowns that may open as numbers.
+    pub opened_share: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { entropy_bits: 64.0, level_rows: 10, rows_per_column: 10, opened_share: 0.5 }
+    }
+}
+
+/// The rows over which something opens: all of them, or a part in cross-validation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// All rows.
+    All,
+    /// One fold, by number from 1.
+    Fold(u32),
+    /// All rows but those of one fold.
+    Without(u32),
+}
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rows::All => f.write_str("the rows"),
+            Rows::Fold(fold) => write!(f, "the rows of fold {fold}"),
+            Rows::Without(fold) => write!(f, "the rows without fold {fold}"),
+        }
+    }
+}
+
+/// Why nothing may open.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// A two-valued column could be solved for: exit 65.
+    #[error(
+        "column {column} has {rarer} rows of its rarer value among {rows} of {which}: {entropy:.0} bits, and {needed:.0} are needed \
+         beside {other} columns of the peer"
+    )]
+    Entropy {
+        /// Its position among the own columns.
+        column: usize,
+        /// Which rows.
+        which: Rows,
+        /// Rows of its rarer value.
+        rarer: u64,
+        /// How many rows.
+        rows: u64,
+        /// Columns of the peer.
+        other: u64,
+        /// What the column has.
+        entropy: f64,
+        /// What it needs.
+        needed: f64,
+    },
+    /// A value that too few rows share: exit 65.
+    #[error("column {column} has {rarer} rows of its rarer value among {which}, at least {needed} are needed")]
+    Rare {
+        /// Its position among the own columns.
+        column: usize,
+        /// Which rows.
+        which: Rows,
+        /// Rows of its rarer value.
+        rarer: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// Too few rows for the columns of both parties.
+    #[error("{which}: {rows}, and {columns} columns need {needed}")]
+    Rows {
+        /// Which rows.
+        which: Rows,
+        /// How many.
+        rows: u64,
+        /// Columns of both parties.
+        columns: u64,
+        /// What they need.
+        needed: u64,
+    },
+    /// More numbers than may open.
+    #[error("{opened} numbers would be open, at most {most} may be of {unknowns} unknown values")]
+    Opened {
+        /// With those that opened before.
+        opened: u64,
+        /// What may open.
+        most: u64,
+        /// Rows times the columns of the side with fewer.
+        unknowns: u64,
+    },
+}
+
+/// How many rows have the rarer value of a column that has exactly two, however coded; none for another column.
+pub fn rarer_value(column: &[f64]) -> Option<u64> {
+    let first = *column.first()?;
+    let second = *column.iter().find(|value| **value != first)?;
+    if !column.iter().all(|value| *value == first || *value == second) {
+        return None;
+    }
+    let firsts = column.iter().filter(|value| **value == first).count() as u64;
+    Some(firsts.min(column.len() as u64 - firsts))
+}
+
+/// Bits of the best code for which rows have the rarer value: `n h2(k / n)`.
+pub fn entropy(rows: u64, rarer: u64) -> f64 {
+    let share = rarer as f64 / rows as f64;
+    let bits = |p: f64| if p > 0.0 { -p * p.log2() } else { 0.0 };
+    if rows == 0 { 0.0 } else { rows as f64 * (bits(share) + bits(1.0 - share)) }
+}
+
+impl Limits {
+    /// Rows against columns of both parties.
+    ///
+    /// # Errors
+    /// [`Refusal::Rows`].
+    pub fn rows(&self, which: Rows, rows: u64, columns: u64) -> Result<(), Refusal> {
+        let needed = columns.saturating_mul(self.rows_per_column);
+        if rows < needed {
+            return Err(Refusal::Rows { which, rows, columns, needed });
+        }
+        Ok(())
+    }
+
+    /// Own two-valued columns against `other` columns of the peer, the outcome not among them: each opens one number about each of
+    /// ours, and so does the outcome, which is counted here.
+    ///
+    /// # Errors
+    /// [`Refusal::Entropy`] or [`Refusal::Rare`], for the first column.
+    pub fn columns<'a>(
+        &self,
+        which: Rows,
+        columns: impl Iterator<Item = &'a [f64]>,
+        other: u64,
+    ) -> Result<(), Refusal> {
+        let needed = self.entropy_bits * (other + 1) as f64;
+        for (column, values) in columns.enumerate() {
+            let Some(rarer) = rarer_value(values) else { continue };
+            let rows = values.len() as u64;
+            if rarer < self.level_rows {
+                return Err(Refusal::Rare { column, which, rarer, needed: self.level_rows });
+            }
+            let entropy = entropy(rows, rarer);
+            if !(entropy >= needed) {
+                return Err(Refusal::Entropy { column, which, rarer, rows, other, entropy, needed });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every fold and its complement: rows, and two-valued columns. `folds` has the fold of each row, from 1 to `count`.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn folds(&self, folds: &[u32], count: u32, columns: &[&[f64]], both: u64, other: u64) -> Result<(), Refusal> {
+        for fold in 1..=count {
+            for which in [Rows::Fold(fold), Rows::Without(fold)] {
+                let within = |row: &usize| (folds[*row] == fold) == (which == Rows::Fold(fold));
+                let rows: Vec<usize> = (0..folds.len()).filter(within).collect();
+                self.rows(which, rows.len() as u64, both)?;
+                let part = |column: &&[f64]| rows.iter().map(|row| column[*row]).collect::<Vec<f64>>();
+                let parts: Vec<Vec<f64>> = columns.iter().map(part).collect();
+                self.columns(which, parts.iter().map(Vec::as_slice), other)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers that are open already and those that would open now, over path, folds and runs, against the unknowns: rows times the
+    /// columns of the side with fewer.
+    ///
+    /// # Errors
+    /// [`Refusal::Opened`].
+    pub fn opened(&self, before: u64, now: u64, rows: u64, columns: [u64; 2]) -> Result<u64, Refusal> {
+        let unknowns = rows.saturating_mul(columns[0].min(columns[1]));
+        let most = (unknowns as f64 * self.opened_share).floor() as u64;
+        let opened = before.saturating_add(now);
+        if opened > most {
+            return Err(Refusal::Opened { opened, most, unknowns });
+        }
+        Ok(opened)
+    }
+}

@@ -1,0 +1,106 @@
+//! Budgets and limits.
+
+use crate::secure::budget;
+use crate::secure::open::{Limits, Refusal, Rows, entropy, rarer_value};
+use crate::secure::ring::{LARGEST_FIXED, Width};
+
+#[test]
+fn every_budget_stays_below_half_of_the_modulus() {
+    let half = Width::Two.modulus() / 2;
+    for lg in 0..=30 {
+        let rows = 1_usize << lg;
+        let n = rows.max(16) as u128;
+        let bits = budget::gaussian(rows).unwrap();
+        assert!(n << (2 * bits) < half);
+        assert!((n as f64).sqrt() * 2f64.powi(bits as i32) <= LARGEST_FIXED);
+        let bits = budget::binomial(rows).unwrap();
+        assert!((n << (bits.columns + 2 * bits.features)) * 2 < half);
+        assert!((n << (2 * bits.columns + 2 * bits.weights)) / 4 < half);
+        assert!(bits.features >= 31 && bits.weights >= 17, "{lg} {bits:?}");
+        for (largest, outcome) in [(0.0_f64, 1.0_f64), (7.0, 300.0), (3.0, 40_000.0)] {
+            let most = f64::max(largest.exp(), 1.0 + outcome);
+            let Some(bits) = budget::poisson(rows, largest, outcome) else {
+                assert!(f64::from(lg.max(4)) + most.log2().ceil() > 34.0);
+                continue;
+            };
+            assert!(((n << (bits.columns + 2 * bits.features)) as f64) * most < half as f64);
+            assert!(((n << (2 * bits.columns + 2 * bits.weights)) as f64) * most < half as f64);
+        }
+        assert_eq!(budget::gaussian(rows + 1).is_some(), lg < 30);
+    }
+    assert_eq!(budget::gaussian(1000), Some(44));
+    assert_eq!(budget::gaussian(1_000_000), Some(41));
+    assert_eq!(budget::gaussian((1 << 30) + 1), None);
+    assert_eq!(budget::binomial(usize::MAX), None);
+    assert_eq!([f64::NAN, f64::INFINITY, 1e9].map(|largest| budget::poisson(100, largest, 1.0)), [None; 3]);
+    assert_eq!(budget::poisson(100, 1.0, f64::NAN), None);
+}
+
+#[test]
+fn a_column_is_two_valued_however_it_is_coded() {
+    assert_eq!(rarer_value(&[0.0, 1.0, 0.0, 0.0]), Some(1));
+    assert_eq!(rarer_value(&[-0.5, -0.5, 3.25, 3.25]), Some(2));
+    assert_eq!(rarer_value(&[1.0, 2.0, 1.0, 3.0]), None);
+    assert_eq!(rarer_value(&[2.0, 2.0]), None);
+    assert_eq!(rarer_value(&[]), None);
+    // -0 and 0 are one value.
+    assert_eq!(rarer_value(&[0.0, -0.0]), None);
+    assert!((entropy(100, 50) - 100.0).abs() < 1e-12 && entropy(100, 0) == 0.0 && entropy(0, 0) == 0.0);
+    assert!((entropy(1000, 110) - 499.9).abs() < 0.1);
+}
+
+fn coded(rows: usize, ones: usize, values: [f64; 2]) -> Vec<f64> {
+    (0..rows).map(|row| values[usize::from(row < ones)]).collect()
+}
+
+#[test]
+fn a_two_valued_column_needs_entropy_for_every_column_of_the_peer() {
+    let limits = Limits::default();
+    let of = |rows: usize, ones: usize, other: u64| {
+        limits.columns(Rows::All, [&coded(rows, ones, [7.5, -1.0])[..]].into_iter(), other)
+    };
+    // 100 rows, half of them: 100 bits, beside no column 64 are needed, beside one 128.
+    assert_eq!(of(100, 50, 0), Ok(()));
+    let Err(Refusal::Entropy { column: 0, rarer: 50, rows: 100, other: 1, entropy, needed, .. }) = of(100, 50, 1)
+    else {
+        panic!("a column of 100 bits passed beside one of the peer");
+    };
+    assert_eq!((entropy.round(), needed), (100.0, 128.0));
+    assert_eq!(of(1000, 500, 14), Ok(()));
+    assert!(of(1000, 500, 15).is_err());
+    assert_eq!(of(10_000, 9, 1), Err(Refusal::Rare { column: 0, which: Rows::All, rarer: 9, needed: 10 }));
+    assert_eq!(of(10_000, 10_000 - 9, 1), Err(Refusal::Rare { column: 0, which: Rows::All, rarer: 9, needed: 10 }));
+    // Loosened by the party itself.
+    let loose = Limits { entropy_bits: 0.0, level_rows: 0, ..limits };
+    assert_eq!(loose.columns(Rows::All, [&coded(50, 1, [0.0, 1.0])[..]].into_iter(), 9), Ok(()));
+    let many = (0..50).map(f64::from).collect::<Vec<_>>();
+    assert_eq!(limits.columns(Rows::All, [&many[..], &[1.0; 50][..]].into_iter(), 9), Ok(()));
+}
+
+#[test]
+fn rows_and_openings_are_limited() {
+    let limits = Limits::default();
+    assert_eq!(limits.rows(Rows::All, 120, 12), Ok(()));
+    let refused = Refusal::Rows { which: Rows::All, rows: 119, columns: 12, needed: 120 };
+    assert_eq!(limits.rows(Rows::All, 119, 12), Err(refused));
+    assert!(limits.rows(Rows::All, 119, u64::MAX).is_err());
+    // 100 rows, 5 and 5 columns: 500 unknowns, 250 may open.
+    assert_eq!(limits.opened(0, 250, 100, [5, 5]), Ok(250));
+    assert_eq!(limits.opened(220, 30, 100, [5, 8]), Ok(250));
+    assert_eq!(limits.opened(220, 31, 100, [8, 5]), Err(Refusal::Opened { opened: 251, most: 250, unknowns: 500 }));
+    assert!(limits.opened(u64::MAX, 1, u64::MAX, [u64::MAX, 2]).is_err());
+}
+
+#[test]
+fn every_fold_and_its_complement_meet_the_limits() {
+    let limits = Limits::default();
+    let column: Vec<f64> = (0..600).map(|row| f64::from(row % 2 == 0)).collect();
+    let folds = |of: fn(usize) -> u32| (0..600).map(of).collect::<Vec<u32>>();
+    assert_eq!(limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[&column], 4, 2), Ok(()));
+    // One row in a fold of its own.
+    let one = limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[&column], 4, 2);
+    assert_eq!(one, Err(Refusal::Rows { which: Rows::Without(1), rows: 1, columns: 4, needed: 40 }));
+    // Folds that separate the values leave none two-valued; nearly so is refused.
+    let nearly = limits.folds(&folds(|row| if row % 2 == 0 || row < 10 { 1 } else { 2 }), 2, &[&column], 4, 2);
+    assert!(matches!(nearly, Err(Refusal::Rare { which: Rows::Fold(1), rarer: 5, .. })), "{nearly:?}");
+}
