@@ -141,7 +141,7 @@ mutate "a majority of estimates for one of sites" common/src/methods/robust/weig
     's/chosen\.map\(\|i\| self\.each\[i\]\)\.sum::<f64>\(\) > self\.half\(\)/chosen.count() as f64 > self.half()/' robust::tests::sites robust::weights
 mutate "a gate of normal rows and no others" common/src/methods/robust/consolidate.rs \
     's/let limit = factor \* weights\.majority_value\(&mut squares\.to_vec\(\)\);/let limit = chi_squared(q, GATE) + 0.0 * factor;/' robust::tests::honest
-mutate "a site that is wholly set aside is passed over" common/src/report/standing.rs \
+mutate "a site that is wholly set aside is passed over" common/src/methods/robust/report.rs \
     's/filter\(\|site\| site\.set_aside\(\)\)/filter(|site| site.set_aside() \&\& false)/' report robust::tests
 mutate "a window for whoever sends most" common/src/methods/robust/online.rs \
     's/held\(at\) > own\)/true)/' robust::tests::sites::a_site_of_the_majority
