@@ -457,7 +457,11 @@ fn a_plan_says_what_error_to_expect_and_warns_before_anything_is_spent() {
     assert!(said(&command(&world, "north", &["privacy", "status"])).contains("spent      0.000000"));
     // What would be refused is not foretold.
     let few = command(&world, "north", &["privacy", "plan", "--rows", "2"]);
-    assert!(said(&few).contains("No error is foretold: a run of this number of rows would be refused"), "{}", said(&few));
+    assert!(
+        said(&few).contains("No error is foretold: a run of this number of rows would be refused"),
+        "{}",
+        said(&few)
+    );
 }
 
 fn json(output: &Output) -> Value {
