@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
+use fedreg_proto::output::durable_folder;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
 
 use self::anchors::AnchorFile;
@@ -67,7 +68,7 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
         return Err(StorageError::Gone { place: place.name(), records: known.sequence }.into());
     }
     for folder in [ledger.parent(), anchor.parent()].into_iter().flatten() {
-        make_folder(folder).map_err(|error| place.file_error(&error))?;
+        durable_folder(folder).map_err(|error| place.file_error(&error))?;
     }
     // For its owner alone; SQLite gives its journal the same rights.
     make_own(ledger).map_err(|error| place.file_error(&error))?;
@@ -338,20 +339,6 @@ fn locked(path: &Path) -> io::Result<File> {
     let lock = own_file().truncate(false).write(true).open(path)?;
     lock.lock()?;
     Ok(lock)
-}
-
-/// Makes a folder that is still there after a power cut: every folder that gets a new entry is synced.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.as_os_str().is_empty() || folder.is_dir() {
-        return Ok(());
-    }
-    let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    make_folder(above)?;
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => made?,
-    }
-    File::open(above)?.sync_all()
 }
 
 fn tables(connection: &Connection) -> rusqlite::Result<i64> {

@@ -1,7 +1,7 @@
 //! Results on their way to people: standard output, and files that are whole or not there.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -158,7 +158,34 @@ fn try_room(trial: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be made.
 pub fn make_folder(path: &Path) -> Result<(), OutputError> {
-    fs::create_dir_all(path).map_err(OutputError::at(path))
+    durable_folder(path).map_err(OutputError::at(path))
+}
+
+/// Makes a folder, and those above it, so that a power cut does not lose their names.
+///
+/// # Errors
+/// One of them cannot be made.
+pub fn durable_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    durable_folder(above(folder))?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    sync_name(folder)
+}
+
+/// The folder in which a file or folder stands.
+fn above(path: &Path) -> &Path {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes the name of a file or folder durable: its contents alone survive a power cut without it.
+fn sync_name(path: &Path) -> io::Result<()> {
+    // Elsewhere folders cannot be opened, and names are durable by themselves.
+    if cfg!(unix) { File::open(above(path))?.sync_all() } else { Ok(()) }
 }
 
 /// How files are made that are for their owner alone, as everything that is written here: reports, models, logs, ledgers.
@@ -202,7 +229,8 @@ pub(crate) fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<
         .create_new(true)
         .open(&draft)
         .and_then(|mut file| file.write_all(contents).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&draft, path));
+        .and_then(|()| fs::rename(&draft, path))
+        .and_then(|()| sync_name(path));
     if written.is_err() {
         // What is left of a draft is of no use to anybody; if it cannot be removed either, the error says enough.
         let _ = fs::remove_file(&draft);
