@@ -246,6 +246,24 @@ mutate "columns that depend across are kept" $secure/gaussian.rs \
     's/if pivot > ACROSS \* factor/if pivot > 0.0 * factor/' secure::tests::gaussian
 mutate "a basis factored once" $secure/basis.rs \
     's/self\.factors\.push\(second\.factor\(\)\.clone\(\)\);//' secure::tests::gaussian
+mutate "the constant polynomial sent through products" $secure/kernel.rs \
+    's/out\.extend_from_slice\(&self\.all\(rows\)\[count\.\.\]\)/let all = self.all(rows); out.extend_from_slice(\&all[..all.len() - count])/' secure::tests::glm
+mutate "an angle that the peer does not have" $secure/kernel.rs \
+    's/\(u \* self\.theta\.sin\(\)\)\.asin\(\) \/ self\.theta/u/' secure::tests::glm::every_kernel
+mutate "predictors beyond the range" $secure/kernel.rs \
+    's/\.clamp\(-1\.0, 1\.0\);/;/' secure::tests::glm::predictors
+mutate "products within rows without the dealer" $secure/product/rows.rs \
+    's/share\.add\(&dealt\)\.map_err\(Fault::ring\("correction of rows"\)\)\?;//' secure::tests::vector
+mutate "a canary of rows that nobody looks at" $secure/product/rows.rs \
+    's/if opened == self\.expected/if true || opened == self.expected/' secure::tests::vector
+mutate "a vector without the peer part" $secure/product/vector.rs \
+    's/of_mine\.add\(&columns\.slice\(0\.\.rows \* mine\), &whole, rows\)/of_mine.add(\&columns.slice(0..rows * mine), vector, rows)/' secure::tests::vector
+mutate "a mask of the first columns alone" $secure/product/table.rs \
+    's/self\.mask\.block\(block, self\.shape\.frame\(self\.side, block\)\)\.slice\(0\.\.rows \* columns\)/self.mask.block(block, rows * columns)/' secure::tests::vector::weighted
+mutate "the block between without the own part" $secure/product/weighted.rs \
+    's/sums\.cross\.add\(&peers, &own, count\);//' secure::tests::vector::weighted
+mutate "a weighted square that is not symmetric" $secure/product/weighted.rs \
+    's/\[&half, &transposed, dealt\]/[\&half, \&half, dealt]/' secure::tests::vector::weighted
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -56,6 +56,30 @@ pub enum Purpose {
     TableRight,
     /// The left side's share of the product of both masks of a table.
     TableShare,
+    /// The mask of the left party's factors of products within rows.
+    RowsLeft,
+    /// The mask of the right party's factors.
+    RowsRight,
+    /// The share of the masks' products, of the party that gets no correction.
+    RowsShare,
+    /// The mask of the left party's share of a vector.
+    VectorLeft,
+    /// The mask of the right party's share of a vector.
+    VectorRight,
+    /// The left party's share of the products of masks of columns and vector.
+    VectorShare,
+    /// The mask of the left party's share of weights.
+    WeightLeft,
+    /// The mask of the right party's share of weights.
+    WeightRight,
+    /// The right party's share of the left block's mask times its own mask of weights.
+    ScaledLeft,
+    /// The left party's share of the right block's mask times its own mask of weights.
+    ScaledRight,
+    /// The second mask of a weighted block.
+    WeightedCross,
+    /// The left party's share of the products of masks of a weighted table.
+    WeightedShare,
     /// Public integers that both sides know.
     Canary,
 }
@@ -67,6 +91,18 @@ impl Purpose {
             Purpose::TableLeft => "table/left",
             Purpose::TableRight => "table/right",
             Purpose::TableShare => "table/share",
+            Purpose::RowsLeft => "rows/left",
+            Purpose::RowsRight => "rows/right",
+            Purpose::RowsShare => "rows/share",
+            Purpose::VectorLeft => "vector/left",
+            Purpose::VectorRight => "vector/right",
+            Purpose::VectorShare => "vector/share",
+            Purpose::WeightLeft => "weight/left",
+            Purpose::WeightRight => "weight/right",
+            Purpose::ScaledLeft => "scaled/left",
+            Purpose::ScaledRight => "scaled/right",
+            Purpose::WeightedCross => "weighted/cross",
+            Purpose::WeightedShare => "weighted/share",
             Purpose::Canary => "canary",
         }
     }
@@ -142,7 +178,8 @@ impl fmt::Debug for Mask {
 type Stream = Ctr32BE<Aes256>;
 
 impl Mask {
-    /// `count` elements of a row block: the entries of the block, column by column.
+    /// `count` elements of a row block: the entries of the block, column by column. Another count gives other elements in the places
+    /// of refused words, therefore every role asks for the same count of a block.
     pub fn block(&self, block: usize, count: usize) -> Elements {
         let mut words = Vec::with_capacity(count * self.width.words());
         for half in 0..self.width.words() {

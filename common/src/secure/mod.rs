@@ -29,9 +29,12 @@
 pub mod basis;
 pub mod budget;
 pub mod gaussian;
+pub mod kernel;
+mod kernel_table;
 mod lanes;
 pub mod masks;
 pub mod open;
+pub mod optimiser;
 pub mod product;
 pub mod ring;
 

@@ -219,6 +219,20 @@ impl Elements {
         Elements { width: self.width, words }
     }
 
+    /// Neighbouring elements, such as some columns of a row block. Places beyond the last element are left out.
+    pub fn slice(&self, places: Range<usize>) -> Elements {
+        let count = self.count();
+        let places = places.start.min(count)..places.end.min(count);
+        let words = (0..self.width.words()).flat_map(|half| self.half(half)[places.clone()].iter().copied()).collect();
+        Elements { width: self.width, words }
+    }
+
+    /// The same elements so many times one behind the other, as columns that are all alike.
+    pub fn repeat(&self, times: usize) -> Elements {
+        let words = (0..self.width.words()).flat_map(|half| self.half(half).repeat(times)).collect();
+        Elements { width: self.width, words }
+    }
+
     /// Appends elements of the same ring, as further columns of the same rows.
     ///
     /// # Errors

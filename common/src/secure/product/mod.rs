@@ -1,10 +1,20 @@
 //! Products of two parties' columns, as shares of which each party holds one.
 
+mod rows;
+mod sum;
 mod table;
+mod vector;
+mod weighted;
 
-pub use table::{Blocks, Correction, Dealer, Frame, Opened, Party, Shape, Shares, Side, TableShare};
+pub use rows::{Canary, RowDealer, RowParty, RowShape};
+pub use table::{Blocks, Correction, Dealer, Frame, Masks, Opened, OwnMask, Party, Shape, Shares, Side, TableShare};
+pub use vector::{VectorDealer, VectorParty, VectorShape, VectorShare};
+pub use weighted::{Rows, WeightedDealer, WeightedParty, WeightedShape, WeightedShare};
 
-use super::ring::RingError;
+use std::ops::Range;
+
+use super::masks::Mask;
+use super::ring::{Elements, RingError, Width};
 
 /// Why a product ends before it opens.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +45,9 @@ pub enum Fault {
         /// Row blocks of the table.
         expected: u64,
     },
+    /// A correction that this party does not get, or none where it gets one.
+    #[error("the dealer's correction goes to the other party")]
+    Correction,
     /// The product of public integers is not what it must be: the parties and the dealer do not use the same masks.
     #[error("the masks of the parties and the dealer are out of step")]
     OutOfStep,
@@ -50,4 +63,33 @@ impl Fault {
     fn ring(what: &'static str) -> impl Fn(RingError) -> Fault {
         move |fault| Fault::Ring { what, fault }
     }
+
+    fn short(what: &'static str, came: &Elements, expected: usize) -> Fault {
+        Fault::Ring { what, fault: RingError::Count { came: came.count(), expected } }
+    }
+}
+
+/// Both sides' public 20-bit integers of a row block.
+fn public(canary: &Mask, block: usize, count: usize) -> (Vec<f64>, Vec<f64>) {
+    let words = canary.block(block, count);
+    let of = |place: u32| words.half(0).iter().map(|word| ((word >> place) & 0xf_ffff) as f64).collect();
+    (of(0), of(21))
+}
+
+/// Some rows of an own matrix in fixed point, column by column.
+fn quantise(
+    own: &impl Blocks,
+    rows: usize,
+    columns: usize,
+    range: Range<usize>,
+    width: Width,
+    bits: u32,
+) -> Result<Elements, Fault> {
+    if own.rows() != rows || own.columns() != columns {
+        let (came, expected) = (own.rows() * own.columns(), rows * columns);
+        return Err(Fault::Ring { what: "own block", fault: RingError::Count { came, expected } });
+    }
+    let mut values = Vec::with_capacity(range.len() * columns);
+    own.fill(range, &mut values);
+    Elements::fixed(width, &values, bits).map_err(|_| Fault::OwnValue)
 }

@@ -10,11 +10,8 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
-use super::Fault;
-use crate::linalg;
-use crate::secure::lanes;
+use super::sum::Sum;
+use super::{Fault, public, quantise};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
 use crate::secure::ring::{Elements, ROWS, Width, row_block};
 
@@ -51,6 +48,16 @@ pub enum Side {
     Left,
     /// `X_b`: its columns are the columns of the table. Receives the dealer's correction.
     Right,
+}
+
+impl Side {
+    /// The peer's.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
 }
 
 /// The shape of a table, which all three roles know.
@@ -146,7 +153,17 @@ impl Party {
             Side::Right => (expand(Purpose::TableRight), None),
         };
         let canary = labels.take(Purpose::Canary).publish(Width::One);
-        Party { shape, side, mask, share, canary, sent: 0, taken: 0, expected: 0, sum: Sum::new(&shape) }
+        Party {
+            shape,
+            side,
+            mask,
+            share,
+            canary,
+            sent: 0,
+            taken: 0,
+            expected: 0,
+            sum: Sum::new(shape.width, shape.left + 1, shape.right + 1),
+        }
     }
 
     /// The next row block to send; none after the last.
@@ -175,12 +192,8 @@ impl Party {
             return Err(Fault::Order { came: frame.block, expected: block as u64 });
         }
         let rows = row_block(shape.rows, block);
-        let peer = match self.side {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
-        };
-        expect(&frame.entries, shape.width, shape.frame(peer, block), "row block")?;
-        let (left, right) = self.canaries(block, rows.len());
+        expect(&frame.entries, shape.width, shape.frame(self.side.other(), block), "row block")?;
+        let (left, right) = public(&self.canary, block, rows.len());
         let products = left.iter().zip(&right).map(|(left, right)| (left * right) as i128);
         self.expected += products.sum::<i128>();
         match self.side {
@@ -199,49 +212,44 @@ impl Party {
     /// # Errors
     /// Row blocks are missing, or the correction does not fit.
     pub fn finish(self, correction: Option<&Correction>) -> Result<Shares, Fault> {
+        self.finish_and_keep(correction).map(|(shares, _)| shares)
+    }
+
+    /// As [`Party::finish`], with the mask of the own block for a weighted table of it.
+    ///
+    /// # Errors
+    /// Row blocks are missing, or the correction does not fit.
+    pub fn finish_and_keep(self, correction: Option<&Correction>) -> Result<(Shares, OwnMask), Fault> {
         let (blocks, shape) = (self.shape.blocks(), self.shape);
         if self.sent.min(self.taken) < blocks {
             let came = self.sent.min(self.taken) as u64;
             return Err(Fault::Early { what: "the share of a table", came, expected: blocks as u64 });
         }
-        let mut share = self.sum.into_elements(shape.width);
+        let mut share = self.sum.into_elements();
         let dealt = match (&self.share, correction) {
             (Some(mask), None) => mask.block(0, shape.correction()),
             (None, Some(Correction(correction))) => {
                 expect(correction, shape.width, shape.correction(), "correction")?;
                 correction.clone()
             }
-            (Some(_), Some(_)) | (None, None) => {
-                return Err(Fault::Early {
-                    what: "the correction, which the right party has and the left has not",
-                    came: blocks as u64,
-                    expected: blocks as u64,
-                });
-            }
+            (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
         };
         share.add(&dealt).map_err(Fault::ring("correction"))?;
         let columns = shape.left + 1;
         let canary = share.select(std::iter::once(columns * shape.right + shape.left));
         let inner = (0..shape.right).flat_map(move |k| (0..shape.left).map(move |j| columns * k + j));
         let expected = Elements::from_integers(shape.width, &[self.expected]);
-        Ok(Shares { shape, canary, expected, table: share.select(inner) })
+        let own = OwnMask { shape, side: self.side, mask: self.mask };
+        Ok((Shares { shape, canary, expected, table: share.select(inner) }, own))
     }
 
     /// A row block in fixed point, the canary behind it.
     fn quantise(&self, block: usize, own: &impl Blocks) -> Result<Elements, Fault> {
         let (shape, columns) = (&self.shape, self.shape.columns(self.side));
         let rows = row_block(shape.rows, block);
-        if own.rows() != shape.rows || own.columns() + 1 != columns {
-            let (came, expected) = (own.rows() * own.columns(), shape.rows * (columns - 1));
-            return Err(Fault::Ring {
-                what: "own block",
-                fault: crate::secure::ring::RingError::Count { came, expected },
-            });
-        }
-        let mut values = Vec::with_capacity(rows.len() * columns);
-        own.fill(rows.clone(), &mut values);
-        let mut entries = Elements::fixed(shape.width, &values, shape.bits).map_err(|_| Fault::OwnValue)?;
-        let (left, right) = self.canaries(block, rows.len());
+        let count = rows.len();
+        let mut entries = quantise(own, shape.rows, columns - 1, rows, shape.width, shape.bits)?;
+        let (left, right) = public(&self.canary, block, count);
         let canary = match self.side {
             Side::Left => left,
             Side::Right => right,
@@ -250,13 +258,22 @@ impl Party {
         entries.append(&canary).map_err(Fault::ring("own row block"))?;
         Ok(entries)
     }
+}
 
-    /// Both sides' public integers of a row block.
-    fn canaries(&self, block: usize, rows: usize) -> (Vec<f64>, Vec<f64>) {
-        let public = self.canary.block(block, rows);
-        let low = |word: &u64, place: u32| ((word >> place) & 0xf_ffff) as f64;
-        let of = |place| public.half(0).iter().map(|word| low(word, place)).collect();
-        (of(0), of(21))
+/// The mask of a party's own block, for further products with it.
+#[derive(Debug)]
+pub struct OwnMask {
+    shape: Shape,
+    side: Side,
+    mask: Mask,
+}
+
+impl OwnMask {
+    /// The mask of the first columns of a row block. It is cut from that of all columns: a word that was refused is replaced from
+    /// what follows the last column, so that a stream of fewer columns has other elements in such places.
+    pub(super) fn block(&self, block: usize, columns: usize) -> Elements {
+        let rows = row_block(self.shape.rows, block).len();
+        self.mask.block(block, self.shape.frame(self.side, block)).slice(0..rows * columns)
     }
 }
 
@@ -366,7 +383,7 @@ impl Dealer {
         let (left, share) = (expand(Purpose::TableLeft, left), expand(Purpose::TableShare, left));
         let right = expand(Purpose::TableRight, right);
         labels.take(Purpose::Canary);
-        Dealer { shape, left, right, share, done: 0, sum: Sum::new(&shape) }
+        Dealer { shape, left, right, share, done: 0, sum: Sum::new(shape.width, shape.left + 1, shape.right + 1) }
     }
 
     /// Works on the next row block; false after the last.
@@ -389,49 +406,46 @@ impl Dealer {
     /// # Errors
     /// Row blocks are missing.
     pub fn finish(self) -> Result<Correction, Fault> {
+        self.finish_and_keep().map(|(correction, _)| correction)
+    }
+
+    /// As [`Dealer::finish`], with the masks of both blocks for further products with them.
+    ///
+    /// # Errors
+    /// Row blocks are missing.
+    pub fn finish_and_keep(self) -> Result<(Correction, Masks), Fault> {
         let (came, expected) = (self.done as u64, self.shape.blocks() as u64);
         if came < expected {
             return Err(Fault::Early { what: "the correction of a table", came, expected });
         }
-        let mut product = self.sum.into_elements(self.shape.width);
+        let mut product = self.sum.into_elements();
         let share = self.share.block(0, self.shape.correction());
         product.subtract(&share).map_err(Fault::ring("correction"))?;
-        Ok(Correction(product))
+        Ok((Correction(product), Masks { shape: self.shape, left: self.left, right: self.right }))
     }
 }
 
-fn expect(came: &Elements, width: Width, count: usize, what: &'static str) -> Result<(), Fault> {
+/// The masks of a table, at the dealer.
+pub struct Masks {
+    shape: Shape,
+    left: Mask,
+    right: Mask,
+}
+
+impl Masks {
+    /// Both masks of a row block, column by column.
+    pub(super) fn block(&self, block: usize) -> (Elements, Elements) {
+        rayon::join(
+            || self.left.block(block, self.shape.frame(Side::Left, block)),
+            || self.right.block(block, self.shape.frame(Side::Right, block)),
+        )
+    }
+}
+
+pub(super) fn expect(came: &Elements, width: Width, count: usize, what: &'static str) -> Result<(), Fault> {
     if came.width() != width || came.count() != count {
         let fault = crate::secure::ring::RingError::Count { came: came.count(), expected: count };
         return Err(Fault::Ring { what, fault });
     }
     Ok(())
-}
-
-/// A sum of products of row blocks, as residues in `[0, prime)`, one matrix a prime.
-struct Sum {
-    residues: Vec<Vec<f64>>,
-    primes: &'static [u64],
-}
-
-impl Sum {
-    fn new(shape: &Shape) -> Sum {
-        let primes = shape.width.primes();
-        Sum { residues: vec![vec![0.0; shape.correction()]; primes.len()], primes }
-    }
-
-    /// Adds `A' B` of a row block. At most [`ROWS`] products are added before a reduction, so that f64 is exact.
-    fn add(&mut self, a: &Elements, b: &Elements, rows: usize) {
-        self.residues.par_iter_mut().enumerate().for_each(|(prime, sum)| {
-            let (mut left, mut right) = (Vec::new(), Vec::new());
-            a.residues(prime, &mut left);
-            b.residues(prime, &mut right);
-            linalg::add_cross_product(sum, &left, &right, rows);
-            lanes::reduce(sum, self.primes[prime]);
-        });
-    }
-
-    fn into_elements(self, width: Width) -> Elements {
-        Elements::from_residues(width, &self.residues)
-    }
 }

@@ -3,10 +3,12 @@
 //! The vectors are those of `tests/vectors/make/secure.py`.
 
 mod gaussian;
+mod glm;
 mod limits;
 mod masks;
 mod ring;
 mod table;
+mod vector;
 
 use std::str::FromStr;
 

@@ -1,0 +1,273 @@
+//! The descent of a binomial or poisson fit from opened numbers alone.
+//!
+//! Coordinates are `1, Q_a, Q_b`, and `S` is their table over the rows. The loss is convex, and what opens at each point is its gradient.
+//! Curvature is that of a normal linear predictor (Stein's lemma): for `eta ~ N(b_0, v)`, `u = S_x b`, `v = b'u` the Hessian is
+//! `[E w, E w' u'; ., E w S_x + E w'' u u']`, exact for normal columns; pairs of steps and changes of the gradient correct it
+//! (L-BFGS). Objectives never open: a step is judged by the slope at its end.
+
+use nalgebra::{DMatrix, DVector};
+
+use super::kernel::TOLERANCES;
+use crate::glm::Family;
+
+/// Evaluations after which a fit gives up.
+pub const MOST_EVALUATIONS: u32 = 60;
+
+/// The scaled gradient at which a fit ends.
+pub const TOLERANCE: f64 = 1e-8;
+
+/// Pairs that correct the curvature.
+const PAIRS: usize = 12;
+
+/// Nodes of the expectations.
+const NODES: usize = 80;
+
+/// What goes on next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Open the mean gradient at a point, with a kernel whose error is `10^-digits` at most.
+    Evaluate {
+        /// The coordinates.
+        point: DVector<f64>,
+        /// Decimal digits of the kernel.
+        digits: u32,
+    },
+    /// The gradient vanishes. One more step by the present curvature is not evaluated; where the exact Hessian opens, take
+    /// its step from `point` with `gradient` in place of it.
+    Converged {
+        /// Where the gradient was opened.
+        point: DVector<f64>,
+        /// The gradient there, over the rows.
+        gradient: DVector<f64>,
+        /// The step by the present curvature.
+        step: DVector<f64>,
+    },
+    /// Too many evaluations.
+    Exhausted {
+        /// The last point that was accepted.
+        point: DVector<f64>,
+    },
+}
+
+/// A fit between two evaluations.
+pub struct Descent {
+    model: Model,
+    pairs: Vec<(DVector<f64>, DVector<f64>)>,
+    /// The last accepted point with its gradient.
+    at: Option<(DVector<f64>, DVector<f64>)>,
+    line: Option<Line>,
+    asked: DVector<f64>,
+    digits: u32,
+    evaluations: u32,
+}
+
+/// A search along a direction, from a point at which the slope descends.
+struct Line {
+    direction: DVector<f64>,
+    slope: f64,
+    step: f64,
+}
+
+impl Descent {
+    /// At the start, and what to evaluate first. `table` is `S`, `score` is `X'y / n` in the same coordinates, its first entry the
+    /// mean of the outcome. None where the outcome has no variation or the table is not positive definite.
+    pub fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>) -> Option<(Descent, Next)> {
+        let model = Model::new(family, table, score)?;
+        let start = model.start(score)?;
+        let digits = TOLERANCES.start() + 1;
+        let next = Next::Evaluate { point: start.clone(), digits };
+        let (pairs, at, line) = (Vec::new(), None, None);
+        Some((Descent { model, pairs, at, line, asked: start, digits, evaluations: 0 }, next))
+    }
+
+    /// Evaluations so far.
+    pub fn evaluations(&self) -> u32 {
+        self.evaluations
+    }
+
+    /// The largest entry of a gradient in units of the outcome's spread.
+    pub fn scaled(&self, gradient: &DVector<f64>) -> f64 {
+        gradient.amax() / self.model.spread
+    }
+
+    /// Takes the opened gradient at the point that was asked for.
+    pub fn next(&mut self, gradient: DVector<f64>) -> Next {
+        self.evaluations += 1;
+        let point = self.asked.clone();
+        if let (Some(line), Some((from, before))) = (&mut self.line, &self.at) {
+            let slope = gradient.dot(&line.direction);
+            // Beyond the minimum a step must at least have made the gradient smaller: otherwise nothing has been gained for sure.
+            let gained = slope <= 0.0 || gradient.amax() < before.amax();
+            let accepted = slope <= 0.5 * line.slope.abs() && gained;
+            if !accepted && self.evaluations < MOST_EVALUATIONS {
+                // The root of the slope between a start that descends and an end that climbs.
+                let share = (-line.slope / (slope - line.slope)).clamp(0.1, 0.9);
+                line.step *= share;
+                self.asked = from + &line.direction * line.step;
+                return Next::Evaluate { point: self.asked.clone(), digits: self.digits };
+            }
+            if !accepted {
+                return Next::Exhausted { point: from.clone() };
+            }
+            let (step, change) = (&point - from, &gradient - before);
+            if step.dot(&change) > 1e-14 * step.norm() * change.norm() {
+                self.pairs.push((step, change));
+                if self.pairs.len() > PAIRS {
+                    self.pairs.remove(0);
+                }
+            }
+        }
+        self.depart(point, gradient)
+    }
+
+    /// From an accepted point.
+    fn depart(&mut self, point: DVector<f64>, gradient: DVector<f64>) -> Next {
+        let scaled = self.scaled(&gradient);
+        let direction = self.direction(&point, &gradient);
+        if scaled <= TOLERANCE && self.digits >= *TOLERANCES.end() {
+            return Next::Converged { point, gradient, step: direction };
+        }
+        if self.evaluations >= MOST_EVALUATIONS || !direction.iter().all(|d| d.is_finite()) {
+            return Next::Exhausted { point };
+        }
+        let length = (&self.model.table * &direction).dot(&direction).sqrt();
+        let step = (4.0 / length.max(f64::MIN_POSITIVE)).min(1.0);
+        if step == 1.0 {
+            let wanted = (0.003 * scaled).clamp(1e-10, 1e-4);
+            let digits = (-(wanted * 1.0001).log10().floor()) as u32;
+            self.digits = self.digits.max(digits).min(*TOLERANCES.end());
+        }
+        self.asked = &point + &direction * step;
+        self.line = Some(Line { slope: gradient.dot(&direction), direction, step });
+        self.at = Some((point, gradient));
+        Next::Evaluate { point: self.asked.clone(), digits: self.digits }
+    }
+
+    /// Minus the curvature's inverse times the gradient (Nocedal, 1980).
+    fn direction(&self, point: &DVector<f64>, gradient: &DVector<f64>) -> DVector<f64> {
+        let mut rest = gradient.clone();
+        let mut shares = Vec::new();
+        for (step, change) in self.pairs.iter().rev() {
+            let share = step.dot(&rest) / step.dot(change);
+            rest.axpy(-share, change, 1.0);
+            shares.push(share);
+        }
+        let curvature = self.model.curvature(point);
+        let Some(factor) = curvature.cholesky() else {
+            return DVector::from_element(point.len(), f64::NAN);
+        };
+        let mut direction = factor.solve(&rest);
+        for ((step, change), share) in self.pairs.iter().zip(shares.into_iter().rev()) {
+            let other = change.dot(&direction) / step.dot(change);
+            direction.axpy(share - other, step, 1.0);
+        }
+        -direction
+    }
+}
+
+/// What does not change during a fit.
+struct Model {
+    family: Family,
+    table: DMatrix<f64>,
+    /// The lower triangular factor of the table.
+    lower: DMatrix<f64>,
+    spread: f64,
+    nodes: Vec<(f64, f64)>,
+}
+
+impl Model {
+    fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>) -> Option<Model> {
+        let mean = *score.get(0)?;
+        let variance = family.variance(family.linear(mean));
+        let sound = variance > 0.0 && variance.is_finite() && table.is_square() && table.nrows() == score.len();
+        sound.then_some(())?;
+        let lifted = &table + DMatrix::identity(table.nrows(), table.nrows()) * 1e-12;
+        let lower = lifted.cholesky()?.unpack();
+        Some(Model { family, table, lower, spread: variance.sqrt(), nodes: hermite() })
+    }
+
+    /// The mean of a function of a normal linear predictor.
+    fn expect(&self, mean: f64, variance: f64, of: impl Fn(f64) -> f64) -> f64 {
+        self.nodes.iter().map(|(node, weight)| weight * of(mean + variance.sqrt() * node)).sum()
+    }
+
+    /// The first point: the linear fit of the outcome, matched to a normal linear predictor.
+    fn start(&self, score: &DVector<f64>) -> Option<DVector<f64>> {
+        let (mean, size) = (score[0], score.len() - 1);
+        let block = self.table.view((1, 1), (size, size)) + DMatrix::identity(size, size) * 1e-12;
+        let linear = block.cholesky()?.solve(&score.rows(1, size).into_owned());
+        let length = (self.table.view((1, 1), (size, size)) * &linear).dot(&linear);
+        let (intercept, factor) = match self.family {
+            Family::Gaussian => return None,
+            Family::Binomial => self.matched(mean, length),
+            Family::Poisson => {
+                let variance = length / (mean * mean);
+                let cut = if variance > 2.0 { (2.0 / variance).sqrt() } else { 1.0 };
+                (mean.ln() - variance.min(2.0) / 2.0, cut / mean)
+            }
+        };
+        Some(DVector::from_fn(score.len(), |j, _| if j == 0 { intercept } else { factor * linear[j - 1] }))
+    }
+
+    /// `m` and `k` with `k E w = 1` and `E mu = mean` for `eta ~ N(m, k^2 length)`, damped, and `k` times the root at most 8.
+    fn matched(&self, mean: f64, length: f64) -> (f64, f64) {
+        let family = self.family;
+        let (mut m, mut k) = (family.linear(mean), 1.0 / family.variance(family.linear(mean)));
+        let most = 8.0 / length.sqrt().max(1e-150);
+        for _ in 0..300 {
+            let variance = (k * k * length).min(100.0);
+            let weight = self.expect(m, variance, |eta| family.variance(eta)).max(1e-4);
+            let missing = mean - self.expect(m, variance, |eta| family.mean(eta));
+            m += 0.5 * (missing / weight).clamp(-1.0, 1.0);
+            k += 0.3 * ((1.0 / weight).min(most) - k);
+        }
+        (m, k)
+    }
+
+    /// The Hessian of a normal linear predictor, its eigenvalues relative to the table held above a twentieth of the mean weight.
+    fn curvature(&self, point: &DVector<f64>) -> DMatrix<f64> {
+        let size = point.len() - 1;
+        let slopes = point.rows(1, size).into_owned();
+        let block = self.table.view((1, 1), (size, size)).into_owned();
+        let u = &block * &slopes;
+        let variance = slopes.dot(&u).clamp(0.0, 100.0);
+        let family = self.family;
+        let weights = |eta: f64| -> [f64; 3] {
+            let w = family.variance(eta);
+            match family {
+                Family::Gaussian => [1.0, 0.0, 0.0],
+                Family::Binomial => {
+                    let mu = family.mean(eta);
+                    [w, w * (1.0 - 2.0 * mu), w * (1.0 - 6.0 * mu + 6.0 * mu * mu)]
+                }
+                Family::Poisson => [w, w, w],
+            }
+        };
+        let [w0, w1, w2] = [0, 1, 2].map(|at: usize| self.expect(point[0], variance, |eta| weights(eta)[at]));
+        let mut hessian = DMatrix::zeros(size + 1, size + 1);
+        hessian[(0, 0)] = w0;
+        for j in 0..size {
+            hessian[(0, j + 1)] = w1 * u[j];
+            hessian[(j + 1, 0)] = w1 * u[j];
+        }
+        hessian.view_mut((1, 1), (size, size)).copy_from(&(block * w0 + &u * u.transpose() * w2));
+        let mut half = hessian.clone();
+        self.lower.solve_lower_triangular_mut(&mut half);
+        let mut whole = half.transpose();
+        self.lower.solve_lower_triangular_mut(&mut whole);
+        let mut eigen = whole.symmetric_eigen();
+        if eigen.eigenvalues.min() < 0.05 * w0 {
+            eigen.eigenvalues.iter_mut().for_each(|value| *value = value.max(0.05 * w0));
+            hessian = &self.lower * eigen.recompose() * self.lower.transpose();
+        }
+        hessian
+    }
+}
+
+/// Nodes and weights of expectations of a standard normal (Golub and Welsch, 1969).
+fn hermite() -> Vec<(f64, f64)> {
+    let jacobi = DMatrix::from_fn(NODES, NODES, |i, j| if i.abs_diff(j) == 1 { (i.max(j) as f64).sqrt() } else { 0.0 });
+    let eigen = jacobi.symmetric_eigen();
+    let weight = |at: usize| eigen.eigenvectors[(0, at)].powi(2);
+    (0..NODES).map(|at| (eigen.eigenvalues[at], weight(at))).collect()
+}

@@ -1,0 +1,241 @@
+//! Products within each row, `z_i = sum_k f_ik g_ik`, where the left party has the factors `f` and the right party the factors `g`.
+//!
+//! Both mask their factors afresh and send them; the dealer hands out shares of the same sum of the masks, one element a row. The left
+//! party's share is `f (g - b) + c`, the right party's `(f - a) b + c'`.
+//!
+//! Behind the rows stands one more, the canary, of public 20-bit integers on both sides. Its product opens before anything that is
+//! made from the other rows.
+
+use super::table::{Blocks, Frame, Side, expect};
+use super::{Fault, public};
+use crate::secure::masks::{Labels, Mask, Purpose, Seed};
+use crate::secure::ring::{Elements, ROWS, Width, row_block};
+
+/// The shape of products within rows, which all three roles know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowShape {
+    /// The ring.
+    pub width: Width,
+    /// Bits behind the binary point of every factor; a product has twice as many.
+    pub bits: u32,
+    /// Rows.
+    pub rows: usize,
+    /// Products that are summed in each row.
+    pub terms: usize,
+    /// Who receives the dealer's corrections. It alternates, so that neither line carries them all.
+    pub corrected: Side,
+}
+
+impl RowShape {
+    /// Row blocks, the canary's among them.
+    pub fn blocks(&self) -> usize {
+        self.rows.div_ceil(ROWS) + 1
+    }
+
+    /// Rows of a block.
+    fn length(&self, block: usize) -> usize {
+        if block + 1 == self.blocks() { 1 } else { row_block(self.rows, block).len() }
+    }
+
+    /// Elements of a row block of factors.
+    pub fn frame(&self, block: usize) -> usize {
+        self.length(block) * self.terms
+    }
+
+    /// Bytes that each party sends, without framing.
+    pub fn bytes(&self) -> u64 {
+        (self.rows as u64 + 1) * self.terms as u64 * self.width.bytes() as u64
+    }
+
+    /// Bytes that the dealer sends.
+    pub fn correction_bytes(&self) -> u64 {
+        (self.rows as u64 + 1) * self.width.bytes() as u64
+    }
+}
+
+/// One party's part of products within rows.
+pub struct RowParty {
+    shape: RowShape,
+    side: Side,
+    mask: Mask,
+    /// At the party that receives no correction.
+    share: Option<Mask>,
+    canary: Mask,
+    sent: usize,
+    taken: usize,
+    opened: Option<Elements>,
+}
+
+impl RowParty {
+    /// At the start. Takes the labels of one product.
+    pub fn new(shape: RowShape, side: Side, seed: &Seed, labels: &mut Labels) -> RowParty {
+        let [left, right, share] =
+            [Purpose::RowsLeft, Purpose::RowsRight, Purpose::RowsShare].map(|of| labels.take(of));
+        let own = match side {
+            Side::Left => left,
+            Side::Right => right,
+        };
+        let mask = own.expand(seed, shape.width);
+        let share = (side != shape.corrected).then(|| share.expand(seed, shape.width));
+        let canary = labels.take(Purpose::Canary).publish(Width::One);
+        RowParty { shape, side, mask, share, canary, sent: 0, taken: 0, opened: None }
+    }
+
+    /// The next row block to send; none after the last, which is the canary's.
+    ///
+    /// # Errors
+    /// The factors have another shape than agreed, or a value is beyond the bound of fixed point.
+    pub fn hide(&mut self, own: &impl Blocks) -> Result<Option<Frame>, Fault> {
+        if self.sent == self.shape.blocks() {
+            return Ok(None);
+        }
+        let mut entries = self.quantise(self.sent, own)?;
+        entries.subtract(&self.mask.block(self.sent, entries.count())).map_err(Fault::ring("own row block"))?;
+        self.sent += 1;
+        Ok(Some(Frame { block: self.sent as u64 - 1, entries }))
+    }
+
+    /// Takes the peer's next row block in, with the dealer's correction where this party is the one that gets it: the share of the
+    /// sums of these rows. None for the canary's row.
+    ///
+    /// # Errors
+    /// A row block out of order, of another size, or without its correction; or as [`RowParty::hide`].
+    pub fn take(
+        &mut self,
+        frame: &Frame,
+        correction: Option<&Frame>,
+        own: &impl Blocks,
+    ) -> Result<Option<Elements>, Fault> {
+        let (block, shape) = (self.taken, self.shape);
+        let mut numbers = std::iter::once(frame).chain(correction).map(|frame| frame.block);
+        if let Some(came) = numbers.find(|came| *came != block as u64 || block == shape.blocks()) {
+            return Err(Fault::Order { came, expected: block as u64 });
+        }
+        let rows = shape.length(block);
+        expect(&frame.entries, shape.width, shape.frame(block), "row block of factors")?;
+        let mut products = match self.side {
+            Side::Left => self.quantise(block, own)?,
+            Side::Right => self.mask.block(block, shape.frame(block)),
+        };
+        products.multiply(&frame.entries).map_err(Fault::ring("row block of factors"))?;
+        let mut share = Elements::zeros(shape.width, rows);
+        for term in 0..shape.terms {
+            let column = products.slice(term * rows..(term + 1) * rows);
+            share.add(&column).map_err(Fault::ring("row block of factors"))?;
+        }
+        let dealt = match (&self.share, correction) {
+            (Some(mask), None) => mask.block(block, rows),
+            (None, Some(correction)) => {
+                expect(&correction.entries, shape.width, rows, "correction of rows")?;
+                correction.entries.clone()
+            }
+            (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
+        };
+        share.add(&dealt).map_err(Fault::ring("correction of rows"))?;
+        self.taken += 1;
+        if self.taken < shape.blocks() {
+            return Ok(Some(share));
+        }
+        self.opened = Some(share);
+        Ok(None)
+    }
+
+    /// The share of the canary, once all row blocks have gone both ways, and what both shares must add up to.
+    ///
+    /// # Errors
+    /// Row blocks are missing.
+    pub fn finish(self) -> Result<Canary, Fault> {
+        let (came, expected) = (self.sent.min(self.taken) as u64, self.shape.blocks() as u64);
+        let Some(share) = self.opened.filter(|_| came == expected) else {
+            return Err(Fault::Early { what: "the canary of rows", came, expected });
+        };
+        let (left, right) = public(&self.canary, 0, self.shape.terms);
+        let product = left.iter().zip(&right).map(|(left, right)| (left * right) as i128).sum();
+        Ok(Canary { share, expected: Elements::from_integers(self.shape.width, &[product]) })
+    }
+
+    /// A row block in fixed point; the last one is the canary's.
+    fn quantise(&self, block: usize, own: &impl Blocks) -> Result<Elements, Fault> {
+        let shape = &self.shape;
+        if block + 1 == shape.blocks() {
+            let (left, right) = public(&self.canary, 0, shape.terms);
+            let canary = match self.side {
+                Side::Left => left,
+                Side::Right => right,
+            };
+            return Elements::fixed(shape.width, &canary, 0).map_err(|_| Fault::OwnValue);
+        }
+        super::quantise(own, shape.rows, shape.terms, row_block(shape.rows, block), shape.width, shape.bits)
+    }
+}
+
+/// One party's share of a canary.
+#[derive(Debug)]
+pub struct Canary {
+    share: Elements,
+    expected: Elements,
+}
+
+impl Canary {
+    /// For the peer.
+    pub fn share(&self) -> &Elements {
+        &self.share
+    }
+
+    /// Compares both shares with the public product.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfStep`], and the run must end without an opening; or a share of another size.
+    pub fn check(self, peer: &Elements) -> Result<(), Fault> {
+        expect(peer, self.share.width(), 1, "share of the canary")?;
+        let mut opened = self.share;
+        opened.add(peer).map_err(Fault::ring("share of the canary"))?;
+        if opened == self.expected { Ok(()) } else { Err(Fault::OutOfStep) }
+    }
+}
+
+/// The dealer's part of products within rows. It receives nothing.
+pub struct RowDealer {
+    shape: RowShape,
+    left: Mask,
+    right: Mask,
+    share: Mask,
+    done: usize,
+}
+
+impl RowDealer {
+    /// At the start, from the seeds of both parties. Takes the labels of one product.
+    pub fn new(shape: RowShape, left: &Seed, right: &Seed, labels: &mut Labels) -> RowDealer {
+        let mut expand = |purpose, seed| labels.take(purpose).expand(seed, shape.width);
+        let sharer = match shape.corrected {
+            Side::Left => right,
+            Side::Right => left,
+        };
+        let left = expand(Purpose::RowsLeft, left);
+        let right = expand(Purpose::RowsRight, right);
+        let share = expand(Purpose::RowsShare, sharer);
+        labels.take(Purpose::Canary);
+        RowDealer { shape, left, right, share, done: 0 }
+    }
+
+    /// The correction of the next row block, for the party that gets them; none after the last.
+    ///
+    /// # Errors
+    /// Never with masks of the agreed shape.
+    pub fn step(&mut self) -> Result<Option<Frame>, Fault> {
+        let (block, shape) = (self.done, self.shape);
+        if block == shape.blocks() {
+            return Ok(None);
+        }
+        let rows = shape.length(block);
+        let mut products = self.left.block(block, shape.frame(block));
+        products.multiply(&self.right.block(block, shape.frame(block))).map_err(Fault::ring("masks"))?;
+        let mut sums = Elements::zeros(shape.width, rows);
+        for term in 0..shape.terms {
+            sums.add(&products.slice(term * rows..(term + 1) * rows)).map_err(Fault::ring("masks"))?;
+        }
+        sums.subtract(&self.share.block(block, rows)).map_err(Fault::ring("masks"))?;
+        self.done += 1;
+        Ok(Some(Frame { block: block as u64, entries: sums }))
+    }
+}

@@ -1,0 +1,327 @@
+//! Separated kernels, the descent, and whole binomial fits by three roles.
+
+use nalgebra::{DMatrix, DVector};
+use serde::Deserialize;
+
+use super::vector::Roles;
+use crate::glm::Family;
+use crate::methods::vertical::block::{Block, Outcome};
+use crate::secure::basis::{Basis, Own};
+use crate::secure::budget;
+use crate::secure::kernel::{self, CLASSES, Factors, Kernel, Part, Separated};
+use crate::secure::optimiser::{Descent, Next};
+use crate::secure::product::{Blocks, RowShape, Shape, Side, VectorShape};
+use crate::secure::ring::{Elements, Width, row_blocks};
+
+const KERNELS: [Kernel; 3] = [Kernel::Mean, Kernel::Weight, Kernel::Loss];
+
+#[test]
+fn every_kernel_of_the_table_reaches_its_error() {
+    for kernel in KERNELS {
+        for class in 0..CLASSES.len() {
+            for digits in [3, 8, 10] {
+                let separated = Separated::new(kernel, class, digits).unwrap();
+                let error = separated.error();
+                assert!(error <= 10f64.powi(-(digits as i32)), "{separated:?}: {error:e}");
+            }
+        }
+        for digits in [2, 11] {
+            assert_eq!(Separated::new(kernel, 0, digits), None);
+        }
+        assert_eq!(Separated::new(kernel, CLASSES.len(), 8), None);
+    }
+}
+
+#[test]
+fn the_table_is_what_the_search_finds() {
+    for (kernel, class, digits) in
+        [(Kernel::Mean, 4, 8), (Kernel::Mean, 6, 6), (Kernel::Weight, 2, 9), (Kernel::Loss, 7, 4)]
+    {
+        let found = Separated::search(kernel, CLASSES[class], digits);
+        assert_eq!(Separated::new(kernel, class, digits), Some(found));
+    }
+    // As the specification prints it.
+    let terms =
+        |class, digits| Separated::new(Kernel::Mean, class, digits).map(|separated| (separated.terms, separated.theta));
+    assert_eq!(terms(4, 8), Some((14, 0.6)));
+    assert_eq!(terms(9, 8), Some((39, 1.2)));
+    assert_eq!(terms(12, 10), Some((88, 1.3)));
+}
+
+#[test]
+#[ignore = "searches all of the table, minutes"]
+fn all_of_the_table_is_what_the_search_finds() {
+    for kernel in KERNELS {
+        for class in 0..CLASSES.len() {
+            for digits in 3..=10 {
+                let found = Separated::search(kernel, CLASSES[class], digits);
+                assert_eq!(Separated::new(kernel, class, digits), Some(found));
+            }
+        }
+    }
+}
+
+#[test]
+fn predictors_beyond_the_range_are_cut() {
+    let separated = Separated::new(Kernel::Mean, 4, 8).unwrap();
+    let (mut cut, mut end) = (Vec::new(), Vec::new());
+    separated.polynomials(&[7.0, -1e9, f64::INFINITY], &mut cut);
+    separated.polynomials(&[2.0, -2.0, 2.0], &mut end);
+    assert_eq!(cut, end);
+    assert_eq!((kernel::class(2.0), kernel::class(2.1), kernel::class(33.0)), (Some(4), Some(5), None));
+    assert_eq!(kernel::class(f64::NAN), None);
+}
+
+/// Vectors of a row a value, made by row block.
+fn predictor(basis: &Basis, gamma: &[f64]) -> Vec<f64> {
+    let mut eta = Vec::new();
+    for range in row_blocks(basis.rows()) {
+        let mut rows = Vec::new();
+        basis.fill(range.clone(), &mut rows);
+        let of = |i: usize| gamma.iter().enumerate().map(|(j, gamma)| gamma * rows[j * range.len() + i]).sum::<f64>();
+        eta.extend((0..range.len()).map(of));
+    }
+    eta
+}
+
+struct Data {
+    alice: Block,
+    bob: Block,
+    y: Vec<f64>,
+}
+
+/// A binomial fit: linear predictor at the column means, both parts, and evaluations of the gradient.
+struct Fit {
+    intercept: f64,
+    gamma: [DVector<f64>; 2],
+    own: [Own; 2],
+    evaluations: u32,
+}
+
+fn fit(data: &Data) -> Fit {
+    let columns = data.alice.columns();
+    let alice = Basis::new(data.alice.matrix(), 1..columns, None, Some(&data.y), true).unwrap();
+    let bob = Basis::new(data.bob.matrix(), 0..data.bob.columns(), None, None, true).unwrap();
+    let (rows, left, right) = (data.y.len(), columns - 1, data.bob.columns());
+    let bits = budget::binomial(rows).unwrap();
+    let mut roles = Roles::new();
+    let shape = Shape { width: Width::Two, bits: bits.columns, rows, left: left + 1, right };
+    let table = roles.table(shape, &alice, &bob);
+    let own = [alice.finish(), bob.finish()];
+    let (joint, score) = moments(&own[0], &table.opened);
+    let (mut descent, mut next) = Descent::new(Family::Binomial, joint, &score).unwrap();
+    let constant = DMatrix::from_element(rows, 1, 1.0);
+    let (point, step) = loop {
+        let (point, digits) = match next {
+            Next::Evaluate { point, digits } => (point, digits),
+            Next::Converged { point, step, .. } => break (point, step),
+            Next::Exhausted { .. } => panic!("not converged after {} evaluations", descent.evaluations()),
+        };
+        let eta = [predictor(&alice, &point.as_slice()[1..=left]), predictor(&bob, &point.as_slice()[left + 1..])];
+        let vector = residuals(&mut roles, &data.y, eta, point[0], digits, descent.evaluations());
+        let shape = VectorShape { width: Width::Two, bits: bits.columns, rows, left, right };
+        let opened = roles.product(shape, &table, &vector, &alice, &bob, &constant);
+        let scale = 2f64.powi(-((bits.columns + 2 * bits.features) as i32)) / rows as f64;
+        next = descent.next(DVector::from_iterator(opened.len(), opened.iter().map(|value| *value as f64 * scale)));
+    };
+    let point = point + step;
+    let gamma = [point.rows(1, left).into_owned(), point.rows(left + 1, right).into_owned()];
+    Fit { intercept: point[0], gamma, own, evaluations: descent.evaluations() }
+}
+
+/// The table of `1, Q_a, Q_b` and their products with the outcome, over the rows.
+fn moments(alice: &Own, opened: &DMatrix<f64>) -> (DMatrix<f64>, DVector<f64>) {
+    let outcome = alice.outcome.as_ref().unwrap();
+    let (left, right) = (opened.nrows() - 1, opened.ncols());
+    let cross = opened.rows(0, left).into_owned();
+    let mut joint = DMatrix::identity(1 + left + right, 1 + left + right);
+    joint.view_mut((1, 1 + left), (left, right)).copy_from(&cross);
+    joint.view_mut((1 + left, 1), (right, left)).copy_from(&cross.transpose());
+    let of_bob = cross.tr_mul(&outcome.along) + opened.row(left).transpose() * outcome.rest;
+    let score = std::iter::once(outcome.centre).chain(outcome.along.iter().copied()).chain(of_bob.iter().copied());
+    (joint, DVector::from_iterator(1 + left + right, score))
+}
+
+/// Shares of the mean minus the outcome, by row block. The side with the smaller class takes the polynomials.
+fn residuals(
+    roles: &mut Roles,
+    y: &[f64],
+    mut eta: [Vec<f64>; 2],
+    intercept: f64,
+    digits: u32,
+    round: u32,
+) -> [Vec<Elements>; 2] {
+    let bits = budget::binomial(y.len()).unwrap().features;
+    let classes = eta
+        .each_ref()
+        .map(|eta| kernel::class(eta.iter().fold(0.0_f64, |most, eta| most.max(eta.abs()))).unwrap_or(CLASSES.len()));
+    let at_alice = classes[0] <= classes[1];
+    let separated = Separated::new(Kernel::Mean, classes[0].min(classes[1]), digits).unwrap();
+    eta[usize::from(at_alice)].iter_mut().for_each(|eta| *eta += intercept);
+    let part = |polynomials| if polynomials { Part::Polynomials } else { Part::Functions };
+    let factors =
+        |side: usize| Factors { separated, part: part((side == 0) == at_alice), own: &eta[side], roots: None };
+    let (f, g) = (factors(0), factors(1));
+    let corrected = if round.is_multiple_of(2) { Side::Right } else { Side::Left };
+    let shape = RowShape { width: Width::Two, bits, rows: y.len(), terms: separated.terms - 1, corrected };
+    let mut shares = roles.rows(shape, &f, &g);
+    for (block, range) in row_blocks(y.len()).enumerate() {
+        let unit = Elements::from_integers(Width::Two, &vec![1_i128 << bits; range.len()]);
+        let scaled = |values: &[f64]| {
+            let mut scaled = Elements::fixed(Width::Two, values, bits).unwrap();
+            scaled.multiply(&unit).unwrap();
+            scaled
+        };
+        shares[0][block].add(&scaled(&f.constant(range.clone()))).unwrap();
+        shares[1][block].add(&scaled(&g.constant(range.clone()))).unwrap();
+        shares[0][block].subtract(&scaled(&y[range])).unwrap();
+    }
+    shares
+}
+
+fn block(x: DMatrix<f64>, y: &[f64], intercept: bool) -> Block {
+    let (y, family) = (y.to_vec(), Family::Binomial);
+    Block::new(x, intercept, true, Outcome { family, y, weights: None, offset: None, hidden: None, spread: 1.0 })
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    outcome: String,
+    alice: Vec<String>,
+    bob: Vec<String>,
+    coefficients: Vec<Expected>,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    term: String,
+    estimate: f64,
+    std_error: f64,
+}
+
+/// Coefficients as a list of terms and estimates on the original scale.
+fn coefficients(case: &Case, data: &Data, fit: &Fit) -> Vec<(String, f64)> {
+    let mut intercept = fit.intercept;
+    let mut rows = Vec::new();
+    for (side, (block, names)) in [(&data.alice, &case.alice), (&data.bob, &case.bob)].into_iter().enumerate() {
+        let mut inner = fit.gamma[side].clone();
+        assert!(fit.own[side].factor.solve_upper_triangular_mut(&mut inner));
+        let scalings = &block.scalings()[block.columns() - inner.len()..];
+        for ((name, inner), scaling) in names.iter().zip(inner.iter()).zip(scalings) {
+            rows.push((name.clone(), inner / scaling.scale));
+            intercept -= inner / scaling.scale * scaling.centre;
+        }
+    }
+    rows.push(("(Intercept)".to_string(), intercept));
+    rows
+}
+
+#[test]
+fn sealed_binomial_fits_reach_the_digits_of_the_vectors_in_few_evaluations() {
+    let cases = [
+        (
+            include_str!("../../../../tests/vectors/glm/binomial_unscaled.json"),
+            include_str!("../../../../tests/vectors/data/unscaled.csv"),
+        ),
+        (
+            include_str!("../../../../tests/vectors/glm/binomial_wine_like.json"),
+            include_str!("../../../../tests/vectors/data/wine_like.csv"),
+        ),
+        (
+            include_str!("../../../../tests/vectors/glm/binomial_steep.json"),
+            include_str!("../../../../tests/vectors/data/steep.csv"),
+        ),
+    ];
+    for (case, text) in cases {
+        let case: Case = serde_json::from_str(case).unwrap();
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let column = |name: &String| -> Vec<f64> {
+            let at = header.iter().position(|header| header == name).unwrap();
+            text.lines().skip(1).map(|line| line.split(',').nth(at).unwrap().parse().unwrap()).collect()
+        };
+        let y = column(&case.outcome);
+        let columns =
+            |names: &[String]| DMatrix::from_vec(y.len(), names.len(), names.iter().flat_map(column).collect());
+        let (alice, bob) = (block(columns(&case.alice), &y, true), block(columns(&case.bob), &y, false));
+        let data = Data { alice, bob, y };
+        let fit = fit(&data);
+        let mut worst = 0.0_f64;
+        for (term, estimate) in coefficients(&case, &data, &fit) {
+            let expected = case.coefficients.iter().find(|row| row.term == term).unwrap();
+            let unit = expected.estimate.abs().max(expected.std_error / 1000.0);
+            worst = worst.max((estimate - expected.estimate).abs() / unit);
+        }
+        println!("{}: {} evaluations, {worst:.1e}", case.name, fit.evaluations);
+        // Without the exact Hessian the last step is as good as the curvature.
+        assert!(worst <= 1e-7, "{}: {worst:e}", case.name);
+        assert!(fit.evaluations <= 22, "{}: {} evaluations", case.name, fit.evaluations);
+    }
+}
+
+fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
+    use rand::{Rng, SeedableRng};
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    DMatrix::from_fn(rows, columns, |_, _| (0..12).map(|_| rng.random_range(-0.5..0.5)).sum())
+}
+
+/// A descent with gradients in f64: evaluations, and the gradient at the end.
+fn descend(family: Family, x: &DMatrix<f64>, y: &DVector<f64>) -> (u32, f64) {
+    let rows = x.nrows() as f64;
+    let (joint, score) = (x.tr_mul(x) / rows, x.tr_mul(y) / rows);
+    let (mut descent, mut next) = Descent::new(family, joint, &score).unwrap();
+    let gradient = |point: &DVector<f64>| x.tr_mul(&((x * point).map(|eta| family.mean(eta)) - y)) / rows;
+    loop {
+        match next {
+            Next::Evaluate { point, .. } => next = descent.next(gradient(&point)),
+            Next::Converged { point, step, .. } => {
+                return (descent.evaluations(), descent.scaled(&gradient(&(point + step))));
+            }
+            Next::Exhausted { .. } => return (descent.evaluations(), f64::INFINITY),
+        }
+    }
+}
+
+#[test]
+fn a_descent_of_normal_columns_needs_few_evaluations() {
+    for (family, slope, shift) in [
+        (Family::Binomial, 0.4, -0.3),
+        (Family::Binomial, 0.5, -4.5),
+        (Family::Binomial, 2.2, 0.0),
+        (Family::Poisson, 0.2, 0.5),
+    ] {
+        let mut x = random(3000, 11, 7);
+        x.column_mut(0).fill(1.0);
+        let eta = &x * DVector::from_fn(11, |j, _| if j == 0 { shift } else { slope * (j as f64).cos() });
+        let draw = random(3000, 1, 8);
+        let y = DVector::from_fn(3000, |i, _| {
+            let mean = family.mean(eta[i]);
+            match family {
+                Family::Binomial => f64::from(u8::from(draw[i] * 0.9 < (mean / (1.0 - mean)).ln() / 1.7)),
+                Family::Poisson | Family::Gaussian => (mean + draw[i] * mean.sqrt()).max(0.0).round(),
+            }
+        });
+        let (evaluations, gradient) = descend(family, &x, &y);
+        println!("{family} {slope} {shift}: {evaluations} evaluations, gradient {gradient:.1e}");
+        assert!(gradient <= 1e-8 && evaluations <= 22, "{family} {slope} {shift}: {evaluations}, {gradient:e}");
+    }
+}
+
+#[test]
+fn separated_classes_do_not_converge() {
+    let mut x = random(300, 2, 9);
+    x.column_mut(0).fill(1.0);
+    let y = x.column(1).map(|x| f64::from(u8::from(x > 0.0)));
+    let rows = x.nrows() as f64;
+    let (mut descent, mut next) = Descent::new(Family::Binomial, x.tr_mul(&x) / rows, &(x.tr_mul(&y) / rows)).unwrap();
+    let mut largest = 0.0_f64;
+    while let Next::Evaluate { point, .. } = next {
+        largest = (&x * &point).amax();
+        let residuals = (&x * point).map(|eta| Family::Binomial.mean(eta)) - &y;
+        next = descent.next(x.tr_mul(&residuals) / rows);
+    }
+    // The caller sees it by the range, which no class holds.
+    assert!(kernel::class(largest).is_none(), "{largest}");
+    let constant = DVector::from_element(300, 1.0);
+    assert!(Descent::new(Family::Binomial, x.tr_mul(&x) / rows, &(x.tr_mul(&constant) / rows)).is_none());
+}
