@@ -90,10 +90,13 @@ impl Descent {
         gradient.amax() / self.model.spread
     }
 
-    /// Takes the opened gradient at the point that was asked for.
+    /// Takes the opened gradient at the point that was asked for. One of another length, or with an entry that is not finite, ends the fit.
     pub fn next(&mut self, gradient: DVector<f64>) -> Next {
         self.evaluations += 1;
         let point = self.asked.clone();
+        if gradient.len() != point.len() || !gradient.iter().all(|entry| entry.is_finite()) {
+            return Next::Exhausted { point: self.at.take().map_or(point, |(from, _)| from) };
+        }
         if let (Some(line), Some((from, before))) = (&mut self.line, &self.at) {
             let slope = gradient.dot(&line.direction);
             // Beyond the minimum a step must at least have made the gradient smaller: otherwise nothing has been gained for sure.
@@ -187,7 +190,7 @@ impl Model {
     }
 
     /// The mean of a function of a normal linear predictor.
-    fn expect(&self, mean: f64, variance: f64, of: impl Fn(f64) -> f64) -> f64 {
+    fn mean_of(&self, mean: f64, variance: f64, of: impl Fn(f64) -> f64) -> f64 {
         self.nodes.iter().map(|(node, weight)| weight * of(mean + variance.sqrt() * node)).sum()
     }
 
@@ -216,8 +219,8 @@ impl Model {
         let most = 8.0 / length.sqrt().max(1e-150);
         for _ in 0..300 {
             let variance = (k * k * length).min(100.0);
-            let weight = self.expect(m, variance, |eta| family.variance(eta)).max(1e-4);
-            let missing = mean - self.expect(m, variance, |eta| family.mean(eta));
+            let weight = self.mean_of(m, variance, |eta| family.variance(eta)).max(1e-4);
+            let missing = mean - self.mean_of(m, variance, |eta| family.mean(eta));
             m += 0.5 * (missing / weight).clamp(-1.0, 1.0);
             k += 0.3 * ((1.0 / weight).min(most) - k);
         }
@@ -243,7 +246,7 @@ impl Model {
                 Family::Poisson => [w, w, w],
             }
         };
-        let [w0, w1, w2] = [0, 1, 2].map(|at: usize| self.expect(point[0], variance, |eta| weights(eta)[at]));
+        let [w0, w1, w2] = [0, 1, 2].map(|at: usize| self.mean_of(point[0], variance, |eta| weights(eta)[at]));
         let mut hessian = DMatrix::zeros(size + 1, size + 1);
         hessian[(0, 0)] = w0;
         for j in 0..size {

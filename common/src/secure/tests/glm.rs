@@ -325,3 +325,46 @@ fn separated_classes_do_not_converge() {
     let constant = DVector::from_element(300, 1.0);
     assert!(Descent::new(Family::Binomial, x.tr_mul(&x) / rows, &(x.tr_mul(&constant) / rows)).is_none());
 }
+
+/// A descent, its first point and the step that it tries from there with this gradient.
+fn first_step(gradient: &DVector<f64>) -> (Descent, DVector<f64>, DVector<f64>) {
+    let x = random(500, 2, 3).insert_column(0, 1.0);
+    let y = DVector::from_fn(500, |row, _| f64::from(row % 3 == 0));
+    let (mut descent, next) = Descent::new(Family::Binomial, x.tr_mul(&x) / 500.0, &(x.tr_mul(&y) / 500.0)).unwrap();
+    let Next::Evaluate { point, .. } = next else { panic!("{next:?}") };
+    let Next::Evaluate { point: tried, .. } = descent.next(gradient.clone()) else { panic!("no step") };
+    let step = tried - &point;
+    (descent, point, step)
+}
+
+#[test]
+fn a_step_that_climbs_as_steeply_as_it_descended_is_halved_and_one_that_gains_is_kept() {
+    let gradient = DVector::from_vec(vec![0.02, -0.01, 0.03]);
+    let (mut descent, from, step) = first_step(&gradient);
+    let Next::Evaluate { point, .. } = descent.next(-&gradient) else { panic!("no second step") };
+    assert!((point - &from - 0.5 * &step).amax() < 1e-12, "the root of the slope lies half way");
+    // Beyond the minimum with a small slope, but with a larger gradient than before: nothing is gained for sure.
+    let (mut descent, from, step) = first_step(&gradient);
+    let aside = {
+        let mut aside = DVector::from_vec(vec![1.0, 0.0, 0.0]);
+        aside -= &step * (step[0] / step.norm_squared());
+        aside * 0.2 + &step * (0.25 * gradient.dot(&step).abs() / step.norm_squared())
+    };
+    assert!(aside.amax() > gradient.amax() && aside.dot(&step) > 0.0);
+    let Next::Evaluate { point, .. } = descent.next(aside) else { panic!("no second step") };
+    let share = (point - &from).norm() / step.norm();
+    assert!((share - 0.8).abs() < 1e-9, "{share}");
+    // A gradient that has become smaller is kept: the next point lies beyond this one.
+    let (mut descent, from, step) = first_step(&gradient);
+    let Next::Evaluate { point, .. } = descent.next(0.1 * &gradient) else { panic!("no second step") };
+    assert!((&point - &from).dot(&step) > step.norm_squared());
+}
+
+#[test]
+fn a_gradient_of_another_length_or_without_a_number_ends_the_fit_where_it_was() {
+    let gradient = DVector::from_vec(vec![0.02, -0.01, 0.03]);
+    for spoiled in [DVector::zeros(2), DVector::from_vec(vec![0.0, f64::NAN, 0.0])] {
+        let (mut descent, from, _) = first_step(&gradient);
+        assert_eq!(descent.next(spoiled), Next::Exhausted { point: from });
+    }
+}
