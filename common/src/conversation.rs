@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::id::{Digest, Header, Role, RunId};
 use crate::privacy::release::{Declaration, Discloses, Disclosures, Released};
-use crate::session::{Abort, PeerFault, Session, Turn};
+use crate::session::{Abort, Order, PeerFault, Session, Turn};
 use crate::study::{Study, Vertical};
 
 #[cfg(test)]
@@ -172,6 +172,11 @@ pub trait Script {
     /// # Errors
     /// Why there is no result.
     fn finish(&mut self) -> Result<Self::Output, Abort>;
+
+    /// What the dealer is to be asked for; each order once.
+    fn order(&mut self) -> Option<Order> {
+        None
+    }
 
     /// Stores a message of the peer before anything follows from it, where a party that is killed goes on later.
     ///
@@ -490,6 +495,10 @@ impl<S: Script> Session for Conversation<S> {
 
     fn resend(&self) -> Option<Released<Message<S::Body>>> {
         self.sent.clone()
+    }
+
+    fn order(&mut self) -> Option<Order> {
+        self.script.order()
     }
 
     fn position(&self) -> u64 {

@@ -95,6 +95,8 @@ pub enum Mode {
     /// Partial predictions without noise: declared, counted and metered.
     #[default]
     Plain,
+    /// Shares of declared tables, and masked columns: nothing of a single row in a readable form.
+    Sealed,
     /// Noised values, charged to a ledger: differential privacy towards anyone who sees what left.
     Private,
 }
@@ -104,6 +106,7 @@ impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Mode::Plain => "plain",
+            Mode::Sealed => "sealed",
             Mode::Private => "private",
         }
     }

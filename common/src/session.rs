@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::id::Role;
 use crate::privacy::ledger::LedgerError;
 use crate::privacy::mechanism::ReleaseError;
+use crate::secure::product::Shape;
 
 /// What a session wants after it was fed.
 #[derive(Debug)]
@@ -60,9 +61,22 @@ pub trait Session {
     /// finished still answers.
     fn resend(&self) -> Option<Self::Outbound>;
 
+    /// What the dealer is to be asked for, each order once; a driver asks after every step. Public sizes only.
+    fn order(&mut self) -> Option<Order> {
+        None
+    }
+
     /// How many messages of the conversation there were: rises with everything new, and with no repeat. By it a driver tells
     /// progress from signs of life.
     fn position(&self) -> u64;
+}
+
+/// What a party asks of the dealer. Both parties order the same, in the same order; the dealer answers with the seed of the party's masks
+/// first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The correction of a table of this shape.
+    Table(Shape),
 }
 
 /// Why a session ended before its result. The variant says whose fault it was; no variant carries data.

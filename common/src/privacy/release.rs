@@ -46,6 +46,10 @@ pub enum Declaration {
     FeatureSolution,
     /// What a record adds to a function: it gives the record away.
     RecordUpdate,
+    /// Columns behind a mask: uniform for whoever cannot expand the mask.
+    Masked,
+    /// Shares of a table of cross-products between both blocks, and what is computed of the opened table alone.
+    CrossProducts,
     /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
     Undeclarable,
 }
@@ -69,6 +73,8 @@ impl Declaration {
             Declaration::FeatureStatistics => "cross-products of features",
             Declaration::FeatureSolution => "solutions of single sites",
             Declaration::RecordUpdate => "records, as what each adds to the function",
+            Declaration::Masked => "masked columns",
+            Declaration::CrossProducts => "cross-products of both blocks",
             Declaration::Undeclarable => "values that were not charged",
         }
     }

@@ -139,7 +139,7 @@ impl Report {
     /// Whether all that is known of the run was released with noise, and nobody may look at its course.
     pub(crate) fn noised(&self) -> bool {
         match self.mode {
-            Mode::Plain => false,
+            Mode::Plain | Mode::Sealed => false,
             Mode::Private => true,
         }
     }

@@ -50,12 +50,12 @@ impl fmt::Display for Rows {
 pub enum Refusal {
     /// A two-valued column could be solved for: exit 65.
     #[error(
-        "column {column} has {rarer} rows of its rarer value among {rows} of {which}: {entropy:.0} bits, and {needed:.0} are needed \
+        "column `{column}` has {rarer} rows of its rarer value among {rows} of {which}: {entropy:.0} bits, and {needed:.0} are needed \
          beside {other} columns of the peer"
     )]
     Entropy {
-        /// Its position among the own columns.
-        column: usize,
+        /// Its name.
+        column: String,
         /// Which rows.
         which: Rows,
         /// Rows of its rarer value.
@@ -70,10 +70,10 @@ pub enum Refusal {
         needed: f64,
     },
     /// A value that too few rows share: exit 65.
-    #[error("column {column} has {rarer} rows of its rarer value among {which}, at least {needed} are needed")]
+    #[error("column `{column}` has {rarer} rows of its rarer value among {which}, at least {needed} are needed")]
     Rare {
-        /// Its position among the own columns.
-        column: usize,
+        /// Its name.
+        column: String,
         /// Which rows.
         which: Rows,
         /// Rows of its rarer value.
@@ -144,19 +144,19 @@ impl Limits {
     pub fn columns<'a>(
         &self,
         which: Rows,
-        columns: impl Iterator<Item = &'a [f64]>,
+        columns: impl Iterator<Item = (&'a str, &'a [f64])>,
         other: u64,
     ) -> Result<(), Refusal> {
         let needed = self.entropy_bits * (other + 1) as f64;
-        for (column, values) in columns.enumerate() {
+        for (name, values) in columns {
             let Some(rarer) = rarer_value(values) else { continue };
             let rows = values.len() as u64;
             if rarer < self.level_rows {
-                return Err(Refusal::Rare { column, which, rarer, needed: self.level_rows });
+                return Err(Refusal::Rare { column: name.to_string(), which, rarer, needed: self.level_rows });
             }
             let entropy = entropy(rows, rarer);
             if !(entropy >= needed) {
-                return Err(Refusal::Entropy { column, which, rarer, rows, other, entropy, needed });
+                return Err(Refusal::Entropy { column: name.to_string(), which, rarer, rows, other, entropy, needed });
             }
         }
         Ok(())
@@ -166,15 +166,22 @@ impl Limits {
     ///
     /// # Errors
     /// The first refusal.
-    pub fn folds(&self, folds: &[u32], count: u32, columns: &[&[f64]], both: u64, other: u64) -> Result<(), Refusal> {
+    pub fn folds<'a>(
+        &self,
+        folds: &[u32],
+        count: u32,
+        columns: &[(&'a str, &[f64])],
+        both: u64,
+        other: u64,
+    ) -> Result<(), Refusal> {
         for fold in 1..=count {
             for which in [Rows::Fold(fold), Rows::Without(fold)] {
                 let within = |row: &usize| (folds[*row] == fold) == (which == Rows::Fold(fold));
                 let rows: Vec<usize> = (0..folds.len()).filter(within).collect();
                 self.rows(which, rows.len() as u64, both)?;
-                let part = |column: &&[f64]| rows.iter().map(|row| column[*row]).collect::<Vec<f64>>();
-                let parts: Vec<Vec<f64>> = columns.iter().map(part).collect();
-                self.columns(which, parts.iter().map(Vec::as_slice), other)?;
+                let part = |(name, column): &(&'a str, &[f64])| (*name, rows.iter().map(|row| column[*row]).collect());
+                let parts: Vec<(&str, Vec<f64>)> = columns.iter().map(part).collect();
+                self.columns(which, parts.iter().map(|(name, part)| (*name, part.as_slice())), other)?;
             }
         }
         Ok(())

@@ -10,20 +10,25 @@ use crate::methods::em::terms::Em;
 use crate::methods::features::terms::Features;
 use crate::methods::robust::terms::Robust;
 use crate::methods::stream::terms::Stream;
-use crate::methods::vertical::terms::{SECTIONS, Vertical};
+use crate::methods::vertical::terms::{SECTIONS, Vertical, VerticalGuarantee};
 use crate::privacy::mechanism::ReleasePlan;
 use crate::privacy::release::Disclosures;
 use crate::terms::statement::{Protects, Statement};
 use crate::terms::suggestion::{ErrorTable, Search};
-use crate::terms::{self, Expectation, Guarantee, Head, MethodTerms, NoExpectation, StudyError, value};
+use crate::terms::{self, Expectation, Guarantee, Guaranteed, Head, MethodTerms, NoExpectation, StudyError, value};
 
 /// Which method a study runs, with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Method {
     /// Two parties hold different columns of the same rows.
-    Vertical(Vertical),
+    Vertical(Vertical, VerticalGuarantee),
     /// Many sites hold the same columns of different rows.
-    Sites(Sites),
+    Sites(Sites, Guarantee),
+}
+
+/// Of a study whose method is not told apart yet the guarantee stands beside the method.
+impl Guaranteed for Method {
+    type Guarantee = ();
 }
 
 /// What sites compute, with its parameters.
@@ -81,12 +86,14 @@ impl StudyFile {
             prediction: self.prediction,
         };
         method.check(self.mode)?;
-        let guarantee = Guarantee::parse(self.mode, self.privacy.as_ref(), "at least `privacy.epsilon`")?;
+        let guarantee = VerticalGuarantee::parse(self.mode, self.privacy.as_ref())?;
         let study = Study { head, guarantee, keys, method };
         match &study.guarantee {
-            Guarantee::Plain => Ok(study),
-            Guarantee::Private(terms) => study.check_private(&terms.stated).map(|()| study),
+            VerticalGuarantee::Plain => {}
+            VerticalGuarantee::Sealed => study.check_sealed()?,
+            VerticalGuarantee::Private(terms) => study.check_private(&terms.stated)?,
         }
+        Ok(study)
     }
 }
 

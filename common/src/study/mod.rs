@@ -26,13 +26,13 @@ pub use crate::methods::robust::terms::{OnlineTerms, PrivateFitTerms, Robust, Ro
 pub use crate::methods::stream::terms::{DecayName, KernelName, LossName, Stream, StreamFeatures, StreamTerms};
 pub use crate::methods::vertical::terms::{
     Acceleration, CoefficientTerms, FitTerms, InferenceTerms, Lambda, PartyTerms, PathWord, PenaltyTerms,
-    PredictionTerms, PrivacyError, Vertical,
+    PredictionTerms, PrivacyError, Vertical, VerticalGuarantee,
 };
 pub use crate::terms::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use crate::terms::{
-    CoefficientGuess, ColumnTerms, CoordinatorTerms, DesignTerms, Expectation, Guarantee, Head, HeldBy, HeldColumn,
-    Mechanism, Missing, Model, NoExpectation, PrivacyTerms, PrivateTerms, RowTerms, SiteTerms, Size, StudyError,
-    WorkerTerms, explain, statement,
+    CoefficientGuess, ColumnTerms, CoordinatorTerms, DesignTerms, Expectation, Guarantee, Guaranteed, Head, HeldBy,
+    HeldColumn, Mechanism, Missing, Model, NoExpectation, PrivacyTerms, PrivateTerms, Promise, RowTerms, SiteTerms,
+    Size, StudyError, WorkerTerms, explain, statement,
 };
 
 /// A study, parsed and checked: of any method, or of one of them ([`Vertical`], [`Sites`]) where code knows which.
@@ -54,8 +54,8 @@ impl Study {
     /// Its method by name.
     pub fn protocol(&self) -> Protocol {
         match &self.method {
-            Method::Vertical(_) => Protocol::Vertical,
-            Method::Sites(sites) => sites.method.terms().protocol(),
+            Method::Vertical(..) => Protocol::Vertical,
+            Method::Sites(sites, _) => sites.method.terms().protocol(),
         }
     }
 
@@ -66,10 +66,10 @@ impl Study {
     // A process splits one study: its size costs nothing.
     #[allow(clippy::result_large_err)]
     pub fn split(self) -> Result<Study<Vertical>, Study<Sites>> {
-        let Study { head, guarantee, method, keys } = self;
+        let Study { head, guarantee: (), method, keys } = self;
         match method {
-            Method::Vertical(method) => Ok(Study { head, guarantee, method, keys }),
-            Method::Sites(method) => Err(Study { head, guarantee, method, keys }),
+            Method::Vertical(method, guarantee) => Ok(Study { head, guarantee, method, keys }),
+            Method::Sites(method, guarantee) => Err(Study { head, guarantee, method, keys }),
         }
     }
 
@@ -113,13 +113,15 @@ impl TryFrom<StudyFile> for Study {
                 let study = file.parse_vertical(head, keys)?;
                 let names = study.method.parties.values().map(|terms| terms.certificate.as_str());
                 certificates("parties", "alice, bob and the coordinator", names, &study.head)?;
-                Ok(study.with(Method::Vertical))
+                let Study { head, guarantee, method, keys } = study;
+                Ok(Study { head, guarantee: (), method: Method::Vertical(method, guarantee), keys })
             }
             Protocol::Robust | Protocol::Em | Protocol::Features | Protocol::Stream => {
                 let study = file.parse_sites(head, keys)?;
                 let names = study.method.workers.values().map(|terms| terms.certificate.as_str());
                 certificates("workers", "every worker and the coordinator", names, &study.head)?;
-                Ok(study.with(Method::Sites))
+                let Study { head, guarantee, method, keys } = study;
+                Ok(Study { head, guarantee: (), method: Method::Sites(method, guarantee), keys })
             }
         }
     }

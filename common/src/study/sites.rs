@@ -60,7 +60,7 @@ impl StudyFile {
         let mut taken = SECTIONS.to_vec();
         taken.push(name);
         match self.mode {
-            Mode::Plain => {}
+            Mode::Plain | Mode::Sealed => {}
             Mode::Private => taken.push("rows.id"),
         }
         self.takes_only(&taken, &format!("a study of protocol `{name}`"))?;
@@ -121,7 +121,7 @@ impl StudyFile {
         }
         if terms.rows_per_person > 1 {
             match self.mode {
-                Mode::Plain => {
+                Mode::Plain | Mode::Sealed => {
                     return wrong("sites.rows_per_person", "has no place in a plain study: set mode = \"private\"");
                 }
                 Mode::Private => {}

@@ -31,13 +31,28 @@ pub(crate) const ROOM: f64 = 1.0 - 1e-12;
 /// Beside the columns, in the bounds that a study states.
 const ROW_NORM: &str = "norm of rows";
 
+/// A method, by the guarantees that it knows: no study holds one that its method cannot keep.
+pub trait Guaranteed {
+    /// What is promised of what leaves.
+    type Guarantee: std::fmt::Debug + Clone + PartialEq;
+}
+
+/// A guarantee, as far as all methods need to know.
+pub trait Promise {
+    /// Its name.
+    fn mode(&self) -> Mode;
+
+    /// The terms of a private run, if it is one.
+    fn private(&self) -> Option<&PrivateTerms>;
+}
+
 /// A study, parsed and checked; `M` is its method.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Study<M> {
+pub struct Study<M: Guaranteed> {
     /// What all methods share.
     pub head: Head,
     /// What is promised of what leaves.
-    pub guarantee: Guarantee,
+    pub guarantee: M::Guarantee,
     /// What is computed, among whom.
     pub method: M,
     /// Of the file; kept as digests, because nothing else of it may be read again.
@@ -57,7 +72,7 @@ pub struct Head {
     pub rows: RowTerms,
 }
 
-/// What is promised of what leaves.
+/// What is promised of what leaves a site.
 #[derive(Debug, Clone, PartialEq)]
 // A process holds one study: its size costs nothing.
 #[allow(clippy::large_enum_variant)]
@@ -99,11 +114,7 @@ pub(crate) fn value(key: &str, problem: impl Into<String>) -> StudyError {
     StudyError::Value { key: key.to_string(), problem: problem.into() }
 }
 
-impl<M> Study<M> {
-    pub(crate) fn with<N>(self, wrap: impl FnOnce(M) -> N) -> Study<N> {
-        Study { head: self.head, guarantee: self.guarantee, method: wrap(self.method), keys: self.keys }
-    }
-
+impl<M: Guaranteed<Guarantee: Promise>> Study<M> {
     /// The guarantee by name.
     pub fn mode(&self) -> Mode {
         self.guarantee.mode()
@@ -111,10 +122,13 @@ impl<M> Study<M> {
 
     /// The terms of a private run, if it is one.
     pub fn private(&self) -> Option<&PrivateTerms> {
-        match &self.guarantee {
-            Guarantee::Plain => None,
-            Guarantee::Private(terms) => Some(terms),
-        }
+        self.guarantee.private()
+    }
+}
+
+impl<M: Guaranteed> Study<M> {
+    pub(crate) fn with<N: Guaranteed<Guarantee = M::Guarantee>>(self, wrap: impl FnOnce(M) -> N) -> Study<N> {
+        Study { head: self.head, guarantee: self.guarantee, method: wrap(self.method), keys: self.keys }
     }
 
     /// The digest of each leaf of the study file, by dotted name: defaults included, comments and order not.
@@ -208,16 +222,11 @@ impl Guarantee {
             (Mode::Plain, Some(_)) => {
                 Err(value("privacy", "is given, but `mode` is \"plain\": set mode = \"private\""))
             }
+            (Mode::Sealed, _) => {
+                Err(value("mode", "is \"sealed\", which is between two parties: sites are \"plain\" or \"private\""))
+            }
             (Mode::Private, None) => Err(value("privacy", format!("is missing: a private run needs {needed}"))),
             (Mode::Private, Some(terms)) => PrivateTerms::parse(terms).map(Guarantee::Private),
-        }
-    }
-
-    /// Its name.
-    pub fn mode(&self) -> Mode {
-        match self {
-            Guarantee::Plain => Mode::Plain,
-            Guarantee::Private(_) => Mode::Private,
         }
     }
 
@@ -231,8 +240,24 @@ impl Guarantee {
     }
 }
 
+impl Promise for Guarantee {
+    fn mode(&self) -> Mode {
+        match self {
+            Guarantee::Plain => Mode::Plain,
+            Guarantee::Private(_) => Mode::Private,
+        }
+    }
+
+    fn private(&self) -> Option<&PrivateTerms> {
+        match self {
+            Guarantee::Plain => None,
+            Guarantee::Private(terms) => Some(terms),
+        }
+    }
+}
+
 impl PrivateTerms {
-    fn parse(terms: &PrivacyTerms) -> Result<PrivateTerms, StudyError> {
+    pub(crate) fn parse(terms: &PrivacyTerms) -> Result<PrivateTerms, StudyError> {
         terms.check_budget()?;
         let budget = terms.budget(1).map_err(|error| value("privacy", format!("cannot be used: {error}")))?;
         Ok(PrivateTerms { stated: terms.clone(), budget })

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::statement::Protects;
 use super::suggestion::{FEW_EPSILONS, Search, counts};
-use super::{Foretold, NoExpectation, ROOM, Reckoned, Study, StudyError, value};
+use super::{Foretold, Guarantee, Guaranteed, NoExpectation, ROOM, Reckoned, Study, StudyError, value};
 use crate::data::formula::Term;
 use crate::fit::INTERCEPT;
 use crate::id::Protocol;
@@ -82,6 +82,10 @@ pub struct Sites<M> {
     pub coefficients: Vec<String>,
     /// What is computed.
     pub method: M,
+}
+
+impl<M> Guaranteed for Sites<M> {
+    type Guarantee = Guarantee;
 }
 
 /// A study between sites.

@@ -6,6 +6,7 @@ use crate::conversation::{self, Content, Hello};
 use crate::id::Digest;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses};
+use crate::secure::ring::Elements;
 
 /// One message.
 pub type Message = conversation::Message<Body>;
@@ -45,6 +46,14 @@ pub enum Body {
     Noised(Noised),
     /// In private mode: coefficients, computed from noised values alone.
     Estimates(Estimates),
+    /// In sealed mode: row blocks behind their mask.
+    Masked(Masked),
+    /// In sealed mode: the sender's shares of what opens to the receiver.
+    Share(Share),
+    /// In sealed mode: what follows from an opened table alone.
+    Joint(Joint),
+    /// In sealed mode: what the dealer sends. No party says it.
+    Dealt(Dealt),
     /// Nothing to say, go on.
     Go,
 }
@@ -201,6 +210,56 @@ pub struct Estimates {
     pub slopes: Option<Vec<crate::fit::Coefficient>>,
 }
 
+/// See [`Body::Masked`].
+#[derive(Clone, PartialEq)]
+pub struct Masked {
+    /// The number of the first row block.
+    pub first: u64,
+    /// Row blocks one behind the other, each column by column.
+    pub entries: Elements,
+}
+
+/// See [`Body::Share`].
+#[derive(Clone, PartialEq)]
+pub struct Share {
+    /// Of the product of the public columns that stand behind the blocks.
+    pub canary: Elements,
+    /// Of the table, from a side that has checked the other's canary; `left x right`, column by column.
+    pub table: Option<Elements>,
+}
+
+/// See [`Body::Joint`].
+#[derive(Clone, PartialEq)]
+pub struct Joint {
+    /// What the numbers are.
+    pub what: JointKind,
+    /// In the order that [`JointKind`] states.
+    pub values: Vec<f64>,
+}
+
+/// What a [`Joint`] message holds. Matrices stand column by column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JointKind {
+    /// What the leader's columns leave of the receiver's, `p x p`: sent where columns depend across the parties.
+    LeftOver,
+    /// The answer: how many columns are set aside, their positions, and a basis of the others, `p x (p - dropped)`.
+    Reduction,
+    /// The receiver's part of the joint solution: coordinates, their covariance, their covariance with the leader's linear predictor at
+    /// its means, and the mean square of the residuals.
+    Answer,
+    /// The linear predictor at the sender's column means, and what the sender's columns add to the variance of the intercept.
+    Means,
+}
+
+/// See [`Body::Dealt`].
+#[derive(Clone, PartialEq)]
+pub enum Dealt {
+    /// The seed of the receiver's masks.
+    Seed([u8; 32]),
+    /// The receiver's share of a product of masks.
+    Correction(Elements),
+}
+
 /// How one fit ended, as one side sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitEnd {
@@ -239,6 +298,11 @@ impl Content for Body {
             Body::Terms(_) => "terms of a budget",
             Body::Noised(_) => "noised values",
             Body::Estimates(_) => "noised estimates",
+            Body::Masked(_) => "masked columns",
+            Body::Share(_) => "shares of a table",
+            Body::Joint(_) => "numbers of the joint solution",
+            Body::Dealt(Dealt::Seed(_)) => "the seed of masks",
+            Body::Dealt(Dealt::Correction(_)) => "a correction",
             Body::Go => "a go-ahead",
         }
     }
@@ -249,7 +313,9 @@ impl Discloses for Body {
         match self {
             Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => vec![],
             Body::Terms(_) => vec![],
-            Body::Noised(_) | Body::Estimates(_) => vec![Declaration::Undeclarable],
+            Body::Noised(_) | Body::Estimates(_) | Body::Dealt(_) => vec![Declaration::Undeclarable],
+            Body::Masked(_) => vec![Declaration::Masked],
+            Body::Share(_) | Body::Joint(_) => vec![Declaration::CrossProducts],
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {
                 HeldKind::Outcome | HeldKind::NullResidual => vec![Declaration::Outcome, Declaration::Summary],

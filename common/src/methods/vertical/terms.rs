@@ -8,9 +8,13 @@ use crate::data::formula::Formula;
 use crate::glm::Family;
 use crate::id::{Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
-use crate::terms::{Guarantee, HeldBy, HeldColumn, Missing, Study, StudyError, check_positive, one, value};
+use crate::terms::{
+    Guaranteed, HeldBy, HeldColumn, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError, check_positive,
+    one, value,
+};
 
 mod private;
+mod sealed;
 mod search;
 
 pub use self::private::PrivacyError;
@@ -173,6 +177,58 @@ impl Default for PredictionTerms {
     }
 }
 
+/// What is promised of what leaves a party of two.
+#[derive(Debug, Clone, PartialEq)]
+// A process holds one study: its size costs nothing.
+#[allow(clippy::large_enum_variant)]
+pub enum VerticalGuarantee {
+    /// Nothing: partial predictions leave, declared, counted and metered.
+    Plain,
+    /// Columns leave behind masks, and only declared tables open.
+    Sealed,
+    /// Differential privacy towards everybody who sees what left.
+    Private(PrivateTerms),
+}
+
+impl VerticalGuarantee {
+    /// Of a mode and its section.
+    pub(crate) fn parse(mode: Mode, terms: Option<&PrivacyTerms>) -> Result<VerticalGuarantee, StudyError> {
+        match (mode, terms) {
+            (Mode::Plain, None) => Ok(VerticalGuarantee::Plain),
+            (Mode::Sealed, None) => Ok(VerticalGuarantee::Sealed),
+            (Mode::Plain | Mode::Sealed, Some(_)) => {
+                let problem = format!("is given, but `mode` is \"{}\": set mode = \"private\"", mode.name());
+                Err(value("privacy", problem))
+            }
+            (Mode::Private, None) => {
+                Err(value("privacy", "is missing: a private run needs at least `privacy.epsilon`"))
+            }
+            (Mode::Private, Some(terms)) => PrivateTerms::parse(terms).map(VerticalGuarantee::Private),
+        }
+    }
+}
+
+impl Promise for VerticalGuarantee {
+    fn mode(&self) -> Mode {
+        match self {
+            VerticalGuarantee::Plain => Mode::Plain,
+            VerticalGuarantee::Sealed => Mode::Sealed,
+            VerticalGuarantee::Private(_) => Mode::Private,
+        }
+    }
+
+    fn private(&self) -> Option<&PrivateTerms> {
+        match self {
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed => None,
+            VerticalGuarantee::Private(terms) => Some(terms),
+        }
+    }
+}
+
+impl Guaranteed for Vertical {
+    type Guarantee = VerticalGuarantee;
+}
+
 /// The method between two parties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vertical {
@@ -216,8 +272,10 @@ impl Vertical {
             if let Some(norm) = terms.row_norm {
                 let key = format!("parties.{role}.row_norm");
                 match mode {
-                    Mode::Plain => {
-                        return wrong(&key, "has no place in a plain study: rows are cut in private mode only");
+                    Mode::Plain | Mode::Sealed => {
+                        let problem =
+                            format!("has no place in a {} study: rows are cut in private mode only", mode.name());
+                        return wrong(&key, &problem);
                     }
                     Mode::Private => check_positive(&key, Some(norm), "finite number")?,
                 }
@@ -304,11 +362,11 @@ impl Study<Vertical> {
 
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
-        match &self.guarantee {
-            Guarantee::Private(_) => return Disclosures::default(),
-            Guarantee::Plain => {}
-        }
-        let mut declared = vec![Declaration::PartialPrediction, Declaration::Summary];
+        let mut declared = match &self.guarantee {
+            VerticalGuarantee::Private(_) => return Disclosures::default(),
+            VerticalGuarantee::Sealed => return Disclosures::new(self.sealed_declarations()),
+            VerticalGuarantee::Plain => vec![Declaration::PartialPrediction, Declaration::Summary],
+        };
         if self.head.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }
@@ -350,8 +408,10 @@ impl Study<Vertical> {
     /// path. A party's policy may still forbid it.
     pub fn uses_basis(&self) -> bool {
         match self.guarantee {
-            Guarantee::Plain => self.method.inference.allowed && (self.method.penalty.is_none() || self.uses_tables()),
-            Guarantee::Private(_) => false,
+            VerticalGuarantee::Plain => {
+                self.method.inference.allowed && (self.method.penalty.is_none() || self.uses_tables())
+            }
+            VerticalGuarantee::Sealed | VerticalGuarantee::Private(_) => false,
         }
     }
 

@@ -57,24 +57,24 @@ fn coded(rows: usize, ones: usize, values: [f64; 2]) -> Vec<f64> {
 fn a_two_valued_column_needs_entropy_for_every_column_of_the_peer() {
     let limits = Limits::default();
     let of = |rows: usize, ones: usize, other: u64| {
-        limits.columns(Rows::All, [&coded(rows, ones, [7.5, -1.0])[..]].into_iter(), other)
+        limits.columns(Rows::All, [("sex", &coded(rows, ones, [7.5, -1.0])[..])].into_iter(), other)
     };
     // 100 rows, half of them: 100 bits, beside no column 64 are needed, beside one 128.
     assert_eq!(of(100, 50, 0), Ok(()));
-    let Err(Refusal::Entropy { column: 0, rarer: 50, rows: 100, other: 1, entropy, needed, .. }) = of(100, 50, 1)
-    else {
+    let Err(Refusal::Entropy { column, rarer: 50, rows: 100, other: 1, entropy, needed, .. }) = of(100, 50, 1) else {
         panic!("a column of 100 bits passed beside one of the peer");
     };
-    assert_eq!((entropy.round(), needed), (100.0, 128.0));
+    assert_eq!((&column[..], entropy.round(), needed), ("sex", 100.0, 128.0));
     assert_eq!(of(1000, 500, 14), Ok(()));
     assert!(of(1000, 500, 15).is_err());
-    assert_eq!(of(10_000, 9, 1), Err(Refusal::Rare { column: 0, which: Rows::All, rarer: 9, needed: 10 }));
-    assert_eq!(of(10_000, 10_000 - 9, 1), Err(Refusal::Rare { column: 0, which: Rows::All, rarer: 9, needed: 10 }));
+    let rare = || Err(Refusal::Rare { column: "sex".to_string(), which: Rows::All, rarer: 9, needed: 10 });
+    assert_eq!(of(10_000, 9, 1), rare());
+    assert_eq!(of(10_000, 10_000 - 9, 1), rare());
     // Loosened by the party itself.
     let loose = Limits { entropy_bits: 0.0, level_rows: 0, ..limits };
-    assert_eq!(loose.columns(Rows::All, [&coded(50, 1, [0.0, 1.0])[..]].into_iter(), 9), Ok(()));
+    assert_eq!(loose.columns(Rows::All, [("sex", &coded(50, 1, [0.0, 1.0])[..])].into_iter(), 9), Ok(()));
     let many = (0..50).map(f64::from).collect::<Vec<_>>();
-    assert_eq!(limits.columns(Rows::All, [&many[..], &[1.0; 50][..]].into_iter(), 9), Ok(()));
+    assert_eq!(limits.columns(Rows::All, [("age", &many[..]), ("one", &[1.0; 50][..])].into_iter(), 9), Ok(()));
 }
 
 #[test]
@@ -96,11 +96,12 @@ fn every_fold_and_its_complement_meet_the_limits() {
     let limits = Limits::default();
     let column: Vec<f64> = (0..600).map(|row| f64::from(row % 2 == 0)).collect();
     let folds = |of: fn(usize) -> u32| (0..600).map(of).collect::<Vec<u32>>();
-    assert_eq!(limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[&column], 4, 2), Ok(()));
+    assert_eq!(limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[("sex", &column[..])], 4, 2), Ok(()));
     // One row in a fold of its own.
-    let one = limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[&column], 4, 2);
+    let one = limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[("sex", &column[..])], 4, 2);
     assert_eq!(one, Err(Refusal::Rows { which: Rows::Without(1), rows: 1, columns: 4, needed: 40 }));
     // Folds that separate the values leave none two-valued; nearly so is refused.
-    let nearly = limits.folds(&folds(|row| if row % 2 == 0 || row < 10 { 1 } else { 2 }), 2, &[&column], 4, 2);
+    let nearly =
+        limits.folds(&folds(|row| if row % 2 == 0 || row < 10 { 1 } else { 2 }), 2, &[("sex", &column[..])], 4, 2);
     assert!(matches!(nearly, Err(Refusal::Rare { which: Rows::Fold(1), rarer: 5, .. })), "{nearly:?}");
 }

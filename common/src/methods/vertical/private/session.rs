@@ -497,7 +497,11 @@ fn record(body: &Body) -> Option<Vec<u8>> {
         | Body::Table(_)
         | Body::Redo(_)
         | Body::Results(_)
-        | Body::Prediction(_) => return None,
+        | Body::Prediction(_)
+        | Body::Masked(_)
+        | Body::Share(_)
+        | Body::Joint(_)
+        | Body::Dealt(_) => return None,
     };
     serde_json::to_vec(&kept).ok()
 }

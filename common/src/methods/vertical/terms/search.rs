@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Vertical;
+use super::{Vertical, VerticalGuarantee};
 use crate::id::Role;
 use crate::privacy::bounds::RowBounds;
 use crate::terms::suggestion::{Candidate, EPSILONS, ErrorTable, ROWS, Search, counts, rounded};
-use crate::terms::{DesignTerms, Guarantee, PrivacyTerms, PrivateTerms, Study};
+use crate::terms::{DesignTerms, PrivacyTerms, PrivateTerms, Study};
 
 /// Rounds and cuts that are tried.
 const ROUNDS: [u32; 4] = [1, 2, 3, 4];
@@ -22,7 +22,7 @@ impl Study<Vertical> {
         let correlation = Some(self.design_correlation());
         let own = self.private().map(|terms| terms.budget.epsilon());
         ErrorTable::new(counts(rows, &ROWS), EPSILONS.to_vec(), own, correlation, |epsilon, rows| {
-            let guarantee = Guarantee::Private(self.private()?.at(epsilon)?);
+            let guarantee = VerticalGuarantee::Private(self.private()?.at(epsilon)?);
             Study { guarantee, ..self.clone() }.foretold(rows)
         })
     }
@@ -47,7 +47,7 @@ impl Study<Vertical> {
         let all = ROUNDS.into_iter().flat_map(|rounds| CLIPS.map(|clip| (rounds, clip)));
         let tried = |(rounds, clip): (u32, f64)| {
             let stated = PrivacyTerms { rounds, clip, design: design.clone(), ..terms.stated.clone() };
-            let guarantee = Guarantee::Private(PrivateTerms { stated, ..terms.clone() });
+            let guarantee = VerticalGuarantee::Private(PrivateTerms { stated, ..terms.clone() });
             let error = (Study { guarantee, ..shortened.clone() }).foretold(rows)?;
             let mut settings = norms.clone();
             settings.insert("privacy.rounds".to_string(), f64::from(rounds));

@@ -1,0 +1,56 @@
+//! The sealed mode of a study of two parties: what it must not say, and what it lets leave.
+
+use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
+use crate::glm::Family;
+use crate::privacy::release::Declaration;
+use crate::terms::{HeldBy, Missing, Study, StudyError, value};
+
+impl Study<Vertical> {
+    /// Refuses what a sealed run between two parties cannot keep.
+    pub(crate) fn check_sealed(&self) -> Result<(), StudyError> {
+        let method = &self.method;
+        let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
+        let default = FitTerms::default();
+        let refused = [
+            (
+                "model.family",
+                method.family != Family::Gaussian,
+                format!("is {}: sealed mode is for gaussian in this version", method.family),
+            ),
+            (
+                "penalty",
+                method.penalty.is_some(),
+                "is given: sealed mode has no penalties, paths and cross-validation in this version".to_owned(),
+            ),
+            (
+                "weights.held_by",
+                method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice),
+                "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them"
+                    .to_owned(),
+            ),
+            ("fit.acceleration", *acceleration != Acceleration::default(), one_table()),
+            ("fit.tol", *tol != default.tol, one_table()),
+            ("fit.max_rounds", max_rounds.is_some(), one_table()),
+        ];
+        match refused.into_iter().find(|(_, given, _)| *given) {
+            Some((key, _, problem)) => Err(value(key, problem)),
+            None => Ok(()),
+        }
+    }
+
+    /// What a sealed run lets either party disclose.
+    pub(super) fn sealed_declarations(&self) -> Vec<Declaration> {
+        let mut declared = vec![Declaration::Masked, Declaration::CrossProducts, Declaration::Summary];
+        if self.head.rows.missing == Missing::CompleteCases {
+            declared.push(Declaration::MissingRows);
+        }
+        if self.method.fit.coefficients == CoefficientTerms::Shared {
+            declared.push(Declaration::Coefficients);
+        }
+        declared
+    }
+}
+
+fn one_table() -> String {
+    "has no place in a sealed gaussian study: the fit follows from one table, without rounds".to_owned()
+}
