@@ -150,7 +150,7 @@ fn assert_same(sealed: &VerticalFit, plain: &VerticalFit) {
     ];
     for (ours, theirs) in pairs.into_iter().chain([(a.dispersion, b.dispersion), (a.r_squared, b.r_squared)]) {
         let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
-        assert!((ours - theirs).abs() <= 1e-9 * theirs.abs(), "{ours} {theirs}");
+        assert!((ours - theirs).abs() <= 1e-8 * theirs.abs(), "{ours} {theirs}");
     }
     assert_eq!(sealed.termination, plain.termination);
 }
@@ -203,10 +203,12 @@ fn columns_that_depend_across_the_parties_are_named() {
 fn a_lossy_line_gives_the_bits_of_a_clean_one() {
     let values = values(ROWS, true);
     let study = study("sealed", "");
-    let clean = sealed(&study, &values, Faults::NONE);
+    // As text: what is not a number has no equal.
+    let text = |faults| format!("{:?}", sealed(&study, &values, faults));
+    let clean = text(Faults::NONE);
     for seed in 0..8 {
         let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
-        assert_eq!(sealed(&study, &values, faults), clean, "seed {seed}");
+        assert_eq!(text(faults), clean, "seed {seed}");
     }
 }
 
