@@ -16,4 +16,4 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use self::session::{SealedScript, SealedSession};
+pub use self::session::{SealedScript, SealedSession, allowed};

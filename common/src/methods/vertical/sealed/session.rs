@@ -222,13 +222,7 @@ impl Work {
             Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
         })?;
         let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
-        check_limits(limits, &encoded, own.clone(), peer_columns, shape.opened() as u64).map_err(
-            |limit| match limit {
-                Limit::Entropy { .. } | Limit::Rare { .. } => Abort::OwnData(limit.to_string()),
-                Limit::Rows { .. } => Abort::Data(limit.to_string()),
-                Limit::Opened { .. } => Abort::Policy { who: role, what: limit.to_string() },
-            },
-        )?;
+        within_limits(role, limits, &encoded, peer_columns)?;
         let null_deviance = match role {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
@@ -593,23 +587,39 @@ fn target(encoded: &Encoded) -> Vec<f64> {
     encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
 }
 
-/// Whether the table may open, as far as this party can tell.
-fn check_limits(
-    limits: &Limits,
-    encoded: &Encoded,
-    own: std::ops::Range<usize>,
-    peer: usize,
-    opened: u64,
-) -> Result<(), Limit> {
+/// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
+/// the other.
+///
+/// # Errors
+/// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
+pub fn allowed(prepared: &Prepared, peer_columns: usize) -> Result<(), Abort> {
+    match prepared.encoded() {
+        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, encoded, peer_columns),
+        Err(_) => Ok(()),
+    }
+}
+
+fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) -> Result<(), Abort> {
     let block = &encoded.block;
+    let own = usize::from(block.has_intercept())..block.columns();
     let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
-    limits.rows(Rows::All, rows, columns + other)?;
     let named = own.map(|j| {
         let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
         (name, block.column(j))
     });
-    limits.columns(Rows::All, named, other)?;
-    limits.opened(0, opened, rows, [columns, other]).map(|_| ())
+    // Alice's block has the outcome behind its columns.
+    let [left, right] = if role == Role::Alice { [columns, other] } else { [other, columns] };
+    let opened = left.saturating_add(1).saturating_mul(right);
+    limits
+        .rows(Rows::All, rows, columns.saturating_add(other))
+        .and_then(|()| limits.columns(Rows::All, named, other))
+        .and_then(|()| limits.opened(0, opened, rows, [columns, other]))
+        .map(|_| ())
+        .map_err(|limit| match limit {
+            Limit::Entropy { .. } | Limit::Rare { .. } => Abort::OwnData(limit.to_string()),
+            Limit::Rows { .. } => Abort::Data(limit.to_string()),
+            Limit::Opened { .. } => Abort::Policy { who: role, what: limit.to_string() },
+        })
 }
 
 /// Why there is no basis of the own columns; `first` is the position of the first among all columns of the block.
