@@ -40,8 +40,40 @@ fn study_files_keep_their_digests() {
 }
 
 #[test]
-fn a_mode_that_is_not_built_is_an_unknown_value() {
-    let text = FILES[0].1.replacen("mode = \"plain\"", "mode = \"sealed\"", 1);
-    let error = Study::parse(&text).unwrap_err();
-    assert!(error.to_string().contains("unknown value `sealed`"), "{error}");
+fn a_study_between_sites_cannot_be_sealed() {
+    let mut seen = 0;
+    for (name, text, _) in FILES.iter().filter(|(name, ..)| !name.contains("vertical") && !name.contains("two-hospitals")) {
+        let sealed = match text.contains("mode = \"plain\"") {
+            true => text.replacen("mode = \"plain\"", "mode = \"sealed\"", 1),
+            false if text.contains("mode = \"private\"") => {
+                text.replacen("mode = \"private\"", "mode = \"sealed\"", 1)
+            }
+            false => format!("mode = \"sealed\"\n{text}"),
+        };
+        let error = Study::parse(&sealed).unwrap_err();
+        assert!(error.to_string().contains("`mode` is \"sealed\", which is between two parties"), "{name}: {error}");
+        seen += 1;
+    }
+    assert_eq!(seen, 10);
+}
+
+#[test]
+fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_refused_by_key() {
+    let sealed = FILES[0].1.replacen("mode = \"plain\"", "mode = \"sealed\"", 1);
+    let error = Study::parse(&sealed).unwrap_err();
+    assert!(error.to_string().contains("`fit.max_rounds` has no place in a sealed gaussian study"), "{error}");
+    let sealed = sealed.replacen("max_rounds = 200", "", 1);
+    let study = Study::parse(&sealed).unwrap();
+    assert_ne!(study.digest().to_string(), FILES[0].2);
+    for (from, to, says) in [
+        ("family = \"gaussian\"", "family = \"binomial\"", "`model.family` is binomial: sealed mode is for gaussian"),
+        ("tol = 1e-8", "tol = 1e-6", "`fit.tol` has no place in a sealed gaussian study"),
+        ("acceleration = \"anderson\"", "acceleration = \"none\"", "`fit.acceleration` has no place"),
+        ("[inference]", "[penalty]\nlambda = 1.0\n[inference]", "`penalty` is given: sealed mode has no penalties"),
+        ("[inference]", "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[inference]", "privacy"),
+    ] {
+        assert!(sealed.contains(from), "{from}");
+        let error = Study::parse(&sealed.replacen(from, to, 1)).unwrap_err();
+        assert!(error.to_string().contains(says), "{to}: {error}");
+    }
 }

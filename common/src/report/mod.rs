@@ -244,6 +244,9 @@ pub struct Disclosure {
     pub declared: Vec<String>,
     /// Per own column.
     pub columns: Vec<ColumnDisclosure>,
+    /// What opened to the peer in sealed mode, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<Opened>,
 }
 
 impl Disclosure {
@@ -254,12 +257,30 @@ impl Disclosure {
     }
 }
 
-/// How much of one own column the peer could reconstruct.
+/// What opened to one party in sealed mode: exact numbers about columns of both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// What it is.
+    pub what: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its columns.
+    pub columns: u64,
+    /// Its numbers, with those that belong to it and stand beside it.
+    pub numbers: u64,
+    /// Unknown values that the numbers are about: rows of the data times the columns of the party that has fewer.
+    pub unknowns: u64,
+    /// Who received it.
+    pub to: Role,
+}
+
+/// How much of one own column the peer could reconstruct; in sealed mode, could predict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnDisclosure {
     /// The column.
     pub term: String,
-    /// R squared of the centred column on everything that was sent, from 0 to 1.
+    /// R squared of the centred column on everything that was sent, from 0 to 1; in sealed mode, on the peer's own columns, as the
+    /// numbers that opened allow.
     #[serde(deserialize_with = "number_or_null")]
     pub share: f64,
 }

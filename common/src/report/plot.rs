@@ -168,6 +168,15 @@ pub(crate) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
 
 /// Share of each own column that the peer could reconstruct, as bars. `None` without columns.
 pub(crate) fn disclosure(role: Role, all: &[ColumnDisclosure]) -> Option<Markup> {
+    shares(role, all, "reconstruct")
+}
+
+/// Share of each own column that the peer could predict, as bars. `None` without columns.
+pub(crate) fn predicted(role: Role, all: &[ColumnDisclosure]) -> Option<Markup> {
+    shares(role, all, "predict")
+}
+
+fn shares(role: Role, all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
     if all.is_empty() {
         return None;
     }
@@ -181,7 +190,7 @@ pub(crate) fn disclosure(role: Role, all: &[ColumnDisclosure]) -> Option<Markup>
     let top = 6.0;
     let bottom = top + ROW * shown.len() as f64;
     Some(html! {
-        svg viewBox=(view_box(bottom + 40.0)) role="img" aria-label=(format!("Share of each column of {role} that the peer could reconstruct")) {
+        svg viewBox=(view_box(bottom + 40.0)) role="img" aria-label=(format!("Share of each column of {role} that the peer could {could}")) {
             (columns(&x, &[0.0, 0.25, 0.5, 0.75, 1.0].map(whole_percent), (top, bottom), 15.0))
             text.axis-name x=(px((x.at(0.0) + x.at(1.0)) / 2.0)) y=(px(bottom + 34.0)) text-anchor="middle" {
                 "share of the column's variance"

@@ -1,6 +1,7 @@
 //! Every form of the report, from a handful of made-up ones.
 
 mod against_r;
+mod sealed;
 
 use std::collections::BTreeMap;
 
@@ -89,6 +90,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
                 ColumnDisclosure { term: "age".into(), share: 0.4213 },
                 ColumnDisclosure { term: "sex".into(), share: 1.0 },
             ],
+            opened: Vec::new(),
         }),
         ..Report::default()
     }
@@ -165,6 +167,7 @@ fn pair() -> (Report, Report) {
         rank: 5,
         declared: vec!["partial predictions".into()],
         columns: vec![ColumnDisclosure { term: "s2".into(), share: 0.99999 }],
+        opened: Vec::new(),
     });
     bob.seconds = PerParty::Own(Seconds { read: 0.003, solve: 0.02, exchange: 0.03, total: 0.054 });
     (alice, bob)
@@ -741,7 +744,7 @@ prop_compose! {
         let seconds = Seconds { read, solve, exchange, total };
         let [study, call, note] = words;
         let column = ColumnDisclosure { term: note.clone(), share };
-        let disclosure = Disclosure { vectors: sent, rank: missing, declared: vec![call.clone()], columns: vec![column] };
+        let disclosure = Disclosure { vectors: sent, rank: missing, declared: vec![call.clone()], columns: vec![column], opened: Vec::new() };
         (report.study, report.call, report.notes) = (study, call, vec![note]);
         (report.missing, report.termination) = (missing, Termination::ALL[ended]);
         let privacy = certificate.map(|x| account(&report.call, x, sent as u32 % 4));

@@ -496,6 +496,7 @@ fn disclosure(work: &Work) -> Disclosure {
         rank: meter.rank() as u64,
         declared: declared.map(|declaration| declaration.name().to_string()).collect(),
         columns: metered.chain(whole).collect(),
+        opened: Vec::new(),
     }
 }
 

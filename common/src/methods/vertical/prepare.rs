@@ -301,7 +301,10 @@ impl Prepared {
         };
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = match study.guarantee {
+            VerticalGuarantee::Sealed => loosened(role, &self.policy.limits).into_iter().collect(),
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => Vec::new(),
+        };
         let own_outcome = if held(&study.method.outcome, role) {
             let (column, support) = (&study.method.outcome.column, support(study.method.family));
             let read = outcome::outcome(frame, column, support, weights.as_deref(), dropped).map_err(refused)?;
@@ -364,6 +367,21 @@ impl Prepared {
         });
         Ok(())
     }
+}
+
+/// Which limits on what may open in sealed mode a party's own file loosens; who reads the report must know.
+fn loosened(role: Role, limits: &Limits) -> Option<String> {
+    let usual = Limits::default();
+    let loosened = [
+        (limits.entropy_bits < usual.entropy_bits, format!("{} bits of entropy", limits.entropy_bits)),
+        (limits.level_rows < usual.level_rows, format!("{} rows of a rarer value", limits.level_rows)),
+        (limits.rows_per_column < usual.rows_per_column, format!("{} rows a column", limits.rows_per_column)),
+        (limits.opened_share > usual.opened_share, format!("{} of the unknowns", limits.opened_share)),
+    ];
+    let loosened: Vec<String> = loosened.into_iter().filter(|(looser, _)| *looser).map(|(_, words)| words).collect();
+    (!loosened.is_empty()).then(|| {
+        format!("{role} loosened its limits on what may open: {}; single values may be solvable", loosened.join(", "))
+    })
 }
 
 fn support(family: Family) -> Support {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::fit::Termination;
 use crate::glm::Family;
-use crate::id::Role;
+use crate::id::{Mode, Role};
 use crate::report::coefficients::{Style, section};
 use crate::report::layout::Layout;
 use crate::report::number::{
@@ -15,6 +15,8 @@ use crate::report::sites::NOISE_ALONE;
 use crate::report::table::{Column, Entry, entry, markup};
 use crate::report::{CvPoint, Disclosure, PathPoint, Report, account, plot};
 use crate::study::statement::Statement;
+
+pub mod sealed;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
@@ -62,7 +64,10 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("rows", thousands(s.nobs)),
         ("coefficients", report.coefficients.iter().filter(|row| row.estimate.is_some()).count().to_string()),
-        ("rounds", thousands(u64::from(report.rounds))),
+        match is_sealed(report) {
+            true => ("exchanges", thousands(u64::from(report.rounds))),
+            false => ("rounds", thousands(u64::from(report.rounds))),
+        },
     ];
     if !report.noised() {
         facts.push(("deviance", single(s.deviance, 5)));
@@ -139,7 +144,10 @@ fn fit(report: &Report) -> Section {
             section = section.line(others.join(",  "));
         }
     }
-    section.line(format!("\nNumber of rounds: {}", report.rounds))
+    section.line(match is_sealed(report) {
+        true => "\nOne exchange, without rounds".to_string(),
+        false => format!("\nNumber of rounds: {}", report.rounds),
+    })
 }
 
 fn aligned(cells: Vec<String>) -> Vec<String> {
@@ -229,6 +237,9 @@ fn cross_validation(report: &Report, cv: &[CvPoint], chosen: &[(&str, f64)]) -> 
 
 fn convergence(report: &Report) -> Section {
     let section = Section::new("Convergence");
+    if is_sealed(report) {
+        return section.remark(html! { (sealed::NO_COURSE) });
+    }
     let section = match plot::convergence(&report.trace, report.tol) {
         Some(picture) => section.figure(Some(picture), html! {
             "The larger value of both sides in each round. The fit ends when the scaled gradient (certificate) and the "
@@ -251,8 +262,19 @@ fn party(role: Option<Role>) -> &'static str {
     role.map_or("this party", Role::name)
 }
 
+/// Whether columns left behind masks only. The mode of the run is part of the value, so that a report that was read back says the same.
+fn is_sealed(report: &Report) -> bool {
+    match report.mode {
+        Mode::Sealed => true,
+        Mode::Plain | Mode::Private => false,
+    }
+}
+
 /// What each party showed the other.
 fn disclosure(report: &Report) -> Section {
+    if is_sealed(report) {
+        return sealed::disclosure(report);
+    }
     let all = report.disclosure.each(report.role);
     let of = |value: &dyn Fn(Option<Role>, &Disclosure) -> String| {
         all.iter().map(|(role, left)| value(*role, left)).collect()
@@ -315,10 +337,18 @@ fn closing(report: &Report) -> Vec<Entry> {
     closing.push(entry("Ended:", ending(report)));
     let left = report.disclosure.each(report.role).into_iter().map(|(role, disclosure)| {
         let sent = report.bytes_sent.of_or_own(role).copied();
-        (role, left_here(disclosure, sent, report.statistics.nobs))
+        (
+            role,
+            match is_sealed(report) {
+                true => sealed::left_here(disclosure, sent),
+                false => left_here(disclosure, sent, report.statistics.nobs),
+            },
+        )
     });
     let left = ("Left:", left.collect());
-    if report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
+    if is_sealed(report) {
+        closing.extend([sealed::privacy(report), left]);
+    } else if report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
         let shown = reconstructible(report).into_iter().map(|line| (None, format!("none: {line}")));
         let privacy = match shown.len() {
             0 => entry("Privacy:", "none: values left without noise".to_string()),
@@ -355,6 +385,7 @@ fn accounts(report: &Report) -> Vec<(Option<Role>, String)> {
 /// How it ended, in one sentence.
 fn ending(report: &Report) -> String {
     let rounds = match report.rounds {
+        _ if is_sealed(report) => "one exchange".to_string(),
         1 => "1 round".to_string(),
         n => format!("{n} rounds"),
     };
@@ -409,6 +440,9 @@ fn left_here(disclosure: &Disclosure, sent: Option<u64>, nobs: u64) -> String {
 /// Which columns of whom the other side can work out from what left in plain mode, a sentence a party that can: columns
 /// with the same share are named together, the largest share first.
 pub fn reconstructible(report: &Report) -> Vec<String> {
+    if is_sealed(report) {
+        return Vec::new();
+    }
     let sentence = |(role, disclosure): (Option<Role>, &Disclosure)| {
         let mut columns: Vec<_> = disclosure.columns.iter().filter(|column| column.share > SMALLEST_SHARE).collect();
         // An outcome that leaves is the first that a reader must know.

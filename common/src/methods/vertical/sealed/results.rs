@@ -7,7 +7,7 @@ use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::id::Role;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{Deviances, VerticalFit, data_notes, model, unpenalised};
-use crate::report::{ColumnDisclosure, Disclosure};
+use crate::report::{ColumnDisclosure, Disclosure, Opened};
 use crate::secure::gaussian::Part;
 use crate::session::Abort;
 use crate::study::{CoefficientTerms, HeldBy};
@@ -142,15 +142,6 @@ fn notes(work: &Work) -> Vec<String> {
     if !work.study.method.inference.allowed {
         notes.push("standard errors: the study does not allow them".to_string());
     }
-    let Work { shape, .. } = work;
-    notes.push(format!(
-        "opened to alice: one table of {} x {} cross-products between both blocks, {} numbers, beside {} unknown values in the smaller \
-         block; bob received his part of the solution with its covariance",
-        shape.left,
-        shape.right,
-        shape.opened(),
-        work.rows * (shape.left - 1).min(shape.right)
-    ));
     notes
 }
 
@@ -158,7 +149,7 @@ fn notes(work: &Work) -> Vec<String> {
 fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
     let declared = work.study.disclosures(work.role);
     let columns = match work.role {
-        Role::Alice => outcome_share(work).into_iter().collect(),
+        Role::Alice => only_column(work, joined).into_iter().chain(outcome_share(work)).collect(),
         Role::Bob | Role::Worker | Role::Coordinator => column_shares(work, joined),
     };
     Disclosure {
@@ -166,7 +157,48 @@ fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
         rank: 0,
         declared: declared.declared().iter().map(|declaration| declaration.name().to_string()).collect(),
         columns,
+        opened: opened(work),
     }
+}
+
+/// What opened to the other side, in order.
+fn opened(work: &Work) -> Vec<Opened> {
+    let (alice, bob) = ((work.shape.left - 1) as u64, work.shape.right as u64);
+    let stay = bob - work.dropped().len() as u64;
+    let unknowns = work.rows as u64 * alice.min(bob);
+    let to = work.role.partner();
+    let one = |what: &str, [rows, columns]: [u64; 2], numbers: u64| Opened {
+        what: what.to_string(),
+        rows,
+        columns,
+        numbers,
+        unknowns,
+        to,
+    };
+    let dependent = work.reduction.is_some();
+    let mut all = Vec::new();
+    match work.role {
+        Role::Alice => {
+            if dependent {
+                all.push(one("what alice's columns leave of bob's", [bob, bob], bob * bob));
+            }
+            // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
+            all.push(one(
+                "bob's part of the solution with its covariance, and two sums",
+                [stay, stay],
+                stay * (stay + 2) + 2,
+            ));
+        }
+        Role::Bob | Role::Worker | Role::Coordinator => {
+            all.push(one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob));
+            if dependent {
+                let numbers = bob * stay + work.dropped().len() as u64;
+                all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));
+            }
+            all.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
+        }
+    }
+    all
 }
 
 /// At Bob: per own column, R squared of what Alice could predict from her columns and the outcome. With `C` and `d` from the table that is
@@ -191,7 +223,23 @@ fn column_shares(work: &Work, joined: &Joined) -> Vec<ColumnDisclosure> {
         .collect()
 }
 
-/// At Alice: R squared of the outcome on Bob's part of the linear predictor, which he knows. Of her columns he learns no cross-products.
+/// At Alice, where she has one column only: R squared of it on Bob's columns, and on the outcome where he holds it. What Bob receives is
+/// `C'C` of the cross-products `C` and, with his outcome, `C' gamma_a`: with several columns he knows them up to a rotation that he does
+/// not know, with one column in full. Its covariance `V` has `1 / V = 1 - |C|^2`; the outcome adds its partial correlation.
+fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
+    let ([variance], [gamma]) = (joined.part.covariance.as_slice(), joined.part.gamma.as_slice()) else { return None };
+    let (_, place) = *kept(work).first()?;
+    let alone = work.study.method.outcome.held_by == HeldBy::Alice;
+    let along = gamma * gamma / variance;
+    let rest = match alone || along + joined.residual == 0.0 {
+        true => 1.0,
+        false => joined.residual / (along + joined.residual),
+    };
+    let share = (1.0 - rest / variance).clamp(0.0, 1.0);
+    Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
+}
+
+/// At Alice: R squared of the outcome on Bob's part of the linear predictor, which he knows.
 fn outcome_share(work: &Work) -> Option<ColumnDisclosure> {
     let terms = &work.study.method.outcome;
     let alone = terms.held_by == HeldBy::Alice;

@@ -235,6 +235,69 @@ fn what_each_party_could_be_shown_of_its_columns_is_in_the_account() {
 }
 
 #[test]
+fn what_opened_stands_in_the_account_with_its_numbers_and_its_unknowns() {
+    let sizes = |fit: &VerticalFit| -> Vec<(u64, u64, u64, u64, Role)> {
+        let opened = fit.disclosure.opened.iter();
+        opened.map(|table| (table.rows, table.columns, table.numbers, table.unknowns, table.to)).collect()
+    };
+    let unknowns = (ROWS * 2) as u64;
+    let [at_alice, at_bob] = sealed(&study("sealed", ""), &values(ROWS, false), Faults::NONE);
+    assert_eq!(sizes(&at_alice), [(3, 3, 3 * 3 + 3 + 3 + 2, unknowns, Role::Bob)]);
+    assert_eq!(sizes(&at_bob), [(3, 3, 9, unknowns, Role::Alice), (1, 2, 2, unknowns, Role::Alice)]);
+    // One column of Bob depends on Alice's: what her columns leave of his opens first, and he answers which stay.
+    let [at_alice, at_bob] = sealed(&study("sealed", ""), &values(ROWS, true), Faults::NONE);
+    assert_eq!(sizes(&at_alice), [(3, 3, 9, unknowns, Role::Bob), (2, 2, 2 * 2 + 2 + 2 + 2, unknowns, Role::Bob)]);
+    let expected = [
+        (3, 3, 9, unknowns, Role::Alice),
+        // A map of three columns to two, and the position of the one that goes.
+        (3, 2, 6 + 1, unknowns, Role::Alice),
+        (1, 2, 2, unknowns, Role::Alice),
+    ];
+    assert_eq!(sizes(&at_bob), expected);
+}
+
+#[test]
+fn the_only_column_of_alice_is_metered_as_bob_can_work_out_its_cross_products() {
+    let values = values(ROWS, false);
+    for (held_by, known) in [("both", 4), ("alice", 3)] {
+        let study = Arc::new(vertical(&format!(
+            "id = \"s\"\nmode = \"sealed\"\n[outcome]\ncolumn = \"y\"\nheld_by = \"{held_by}\"\n[parties.alice]\ncertificate = \
+             \"alice\"\ncolumns = [\"a1\"]\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [\"b1\", \"b2\", \"b3\"]\n"
+        )));
+        let [at_alice, _] = sealed(&study, &values, Faults::NONE);
+        let metered = &at_alice.disclosure.columns[0];
+        // Least squares of a1 on b1, b2 and b3, and on y where Bob holds it, with an intercept.
+        let design = nalgebra::DMatrix::from_fn(ROWS, 1 + known, |row, j| match j {
+            0 => 1.0,
+            j => values[row][[2, 3, 4, 5][j - 1]],
+        });
+        let column = nalgebra::DVector::from_fn(ROWS, |row, _| values[row][0]);
+        let solved = (design.tr_mul(&design)).cholesky().unwrap().solve(&design.tr_mul(&column));
+        let rest = (&column - design * solved).norm_squared();
+        let expected = 1.0 - rest / column.add_scalar(-column.mean()).norm_squared();
+        assert_eq!(metered.term, "a1");
+        assert!((metered.share - expected).abs() < 1e-6, "{held_by} {} {expected}", metered.share);
+    }
+}
+
+#[test]
+fn a_party_that_loosens_its_limits_says_so_in_its_report() {
+    let (study, values) = (study("sealed", ""), values(ROWS, false));
+    let loose = crate::secure::open::Limits { rows_per_column: 0, ..Default::default() };
+    let policy = Policy { limits: loose, ..Policy::default() };
+    let start =
+        |role, policy: &Policy| SealedSession::new(prepared(&study, role, &values, policy).unwrap(), opening(role));
+    let [mut alice, mut bob] = [start(Role::Alice, &policy), start(Role::Bob, &Policy::default())];
+    let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, |_, _| {}));
+    let [at_alice, at_bob] = fits(ended);
+    let said = |fit: &VerticalFit| {
+        fit.notes.iter().any(|note| note.contains("alice loosened its limits on what may open: 0 rows a column"))
+    };
+    assert!(said(&at_alice), "{:?}", at_alice.notes);
+    assert!(!at_bob.notes.iter().any(|note| note.contains("loosened")), "{:?}", at_bob.notes);
+}
+
+#[test]
 fn nothing_but_masks_shares_and_the_declared_numbers_passes_between_the_parties() {
     let values = values(ROWS, false);
     let mut kinds: Vec<(usize, String)> = Vec::new();

@@ -1,0 +1,109 @@
+//! Reports of sealed fits.
+
+use super::*;
+
+/// The two parties' own reports of a sealed fit of ten columns.
+fn sealed() -> (Report, Report) {
+    let (mut alice, mut bob) = pair();
+    let opened = |what: &str, size: [u64; 2], numbers: u64, to: Role| Opened {
+        what: what.into(),
+        rows: size[0],
+        columns: size[1],
+        numbers,
+        unknowns: 2210,
+        to,
+    };
+    for report in [&mut alice, &mut bob] {
+        report.mode = Mode::Sealed;
+        report.rounds = 1;
+        report.trace.clear();
+        report.certificate = PerParty::Own(None);
+    }
+    let declared: Vec<String> = vec!["masked columns".into(), "cross-products of both blocks".into()];
+    alice.disclosure = PerParty::Own(Disclosure {
+        vectors: 0,
+        rank: 0,
+        declared: declared.clone(),
+        columns: Vec::new(),
+        opened: vec![opened("bob's part of the solution with its covariance, and two sums", [5, 5], 37, Role::Bob)],
+    });
+    bob.disclosure = PerParty::Own(Disclosure {
+        vectors: 0,
+        rank: 0,
+        declared,
+        columns: vec![
+            ColumnDisclosure { term: "s1".into(), share: 0.321 },
+            ColumnDisclosure { term: "s2".into(), share: 0.97 },
+        ],
+        opened: vec![opened("cross-products of both blocks", [6, 5], 30, Role::Alice)],
+    });
+    (alice, bob)
+}
+
+#[test]
+fn a_sealed_report_says_first_what_it_rests_on_then_what_opened_then_what_could_be_predicted() {
+    let (alice, bob) = sealed();
+    let shown = text(&merge(&alice, &bob).unwrap());
+    let expected = "\
+Ended:     converged (one exchange)
+Privacy:   sealed: no value of a row left in a readable form, and only the tables below opened; this
+           rests on a peer that follows the protocol and on a dealer that colludes with neither party
+           alice: opened bob's part of the solution with its covariance, and two sums to bob: 5 x 5,
+                  37 numbers about 2,210 unknown values
+           alice: of alice's columns bob learns how well they together explain his own, and how his
+                  own relate to alice's column means and, where he holds the outcome, to alice's part
+                  of the linear predictor
+           bob: opened cross-products of both blocks to alice: 6 x 5, 30 numbers about 2,210 unknown
+                values
+           bob: alice could predict, from the columns of alice and what opened (R squared): s2 (.97),
+                s1 (.321)
+Left:      alice: 37 numbers that opened, 35,412 bytes in all; declared: masked columns,
+                  cross-products of both blocks
+           bob: 30 numbers that opened, 28,340 bytes in all; declared: masked columns, cross-products
+                of both blocks
+";
+    assert!(shown.contains(expected), "{shown}");
+    assert!(shown.contains("\nOne exchange, without rounds\n"), "{shown}");
+    for report in [&alice, &bob] {
+        let own = text(report);
+        assert!(own.contains("Privacy:   sealed: no value of a row left"), "{own}");
+    }
+}
+
+#[test]
+fn a_sealed_report_has_no_words_of_an_exchange_of_vectors() {
+    let (alice, bob) = sealed();
+    let merged = merge(&alice, &bob).unwrap();
+    for report in [&alice, &bob, &merged] {
+        let page = html(report);
+        for shown in [text(report), page.clone()] {
+            for word in ["reconstruct", "No privacy", "vector", "ank disclosed", "none:", "rounds of", "round)"] {
+                assert!(!shown.contains(word), "{word}: {shown}");
+            }
+        }
+        assert!(page.contains("The fit follows from one table: there is no course."), "{page}");
+        assert!(!page.contains("Not recorded in this run"), "{page}");
+    }
+    let page = html(&merged);
+    for said in ["Who saw what", "<strong>Sealed: </strong>", "Unknown values", "6 x 5", "2,210", "could predict"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(
+        page.find("colludes with neither party") < page.find("Numbers that opened"),
+        "what it rests on comes first"
+    );
+}
+
+#[test]
+fn what_opened_is_in_the_json_of_sealed_reports_and_in_no_other() {
+    let (alice, bob) = sealed();
+    let merged = merge(&alice, &bob).unwrap();
+    let json: Value = serde_json::from_str(&to_json(&merged)).unwrap();
+    assert_eq!(
+        json["disclosure"]["bob"]["opened"],
+        json!([{ "what": "cross-products of both blocks", "rows": 6, "columns": 5, "numbers": 30, "unknowns": 2210, "to": "alice" }])
+    );
+    assert_eq!(parse(&to_json(&merged)).unwrap(), merged);
+    let (alice, bob) = pair();
+    assert!(!to_json(&merge(&alice, &bob).unwrap()).contains("opened"), "reports without it are what they were");
+}
