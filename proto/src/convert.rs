@@ -97,6 +97,7 @@ macro_rules! form {
     };
 }
 
+pub mod dealer;
 mod decode;
 mod encode;
 mod events;

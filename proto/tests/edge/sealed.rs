@@ -173,7 +173,7 @@ fn more_than_the_limit_is_refused_at_its_announcement() {
         (8, || masked(1), "masked columns"),
         (16, || masked(2), "masked columns"),
         (8, || share(1, 0, true), "shares"),
-        (16, || share(2, 1, true), "shares"),
+        (16, || share(2, 0, true), "shares"),
         (8, || start::Body::Joint(wire::Joint { what: 3 }), "numbers of the joint solution"),
     ];
     for (unit, body, what) in bodies {
