@@ -197,7 +197,8 @@ impl Desk {
     fn enter(&mut self, number: u64, side: Side, run: RunId) -> Result<(), Notice> {
         let who = role(side);
         // A party takes part in one run at a time: it has given the others up.
-        let others: Vec<u64> = self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
+        let others: Vec<u64> =
+            self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
         let unreachable = |sentence| Err(Notice { exit: Exit::Unreachable, sentence });
         if let Some(state) = self.runs.get_mut(&run) {
             if state.dealing.is_none() {
@@ -213,7 +214,10 @@ impl Desk {
         if !self.runs.contains_key(&run) {
             let seeds = seeds().map_err(|sentence| {
                 tracing::error!("{sentence}");
-                Notice { exit: Exit::Internal, sentence: "internal error at the dealer; the reason is shown there only".to_owned() }
+                Notice {
+                    exit: Exit::Internal,
+                    sentence: "internal error at the dealer; the reason is shown there only".to_owned(),
+                }
             })?;
             let names = [Side::Left, Side::Right].map(|side| role(side).to_string());
             let state = Run {
@@ -329,8 +333,12 @@ impl Desk {
 
     /// Forgets the oldest runs that are over. Anyone who came back to one would be dealt fresh seeds, which harms nobody.
     fn forget(&mut self) {
-        let mut over: Vec<(u64, RunId)> =
-            self.runs.iter().filter(|(_, state)| state.dealing.is_none()).map(|(run, state)| (state.number, *run)).collect();
+        let mut over: Vec<(u64, RunId)> = self
+            .runs
+            .iter()
+            .filter(|(_, state)| state.dealing.is_none())
+            .map(|(run, state)| (state.number, *run))
+            .collect();
         over.sort_unstable_by_key(|(number, _)| *number);
         over.truncate(over.len().saturating_sub(REMEMBERED));
         over.iter().for_each(|(_, run)| drop(self.runs.remove(run)));
@@ -357,7 +365,8 @@ async fn deal(
     left: mpsc::Sender<Answer>,
     right: mpsc::Sender<Answer>,
 ) -> Result<(), String> {
-    let computed = tokio::task::spawn_blocking(move || compute(dealer, &stop)).await.map_err(|panic| panic.to_string())?;
+    let computed =
+        tokio::task::spawn_blocking(move || compute(dealer, &stop)).await.map_err(|panic| panic.to_string())?;
     let Some(Correction(entries)) = computed? else { return Ok(()) };
     // Fails when the line is gone, which ends the run.
     drop(right.send(Answer::Dealt(Dealt::Correction(entries))).await);
