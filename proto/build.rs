@@ -2,8 +2,7 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=fedreg");
-    let files =
-        ["fedreg/v1/health.proto", "fedreg/v1/horizontal.proto", "fedreg/v1/session.proto", "fedreg/v1/vertical.proto"];
+    let files = ["dealer", "health", "horizontal", "session", "vertical"].map(|file| format!("fedreg/v1/{file}.proto"));
     let descriptors = protox::compile(files, ["."])?;
     tonic_prost_build::configure()
         .bytes(".")

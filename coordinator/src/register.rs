@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fedreg_common::conversation::VERSION;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::study::{Guarantee, Study, Vertical};
+use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
 use fedreg_proto::link::Notice;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, Progress, StatusReply};
 
@@ -65,8 +65,9 @@ impl Register {
             fresh,
             run: None,
             repeats: match study.guarantee {
-                Guarantee::Plain => false,
-                Guarantee::Private(_) => true,
+                // Masks of a sealed run are used once: a party that has lost them cannot go on.
+                VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
+                VerticalGuarantee::Private(_) => true,
             },
             parties: study.method.parties.keys().map(|role| (*role, Party::default())).collect(),
             ended: None,
@@ -366,10 +367,10 @@ fn abort(from: Role, notice: Notice) -> CoordinatorEvent {
     CoordinatorEvent::Abort { from, notice }
 }
 
-/// Without privacy what was said is not kept, so that nobody can say it again to a party that was started again.
+/// But in private mode what was said is not kept, so that nobody can say it again to a party that was started again.
 fn cannot_take_up(who: Role) -> String {
     format!(
-        "{who} was started again in the middle of a run without privacy, which cannot be taken up: start both again"
+        "{who} was started again in the middle of a run that is not private, which cannot be taken up: start both again"
     )
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::study::{Study, StudyError, Vertical};
+use fedreg_common::study::{Guaranteed, Study, StudyError, Vertical};
 use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::OpenError;
@@ -24,6 +24,7 @@ use tokio::time::sleep_until;
 
 use crate::config::Config;
 use crate::consolidate::ConsolidationFailure;
+use crate::dealer;
 use crate::register::{Register, Say};
 use crate::state::StateError;
 use crate::store::Store;
@@ -91,7 +92,7 @@ impl Failure {
 
 /// What the coordinator serves.
 #[derive(Debug, Clone)]
-pub struct Job<M> {
+pub struct Job<M: Guaranteed> {
     /// Its configuration.
     pub config: Config,
     /// The study.
@@ -119,7 +120,13 @@ pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> R
     let register = Register::new(study, fresh()?);
     let (status, watched) = watch::channel(register.status());
     let (callers, calls) = mpsc::channel(16);
-    let server = |closed| edge::serve(listener, callers, watched, closed);
+    let dealing = dealer::start(study);
+    let server = |closed| async move {
+        match dealing {
+            Some(dealing) => fedreg_proto::dealer::serve(listener, callers, dealing, watched, closed).await,
+            None => edge::serve(listener, callers, watched, closed).await,
+        }
+    };
     beside(server, async {
         let mut driver = Run {
             job,
@@ -172,7 +179,7 @@ pub(crate) fn follow<L: Copy + Send + 'static, E: Send + 'static>(
 }
 
 /// Listens for the parties with these names in their certificates, and tells where.
-pub(crate) async fn listen<M>(job: &Job<M>, mut names: Vec<String>) -> Result<Listener, Failure> {
+pub(crate) async fn listen<M: Guaranteed>(job: &Job<M>, mut names: Vec<String>) -> Result<Listener, Failure> {
     let Job { config, study, .. } = job;
     let identity = Identity::load(&config.tls)?;
     identity.check_own_name(&study.head.coordinator.certificate)?;

@@ -15,8 +15,11 @@ use bytes::Bytes;
 use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Header, Role, RunId};
-use fedreg_common::methods::vertical::message::{Basis, Ended, Held, HeldKind, Noised, Partial, Rows, Shared, Terms};
+use fedreg_common::methods::vertical::message::{
+    Basis, Ended, Held, HeldKind, Joint, JointKind, Noised, Partial, Rows, Shared, Terms,
+};
 use fedreg_common::privacy::mechanism::LatticeVector;
+use fedreg_common::secure::ring::Width;
 use fedreg_common::session::PeerFault;
 
 /// A value and its form on the wire, where not every form has a value.
@@ -94,6 +97,7 @@ macro_rules! form {
     };
 }
 
+pub mod dealer;
 mod decode;
 mod encode;
 mod events;
@@ -108,6 +112,8 @@ correspond!("a reason to end", Termination, wire::Termination,
     Converged => Converged, MaxRounds => MaxRounds, Separation => Separation,
     CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,
     Interrupted => Interrupted);
+correspond!("a kind of joint numbers", JointKind, wire::JointKind,
+    LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means);
 correspond!("a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);
 
@@ -121,6 +127,7 @@ message!(Partial, wire::Partial, fit, round, penalty: "the penalty", loss: "the 
     certificate: "the scaled gradient"; values = Vec::new());
 message!(Terms, wire::Terms, epsilon: "the epsilon of a budget", delta: "the delta of a budget", cap: "the cap of a budget", columns);
 message!(Noised, wire::Noised, index; value = LatticeVector::empty());
+message!(Joint, wire::Joint, what; values = Vec::new());
 message!(Ended, wire::Ended, termination, rounds);
 message!(Basis, wire::Basis, start, rows, columns; values = Vec::new());
 message!(Statistics, wire::Statistics, nobs, df_residual, df_null, deviance: "the deviance", null_deviance: "the null deviance",
@@ -146,6 +153,12 @@ form!(Option<f64>, Option<f64>, |value| *value, |form, what| match form.is_none_
 form!(Option<i64>, Option<i64>, |degrees| *degrees, |form, _| match form {
     Some(value) if value.unsigned_abs() > 1 << 53 => Err(garbage(format!("{value} degrees of freedom"))),
     value => Ok(value),
+});
+// Words of an element of the ring.
+form!(Width, u32, |width| width.words() as u32, |form, _| match form {
+    1 => Ok(Width::One),
+    2 => Ok(Width::Two),
+    words => Err(garbage(format!("elements of {words} words, expected 1 or 2"))),
 });
 // A name of a peer's making, safe to print.
 form!(String, String, |name| name.clone(), |form, what| match form.len() > NAME_BYTES {

@@ -166,10 +166,11 @@ pub(crate) async fn run(
     served.map_err(|error| ServeError(explain(&error)))
 }
 
-struct RunService {
-    callers: mpsc::Sender<Caller>,
-    status: watch::Receiver<StatusReply>,
-    closed: watch::Receiver<bool>,
+/// What a coordinator between two parties answers.
+pub(crate) struct RunService {
+    pub(crate) callers: mpsc::Sender<Caller>,
+    pub(crate) status: watch::Receiver<StatusReply>,
+    pub(crate) closed: watch::Receiver<bool>,
 }
 
 #[tonic::async_trait]

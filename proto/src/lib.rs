@@ -10,6 +10,7 @@ pub mod certs_cli;
 pub mod codec;
 pub mod convert;
 pub mod coordinator;
+pub mod dealer;
 pub mod files;
 pub mod health;
 pub mod limits;

@@ -13,6 +13,8 @@ pub const EVENT_BYTES: usize = 512 << 10;
 pub(crate) const EVENT_WINDOW_BYTES: u32 = 1 << 20;
 /// Largest question about a peer's own certificate, which is empty.
 pub(crate) const QUESTION_BYTES: usize = 1 << 10;
+/// Largest order to a dealer: a few sizes.
+pub(crate) const ORDER_BYTES: usize = 1 << 10;
 /// Longest name of a term or of a key of a study.
 pub const NAME_BYTES: usize = 1000;
 /// Most keys of a study.

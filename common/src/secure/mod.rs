@@ -28,6 +28,7 @@
 
 pub mod basis;
 pub mod budget;
+pub mod dealing;
 pub mod gaussian;
 pub mod kernel;
 mod kernel_table;

@@ -7,9 +7,10 @@ use fedreg_common::conversation::Content;
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
 use fedreg_common::methods::vertical::message::{
-    Basis, Body, Estimates, FitEnd, Held, HeldKind, Message, Partial, Results, Table,
+    Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Results, Share, Table,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
+use fedreg_common::secure::ring::{Elements, Width};
 use fedreg_common::session::PeerFault;
 use std::ops::RangeInclusive;
 
@@ -213,7 +214,19 @@ impl Open {
             Body::Held(Held { values: empty, .. })
             | Body::Partial(Partial { values: empty, .. })
             | Body::Basis(Basis { values: empty, .. })
+            | Body::Joint(Joint { values: empty, .. })
             | Body::Prediction(empty) => *empty = values,
+            Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
+            Body::Share(share) => {
+                let width = share.canary.width();
+                // The split is at most the number of elements, which are in memory.
+                let split = usize::try_from(head.split).unwrap_or(usize::MAX).saturating_mul(width.bytes());
+                let (canary, table) = bytes.split_at(split.min(bytes.len()));
+                share.canary = elements(width, canary)?;
+                if let Some(share) = &mut share.table {
+                    *share = elements(width, table)?;
+                }
+            }
             Body::Table(table) => {
                 table.score = split_off();
                 table.factor = values;
@@ -233,6 +246,7 @@ impl Open {
             | Body::Terms(_)
             | Body::Ended(_)
             | Body::Redo(_)
+            | Body::Dealt(_)
             | Body::Go => {}
         }
         Ok(Message { header, body })
@@ -257,12 +271,35 @@ struct Head {
 impl Head {
     /// Whether what travels in chunks is not doubles.
     fn raw(&self) -> bool {
-        matches!(self.body, Body::Complete(_) | Body::Noised(_))
+        matches!(self.body, Body::Complete(_) | Body::Noised(_) | Body::Masked(_) | Body::Share(_))
     }
 
     /// Bytes of a value.
     fn unit(&self) -> u64 {
-        if matches!(self.body, Body::Complete(_)) { 1 } else { VALUE_BYTES }
+        let elements = match &self.body {
+            Body::Complete(_) => return 1,
+            Body::Masked(masked) => &masked.entries,
+            Body::Share(share) => &share.canary,
+            Body::Hello(_)
+            | Body::Rows(_)
+            | Body::Shared(_)
+            | Body::Held(_)
+            | Body::LargestGradient(_)
+            | Body::Partial(_)
+            | Body::Prediction(_)
+            | Body::Ended(_)
+            | Body::Basis(_)
+            | Body::Table(_)
+            | Body::Redo(_)
+            | Body::Results(_)
+            | Body::Terms(_)
+            | Body::Noised(_)
+            | Body::Estimates(_)
+            | Body::Joint(_)
+            | Body::Dealt(_)
+            | Body::Go => return VALUE_BYTES,
+        };
+        elements.width().bytes() as u64
     }
 
     fn read(body: start::Body, limits: &Limits) -> Result<Head, PeerFault> {
@@ -331,6 +368,24 @@ impl Head {
                     coefficients: results.coefficients.then(Vec::new),
                 })
             }
+            start::Body::Masked(masked) => {
+                head.takes("masked columns", limits.matrix);
+                Body::Masked(Masked { first: masked.first, entries: empty(masked.words)? })
+            }
+            start::Body::Share(share) => {
+                head.takes("shares", limits.matrix);
+                head.split = share.canary;
+                if !share.table {
+                    head.room = 0..=share.canary.min(limits.matrix);
+                }
+                let canary = empty(share.words)?;
+                let table = share.table.then(|| canary.clone());
+                Body::Share(Share { canary, table })
+            }
+            start::Body::Joint(joint) => {
+                head.takes("numbers of the joint solution", limits.matrix);
+                Body::Joint(checked(joint)?)
+            }
             start::Body::Go(_) => Body::Go,
         };
         Ok(head)
@@ -357,6 +412,16 @@ impl Head {
     fn not_finite(&self) -> PeerFault {
         PeerFault::Value { what: self.what, expected: "finite", round: self.round }
     }
+}
+
+/// No elements yet, of this number of words each.
+fn empty(words: u32) -> Result<Elements, PeerFault> {
+    Ok(Elements::zeros(checked(words)?, 0))
+}
+
+/// As many elements as there are bytes for.
+pub(super) fn elements(width: Width, bytes: &[u8]) -> Result<Elements, PeerFault> {
+    Elements::from_bytes(width, bytes.len() / width.bytes(), bytes).map_err(|error| garbage(error.to_string()))
 }
 
 fn coefficient(row: wire::Coefficient) -> Result<fit::Coefficient, PeerFault> {

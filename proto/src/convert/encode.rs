@@ -4,8 +4,9 @@ use super::Wire;
 use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
-use fedreg_common::methods::vertical::message::{Basis, Body, Held, Message, Partial};
+use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Share};
 use fedreg_common::privacy::release::Released;
+use fedreg_common::secure::ring::Elements;
 use std::vec::IntoIter;
 
 /// The frames of a message, made one at a time: beside the message itself only one chunk and the entries are in memory.
@@ -15,7 +16,7 @@ pub fn frames(message: Released<Message>) -> Frames {
     let mut entries = 0;
     let body = frames.fill(body, &mut entries);
     let payload = frames.payload.len();
-    frames.start = Some(wire::Start { header: Some(header.to_wire()), payload, entries, body: Some(body) });
+    frames.start = Some(wire::Start { header: Some(header.to_wire()), payload, entries, body });
     frames
 }
 
@@ -45,7 +46,7 @@ impl Iterator for Frames {
 enum Payload {
     /// A vector, and how much of it is on its way.
     Values(Vec<f64>, usize),
-    /// Bits of a mask, or a lattice vector.
+    /// Bits of a mask, a lattice vector, or elements of the ring.
     Bytes(Bytes),
 }
 
@@ -78,15 +79,16 @@ impl Payload {
 
 impl Frames {
     /// The message without what travels behind it, which is kept here; `count` becomes the number of entries.
-    fn fill(&mut self, mut body: Body, count: &mut u64) -> start::Body {
+    fn fill(&mut self, mut body: Body, count: &mut u64) -> Option<start::Body> {
         if let Body::Held(Held { values, .. })
         | Body::Partial(Partial { values, .. })
         | Body::Basis(Basis { values, .. })
+        | Body::Joint(Joint { values, .. })
         | Body::Prediction(values) = &mut body
         {
             self.payload = Payload::Values(std::mem::take(values), 0);
         }
-        match body {
+        let body = match body {
             Body::Hello(mut hello) => {
                 (*count, self.entries) = entries(std::mem::take(&mut hello.keys), |entries| &mut entries.keys);
                 start::Body::Hello(hello.to_wire())
@@ -136,8 +138,24 @@ impl Frames {
                 let statistics = results.statistics.as_ref().map(Wire::to_wire);
                 start::Body::Results(wire::Results { fits, statistics, coefficients })
             }
+            Body::Masked(Masked { first, entries }) => {
+                self.payload = Payload::Bytes(entries.to_bytes().into());
+                start::Body::Masked(wire::Masked { first, words: entries.width().to_wire() })
+            }
+            Body::Share(Share { canary, table }) => {
+                let mut bytes = canary.to_bytes();
+                let (words, with) = (canary.width().to_wire(), table.is_some());
+                bytes.extend(table.iter().flat_map(Elements::to_bytes));
+                self.payload = Payload::Bytes(bytes.into());
+                start::Body::Share(wire::Share { words, canary: canary.count() as u64, table: with })
+            }
+            Body::Joint(joint) => start::Body::Joint(joint.to_wire()),
+            // No study declares a seed or a correction, so that nothing released holds one. If one came here all the same, a message
+            // without a body would leave, which every decoder refuses, and no byte of it.
+            Body::Dealt(_) => return None,
             Body::Go => start::Body::Go(wire::Nothing {}),
-        }
+        };
+        Some(body)
     }
 }
 

@@ -16,9 +16,9 @@ use fedreg_proto::wire::{self, Frame, start};
 use proptest::prelude::*;
 use prost::Message as _;
 
-const LIMITS: Limits = Limits { values: 100_000, matrix: 90_000 };
+pub(crate) const LIMITS: Limits = Limits { values: 100_000, matrix: 90_000 };
 
-fn decode(parts: impl IntoIterator<Item = Frame>) -> Result<Option<Message>, PeerFault> {
+pub(crate) fn decode(parts: impl IntoIterator<Item = Frame>) -> Result<Option<Message>, PeerFault> {
     let mut decoder = Decoder::new(LIMITS);
     let mut last = None;
     for frame in parts {
@@ -28,19 +28,19 @@ fn decode(parts: impl IntoIterator<Item = Frame>) -> Result<Option<Message>, Pee
     Ok(last)
 }
 
-fn fault(parts: impl IntoIterator<Item = Frame>) -> PeerFault {
+pub(crate) fn fault(parts: impl IntoIterator<Item = Frame>) -> PeerFault {
     match decode(parts) {
         Err(fault) => fault,
         Ok(message) => panic!("taken: {message:?}"),
     }
 }
 
-fn frame(kind: Kind) -> Frame {
+pub(crate) fn frame(kind: Kind) -> Frame {
     Frame { kind: Some(kind) }
 }
 
 /// Each frame through bytes, as on the wire.
-fn wired(message: Message) -> Vec<Frame> {
+pub(crate) fn wired(message: Message) -> Vec<Frame> {
     frames(released(message))
         .map(|frame| {
             let bytes = frame.encode_to_vec();
@@ -50,7 +50,7 @@ fn wired(message: Message) -> Vec<Frame> {
         .collect()
 }
 
-fn number() -> impl Strategy<Value = f64> {
+pub(crate) fn number() -> impl Strategy<Value = f64> {
     use prop::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
     POSITIVE | NEGATIVE | NORMAL | SUBNORMAL | ZERO
 }
@@ -166,6 +166,7 @@ fn any_message() -> impl Strategy<Value = Message> {
                 statistics,
                 coefficients
             }))),
+        crate::sealed::any_message(),
         Just(said(Body::Go)),
     ]
 }
@@ -266,6 +267,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             statistics: None,
             coefficients
         })),
+        crate::sealed::any_form(),
         Just(start::Body::Go(wire::Nothing {})),
     ];
     let start = (count(), count(), prop::option::weighted(0.95, body)).prop_map(|(payload, entries, body)| {
@@ -305,7 +307,7 @@ fn good_header() -> wire::Header {
     }
 }
 
-fn begin(payload: u64, entries: u64, body: start::Body) -> Frame {
+pub(crate) fn begin(payload: u64, entries: u64, body: start::Body) -> Frame {
     frame(Kind::Start(wire::Start { header: Some(good_header()), payload, entries, body: Some(body) }))
 }
 
@@ -313,20 +315,20 @@ fn predictions() -> wire::Partial {
     wire::Partial { fit: 0, round: 4, penalty: Some(0.0), loss: Some(0.0), change: Some(0.0), certificate: Some(0.0) }
 }
 
-fn chunk(values: &[f64]) -> Frame {
+pub(crate) fn chunk(values: &[f64]) -> Frame {
     let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
     frame(Kind::Chunk(bytes.into()))
 }
 
-fn too_long(what: &'static str, came: u64, expected: u64) -> PeerFault {
+pub(crate) fn too_long(what: &'static str, came: u64, expected: u64) -> PeerFault {
     PeerFault::Length { what, came, expected }
 }
 
-fn not_finite(what: &'static str, round: u32) -> PeerFault {
+pub(crate) fn not_finite(what: &'static str, round: u32) -> PeerFault {
     PeerFault::Value { what, expected: "finite", round }
 }
 
-fn says(fault: &PeerFault, part: &str) {
+pub(crate) fn says(fault: &PeerFault, part: &str) {
     assert!(fault.to_string().contains(part), "expected {part:?} in: {fault}");
 }
 

@@ -14,5 +14,6 @@ mod line;
 mod mutual_tls;
 mod office;
 mod say;
+mod sealed;
 mod spoiled;
 mod star;

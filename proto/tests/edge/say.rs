@@ -24,6 +24,8 @@ pub(crate) fn released(message: Message) -> Released<Message> {
         Declaration::MissingRows,
         Declaration::Coefficients,
         Declaration::Prediction,
+        Declaration::Masked,
+        Declaration::CrossProducts,
     ]);
     everything.release(message).unwrap()
 }

@@ -2,6 +2,7 @@
 //!
 //! The vectors are those of `tests/vectors/make/secure.py`.
 
+mod dealing;
 mod gaussian;
 mod glm;
 mod limits;

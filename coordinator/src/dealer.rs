@@ -1,0 +1,387 @@
+//! The dealer of a sealed study: hands out correlated randomness to both parties of a run, and receives public sizes only.
+//!
+//! It stands beside the register, on the same port, and decides nothing that the register decides: a run is what two parties say it is.
+//! Seeds come from the operating system, live as long as the run, and are stored nowhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fedreg_common::exit::Exit;
+use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::methods::vertical::message::Dealt;
+use fedreg_common::secure::dealing::{Dealing, Step};
+use fedreg_common::secure::product::{Correction, Dealer, Shape, Side};
+use fedreg_common::session::Order;
+use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
+use fedreg_proto::dealer::{Answer, Caller, Ordered};
+use fedreg_proto::link::Notice;
+use fedreg_proto::star::Heard;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+
+/// Runs that are over and still known, so that a party that comes back to one hears why.
+const REMEMBERED: usize = 64;
+/// Events of lines that wait to be taken.
+const QUEUE: usize = 16;
+
+/// Starts the dealer of a study that needs one; it works until nobody can call any more.
+pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
+    match study.guarantee {
+        VerticalGuarantee::Sealed => {}
+        VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => return None,
+    }
+    let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role)).collect();
+    let (callers, calls) = mpsc::channel(QUEUE);
+    tokio::spawn(Desk::new(study.digest(), certificates).run(calls));
+    Some(callers)
+}
+
+/// Which side a party is on: Alice's columns are the rows of the table.
+fn side(role: Role) -> Option<Side> {
+    match role {
+        Role::Alice => Some(Side::Left),
+        Role::Bob => Some(Side::Right),
+        Role::Worker | Role::Coordinator => None,
+    }
+}
+
+fn role(side: Side) -> Role {
+    match side {
+        Side::Left => Role::Alice,
+        Side::Right => Role::Bob,
+    }
+}
+
+fn place(side: Side) -> usize {
+    match side {
+        Side::Left => 0,
+        Side::Right => 1,
+    }
+}
+
+/// A party's line.
+struct Line {
+    side: Side,
+    say: mpsc::Sender<Answer>,
+    /// From its first order on.
+    run: Option<RunId>,
+    /// Passes on what the party says. It holds the line open, and ends with it.
+    follower: AbortHandle,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.follower.abort();
+    }
+}
+
+/// A run, from its first order on.
+struct Run {
+    /// When the run began here, among others.
+    number: u64,
+    /// The line of each party that has come, by its number; none once that party has left.
+    lines: [Option<u64>; 2],
+    came: [bool; 2],
+    /// None once the run is over.
+    dealing: Option<Dealing>,
+    /// Whether a product is being computed, or is on its way.
+    busy: bool,
+    /// Ends the computation.
+    stop: Arc<AtomicBool>,
+    /// Why the run is over.
+    over: String,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a line brings; nothing when the party has left.
+type News = (u64, Option<Heard<Ordered>>);
+
+/// How a computation ended; a reason that is no party's fault.
+type Computed = (RunId, Result<(), String>);
+
+/// Both parties' lines, and the runs that they are in.
+struct Desk {
+    study: Digest,
+    certificates: BTreeMap<String, Role>,
+    lines: BTreeMap<u64, Line>,
+    runs: BTreeMap<RunId, Run>,
+    work: JoinSet<Computed>,
+    next: u64,
+}
+
+impl Desk {
+    fn new(study: Digest, certificates: BTreeMap<String, Role>) -> Desk {
+        Desk { study, certificates, lines: BTreeMap::new(), runs: BTreeMap::new(), work: JoinSet::new(), next: 0 }
+    }
+
+    async fn run(mut self, mut calls: mpsc::Receiver<Caller>) {
+        let (heard, mut hear) = mpsc::channel::<News>(QUEUE);
+        loop {
+            tokio::select! {
+                caller = calls.recv() => match caller {
+                    Some(caller) => self.open(caller, &heard),
+                    None => return,
+                },
+                Some((line, news)) = hear.recv() => match news {
+                    Some(Heard::Message(ordered)) => self.ordered(line, ordered),
+                    Some(Heard::Fault(fault)) => self.fault(line, &fault.to_string()),
+                    None => self.left(line),
+                },
+                Some(computed) = self.work.join_next() => self.computed(computed),
+            }
+        }
+    }
+
+    fn open(&mut self, caller: Caller, heard: &mpsc::Sender<News>) {
+        let Caller { name, mut hear, say } = caller;
+        let Some(side) = self.certificates.get(&name).copied().and_then(side) else {
+            tracing::warn!("`{name}` came to the dealer, but has no part in the study");
+            let sentence = format!("`{name}` has no part in the study");
+            drop(say.try_send(Answer::Notice(Notice { exit: Exit::Refused, sentence })));
+            return;
+        };
+        self.next += 1;
+        let number = self.next;
+        let (open, heard) = (say.clone(), heard.clone());
+        let follower = tokio::spawn(async move {
+            while let Some(event) = hear.recv().await {
+                if heard.send((number, Some(event))).await.is_err() {
+                    return;
+                }
+            }
+            // A party may end its orders and wait for what it has ordered.
+            open.closed().await;
+            drop(heard.send((number, None)).await);
+        });
+        // A line on which nothing was ordered yet is one that the party has given up.
+        self.lines.retain(|_, line| line.side != side || line.run.is_some());
+        self.lines.insert(number, Line { side, say, run: None, follower: follower.abort_handle() });
+    }
+
+    fn ordered(&mut self, number: u64, Ordered { study, run, order }: Ordered) {
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        let (side, before) = (line.side, line.run);
+        let who = role(side);
+        if study != self.study || before.is_some_and(|before| before != run) {
+            let what = if study == self.study { "run" } else { "study" };
+            return self.fault(number, &format!("sent an order of another {what}"));
+        }
+        if before.is_none() {
+            if let Err(notice) = self.enter(number, side, run) {
+                tracing::warn!("{who} cannot be dealt for in run {run}: {}", notice.sentence);
+                return self.dismiss(number, notice);
+            }
+        }
+        let Some(state) = self.runs.get_mut(&run) else { return };
+        let other = side.other();
+        if state.came[place(other)] && state.lines[place(other)].is_none() {
+            return self.end(run, &gone(role(other)));
+        }
+        let Some(dealing) = &mut state.dealing else { return };
+        let Order::Table(shape) = order;
+        match dealing.order(side, shape) {
+            Ok(()) => self.proceed(run),
+            Err(refusal) => self.end(run, &Notice { exit: Exit::Peer, sentence: refusal.to_string() }),
+        }
+    }
+
+    /// Lets a party into a run, where it has one line, once.
+    fn enter(&mut self, number: u64, side: Side, run: RunId) -> Result<(), Notice> {
+        let who = role(side);
+        // A party takes part in one run at a time: it has given the others up.
+        let others: Vec<u64> =
+            self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
+        let unreachable = |sentence| Err(Notice { exit: Exit::Unreachable, sentence });
+        if let Some(state) = self.runs.get_mut(&run) {
+            if state.dealing.is_none() {
+                return unreachable(format!("run {run} is over: {}", state.over));
+            }
+            if state.came[place(side)] {
+                return unreachable(format!(
+                    "the masks of {who} in run {run} are for another line of {who}, and nobody gets masks twice: start the run again"
+                ));
+            }
+        }
+        others.into_iter().for_each(|other| self.left(other));
+        if !self.runs.contains_key(&run) {
+            let seeds = seeds().map_err(|sentence| {
+                tracing::error!("{sentence}");
+                Notice {
+                    exit: Exit::Internal,
+                    sentence: "internal error at the dealer; the reason is shown there only".to_owned(),
+                }
+            })?;
+            let names = [Side::Left, Side::Right].map(|side| role(side).to_string());
+            let state = Run {
+                number: self.next,
+                lines: [None; 2],
+                came: [false; 2],
+                dealing: Some(Dealing::new(names, seeds, self.study, run)),
+                busy: false,
+                stop: Arc::default(),
+                over: String::new(),
+            };
+            self.runs.insert(run, state);
+            self.forget();
+        }
+        if let (Some(state), Some(line)) = (self.runs.get_mut(&run), self.lines.get_mut(&number)) {
+            (state.lines[place(side)], state.came[place(side)], line.run) = (Some(number), true, Some(run));
+        }
+        Ok(())
+    }
+
+    /// Does what the run's orders have led to, one product after the other.
+    fn proceed(&mut self, run: RunId) {
+        loop {
+            let Some(state) = self.runs.get_mut(&run) else { return };
+            if state.busy {
+                return;
+            }
+            let Some(step) = state.dealing.as_mut().and_then(Dealing::step) else { return };
+            let [left, right] = state.lines.map(|number| self.lines.get(&number?).map(|line| line.say.clone()));
+            let (Some(left), Some(right)) = (left, right) else { return };
+            match step {
+                Step::Seed(side, seed) => {
+                    let say = match side {
+                        Side::Left => left,
+                        Side::Right => right,
+                    };
+                    // It is the first on its line, whose queue is empty.
+                    drop(say.try_send(Answer::Dealt(Dealt::Seed(seed))));
+                }
+                Step::Table(Shape { rows, left: a, right: b, .. }, dealer) => {
+                    tracing::info!("dealing for a table of {rows} rows, {a} and {b} columns, in run {run}");
+                    state.busy = true;
+                    let stop = Arc::clone(&state.stop);
+                    self.work.spawn(async move { (run, deal(dealer, stop, left, right).await) });
+                }
+            }
+        }
+    }
+
+    fn computed(&mut self, computed: Result<Computed, JoinError>) {
+        let (run, failed) = match computed {
+            Ok((run, Ok(_))) => (run, None),
+            Ok((run, Err(reason))) => (run, Some(reason)),
+            // The task itself only passes on.
+            Err(error) => return tracing::error!("a computation of the dealer failed: {error}"),
+        };
+        if let Some(reason) = failed {
+            tracing::error!("the dealer cannot compute in run {run}: {reason}");
+            let sentence = "internal error at the dealer; the reason is shown there only".to_owned();
+            return self.end(run, &Notice { exit: Exit::Internal, sentence });
+        }
+        if let Some(state) = self.runs.get_mut(&run) {
+            state.busy = false;
+            self.proceed(run);
+        }
+    }
+
+    /// A party broke the protocol: its run ends, or its line where it is in none.
+    fn fault(&mut self, number: u64, fault: &str) {
+        let Some(line) = self.lines.get(&number) else { return };
+        let notice = Notice { exit: Exit::Peer, sentence: format!("{} {fault}", role(line.side)) };
+        match line.run {
+            Some(run) => self.end(run, &notice),
+            None => self.dismiss(number, notice),
+        }
+    }
+
+    /// A party's line is gone. Its run ends, unless both have all that they ordered.
+    fn left(&mut self, number: u64) {
+        let Some(line) = self.lines.remove(&number) else { return };
+        let (side, Some(run)) = (line.side, line.run) else { return };
+        let Some(state) = self.runs.get_mut(&run) else { return };
+        state.lines[place(side)] = None;
+        let done = !state.busy && state.dealing.as_ref().is_none_or(Dealing::is_done);
+        if !done {
+            self.end(run, &gone(role(side)));
+        } else if state.lines == [None; 2] {
+            state.dealing = None;
+            state.over = "both parties have left the dealer".to_owned();
+        }
+    }
+
+    /// Ends a run for everybody who is in it.
+    fn end(&mut self, run: RunId, notice: &Notice) {
+        let Some(state) = self.runs.get_mut(&run) else { return };
+        if state.dealing.take().is_none() {
+            return;
+        }
+        tracing::warn!("the dealer ends run {run}: {} ({})", notice.sentence, notice.exit.code());
+        state.over.clone_from(&notice.sentence);
+        state.stop.store(true, Ordering::Relaxed);
+        for number in std::mem::take(&mut state.lines).into_iter().flatten() {
+            self.dismiss(number, notice.clone());
+        }
+    }
+
+    /// Tells a party why its line ends, and ends it. Where its queue is full it learns of the end only.
+    fn dismiss(&mut self, number: u64, notice: Notice) {
+        if let Some(line) = self.lines.remove(&number) {
+            drop(line.say.try_send(Answer::Notice(notice)));
+        }
+    }
+
+    /// Forgets the oldest runs that are over. Anyone who came back to one would be dealt fresh seeds, which harms nobody.
+    fn forget(&mut self) {
+        let mut over: Vec<(u64, RunId)> = self
+            .runs
+            .iter()
+            .filter(|(_, state)| state.dealing.is_none())
+            .map(|(run, state)| (state.number, *run))
+            .collect();
+        over.sort_unstable_by_key(|(number, _)| *number);
+        over.truncate(over.len().saturating_sub(REMEMBERED));
+        over.iter().for_each(|(_, run)| drop(self.runs.remove(run)));
+    }
+}
+
+fn gone(who: Role) -> Notice {
+    let sentence = format!("the dealer's line to {who} is lost; a sealed run cannot go on without it, start it again");
+    Notice { exit: Exit::Unreachable, sentence }
+}
+
+fn seeds() -> Result<[[u8; 32]; 2], String> {
+    let mut seeds = [[0; 32]; 2];
+    for seed in &mut seeds {
+        OsRng.try_fill_bytes(seed).map_err(|error| format!("the system gives no randomness: {error}"))?;
+    }
+    Ok(seeds)
+}
+
+/// Computes a product beside everything else, and waits until both parties have taken it.
+async fn deal(
+    dealer: Dealer,
+    stop: Arc<AtomicBool>,
+    left: mpsc::Sender<Answer>,
+    right: mpsc::Sender<Answer>,
+) -> Result<(), String> {
+    let computed =
+        tokio::task::spawn_blocking(move || compute(dealer, &stop)).await.map_err(|panic| panic.to_string())?;
+    let Some(Correction(entries)) = computed? else { return Ok(()) };
+    // Fails when the line is gone, which ends the run.
+    drop(right.send(Answer::Dealt(Dealt::Correction(entries))).await);
+    drop(left.send(Answer::Computed).await);
+    Ok(())
+}
+
+fn compute(mut dealer: Dealer, stop: &AtomicBool) -> Result<Option<Correction>, String> {
+    while dealer.step() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+    }
+    dealer.finish().map(Some).map_err(|fault| fault.to_string())
+}
+
+#[cfg(test)]
+mod tests;
