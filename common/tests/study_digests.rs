@@ -42,12 +42,12 @@ fn study_files_keep_their_digests() {
 #[test]
 fn a_study_between_sites_cannot_be_sealed() {
     let mut seen = 0;
-    for (name, text, _) in FILES.iter().filter(|(name, ..)| !name.contains("vertical") && !name.contains("two-hospitals")) {
+    for (name, text, _) in
+        FILES.iter().filter(|(name, ..)| !name.contains("vertical") && !name.contains("two-hospitals"))
+    {
         let sealed = match text.contains("mode = \"plain\"") {
             true => text.replacen("mode = \"plain\"", "mode = \"sealed\"", 1),
-            false if text.contains("mode = \"private\"") => {
-                text.replacen("mode = \"private\"", "mode = \"sealed\"", 1)
-            }
+            false if text.contains("mode = \"private\"") => text.replacen("mode = \"private\"", "mode = \"sealed\"", 1),
             false => format!("mode = \"sealed\"\n{text}"),
         };
         let error = Study::parse(&sealed).unwrap_err();

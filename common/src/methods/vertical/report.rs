@@ -44,7 +44,15 @@ pub fn layout(report: &Report) -> Layout<'_> {
     let mut sections = vec![section(report, &style).page(statistics(report)), fit(report)];
     sections.extend(report.path.as_ref().map(|points| path(report, points, &chosen)));
     sections.extend(report.cv.as_ref().map(|cv| cross_validation(report, cv, &chosen)));
-    sections.extend([convergence(report), disclosure(report), account::section(report), timings(report)]);
+    sections.extend([
+        convergence(report),
+        disclosure(report),
+        match is_sealed(report) {
+            true => sealed::no_account(),
+            false => account::section(report),
+        },
+        timings(report),
+    ]);
     Layout {
         report,
         title: format!("{} regression of {}", report.family, visible(&report.outcome)),

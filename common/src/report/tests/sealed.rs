@@ -25,7 +25,7 @@ fn sealed() -> (Report, Report) {
         rank: 0,
         declared: declared.clone(),
         columns: Vec::new(),
-        opened: vec![opened("bob's part of the solution with its covariance, and two sums", [5, 5], 37, Role::Bob)],
+        opened: vec![opened("bob's part of the solution with its covariance, and two sums", [5, 7], 37, Role::Bob)],
     });
     bob.disclosure = PerParty::Own(Disclosure {
         vectors: 0,
@@ -47,20 +47,21 @@ fn a_sealed_report_says_first_what_it_rests_on_then_what_opened_then_what_could_
     let expected = "\
 Ended:     converged (one exchange)
 Privacy:   sealed: no value of a row left in a readable form, and only the tables below opened; this
-           rests on a peer that follows the protocol and on a dealer that colludes with neither party
-           alice: opened bob's part of the solution with its covariance, and two sums to bob: 5 x 5,
-                  37 numbers about 2,210 unknown values
+           rests on a peer that follows the protocol and on a dealer that colludes with neither
+           party
+           alice: opened to bob: bob's part of the solution with its covariance, and two sums (5 x 7:
+                  37 numbers beside 2,210 unknown values)
            alice: of alice's columns bob learns how well they together explain his own, and how his
-                  own relate to alice's column means and, where he holds the outcome, to alice's part
-                  of the linear predictor
-           bob: opened cross-products of both blocks to alice: 6 x 5, 30 numbers about 2,210 unknown
-                values
-           bob: alice could predict, from the columns of alice and what opened (R squared): s2 (.97),
-                s1 (.321)
+                  own relate to alice's column means and, where he holds the outcome, to alice's
+                  part of the linear predictor
+           bob: opened to alice: cross-products of both blocks (6 x 5: 30 numbers beside 2,210
+                unknown values)
+           bob: alice could predict, from the columns of alice and what opened (R squared): s2
+                (.97), s1 (.321)
 Left:      alice: 37 numbers that opened, 35,412 bytes in all; declared: masked columns,
                   cross-products of both blocks
-           bob: 30 numbers that opened, 28,340 bytes in all; declared: masked columns, cross-products
-                of both blocks
+           bob: 30 numbers that opened, 28,340 bytes in all; declared: masked columns,
+                cross-products of both blocks
 ";
     assert!(shown.contains(expected), "{shown}");
     assert!(shown.contains("\nOne exchange, without rounds\n"), "{shown}");

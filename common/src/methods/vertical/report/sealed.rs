@@ -26,9 +26,8 @@ const OF_ALICE: &str = "of alice's columns bob learns how well they together exp
 /// A table in words: its size, how many numbers, and how many unknown values they are about.
 pub fn opened_in_words(opened: &Opened) -> String {
     format!(
-        "{} to {}: {} x {}, {} numbers about {} unknown values",
+        "{} ({} x {}: {} numbers beside {} unknown values)",
         visible(&opened.what),
-        opened.to,
         thousands(opened.rows),
         thousands(opened.columns),
         thousands(opened.numbers),
@@ -67,10 +66,22 @@ fn r_squared(share: f64) -> String {
 pub(super) fn privacy(report: &Report) -> Entry {
     let mut lines = vec![(None, RESTS_ON.to_string())];
     for (role, disclosure) in report.disclosure.each(report.role) {
-        lines.extend(disclosure.opened.iter().map(|opened| (role, format!("opened {}", opened_in_words(opened)))));
+        lines.extend(
+            disclosure
+                .opened
+                .iter()
+                .map(|opened| (role, format!("opened to {}: {}", opened.to, opened_in_words(opened)))),
+        );
         lines.extend(about_columns(role, disclosure).into_iter().map(|sentence| (role, sentence)));
     }
     ("Privacy:", lines)
+}
+
+/// In place of the privacy account.
+pub(super) fn no_account() -> Section {
+    Section::new("Privacy").remark(html! {
+        "Nothing was charged to a privacy budget: sealed mode adds no noise. What it rests on, and what opened, stands under \"Who saw what\"."
+    })
 }
 
 /// What the other side learns of the columns of one.

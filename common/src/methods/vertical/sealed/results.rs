@@ -185,7 +185,7 @@ fn opened(work: &Work) -> Vec<Opened> {
             // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
             all.push(one(
                 "bob's part of the solution with its covariance, and two sums",
-                [stay, stay],
+                [stay, stay + 2],
                 stay * (stay + 2) + 2,
             ));
         }

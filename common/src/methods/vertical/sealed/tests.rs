@@ -242,11 +242,11 @@ fn what_opened_stands_in_the_account_with_its_numbers_and_its_unknowns() {
     };
     let unknowns = (ROWS * 2) as u64;
     let [at_alice, at_bob] = sealed(&study("sealed", ""), &values(ROWS, false), Faults::NONE);
-    assert_eq!(sizes(&at_alice), [(3, 3, 3 * 3 + 3 + 3 + 2, unknowns, Role::Bob)]);
+    assert_eq!(sizes(&at_alice), [(3, 5, 3 * 3 + 3 + 3 + 2, unknowns, Role::Bob)]);
     assert_eq!(sizes(&at_bob), [(3, 3, 9, unknowns, Role::Alice), (1, 2, 2, unknowns, Role::Alice)]);
     // One column of Bob depends on Alice's: what her columns leave of his opens first, and he answers which stay.
     let [at_alice, at_bob] = sealed(&study("sealed", ""), &values(ROWS, true), Faults::NONE);
-    assert_eq!(sizes(&at_alice), [(3, 3, 9, unknowns, Role::Bob), (2, 2, 2 * 2 + 2 + 2 + 2, unknowns, Role::Bob)]);
+    assert_eq!(sizes(&at_alice), [(3, 3, 9, unknowns, Role::Bob), (2, 4, 2 * 2 + 2 + 2 + 2, unknowns, Role::Bob)]);
     let expected = [
         (3, 3, 9, unknowns, Role::Alice),
         // A map of three columns to two, and the position of the one that goes.
