@@ -8,8 +8,8 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
-use fedreg_common::report::INTERCEPT;
-use fedreg_common::study::{Acceleration, Guarantee, HeldBy, Lambda, Study, Vertical};
+use fedreg_common::report::{INTERCEPT, Opened};
+use fedreg_common::study::{Acceleration, HeldBy, Lambda, Study, Vertical, VerticalGuarantee};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -20,6 +20,8 @@ use crate::privacy;
 use crate::private;
 pub use crate::show::{CheckFormat, size};
 use crate::store::Store;
+
+mod sealed;
 
 /// Flags of a check, with those that lead to a role's configuration.
 #[derive(Debug, Args)]
@@ -73,6 +75,9 @@ pub struct Foreseen {
     pub predicted_bytes: Option<u64>,
     /// What the policy forbids, and what follows.
     pub policy: Vec<String>,
+    /// What would open to the peer in a sealed run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<Opened>,
 }
 
 /// One kind of value that would leave.
@@ -99,8 +104,9 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
     }
     drop(Store::open(&config.state)?);
     let (rows, terms, run) = match study.guarantee {
-        Guarantee::Plain => foresee_plain(party)?,
-        Guarantee::Private(_) => foresee_private(party)?,
+        VerticalGuarantee::Plain => foresee_plain(party)?,
+        VerticalGuarantee::Sealed => sealed::foresee(party)?,
+        VerticalGuarantee::Private(_) => foresee_private(party)?,
     };
     Ok(Checked {
         role,
@@ -132,6 +138,7 @@ fn foresee_plain(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failu
         fits: forecast.fits,
         predicted_bytes: forecast.bytes(),
         policy: forecast.policy(),
+        opened: Vec::new(),
     };
     Ok((rows, terms, run))
 }
@@ -185,6 +192,7 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
         fits: 1,
         predicted_bytes: Some(u64::from(rounds) * (8 * rows + 200)),
         policy,
+        opened: Vec::new(),
     };
     Ok((rows, terms, run))
 }
@@ -211,7 +219,10 @@ impl Checked {
             (Some(rounds), Some(bytes)) => format!("about {rounds} rounds{fits} and {} sent", size(bytes)),
             _ => format!("hundreds to thousands of rounds{fits}"),
         };
-        text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.run.round_limit));
+        match (self.run.opened.is_empty(), self.run.predicted_bytes) {
+            (false, Some(bytes)) => text.push_str(&format!("\nPredicted: one exchange and {} sent\n", size(bytes))),
+            _ => text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.run.round_limit)),
+        }
         for line in &self.run.policy {
             text.push_str(&format!("Policy: {line}\n"));
         }
@@ -366,6 +377,8 @@ impl<'a> Forecast<'a> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate => (String::new(), ""),
+            // Of sealed studies, which have a forecast of their own.
+            Declaration::Masked | Declaration::CrossProducts => (String::new(), ""),
             Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),
         };
         Leaving { what: declaration.name(), amount, reveals }

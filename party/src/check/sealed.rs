@@ -1,0 +1,212 @@
+//! What a sealed run would disclose.
+
+use fedreg_common::data::formula::Formula;
+use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::sealed;
+use fedreg_common::privacy::release::Declaration;
+use fedreg_common::report::{INTERCEPT, Opened};
+use fedreg_common::secure::open::Limits;
+use fedreg_common::study::{Missing, Study, Vertical};
+
+use super::{Foreseen, Leaving, size};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::job::Party;
+
+/// An element of a share, in bytes.
+const ELEMENT: u64 = 16;
+/// What a message has beside its elements, about.
+const ENVELOPE: u64 = 300;
+
+/// Rows and terms of the table, and what a run with them would bring.
+///
+/// # Errors
+/// What the run would end with here before a column leaves.
+pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
+    let Party { role, config, study } = party;
+    let table = party.table()?;
+    let mut terms = table.term_names();
+    let (rows, own) = (table.rows() as u64, terms.len() as u64);
+    let peer = columns_of_peer(study, role);
+    sealed::allowed(&table, peer as usize)?;
+    if study.method.intercept && role == Role::Alice {
+        terms.insert(0, INTERCEPT.to_string());
+    }
+    let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
+    let forecast = Forecast { role, config, study, rows, alice, bob };
+    let run = Foreseen {
+        leaves: forecast.leaves(),
+        predicted_rounds: Some(1),
+        round_limit: 1,
+        fits: 1,
+        predicted_bytes: Some(forecast.bytes()),
+        policy: forecast.policy(),
+        opened: forecast.opened(),
+    };
+    Ok((rows, terms, run))
+}
+
+/// Columns of the peer as the study names them; a categorical one makes more, and a formula may name all that its table has.
+fn columns_of_peer(study: &Study<Vertical>, role: Role) -> u64 {
+    let Some(terms) = study.method.parties.get(&role.partner()) else { return 1 };
+    let named = match terms.formula.as_deref().map(Formula::parse) {
+        Some(Ok(formula)) => {
+            let named: Vec<&str> = formula.predictors();
+            formula.terms(&named, &[]).len()
+        }
+        Some(Err(_)) | None => terms.columns.len(),
+    };
+    named.max(1) as u64
+}
+
+struct Forecast<'a> {
+    role: Role,
+    config: &'a Config,
+    study: &'a Study<Vertical>,
+    rows: u64,
+    alice: u64,
+    bob: u64,
+}
+
+impl Forecast<'_> {
+    fn unknowns(&self) -> u64 {
+        self.rows * self.alice.min(self.bob)
+    }
+
+    /// Masked columns that leave: the own ones and a canary, at Alice the outcome too.
+    fn masked(&self) -> u64 {
+        match self.role {
+            Role::Alice => self.alice + 2,
+            Role::Bob | Role::Worker | Role::Coordinator => self.bob + 1,
+        }
+    }
+
+    fn opened(&self) -> Vec<Opened> {
+        let (alice, bob) = (self.alice, self.bob);
+        let one = |what: &str, [rows, columns]: [u64; 2], numbers: u64| Opened {
+            what: what.to_string(),
+            rows,
+            columns,
+            numbers,
+            unknowns: self.unknowns(),
+            to: self.role.partner(),
+        };
+        match self.role {
+            Role::Alice => vec![one(
+                "bob's part of the solution with its covariance, and two sums",
+                [bob, bob + 2],
+                bob * (bob + 2) + 2,
+            )],
+            Role::Bob | Role::Worker | Role::Coordinator => vec![
+                one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
+                one("bob's part of the intercept and of its variance", [1, 2], 2),
+            ],
+        }
+    }
+
+    /// Elements behind masks or in shares, numbers of the solution, and coefficients.
+    fn bytes(&self) -> u64 {
+        let (alice, bob) = (self.alice, self.bob);
+        let masked = ELEMENT * self.rows * self.masked();
+        let canary = alice + 2 + bob;
+        let shares = match self.role {
+            Role::Alice => ELEMENT * canary,
+            Role::Bob | Role::Worker | Role::Coordinator => ELEMENT * (canary + (alice + 1) * bob),
+        };
+        let opened: u64 = self.opened().iter().map(|opened| 8 * opened.numbers).sum();
+        masked + shares + opened + 100 * (alice + bob) + 8 * ENVELOPE
+    }
+
+    fn leaves(&self) -> Vec<Leaving> {
+        let declared = self.study.disclosures(self.role);
+        declared.declared().iter().map(|declaration| self.leaving(*declaration)).collect()
+    }
+
+    fn leaving(&self, declaration: Declaration) -> Leaving {
+        let Forecast { role, rows, alice, bob, .. } = *self;
+        let own = if role == Role::Alice { alice } else { bob };
+        let (amount, reveals) = match declaration {
+            Declaration::Masked => (
+                format!(
+                    "{rows} rows of {} and a canary, {} elements of {ELEMENT} bytes, {}",
+                    match role {
+                        Role::Alice => format!("{own} columns, the outcome"),
+                        Role::Bob | Role::Worker | Role::Coordinator => format!("{own} columns"),
+                    },
+                    rows * self.masked(),
+                    size(ELEMENT * rows * self.masked()),
+                ),
+                "nothing: each element is uniform for a party that does not hold its mask",
+            ),
+            Declaration::CrossProducts => {
+                let opened = self.opened();
+                let tables = opened.iter().map(|table| {
+                    format!("{}, {} x {}: {} numbers", table.what, table.rows, table.columns, table.numbers)
+                });
+                let tables: Vec<String> = tables.collect();
+                let reveals = match role {
+                    Role::Alice => {
+                        "how well alice's columns together explain bob's; no cross-product of a single one, unless there is one only"
+                    }
+                    Role::Bob | Role::Worker | Role::Coordinator => {
+                        "how the columns relate to alice's and to the outcome; the report has R squared of each"
+                    }
+                };
+                (format!("{}; beside {} unknown values", tables.join("; "), self.unknowns()), reveals)
+            }
+            Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
+            Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Coefficients => {
+                (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
+            }
+            // None of these is declared by a sealed study.
+            Declaration::PartialPrediction
+            | Declaration::Outcome
+            | Declaration::Weights
+            | Declaration::Basis
+            | Declaration::ProjectionTable
+            | Declaration::Prediction
+            | Declaration::BatchEstimate
+            | Declaration::BatchGram
+            | Declaration::GradientSum
+            | Declaration::FeatureStatistics
+            | Declaration::FeatureSolution
+            | Declaration::RecordUpdate
+            | Declaration::Undeclarable => (String::new(), ""),
+        };
+        Leaving { what: declaration.name(), amount, reveals }
+    }
+
+    fn policy(&self) -> Vec<String> {
+        let Limits { entropy_bits, level_rows, rows_per_column, opened_share } = self.config.policy.limits();
+        let (columns, peer) = (self.alice + self.bob, self.role.partner());
+        let other = if self.role == Role::Alice { self.bob } else { self.alice };
+        let mut lines = vec![
+            "sealed mode rests on a peer that follows the protocol and on a dealer that colludes with neither party"
+                .to_string(),
+            format!(
+                "at least {rows_per_column} rows for each column of both parties: {} here",
+                columns * rows_per_column
+            ),
+            format!("at least {level_rows} rows with the rarer value of a two-valued column"),
+            format!(
+                "at least {entropy_bits} bits of entropy in a two-valued column for each of the {other} columns of {peer} and for the \
+                 outcome: {} here",
+                entropy_bits * (other + 1) as f64
+            ),
+            format!(
+                "at most {opened_share} of the unknown values may open as numbers: {} of {} here; each run is judged by itself",
+                (self.alice + 1) * self.bob,
+                self.unknowns()
+            ),
+        ];
+        if self.study.head.rows.missing == Missing::CompleteCases {
+            let sentence = "which rows take part is settled with the other party: two-valued columns and the number of rows are checked then";
+            lines.push(sentence.to_string());
+        }
+        if let Some(least) = self.config.policy.min_rows {
+            lines.push(format!("at least {least} rows must take part"));
+        }
+        lines
+    }
+}
