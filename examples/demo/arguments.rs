@@ -336,6 +336,9 @@ pub(crate) struct Vertical {
     /// How values are made private; by default residual
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) mechanism: Option<MechanismName>,
+    /// Whether both parties keep the limits on what may open in sealed mode; by default on
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    pub(crate) sealed_limits: Option<SealedLimits>,
     /// How the costs of releases are added up; by default zcdp
     #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
     pub(crate) accountant: Option<Accountant>,
@@ -442,7 +445,7 @@ pub(crate) enum ModeName {
     /// Numbers that the study declares, counted and metered, without noise
     #[default]
     Plain,
-    /// Secret-shared cross-products (not in this version)
+    /// Columns behind masks, of which only a table of cross-products opens; gaussian models of two parties
     Sealed,
     /// Differential privacy: noised values, charged to a ledger
     Private,
@@ -455,20 +458,38 @@ pub(crate) enum MechanismName {
     Residual,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum SealedLimits {
+    /// As in a real study
+    #[default]
+    On,
+    /// Loosened as far as they go, on data of one's own; the reports say so
+    Off,
+}
+
 impl ModeName {
-    /// Whether it can be rehearsed, and with those flags that are for private mode alone, each with whether it was given.
+    /// Whether it goes with those flags that are for private mode alone, each with whether it was given.
     pub(crate) fn check(self, private: &[(&str, bool)]) -> Result<(), Failure> {
         match (self, private.iter().find(|(_, given)| *given)) {
-            (ModeName::Sealed, _) => Err(Failure::usage("mode `sealed` is not in this version")),
-            (ModeName::Plain, Some((flag, _))) => Err(Failure::usage(format!("{flag} needs --mode private"))),
-            (ModeName::Plain, None) | (ModeName::Private, _) => Ok(()),
+            (ModeName::Plain | ModeName::Sealed, Some((flag, _))) => {
+                Err(Failure::usage(format!("{flag} needs --mode private")))
+            }
+            (ModeName::Plain | ModeName::Sealed, None) | (ModeName::Private, _) => Ok(()),
         }
     }
 }
 
 impl Common {
-    /// Whether mode and the flags of privacy fit each other.
+    /// Whether mode and the flags of privacy fit each other, and the mode is one of many sites.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.mode {
+            ModeName::Sealed => {
+                let sentence = "--mode sealed is between two parties with different columns: `demo vertical --mode sealed`; many \
+                                sites are plain or private";
+                return Err(Failure::usage(sentence));
+            }
+            ModeName::Plain | ModeName::Private => {}
+        }
         self.mode.check(&[
             ("--epsilon", self.epsilon.is_some()),
             ("--delta", self.delta.is_some()),
@@ -513,7 +534,7 @@ mod tests {
         let line = "demo vertical --data f.csv --outcome y --alice a,b --bob c --family binomial --id id --outcome-at alice \
                     --missing complete-cases --offset o --weights w --no-inference --lambda path --alpha 0.5 --cv 10 --folds \
                     f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode private --epsilon 3 --delta 1e-6 --bounds b.toml --mechanism residual \
-                    --accountant exact --out d --format json --na-values -9,. --decimal , --separator ;";
+                    --sealed-limits off --accountant exact --out d --format json --na-values -9,. --decimal , --separator ;";
         let Command::Vertical(arguments) = Program::try_parse_from(line.split_whitespace()).unwrap().command else {
             panic!("not the vertical demo");
         };

@@ -43,12 +43,17 @@ impl<'a> Stage<'a> {
         self.folder.write(name, text.as_bytes()).map_err(cannot_write)
     }
 
-    /// Writes the study, once its own parser has accepted it: the demo complains as every other program does.
-    pub(crate) fn study(&self, file: &StudyFile) -> Result<Study, Failure> {
+    /// Whether the study's own parser accepts it: the demo complains as every other program does.
+    pub(crate) fn accepts(file: &StudyFile) -> Result<(Study, String), Failure> {
         let text = toml::to_string_pretty(file)
             .context("the study cannot be written")
             .map_err(|error| Failure::new(Exit::Internal, error))?;
-        let study = Study::parse(&text).map_err(Failure::usage)?;
+        Ok((Study::parse(&text).map_err(Failure::usage)?, text))
+    }
+
+    /// Writes the study, once it is accepted.
+    pub(crate) fn study(&self, file: &StudyFile) -> Result<Study, Failure> {
+        let (study, text) = Stage::accepts(file)?;
         self.write("study.toml", "What all parties agree on; each has the same file.", &text)?;
         Ok(study)
     }
@@ -123,7 +128,7 @@ impl<'a> Stage<'a> {
             .and_then(|text| json::parse(&text).with_context(|| format!("{}", path.display())))
             .map_err(|error| Failure::new(Exit::Internal, error))?;
         match report.mode {
-            Mode::Plain => {}
+            Mode::Plain | Mode::Sealed => {}
             Mode::Private => {
                 report.notes.insert(0, REHEARSAL.to_string());
                 folder(&self.path(name))?.report(&report).map_err(cannot_write)?;

@@ -9,8 +9,9 @@ use fedreg_common::data::{DataError, advice};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::report::reconstructible;
-use fedreg_common::report::Report;
+use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
 use fedreg_common::report::merge::merge;
+use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, PartyTerms, PenaltyTerms,
@@ -24,7 +25,7 @@ use fedreg_party::read::{self, ReadError, Request, Written};
 use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
-use crate::arguments::{ModeName, Vertical};
+use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
 use crate::columns::{Split, refuse_syntax, split};
 use crate::processes::{self, Process};
@@ -32,6 +33,10 @@ use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, sho
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
+
+/// Stands in the merged report of a rehearsal without limits.
+const LOOSENED: &str = "the limits on what may open were loosened for this rehearsal (--sealed-limits off): with real data they refuse \
+                        such a run";
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     arguments.mode.check(&[
@@ -41,6 +46,9 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
         ("--mechanism", arguments.mechanism.is_some()),
         ("--accountant", arguments.accountant.is_some()),
     ])?;
+    if arguments.sealed_limits.is_some() && arguments.mode != ModeName::Sealed {
+        return Err(Failure::usage("--sealed-limits needs --mode sealed"));
+    }
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
     let play = Play::set(arguments, &folder)?;
@@ -48,9 +56,12 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     let [alice, bob] = play.run()?;
     let mut merged = merge(&alice, &bob).map_err(|error| Failure::new(Exit::Internal, error))?;
     merged.call = call;
+    if play.loosened {
+        merged.notes.insert(0, LOOSENED.to_string());
+    }
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
-        Format::Text => programme(&merged, &alice, &bob, &out),
+        Format::Text => programme(&merged, &alice, &bob, &out) + &instead(&play.file, &merged),
         format => format.render(&merged),
     };
     output::print(&text).map_err(cannot_write)?;
@@ -64,6 +75,10 @@ struct Play<'a> {
     table: DataTerms,
     seed: String,
     private: bool,
+    /// Whether both parties loosen their limits on what may open.
+    loosened: bool,
+    /// The study, as it was written.
+    file: StudyFile,
 }
 
 impl<'a> Play<'a> {
@@ -104,6 +119,11 @@ impl<'a> Play<'a> {
             study.columns = bounds.columns;
             bounds::only_used(&mut study);
         }
+        if arguments.mode == ModeName::Sealed {
+            study.mode = Mode::Sealed;
+            // The study's own sentence about flags that do not fit comes before all that the data could be refused for.
+            Stage::accepts(&study)?;
+        }
         // Before a process is started: what nobody can have meant would take minutes, and end in another sentence. In a private
         // run levels are declared, and what stands in the rows decides nothing.
         if !private {
@@ -112,7 +132,8 @@ impl<'a> Play<'a> {
         let stage = Stage::new(folder, "demo vertical");
         stage.study(&study)?;
         stage.certificates(&["coordinator", "alice", "bob"])?;
-        Ok(Play { stage, table, seed: arguments.seed.to_string(), private })
+        let loosened = arguments.sealed_limits.unwrap_or_default() == SealedLimits::Off;
+        Ok(Play { stage, table, seed: arguments.seed.to_string(), private, loosened, file: study })
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.
@@ -160,6 +181,10 @@ impl<'a> Play<'a> {
         announce: &Path,
     ) -> Result<Process, Failure> {
         let listen = connect.is_none().then(|| ANY_PORT.to_string());
+        let mut policy = PolicyTerms::default();
+        if self.loosened {
+            policy.loosen();
+        }
         let config = Config {
             study: "study.toml".into(),
             coordinator: coordinator.to_string(),
@@ -169,7 +194,7 @@ impl<'a> Play<'a> {
             wait: 60,
             data: self.table.clone(),
             tls: Stage::tls(role.name()),
-            policy: PolicyTerms::default(),
+            policy,
             privacy: LedgerTerms {
                 data_set: Some("rehearsal".to_string()),
                 anchor: self.private.then(|| format!("anchors/{role}.anchor").into()),
@@ -319,6 +344,20 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             ));
             continue;
         }
+        if merged.mode == Mode::Sealed {
+            let opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
+            text.push_str(&format!(
+                "{role} saw from {}: masked columns, and what opened: {}, in {}\n  kinds: {}\n",
+                role.partner(),
+                opened.join("; "),
+                size(*bytes),
+                disclosure.declared.join(", "),
+            ));
+            if let Some(sentence) = predictable(Some(role.partner()), disclosure) {
+                text.push_str(&format!("  {sentence}\n"));
+            }
+            continue;
+        }
         let most: String = reconstructible(peer).into_iter().map(|sentence| format!("; {sentence}")).collect();
         text.push_str(&format!(
             "{role} saw from {}: {} vectors with a value a row, of rank {}, in {}{most}\n  kinds: {}\n",
@@ -329,14 +368,46 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
             disclosure.declared.join(", "),
         ));
     }
-    let gradients = if merged.mode == Mode::Private { "" } else { ", gradients" };
-    text.push_str(&format!(
-        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds{gradients} and bytes; no data\n",
-    ));
+    let seen = match merged.mode {
+        Mode::Plain => "phases, rounds, gradients and bytes",
+        Mode::Private => "phases, rounds and bytes",
+        Mode::Sealed => "phases, the size of the table that it dealt masks for, and bytes",
+    };
+    text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n",));
     text.push_str(&format!(
         "\nReports and the study's files are in {0}; to run it again by hand, in three terminals:\n  \
          coordinator serve --config {0}/coordinator.toml\n  alice fit --config {0}/alice.toml\n  bob fit --config {0}/bob.toml\n",
         out.display()
     ));
     text
+}
+
+/// What sealed mode would have disclosed in place of a plain run; nothing about runs in other modes.
+fn instead(file: &StudyFile, merged: &Report) -> String {
+    match merged.mode {
+        Mode::Plain => {}
+        Mode::Sealed | Mode::Private => return String::new(),
+    }
+    let mut file = file.clone();
+    file.mode = Mode::Sealed;
+    if let Err(failure) = Stage::accepts(&file) {
+        return format!(
+            "\nSealed mode (--mode sealed), in which no value of a row leaves readably, has no such fit: {:#}\n",
+            failure.error
+        );
+    }
+    let columns = |role: Role| {
+        let own = merged.coefficients.iter().filter(|row| row.party == role && row.term != INTERCEPT);
+        own.count() as u64
+    };
+    let (alice, bob) = (columns(Role::Alice), columns(Role::Bob));
+    format!(
+        "\nThis run was plain: see above what each side can reconstruct. With --mode sealed, the recommended mode, no value of a row would \
+         have left readably: one table of {} x {bob} cross-products, {} numbers beside {} unknown values, would have opened to alice, \
+         and {} numbers of the solution to bob; the coefficients are the same.\n",
+        alice + 1,
+        (alice + 1) * bob,
+        merged.statistics.nobs * alice.min(bob),
+        bob * (bob + 2) + 2,
+    )
 }

@@ -171,7 +171,10 @@ fn rehearsals_that_cannot_be_are_refused_with_the_flag_that_is_wrong() {
         (&["features", "--epsilon", "1"], 2, "--epsilon needs --mode private"),
         (&["features", "--holdout", "1"], 2, "--holdout must be below 1"),
         (&["robust", "--bounds", "b.toml"], 2, "--bounds needs --mode private"),
-        (&["em", "--mode", "sealed"], 2, "not in this version"),
+        (&["em", "--mode", "sealed"], 2, "--mode sealed is between two parties"),
+        (&["robust", "--mode", "sealed"], 2, "--mode sealed is between two parties"),
+        (&["features", "--mode", "sealed"], 2, "--mode sealed is between two parties"),
+        (&["stream", "--mode", "sealed"], 2, "--mode sealed is between two parties"),
         (
             &["features", "--data", &costs, "--outcome", "cost", "--mode", "private"],
             2,

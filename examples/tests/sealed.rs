@@ -1,0 +1,161 @@
+//! Sealed fits by real processes over mutual TLS, and what sealed mode refuses.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod world;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use world::{DEMO, STUDY, World, demo};
+
+fn report(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path.join("report.json")).unwrap()).unwrap()
+}
+
+/// A rehearsal: its exit code, what it printed and what it said.
+fn rehearse(out: &Path, more: &[&str]) -> (i32, String, String) {
+    let output = demo(&[&["vertical", "--out", out.to_str().unwrap()], more].concat());
+    let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    (output.status.code().unwrap(), printed, said)
+}
+
+fn assert_close(ours: &Value, theirs: &Value, what: &str) {
+    let (ours, theirs) = (ours.as_f64().unwrap(), theirs.as_f64().unwrap());
+    assert!((ours - theirs).abs() <= 1e-8 * theirs.abs().max(1e-3), "{what}: {ours} {theirs}");
+}
+
+#[test]
+fn a_sealed_rehearsal_gives_the_plain_fit_and_says_what_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, sealed] = ["plain", "sealed"].map(|name| folder.path().join(name));
+    let (code, printed, said) = rehearse(&plain, &[]);
+    assert_eq!(code, 0, "{said}");
+    // Ten columns, five at each party.
+    assert!(
+        printed.contains(
+            "one table of 6 x 5 cross-products, 30 numbers beside 2210 unknown values, would have opened to alice"
+        ),
+        "{printed}"
+    );
+    let (code, printed, said) = rehearse(&sealed, &["--mode", "sealed"]);
+    assert_eq!(code, 0, "{said}\n{printed}");
+    assert!(printed.contains("Privacy:   sealed: no value of a row left in a readable form"), "{printed}");
+    assert!(!printed.contains("reconstruct"), "{printed}");
+    let (plain, merged) = (report(&plain), report(&sealed));
+    assert_eq!(merged["mode"], "sealed");
+    assert_eq!(merged["converged"], true);
+    assert_eq!(merged["termination"], "converged");
+    let rows = |report: &Value| report["coefficients"].as_array().unwrap().clone();
+    assert_eq!(rows(&merged).len(), 11);
+    for (ours, theirs) in rows(&merged).iter().zip(&rows(&plain)) {
+        assert_eq!(ours["term"], theirs["term"]);
+        for key in ["estimate", "std_error", "statistic"] {
+            assert_close(&ours[key], &theirs[key], &format!("{key} of {}", ours["term"]));
+        }
+    }
+    for key in ["deviance", "null_deviance", "aic", "bic", "log_lik", "dispersion", "r_squared"] {
+        assert_close(&merged[key], &plain[key], key);
+    }
+    let table = json!({
+        "what": "cross-products of both blocks", "rows": 6, "columns": 5, "numbers": 30, "unknowns": 2210, "to": "alice"
+    });
+    assert_eq!(merged["disclosure"]["bob"]["opened"][0], table);
+    assert_eq!(merged["disclosure"]["alice"]["opened"][0]["to"], "bob");
+    assert!(merged["notes"].as_array().unwrap().iter().all(|note| !note.as_str().unwrap().contains("loosened")));
+    for role in ["alice", "bob"] {
+        let own = report(&sealed.join(role));
+        assert_eq!(own["disclosure"], merged["disclosure"][role]);
+        assert_eq!((&own["converged"], &own["rounds"]), (&json!(true), &json!(1)));
+        assert!(sealed.join(role).join("model.json").is_file());
+    }
+    for role in [".", "alice", "bob"] {
+        for name in ["report.txt", "report.html", "report.csv"] {
+            let text = fs::read_to_string(sealed.join(role).join(name)).unwrap();
+            assert!(text.len() > 100 && !text.contains("reconstruct"), "{role}/{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn limits_hold_in_a_rehearsal_and_loosening_them_is_said_in_every_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("own.csv");
+    let mut text = String::from("a,b,y\n");
+    for row in 0..60 {
+        let t = f64::from(row);
+        // A diagnosis that three of sixty have.
+        text.push_str(&format!("{},{},{}\n", (0.7 * t).cos(), u8::from(row % 20 == 7), (0.3 * t).sin() + 0.1 * t));
+    }
+    fs::write(&data, text).unwrap();
+    let out = folder.path().join("out");
+    let own = ["--data", data.to_str().unwrap(), "--outcome", "y", "--mode", "sealed"];
+    let (code, _, said) = rehearse(&out, &own);
+    assert_eq!(code, 65, "{said}");
+    assert!(said.contains("column `b` has 3 rows of its rarer value among the rows, at least 10 are needed"), "{said}");
+    let (code, printed, said) = rehearse(&out, &[&own[..], &["--sealed-limits", "off"]].concat());
+    assert_eq!(code, 0, "{said}");
+    assert!(printed.contains("were loosened for this rehearsal"), "{printed}");
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("were loosened for this rehearsal"), "{page}");
+    for role in ["alice", "bob"] {
+        let notes = report(&out.join(role))["notes"].to_string();
+        assert!(notes.contains(&format!("{role} loosened its limits on what may open")), "{notes}");
+    }
+}
+
+#[test]
+fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_of_the_study() {
+    let folder = tempfile::tempdir().unwrap();
+    for (flags, says) in [
+        (&["--family", "binomial"][..], "`model.family` is binomial"),
+        (&["--lambda", "1"], "`penalty` is given"),
+        (&["--acceleration", "none"], "`fit.acceleration` has no place"),
+        (&["--tol", "1e-6"], "`fit.tol` has no place"),
+        (&["--max-rounds", "9"], "`fit.max_rounds` has no place"),
+        (&["--epsilon", "1"], "--epsilon needs --mode private"),
+    ] {
+        let (code, _, said) = rehearse(folder.path(), &[&["--mode", "sealed"], flags].concat());
+        assert!(code == 2 && said.contains(says), "{flags:?}: {code} {said}");
+    }
+    let (code, _, said) = rehearse(folder.path(), &["--sealed-limits", "off"]);
+    assert!(code == 2 && said.contains("--sealed-limits needs --mode sealed"), "{code} {said}");
+}
+
+#[test]
+fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would() {
+    let world = World::new();
+    let check = |role: &str, study: &str| {
+        world.write("study.toml", study);
+        let table = format!("{role}.csv");
+        let line = ["check", "--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"];
+        let output = Command::new(DEMO)
+            .args(["--role", role])
+            .args(line)
+            .args(["--state", "state", "--data", &table, "--format", "json", "--authority", "authority.pem"])
+            .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
+            .current_dir(world.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let [out, log] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        (output.status.code().unwrap(), out, log)
+    };
+    let sealed = format!("mode = \"sealed\"\n{STUDY}");
+    for (role, masked) in [("alice", 40 * 3), ("bob", 40 * 2)] {
+        let (code, out, log) = check(role, &sealed);
+        assert_eq!(code, 0, "{log}");
+        let checked: Value = serde_json::from_str(&out).unwrap();
+        assert!(checked["leaves"][0]["amount"].as_str().unwrap().contains(&format!("{masked} elements")), "{checked}");
+        assert!(checked["opened"][0]["unknowns"] == 40, "{checked}");
+    }
+    let (code, _, log) = check("alice", &format!("model.family = \"binomial\"\n{sealed}"));
+    assert!(code == 2 && log.contains("`model.family` is binomial"), "{code} {log}");
+    // Forty rows are too few for three columns of Bob and one of Alice, which Alice knows from the study alone.
+    let wide = sealed.replace("columns = [\"b\"]", "columns = [\"b\", \"c\", \"d\", \"e\"]");
+    let (code, _, log) = check("alice", &wide);
+    assert!(code == 65 && log.contains("40 of the rows, and 5 columns of both parties need 50"), "{code} {log}");
+}
