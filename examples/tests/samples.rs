@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::Role;
-use fedreg_common::study::{Study, Vertical};
+use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
 use fedreg_party::config::{Config, Overrides};
 use fedreg_proto::files::read_study;
 
@@ -23,6 +23,16 @@ fn the_two_hospitals_agree_on_a_study_that_parses() {
     let study = study(&samples());
     assert_eq!(study.head.id, "two-hospitals");
     assert_eq!(study.method.parties[&Role::Alice].certificate, "north.hospital.example");
+}
+
+#[test]
+fn the_sealed_sample_is_the_same_study_in_sealed_mode() {
+    let plain = study(&samples());
+    let sealed = read_study(&samples().join("study-sealed.toml")).unwrap().vertical().unwrap();
+    assert_eq!(sealed.guarantee, VerticalGuarantee::Sealed);
+    assert_eq!(sealed.method.parties, plain.method.parties);
+    assert_eq!(sealed.method.outcome, plain.method.outcome);
+    assert_eq!(sealed.head.coordinator.certificate, plain.head.coordinator.certificate);
 }
 
 #[test]
