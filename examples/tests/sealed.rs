@@ -72,6 +72,16 @@ fn a_sealed_rehearsal_gives_the_plain_fit_and_says_what_opened() {
         assert_eq!((&own["converged"], &own["rounds"]), (&json!(true), &json!(1)));
         assert!(sealed.join(role).join("model.json").is_file());
     }
+    // What a check foretells is what the run sent.
+    for role in ["alice", "bob"] {
+        let config = sealed.join(format!("{role}.toml"));
+        let output = demo(&["--role", role, "check", "--config", config.to_str().unwrap(), "--format", "json"]);
+        let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (predicted, sent) =
+            (checked["predicted_bytes"].as_f64().unwrap(), merged["bytes_sent"][role].as_f64().unwrap());
+        assert!((predicted / sent - 1.0).abs() < 0.01, "{role}: {predicted} {sent}");
+        assert_eq!(checked["opened"], merged["disclosure"][role]["opened"]);
+    }
     for role in [".", "alice", "bob"] {
         for name in ["report.txt", "report.html", "report.csv"] {
             let text = fs::read_to_string(sealed.join(role).join(name)).unwrap();

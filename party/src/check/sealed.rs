@@ -15,8 +15,13 @@ use crate::job::Party;
 
 /// An element of a share, in bytes.
 const ELEMENT: u64 = 16;
-/// What a message has beside its elements, about.
-const ENVELOPE: u64 = 300;
+/// What a message has beside its elements and numbers, and how many of them a party sends beside its greeting and its columns.
+const MESSAGE: u64 = 95;
+const MESSAGES: u64 = 6;
+/// A key of the study in a greeting, beside its name.
+const KEY: u64 = 38;
+/// A row of the coefficient table.
+const COEFFICIENT: u64 = 45;
 
 /// Rows and terms of the table, and what a run with them would bring.
 ///
@@ -104,17 +109,16 @@ impl Forecast<'_> {
         }
     }
 
-    /// Elements behind masks or in shares, numbers of the solution, and coefficients.
+    /// Elements behind masks and in shares, numbers of the solution, coefficients, and the study's keys in the greeting.
     fn bytes(&self) -> u64 {
         let (alice, bob) = (self.alice, self.bob);
-        let masked = ELEMENT * self.rows * self.masked();
         let canary = alice + 2 + bob;
-        let shares = match self.role {
-            Role::Alice => ELEMENT * canary,
-            Role::Bob | Role::Worker | Role::Coordinator => ELEMENT * (canary + (alice + 1) * bob),
+        let (shared, numbers, rows) = match self.role {
+            Role::Alice => (canary, bob * (bob + 2) + 2, alice + 1),
+            Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, 2, bob),
         };
-        let opened: u64 = self.opened().iter().map(|opened| 8 * opened.numbers).sum();
-        masked + shares + opened + 100 * (alice + bob) + 8 * ENVELOPE
+        let keys: u64 = self.study.key_digests().iter().map(|(key, _)| key.len() as u64 + KEY).sum();
+        ELEMENT * (self.rows * self.masked() + shared) + 8 * numbers + COEFFICIENT * rows + keys + MESSAGES * MESSAGE
     }
 
     fn leaves(&self) -> Vec<Leaving> {
@@ -141,18 +145,18 @@ impl Forecast<'_> {
             Declaration::CrossProducts => {
                 let opened = self.opened();
                 let tables = opened.iter().map(|table| {
-                    format!("{}, {} x {}: {} numbers", table.what, table.rows, table.columns, table.numbers)
+                    format!("{} ({} x {}: {} numbers)", table.what, table.rows, table.columns, table.numbers)
                 });
                 let tables: Vec<String> = tables.collect();
                 let reveals = match role {
                     Role::Alice => {
-                        "how well alice's columns together explain bob's; no cross-product of a single one, unless there is one only"
+                        "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
                     }
                     Role::Bob | Role::Worker | Role::Coordinator => {
                         "how the columns relate to alice's and to the outcome; the report has R squared of each"
                     }
                 };
-                (format!("{}; beside {} unknown values", tables.join("; "), self.unknowns()), reveals)
+                (format!("{}, beside {} unknown values", tables.join(", "), self.unknowns()), reveals)
             }
             Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),

@@ -57,7 +57,7 @@ Privacy:   sealed: no value of a row left in a readable form, and only the table
            bob: opened to alice: cross-products of both blocks (6 x 5: 30 numbers beside 2,210
                 unknown values)
            bob: alice could predict, from the columns of alice and what opened (R squared): s2
-                (.97), s1 (.321)
+                (.970), s1 (.321)
 Left:      alice: 37 numbers that opened, 35,412 bytes in all; declared: masked columns,
                   cross-products of both blocks
            bob: 30 numbers that opened, 28,340 bytes in all; declared: masked columns,

@@ -4,7 +4,7 @@ use maud::html;
 
 use super::{SMALLEST_SHARE, party};
 use crate::id::Role;
-use crate::report::number::{UNDEFINED, bytes, significant, thousands, visible};
+use crate::report::number::{UNDEFINED, bytes, thousands, visible};
 use crate::report::section::Section;
 use crate::report::table::{Column, Entry};
 use crate::report::{Disclosure, Opened, Report, plot};
@@ -58,7 +58,7 @@ fn r_squared(share: f64) -> String {
         share if share >= 1.0 - 1e-9 => "1".to_string(),
         share if share > 0.999 => ">.999".to_string(),
         share if share < 0.001 => "<.001".to_string(),
-        share => significant(share, 3).to_string().trim_start_matches('0').to_string(),
+        share => format!("{share:.3}").trim_start_matches('0').to_string(),
     }
 }
 
@@ -132,8 +132,8 @@ pub(super) fn disclosure(report: &Report) -> Section {
         });
         let Some(picture) = plot::predicted(role.unwrap_or(Role::Alice), &left.columns) else { return section };
         let caption = html! {
-            "R squared of the centred column on the other party's columns, as the numbers that opened allow: at 100 % the other party \
-             could work the column out, at 0 % it learns nothing of single values. "
+            "R squared of the centred column on the other party's columns, and on the outcome where it holds that, as the numbers that \
+             opened allow: at 100 % the other party could work the column out. "
             @if left.columns.len() > plot::MOST_ROWS { "The " (plot::MOST_ROWS) " largest of " (left.columns.len()) " are drawn." }
         };
         section.figure(Some(picture), caption)
