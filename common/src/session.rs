@@ -208,6 +208,9 @@ pub enum PeerFault {
         /// The name that came.
         came: String,
     },
+    /// A part of a sealed product that does not fit.
+    #[error("sent a part of a sealed table that cannot be: {0}")]
+    Sealed(String),
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),

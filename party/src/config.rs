@@ -12,6 +12,7 @@ use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::prepare::Policy;
 use fedreg_common::privacy::accountant::Accountant;
 use fedreg_common::privacy::ledger::LedgerError;
+use fedreg_common::secure::open::Limits;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +232,40 @@ pub struct PolicyTerms {
     /// Whether an outcome that this party holds alone may leave: every value of it, or within partial predictions.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub allow_outcome: bool,
+    /// Bits of entropy that an own two-valued column needs for each number that opens about it in sealed mode; 64 if absent. This limit
+    /// and the three below protect this party's own rows, so that this party may also loosen them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed_entropy_bits: Option<f64>,
+    /// Rows that the rarer value of an own two-valued column needs in sealed mode; 10 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed_level_rows: Option<u64>,
+    /// Rows for each column of both parties in sealed mode; 10 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed_rows_per_column: Option<u64>,
+    /// Share of the unknown values of the smaller block that may open as numbers in sealed mode; 0.5 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed_opened_share: Option<f64>,
+}
+
+impl PolicyTerms {
+    /// What may open in sealed mode.
+    pub(crate) fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        Limits {
+            entropy_bits: self.sealed_entropy_bits.unwrap_or(limits.entropy_bits),
+            level_rows: self.sealed_level_rows.unwrap_or(limits.level_rows),
+            rows_per_column: self.sealed_rows_per_column.unwrap_or(limits.rows_per_column),
+            opened_share: self.sealed_opened_share.unwrap_or(limits.opened_share),
+        }
+    }
+
+    /// Loosens what may open in sealed mode as far as it goes: for a rehearsal on one's own data.
+    pub fn loosen(&mut self) {
+        self.sealed_entropy_bits = Some(0.0);
+        self.sealed_level_rows = Some(0);
+        self.sealed_rows_per_column = Some(0);
+        self.sealed_opened_share = Some(1.0);
+    }
 }
 
 impl Default for PolicyTerms {
@@ -242,6 +277,10 @@ impl Default for PolicyTerms {
             max_epsilon: None,
             allow_basis: true,
             allow_outcome: true,
+            sealed_entropy_bits: None,
+            sealed_level_rows: None,
+            sealed_rows_per_column: None,
+            sealed_opened_share: None,
         }
     }
 }
@@ -421,6 +460,13 @@ impl Config {
             address.as_deref().map_or(Ok(()), |address| check_address(key, address))?;
         }
         self.data.written()?;
+        let (bits, share) = (self.policy.sealed_entropy_bits, self.policy.sealed_opened_share);
+        if bits.is_some_and(|bits| !(bits >= 0.0 && bits.is_finite())) {
+            return wrong("policy.sealed_entropy_bits", "must be zero or above".to_string());
+        }
+        if share.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return wrong("policy.sealed_opened_share", "must lie between 0 and 1".to_string());
+        }
         if self.policy.max_disclosure.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return wrong("policy.max_disclosure", "must lie between 0 and 1".to_string());
         }
@@ -439,6 +485,7 @@ impl Config {
             min_rows: self.policy.min_rows,
             allow_basis: self.policy.allow_basis,
             allow_outcome: self.policy.allow_outcome,
+            limits: self.policy.limits(),
         }
     }
 }

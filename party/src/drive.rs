@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::session::{Abort, PeerFault, Session, Turn};
+use fedreg_common::session::{Abort, Order, PeerFault, Session, Turn};
 pub use fedreg_proto::link::Link;
 use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
@@ -86,6 +86,15 @@ impl Default for Patience {
     }
 }
 
+/// The line to the dealer, of a session that orders something.
+#[derive(Debug)]
+pub struct DealerLine<M> {
+    /// Orders to the dealer.
+    pub orders: mpsc::UnboundedSender<Order>,
+    /// What the dealer sends; an abort is the last.
+    pub heard: mpsc::Receiver<Result<M, Abort>>,
+}
+
 /// A session that came to its end.
 #[derive(Debug)]
 pub struct Driven<S: Session> {
@@ -123,11 +132,27 @@ pub async fn drive<S: Over<L>, L: Link>(
     ends: &Ends,
     patience: &Patience,
     stop: &mut mpsc::Receiver<Abort>,
+    watch: impl FnMut(&S, u64),
+) -> Result<Driven<S>, Abort> {
+    drive_dealt(session, (link, None), ends, patience, stop, watch).await
+}
+
+/// The same with a line to a dealer beside that to the peer.
+///
+/// # Errors
+/// As [`drive`]; the dealer's line ended before everything came that was ordered.
+pub async fn drive_dealt<S: Over<L>, L: Link>(
+    session: S,
+    (link, dealer): (&mut L, Option<DealerLine<L::Inbound>>),
+    ends: &Ends,
+    patience: &Patience,
+    stop: &mut mpsc::Receiver<Abort>,
     mut watch: impl FnMut(&S, u64),
 ) -> Result<Driven<S>, Abort> {
     let now = Instant::now();
     let mut driver = Driver {
         link,
+        dealer,
         ends,
         patience,
         stop,
@@ -168,8 +193,9 @@ pub fn notice(abort: &Abort, own: Role) -> Notice {
     Notice { exit: abort.exit(), sentence: abort.sentence_for_peer(own) }
 }
 
-struct Driver<'a, L> {
+struct Driver<'a, L: Link> {
     link: &'a mut L,
+    dealer: Option<DealerLine<L::Inbound>>,
     ends: &'a Ends,
     patience: &'a Patience,
     stop: &'a mut mpsc::Receiver<Abort>,
@@ -264,6 +290,7 @@ impl Progress {
 enum Heard<M> {
     Opened,
     Message(M),
+    Dealt(M),
     Bye,
     Nothing,
 }
@@ -276,6 +303,7 @@ impl<L: Link> Driver<'_, L> {
     ) -> Result<(S, S::Output, bool), Abort> {
         let (mut session, mut turn) = self.compute(session, |session| session.start()).await?;
         loop {
+            self.place_orders(&mut session)?;
             self.progress.moved(session.position());
             watch(&session, self.link.bytes_sent());
             match turn {
@@ -291,9 +319,21 @@ impl<L: Link> Driver<'_, L> {
                     return Ok((session, output, confirmed));
                 }
             }
-            let (peer, message) = (self.ends.peer, self.next(&session).await?);
-            (session, turn) = self.compute(session, move |session| session.receive(peer, message)).await?;
+            let (from, message) = self.next(&session).await?;
+            (session, turn) = self.compute(session, move |session| session.receive(from, message)).await?;
         }
+    }
+
+    /// Hands the dealer what the session orders.
+    fn place_orders<S: Over<L>>(&mut self, session: &mut S) -> Result<(), Abort> {
+        while let Some(order) = session.order() {
+            let Some(dealer) = &self.dealer else {
+                return Err(Abort::Bug("a session without a dealer ordered something".to_string()));
+            };
+            // A line that has ended says why where the dealer is heard.
+            let _ = dealer.orders.send(order);
+        }
+        Ok(())
     }
 
     /// What cannot be said now is said on the next line: the session keeps its last message.
@@ -310,13 +350,14 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
-    /// The next message, on this line or on one opened for it.
-    async fn next<S: Over<L>>(&mut self, session: &S) -> Result<L::Inbound, Abort> {
+    /// The next message and who sent it, on this line or on one opened for it.
+    async fn next<S: Over<L>>(&mut self, session: &S) -> Result<(Role, L::Inbound), Abort> {
         loop {
             match self.event().await? {
                 Heard::Opened => self.say_again(session),
                 Heard::Nothing => {}
-                Heard::Message(message) => return Ok(message),
+                Heard::Message(message) => return Ok((self.ends.peer, message)),
+                Heard::Dealt(message) => return Ok((Role::Coordinator, message)),
                 Heard::Bye => {
                     return Err(Abort::Peer {
                         peer: self.ends.peer,
@@ -358,7 +399,8 @@ impl<L: Link> Driver<'_, L> {
                 heard = self.meanwhile(listening) => match heard? {
                     Heard::Message(_) => tracing::debug!("{} repeated a message that is being answered", self.ends.peer),
                     Heard::Bye => self.goodbye = true,
-                    Heard::Opened | Heard::Nothing => {}
+                    // The dealer is not heard meanwhile.
+                    Heard::Opened | Heard::Nothing | Heard::Dealt(_) => {}
                 },
             }
         }
@@ -374,6 +416,7 @@ impl<L: Link> Driver<'_, L> {
     /// Stays until the peer has said goodbye: returning at once could take our last message with it.
     async fn drain<S: Over<L>>(&mut self, mut session: S, mut pending: bool) -> Result<(S, bool), Abort> {
         self.heard = Instant::now();
+        self.dealer = None;
         self.progress.part();
         let mut said = self.open && (self.may_speak || !pending);
         if said {
@@ -415,7 +458,7 @@ impl<L: Link> Driver<'_, L> {
                         self.link.bye();
                     }
                 }
-                Ok(Heard::Nothing) => {}
+                Ok(Heard::Nothing | Heard::Dealt(_)) => {}
                 Err(Abort::Unreachable(reason)) => {
                     self.unconfirmed(&reason);
                     break;
@@ -456,6 +499,8 @@ impl<L: Link> Driver<'_, L> {
         let event = tokio::select! {
             biased;
             abort = stopped(self.stop) => return Err(abort),
+            // While the session computes, what the dealer sends waits.
+            dealt = dealt(&mut self.dealer), if !self.computing => return Ok(Heard::Dealt(dealt?)),
             event = timeout(quiet, self.link.recv()) => event,
         };
         if let Ok(Event::Message(_) | Event::Alive | Event::Part | Event::Bye) = &event {
@@ -609,6 +654,17 @@ pub(crate) async fn stopped(stop: &mut mpsc::Receiver<Abort>) -> Abort {
     match stop.recv().await {
         Some(abort) => abort,
         None => std::future::pending().await,
+    }
+}
+
+/// What the dealer sends next; never, where there is none or no more comes.
+async fn dealt<M>(dealer: &mut Option<DealerLine<M>>) -> Result<M, Abort> {
+    match dealer {
+        None => std::future::pending().await,
+        Some(line) => match line.heard.recv().await {
+            Some(dealt) => dealt,
+            None => std::future::pending().await,
+        },
     }
 }
 

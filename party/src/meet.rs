@@ -12,6 +12,7 @@ use fedreg_common::privacy::release::Released;
 use fedreg_common::report::{PerParty, Report, Seconds, VERSION};
 use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
+use fedreg_proto::dealer;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::GrpcLink;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
@@ -20,7 +21,7 @@ use rand::rngs::OsRng;
 use tokio::sync::mpsc;
 
 use crate::convene::{Convener, Joining};
-use crate::drive::{self, Driven, Ends, Link};
+use crate::drive::{self, DealerLine, Driven, Ends, Link};
 use crate::failure::Failure;
 use crate::job::Job;
 use crate::line;
@@ -46,6 +47,9 @@ pub(crate) trait Work: Clone + Send + 'static {
     /// Whether the table is read before anybody is contacted: where it must not be seen from outside that it cannot be used, a party
     /// with such a table looks like one that never came.
     const READS_FIRST: bool = false;
+
+    /// Whether a dealer hands out masks for it.
+    const DEALT: bool = false;
 
     /// Reads the table; runs beside everything else.
     ///
@@ -300,7 +304,11 @@ impl Meeting<'_> {
                 convener.say(event);
             }
         };
-        let driven = drive::drive(session, link, &ends, &self.job.patience, stopped, watch).await;
+        let dealer = match W::DEALT {
+            false => None,
+            true => Some(unless(stopped, self.dealer(run)).await?),
+        };
+        let driven = drive::drive_dealt(session, (link, dealer), &ends, &self.job.patience, stopped, watch).await;
         pace.clear();
         let driven = driven?;
         let seconds = Seconds {
@@ -313,6 +321,19 @@ impl Meeting<'_> {
         let bytes_sent = link.bytes_sent();
         let met = Met { driven, run, seconds, bytes_sent };
         work.finish(self.job, met)
+    }
+
+    /// Opens the line to the dealer, who is the coordinator.
+    async fn dealer(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
+        let Job { config, study, .. } = self.job;
+        let (address, name) = (&config.coordinator, &study.head.coordinator.certificate);
+        let opened = dealer::open(address, &self.job.party().identity()?, name, study.digest(), run).await;
+        let dealing = opened.map_err(|error| {
+            let (waited, hint) =
+                (format!("the dealer at {address} is needed for a sealed run"), "start both parties again");
+            error.in_vain(&waited, hint)
+        })?;
+        Ok(DealerLine { orders: dealing.orders, heard: dealing.heard })
     }
 
     /// Tells the coordinator how the run ended.

@@ -9,10 +9,11 @@ use fedreg_common::exit::Exit;
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores};
 use fedreg_common::methods::vertical::prepare::Prepared;
+use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::{Progress, VerticalSession};
 use fedreg_common::report::{PerParty, Report, csv};
-use fedreg_common::session::Abort;
-use fedreg_common::study::Guarantee;
+use fedreg_common::session::{Abort, Session};
+use fedreg_common::study::VerticalGuarantee;
 use fedreg_proto::files::FileError;
 pub use fedreg_proto::output::chain;
 use tokio::sync::mpsc;
@@ -44,8 +45,9 @@ pub async fn fit(
 ) -> Result<(Report, Exit), Failure> {
     let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
     match job.study.guarantee {
-        Guarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
-        Guarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
+        VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
+        VerticalGuarantee::Sealed => meet(&SealedFit { folder }, job, stop, stopped).await,
+        VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
     }
 }
 
@@ -79,17 +81,62 @@ impl Work for Fit {
     }
 
     fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
-        let report = report(job, &met);
-        let exit = report.termination.exit();
-        let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
-        self.folder.report(&report)?;
-        self.folder.write(MODEL, format!("{model}\n").as_bytes())?;
-        tracing::info!("report and model are in {}", self.folder.path().display());
-        Ok((report, exit))
+        write(&self.folder, job, &met)
     }
 }
 
-fn report(job: &Job, met: &Met<VerticalSession>) -> Report {
+#[derive(Clone)]
+struct SealedFit {
+    folder: Folder,
+}
+
+impl Work for SealedFit {
+    type Table = Prepared;
+    type Session = SealedSession;
+    type Yield = Report;
+
+    const COMMAND: &'static str = "fit";
+    const DEALT: bool = true;
+
+    fn read(&self, job: &Job) -> Result<Prepared, Failure> {
+        job.party().table()
+    }
+
+    fn rows(table: &Prepared) -> u64 {
+        table.rows() as u64
+    }
+
+    fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<SealedSession, Failure> {
+        // The table that opens is exact: to the account of private runs this is one without noise.
+        privacy::record_plain(job, opening.run, || table.identifiers())?;
+        Ok(SealedSession::new(table, opening))
+    }
+
+    fn progress(session: &SealedSession) -> Option<Progress> {
+        Some(session.progress())
+    }
+
+    fn finish(&self, job: &Job, met: Met<SealedSession>) -> Result<(Report, Exit), Failure> {
+        write(&self.folder, job, &met)
+    }
+}
+
+/// Writes report and model where they belong.
+fn write<S: Session<Output = VerticalFit>>(
+    folder: &Folder,
+    job: &Job,
+    met: &Met<S>,
+) -> Result<(Report, Exit), Failure> {
+    let report = report(job, met);
+    let exit = report.termination.exit();
+    let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
+    folder.report(&report)?;
+    folder.write(MODEL, format!("{model}\n").as_bytes())?;
+    tracing::info!("report and model are in {}", folder.path().display());
+    Ok((report, exit))
+}
+
+fn report<S: Session<Output = VerticalFit>>(job: &Job, met: &Met<S>) -> Report {
     let fit: &VerticalFit = &met.driven.output;
     let common = met.report(job);
     Report {
@@ -137,8 +184,13 @@ pub async fn predict(
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Option<String>, Exit), Failure> {
     match job.study.guarantee {
-        Guarantee::Plain => {}
-        Guarantee::Private(_) => {
+        VerticalGuarantee::Plain => {}
+        VerticalGuarantee::Sealed => {
+            let sentence =
+                "predictions are not made in sealed mode: they show each party's part of the score of every new row";
+            return Err(Abort::Refused(sentence.to_string()).into());
+        }
+        VerticalGuarantee::Private(_) => {
             let sentence = "predictions are not made in private mode: a partial prediction of a new row is a release of its own, \
                             without a charge";
             return Err(Abort::Refused(sentence.to_string()).into());

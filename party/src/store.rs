@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Guaranteed, Study};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -89,7 +89,7 @@ impl Store {
 
 impl Entry {
     /// An entry for a run that has just ended.
-    pub(crate) fn now<M, T>(
+    pub(crate) fn now<M: Guaranteed, T>(
         command: &'static str,
         role: Role,
         study: &Study<M>,

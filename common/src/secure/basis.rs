@@ -4,6 +4,7 @@
 //! al., 2014). Where the columns are nearly dependent the first factor comes from Householder reflections. Only canonical
 //! correlations between the parties are left as conditioning, and every entry of `Q` is at most `sqrt n`.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use nalgebra::{DMatrix, DVector};
@@ -14,9 +15,9 @@ use crate::linalg::{self, DEPENDENCE, Definite};
 /// Pivots of a Gram matrix that are so far apart leave too few digits for the second factor to repair.
 const WELL_CONDITIONED: f64 = 1e-3;
 
-/// Own columns, and at the holder of the outcome the outcome behind them.
-pub struct Basis<'a> {
-    x: &'a DMatrix<f64>,
+/// Own columns, and at the holder of the outcome the outcome behind them. `X` is the matrix, or lends it.
+pub struct Basis<X> {
+    x: X,
     columns: Range<usize>,
     roots: Option<Vec<f64>>,
     target: Option<Target>,
@@ -74,7 +75,7 @@ pub enum BasisError {
     },
 }
 
-impl<'a> Basis<'a> {
+impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
     /// From `columns` of an `n x p` matrix: independent, each with weighted mean square 1 and, where the model has an intercept,
     /// weighted mean 0. `outcome` is the outcome minus the offset, at the party whose part of the table it stands in; `centre` says
     /// whether the model has an intercept.
@@ -82,13 +83,13 @@ impl<'a> Basis<'a> {
     /// # Errors
     /// See [`BasisError`].
     pub fn new(
-        x: &'a DMatrix<f64>,
+        x: X,
         columns: Range<usize>,
         weights: Option<&[f64]>,
         outcome: Option<&[f64]>,
         centre: bool,
-    ) -> Result<Basis<'a>, BasisError> {
-        let rows = x.nrows();
+    ) -> Result<Basis<X>, BasisError> {
+        let rows = x.borrow().nrows();
         for came in weights.iter().chain(&outcome).map(|values| values.len()) {
             if came != rows {
                 return Err(BasisError::Length { came, expected: rows });
@@ -116,7 +117,7 @@ impl<'a> Basis<'a> {
     }
 
     fn factorise(&mut self) -> Result<(), BasisError> {
-        let (rows, all) = (self.x.nrows(), Blocks::columns(self));
+        let (rows, all) = (self.x.borrow().nrows(), Blocks::columns(self));
         let root = (rows as f64).sqrt();
         let gram = linalg::packed_gram(rows, all, |rows, out| self.fill(rows, out)) / rows as f64;
         let first = match Definite::from_gram(&gram).filter(|definite| definite.pivot_ratio() > WELL_CONDITIONED) {
@@ -202,9 +203,9 @@ impl Target {
 }
 
 /// Rows of `Q`, the outcome's own direction last.
-impl Blocks for Basis<'_> {
+impl<X: Borrow<DMatrix<f64>> + Sync> Blocks for Basis<X> {
     fn rows(&self) -> usize {
-        self.x.nrows()
+        self.x.borrow().nrows()
     }
 
     fn columns(&self) -> usize {
@@ -214,7 +215,8 @@ impl Blocks for Basis<'_> {
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
         let begin = out.len();
         let target = self.target.iter().map(|target| &target.values[..]);
-        let columns = self.columns.clone().map(|j| self.x.column(j).data.into_slice()).chain(target);
+        let x = self.x.borrow();
+        let columns = self.columns.clone().map(|j| x.column(j).data.into_slice()).chain(target);
         for column in columns {
             let column = &column[rows.clone()];
             match &self.roots {

@@ -67,6 +67,11 @@ impl Table {
         DMatrix::identity(size, size) - self.cross.tr_mul(&self.cross)
     }
 
+    /// `Q_b' y / n`, of the outcome in Alice's basis.
+    pub fn outcome(&self, outcome: &OwnOutcome) -> DVector<f64> {
+        self.cross.tr_mul(&outcome.along) + &self.along * outcome.rest
+    }
+
     /// Whether columns of Bob depend on columns of Alice.
     pub fn dependent(&self) -> bool {
         let left_over = self.left_over();

@@ -82,7 +82,7 @@ pub enum Refusal {
         needed: u64,
     },
     /// Too few rows for the columns of both parties.
-    #[error("{which}: {rows}, and {columns} columns need {needed}")]
+    #[error("{rows} of {which}, and {columns} columns of both parties need {needed}")]
     Rows {
         /// Which rows.
         which: Rows,

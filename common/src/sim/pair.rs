@@ -1,11 +1,12 @@
-//! Two sessions and the line between them.
+//! Two sessions and the line between them, with a dealer where they order something.
 
 use std::collections::VecDeque;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::session::{Abort, Session, Turn};
+use crate::id::Role;
+use crate::session::{Abort, Order, Session, Turn};
 
 /// What a line does to messages, each with its probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,12 +57,30 @@ const PATIENCE: usize = 2_000_000;
 /// driver does when a line was lost.
 ///
 /// `observe` sees every message that is handed to the line, with the side that sent it.
-pub fn run<A, B, M, O>(first: &mut A, second: &mut B, faults: Faults, mut observe: impl FnMut(usize, &M)) -> Ended<O>
+pub fn run<A, B, M, O>(first: &mut A, second: &mut B, faults: Faults, observe: impl FnMut(usize, &M)) -> Ended<O>
 where
     A: Session<Inbound = M, Output = O>,
     B: Session<Inbound = M, Output = O>,
     M: Clone,
 {
+    run_dealt(first, second, faults, observe, |_, _| Vec::new())
+}
+
+/// The same with a dealer. `deal` is given every order with the side that it came from, and says what goes to which side. The dealer's
+/// lines lose nothing: in a sealed run one that breaks ends the run.
+pub fn run_dealt<A, B, M, O>(
+    first: &mut A,
+    second: &mut B,
+    faults: Faults,
+    mut observe: impl FnMut(usize, &M),
+    mut deal: impl FnMut(usize, Order) -> Vec<(usize, M)>,
+) -> Ended<O>
+where
+    A: Session<Inbound = M, Output = O>,
+    B: Session<Inbound = M, Output = O>,
+    M: Clone,
+{
+    let mut dealt: VecDeque<(usize, M)> = VecDeque::new();
     let mut rng = ChaCha8Rng::seed_from_u64(faults.seed);
     let mut lines: [VecDeque<M>; 2] = [VecDeque::new(), VecDeque::new()];
     let mut results: [Option<Result<O, Abort>>; 2] = [None, None];
@@ -91,6 +110,25 @@ where
         let failed = |result: &Option<Result<O, Abort>>| matches!(result, Some(Err(_)));
         if results.iter().all(Option::is_some) || results.iter().any(failed) {
             break;
+        }
+        while let Some(order) = first.order() {
+            dealt.extend(deal(0, order));
+        }
+        while let Some(order) = second.order() {
+            dealt.extend(deal(1, order));
+        }
+        // What the dealer sends comes now or later, in its order.
+        if !dealt.is_empty() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5)) {
+            if let Some((side, message)) = dealt.pop_front() {
+                if side == 0 {
+                    let turn = first.receive(Role::Coordinator, message);
+                    settle!(0, turn);
+                } else {
+                    let turn = second.receive(Role::Coordinator, message);
+                    settle!(1, turn);
+                }
+            }
+            continue;
         }
         let arrived = [0, 1].into_iter().find_map(|side| lines[side].pop_front().map(|message| (side, message)));
         match arrived {

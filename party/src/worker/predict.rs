@@ -193,8 +193,8 @@ fn linear(
     let mut slopes: Vec<f64> = report.coefficients.iter().map(|row| row.estimate.unwrap_or(0.0)).collect();
     let constant = if coded { slopes.remove(0) } else { 0.0 };
     let (terms, levels, intercept) = match study.map(|study| (study, &study.method)) {
-        Some((_, Method::Vertical(_))) => return wrong("its coefficients are not those of the study"),
-        Some((study, Method::Sites(method))) => {
+        Some((_, Method::Vertical(..))) => return wrong("its coefficients are not those of the study"),
+        Some((study, Method::Sites(method, _))) => {
             // What other methods find is linear in the rows.
             if let SiteMethod::Em(em) = &method.method {
                 match em.settings.stated().model {

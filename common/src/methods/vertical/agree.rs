@@ -6,6 +6,7 @@ use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
 
+use super::block::Block;
 use super::message::{Body, Rows, Shared};
 
 /// A table, as far as both parties must agree on it.
@@ -146,6 +147,36 @@ impl<T: Compared> Agreement<T> {
             false => Err(Abort::Data(self.table.differs()).into()),
         }
     }
+}
+
+/// Far beyond what fits in memory beside a million rows; keeps a peer's number from deciding about allocations.
+const MAX_COLUMNS: u32 = 100_000;
+
+/// Refuses a peer's block that cannot be, and more columns than rows.
+///
+/// This is the earliest message with a peer's count: columns that depend on others are set aside first, so that it is known when the
+/// block is built and not before. A count of the columns that are asked for, as each party makes of its own before it builds
+/// a matrix, would refuse fits that work without those; the columns that the study lists for the peer likewise.
+pub(super) fn enough_rows(study: &Study<Vertical>, role: Role, block: &Block, peer: u32) -> Result<(), Refusal> {
+    if peer > MAX_COLUMNS {
+        let (came, expected) = (peer.into(), MAX_COLUMNS.into());
+        return Err(PeerFault::Length { what: "columns", came, expected }.into());
+    }
+    let (rows, own, peer) = (block.rows(), block.columns(), peer as usize);
+    if study.method.penalty.is_some() || rows >= own + peer {
+        return Ok(());
+    }
+    let of = |role: Role, columns: usize| format!("{columns} of {role}");
+    let mut counts = [of(role, own), of(role.partner(), peer)];
+    if role == Role::Bob {
+        counts.reverse();
+    }
+    Err(Abort::Data(format!(
+        "{rows} rows cannot determine {} coefficients, {}; leave columns out or use a penalty",
+        own + peer,
+        counts.join(" and ")
+    ))
+    .into())
 }
 
 /// Checks that columns which both hold are the same.

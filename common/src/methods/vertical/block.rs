@@ -194,6 +194,11 @@ impl Block {
         &self.x
     }
 
+    /// Gives the columns on the inner scale away; the block has no rows and no columns afterwards.
+    pub fn take_matrix(&mut self) -> DMatrix<f64> {
+        std::mem::replace(&mut self.x, DMatrix::zeros(0, 0))
+    }
+
     /// One column on the inner scale.
     pub fn column(&self, j: usize) -> &[f64] {
         column(&self.x, j, 0, self.rows())

@@ -15,6 +15,7 @@ pub mod predict;
 pub mod prepare;
 pub mod private;
 pub mod report;
+pub mod sealed;
 mod separation;
 pub mod session;
 pub mod std_err;

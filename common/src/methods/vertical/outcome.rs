@@ -114,6 +114,11 @@ pub(super) fn check_results(
     if !finite {
         return Err(PeerFault::Value { what: "results", expected: "finite", round: 0 });
     }
+    check_shown(study, peer, results)
+}
+
+/// Checks that the peer shows the coefficients that the study gives it to show, and Alice the statistics.
+pub(super) fn check_shown(study: &Study<Vertical>, peer: Role, results: &Results) -> Result<(), PeerFault> {
     let shared = study.method.fit.coefficients == CoefficientTerms::Shared;
     let owned = results.coefficients.iter().flatten().all(|row| row.party == peer);
     if results.coefficients.is_some() != shared || !owned {
@@ -226,27 +231,52 @@ fn statistics(work: &Work) -> Result<Statistics, Abort> {
             ..Statistics::default()
         });
     }
+    let fit = Deviances { df, deviance, null_deviance };
+    Ok(unpenalised(study, &work.encoded, &fit, |row| block.predictor(row)))
+}
+
+/// What the statistics of a fit without a penalty follow from.
+pub(super) struct Deviances {
+    /// Residual degrees of freedom.
+    pub(super) df: i64,
+    /// Of the fit.
+    pub(super) deviance: f64,
+    /// Of the null model.
+    pub(super) null_deviance: f64,
+}
+
+/// The statistics of a fit without a penalty; `predictor` is the linear predictor of a row, which the gaussian family does not need.
+pub(super) fn unpenalised(
+    study: &Study<Vertical>,
+    encoded: &Encoded,
+    fit: &Deviances,
+    predictor: impl Fn(usize) -> f64,
+) -> Statistics {
+    let Deviances { df, deviance, null_deviance } = *fit;
+    let family = study.method.family;
+    let (y, weights) = (encoded.outcome.as_deref().unwrap_or_default(), encoded.weights.as_deref());
+    let rows = y.len() - encoded.unweighted;
     let dispersion = match family {
         Family::Gaussian => (df > 0).then(|| deviance / df as f64),
         Family::Binomial | Family::Poisson => Some(1.0),
     };
-    let log_lik = family.log_likelihood(y, weights, deviance, |row| block.predictor(row));
+    let log_lik = family.log_likelihood(y, weights, deviance, predictor);
     let parameters = (rows as i64 - df + i64::from(family.estimates_dispersion())) as f64;
     let defined = |value: f64| value.is_finite().then_some(value);
     // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows.
-    let log_lik = if family == Family::Gaussian && work.encoded.unweighted > 0 { None } else { defined(log_lik) };
-    Ok(Statistics {
-        nobs: rows,
+    let log_lik = if family == Family::Gaussian && encoded.unweighted > 0 { None } else { defined(log_lik) };
+    Statistics {
+        nobs: rows as u64,
         df_residual: Some(df),
-        df_null: Some(df_null),
+        df_null: Some(rows as i64 - i64::from(study.method.intercept)),
         deviance: Some(deviance),
         null_deviance: Some(null_deviance),
         aic: log_lik.map(|log_lik| 2.0 * parameters - 2.0 * log_lik),
-        bic: log_lik.map(|log_lik| (block.rows() as f64).ln() * parameters - 2.0 * log_lik),
+        bic: log_lik.map(|log_lik| (y.len() as f64).ln() * parameters - 2.0 * log_lik),
         log_lik,
         dispersion,
         r_squared: r_squared(family, deviance, null_deviance),
-    })
+    }
 }
 
 /// The outcome's weighted sum of squares about its mean without each fold, for a partner that does not hold it.
@@ -334,7 +364,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     let statistics = statistics.unwrap_or_default();
     let (validated, fit) = (cross_validation(work), chosen(work));
     let own = table(work, fit, statistics.dispersion);
-    let model = model(work, run, &own);
+    let model = model(&work.study, role, &work.encoded, run, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = if role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
     let path = work.study.method.penalty.as_ref().map(|_| path(work, peer));
@@ -388,33 +418,9 @@ fn path(work: &Work, peer: &Results) -> Vec<PathPoint> {
 }
 
 fn notes(work: &Work, termination: Termination) -> Vec<String> {
-    let role = work.role;
     let mut notes = work.encoded.notes.clone();
     notes.extend(below_rounding(work).filter(|_| termination.converged()));
-    let dropped: Vec<&str> = work
-        .encoded
-        .block
-        .dropped()
-        .iter()
-        .filter_map(|place| work.encoded.terms.get(*place))
-        .map(String::as_str)
-        .collect();
-    if !dropped.is_empty() {
-        let list = dropped.iter().map(|term| format!("`{term}`")).collect::<Vec<_>>().join(", ");
-        notes.push(format!("{role}: {list} not estimated, since it is constant or depends on other columns"));
-    }
-    if work.encoded.unweighted > 0 {
-        notes.push(format!("{} rows have weight zero and do not count", work.encoded.unweighted));
-    }
-    if let Some(complete) = &work.encoded.complete {
-        let (own, peer) = (complete.own, complete.peer);
-        let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
-        notes.push(format!(
-            "{} rows dropped because a value is missing: {alice} at alice, {bob} at bob, {} at both",
-            complete.dropped.count(),
-            complete.both
-        ));
-    }
+    notes.extend(data_notes(work.role, &work.encoded, work.encoded.block.dropped()));
     if work.study.method.penalty.is_some() {
         notes.push("penalised estimates have no standard errors".to_string());
     } else if let Some(reason) = &work.no_inference {
@@ -422,6 +428,29 @@ fn notes(work: &Work, termination: Termination) -> Vec<String> {
         notes.push("dependence of columns across the parties: not checked, which needs the basis exchange".to_string());
     } else if work.inference.is_none() {
         notes.push("standard errors: not computed, since the fit did not converge".to_string());
+    }
+    notes
+}
+
+/// What the reader must know of the own columns and rows; `dropped` are the places of the terms that were set aside.
+pub(super) fn data_notes(role: Role, encoded: &Encoded, dropped: &[usize]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let dropped: Vec<&str> = dropped.iter().filter_map(|place| encoded.terms.get(*place)).map(String::as_str).collect();
+    if !dropped.is_empty() {
+        let list = dropped.iter().map(|term| format!("`{term}`")).collect::<Vec<_>>().join(", ");
+        notes.push(format!("{role}: {list} not estimated, since it is constant or depends on other columns"));
+    }
+    if encoded.unweighted > 0 {
+        notes.push(format!("{} rows have weight zero and do not count", encoded.unweighted));
+    }
+    if let Some(complete) = &encoded.complete {
+        let (own, peer) = (complete.own, complete.peer);
+        let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
+        notes.push(format!(
+            "{} rows dropped because a value is missing: {alice} at alice, {bob} at bob, {} at both",
+            complete.dropped.count(),
+            complete.both
+        ));
     }
     notes
 }
@@ -470,15 +499,16 @@ fn disclosure(work: &Work) -> Disclosure {
     }
 }
 
-fn model(work: &Work, run: RunId, own: &[Coefficient]) -> Model {
+/// What this side needs to score new rows, from its rows of the coefficient table.
+pub(super) fn model(study: &Study<Vertical>, role: Role, encoded: &Encoded, run: RunId, own: &[Coefficient]) -> Model {
     let estimate = |term: &str| own.iter().find(|row| row.term == term).and_then(|row| row.estimate);
     Model {
-        study: work.study.digest().to_string(),
+        study: study.digest().to_string(),
         run: run.to_string(),
-        role: work.role,
-        family: work.study.method.family,
-        intercept: estimate(INTERCEPT).filter(|_| work.encoded.block.has_intercept()).unwrap_or(0.0),
-        terms: work.encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
-        levels: work.encoded.levels.clone(),
+        role,
+        family: study.method.family,
+        intercept: estimate(INTERCEPT).filter(|_| encoded.block.has_intercept()).unwrap_or(0.0),
+        terms: encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
+        levels: encoded.levels.clone(),
     }
 }

@@ -10,8 +10,9 @@ use crate::data::outcome::{self, Support};
 use crate::data::{DataError, Frame};
 use crate::glm::Family;
 use crate::id::Role;
+use crate::secure::open::Limits;
 use crate::session::Abort;
-use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical};
+use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical, VerticalGuarantee};
 
 use super::block::{Block, Outcome};
 
@@ -28,6 +29,8 @@ pub struct Policy {
     pub allow_basis: bool,
     /// Whether an outcome that this party holds alone may leave, whole or within partial predictions.
     pub allow_outcome: bool,
+    /// What may open in sealed mode.
+    pub limits: Limits,
 }
 
 impl Policy {
@@ -37,6 +40,16 @@ impl Policy {
     /// It does not; the sentence names the column.
     pub fn allows(&self, study: &Study<Vertical>, role: Role) -> Result<(), Abort> {
         let refuse = |what: String| Err(Abort::Policy { who: role, what });
+        match study.guarantee {
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => {}
+            VerticalGuarantee::Sealed => {
+                return match self.max_disclosure {
+                    // Which share of a column the table gives away is known only once it is open.
+                    Some(_) => refuse("max_disclosure cannot be kept in sealed mode; leave it out".to_string()),
+                    None => Ok(()),
+                };
+            }
+        }
         if role != Role::Alice {
             return Ok(());
         }
@@ -64,7 +77,14 @@ impl Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { max_disclosure: None, max_rounds: None, min_rows: None, allow_basis: true, allow_outcome: true }
+        Policy {
+            max_disclosure: None,
+            max_rounds: None,
+            min_rows: None,
+            allow_basis: true,
+            allow_outcome: true,
+            limits: Limits::default(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::id::{Digest, Role, RunId};
 use crate::session::{Abort, PeerFault};
 use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical};
 
-use super::agree::{Agreement, Compared, Part};
+use super::agree::{self, Agreement, Compared, Part};
 use super::exchange::{self, Receiving, Sending};
 use super::fits::{Fits, Step as FitStep};
 use super::message::{Body, Held, HeldKind, Results, Shared};
@@ -119,9 +119,6 @@ pub(super) struct Work {
     pub(super) dependent: Vec<usize>,
 }
 
-/// Far beyond what fits in memory beside a million rows; keeps a peer's number from deciding about allocations.
-const MAX_COLUMNS: usize = 100_000;
-
 impl VerticalSession {
     /// A session over prepared data.
     pub fn new(prepared: Prepared, opening: Opening) -> VerticalSession {
@@ -191,29 +188,8 @@ impl VerticalScript {
     /// What follows from the size of the peer's block, and from what its policy allows.
     fn compare_blocks(&self, study: &Study<Vertical>, theirs: &Shared) -> Result<Stage, Refusal> {
         let (prepared, peer_columns) = (&self.agreement.table, theirs.columns as usize);
-        if peer_columns > MAX_COLUMNS {
-            let expected = MAX_COLUMNS as u64;
-            return Err(PeerFault::Length { what: "columns", came: theirs.columns.into(), expected }.into());
-        }
         let role = prepared.role();
-        let block = &prepared.encoded()?.block;
-        let (rows, own) = (block.rows(), block.columns());
-        // The earliest message with a peer's count: columns that depend on others are set aside first, so that it is known when the
-        // block is built and not before. A count of the columns that are asked for, as each party makes of its own before it builds
-        // a matrix, would refuse fits that work without those; the columns that the study lists for the peer likewise.
-        if study.method.penalty.is_none() && rows < own + peer_columns {
-            let of = |role: Role, columns: usize| format!("{columns} of {role}");
-            let mut counts = [of(role, own), of(role.partner(), peer_columns)];
-            if role == Role::Bob {
-                counts.reverse();
-            }
-            return Err(Abort::Data(format!(
-                "{rows} rows cannot determine {} coefficients, {}; leave columns out or use a penalty",
-                own + peer_columns,
-                counts.join(" and ")
-            ))
-            .into());
-        }
+        agree::enough_rows(study, role, &prepared.encoded()?.block, theirs.columns)?;
         let forbids = |who: Role| Some(format!("the policy of {who} does not allow the basis exchange"));
         let no_basis = match (study.method.inference.allowed, prepared.allows_basis(), theirs.basis) {
             (true, true, true) => None,

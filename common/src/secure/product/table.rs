@@ -298,12 +298,13 @@ impl Shares {
     /// [`Fault::OutOfStep`], and the run must end without an opening; or a share of another size.
     pub fn check(self, peer: &Elements) -> Result<TableShare, Fault> {
         expect(peer, self.shape.width, 1, "share of the canary")?;
-        let mut opened = self.canary;
+        let own = self.canary;
+        let mut opened = own.clone();
         opened.add(peer).map_err(Fault::ring("share of the canary"))?;
         if opened != self.expected {
             return Err(Fault::OutOfStep);
         }
-        Ok(TableShare { shape: self.shape, share: self.table })
+        Ok(TableShare { shape: self.shape, canary: own, share: self.table })
     }
 }
 
@@ -311,10 +312,16 @@ impl Shares {
 #[derive(Debug)]
 pub struct TableShare {
     shape: Shape,
+    canary: Elements,
     share: Elements,
 }
 
 impl TableShare {
+    /// The own share of the canary, for a peer that is to check it before it opens the table.
+    pub fn canary(&self) -> &Elements {
+        &self.canary
+    }
+
     /// The share, for the message that opens the table to the peer: `left x right`, column by column.
     pub fn share(&self) -> &Elements {
         &self.share

@@ -28,7 +28,7 @@ struct Fit {
 }
 
 /// Opens the table of two bases: what passes between the roles is a value at every step.
-fn open(alice: &Basis, bob: &Basis) -> DMatrix<f64> {
+fn open(alice: &impl Blocks, bob: &impl Blocks) -> DMatrix<f64> {
     let (rows, left, right) = (alice.rows(), alice.columns(), bob.columns());
     let shape = Shape { width: Width::Two, bits: budget::gaussian(rows).unwrap(), rows, left, right };
     // The dealer draws two seeds and sends each party its own.

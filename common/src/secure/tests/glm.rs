@@ -73,7 +73,7 @@ fn predictors_beyond_the_range_are_cut() {
 }
 
 /// Vectors of a row a value, made by row block.
-fn predictor(basis: &Basis, gamma: &[f64]) -> Vec<f64> {
+fn predictor(basis: &impl Blocks, gamma: &[f64]) -> Vec<f64> {
     let mut eta = Vec::new();
     for range in row_blocks(basis.rows()) {
         let mut rows = Vec::new();

@@ -55,7 +55,7 @@ fn suggested_settings_are_expected_to_do_better_and_nothing_better_is_suggested_
     let found = declared.search(10_000).suggested.unwrap();
     assert!(found.settings.contains_key("parties.bob.row_norm"), "{found:?}");
     let mut followed = declared.clone();
-    let Guarantee::Private(terms) = &mut followed.guarantee else { panic!("{declared:?}") };
+    let crate::study::VerticalGuarantee::Private(terms) = &mut followed.guarantee else { panic!("{declared:?}") };
     let terms = &mut terms.stated;
     (terms.rounds, terms.clip) = (found.settings["privacy.rounds"] as u32, found.settings["privacy.clip"]);
     terms.design.mean_square = Some(found.settings["privacy.design.mean_square"]);

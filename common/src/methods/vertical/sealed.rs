@@ -1,0 +1,19 @@
+//! Sealed vertical regression, as a conversation of two parties with a dealer.
+//!
+//! The script, after greetings and the agreement on rows and shared columns that plain mode has as well:
+//!
+//! 1. each party checks its own columns against its limits and orders the table from the dealer, who sends each its seed;
+//! 2. row blocks behind masks to and fro, Alice's first; the dealer sends Bob the correction;
+//! 3. shares of the canary, and Bob's share of the table to Alice, who opens it;
+//! 4. where columns of Bob depend on Alice's, what her columns leave of his, and his answer which of his columns stay;
+//! 5. Bob's part of the solution, his part of the intercept, and the results of both.
+//!
+//! What each message is and why no more is learnt stands in [`crate::secure`]. Nothing is stored: a run that is interrupted is over, and
+//! the next one has fresh masks.
+
+mod results;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use self::session::{SealedScript, SealedSession, allowed};

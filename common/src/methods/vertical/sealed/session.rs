@@ -1,0 +1,671 @@
+//! One side of a sealed fit.
+
+use std::sync::Arc;
+
+use nalgebra::{DMatrix, DVector};
+
+use super::results::{self, Joined};
+use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
+use crate::id::{Digest, Role};
+use crate::methods::vertical::agree::{self, Agreement, Part};
+use crate::methods::vertical::block::Scaling;
+use crate::methods::vertical::message::{Body, Dealt, Joint, JointKind, Masked, Results, Share};
+use crate::methods::vertical::outcome::{VerticalFit, check_shown};
+use crate::methods::vertical::prepare::{Encoded, Prepared};
+use crate::methods::vertical::session::Progress;
+use crate::secure::basis::{Basis, BasisError, Own};
+use crate::secure::budget;
+use crate::secure::gaussian::{Answer, Means, Part as Solved, Reduction, Solution, Table};
+use crate::secure::masks::{Labels, Seed};
+use crate::secure::open::{Limits, Refusal as Limit, Rows};
+use crate::secure::product::{Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
+use crate::secure::ring::{Elements, ROWS, Width};
+use crate::session::{Abort, Order, PeerFault};
+use crate::study::{Missing, Study, Vertical};
+
+/// Bytes of a message of row blocks, about: large enough that a slow line is busy, small beside a table of a million rows.
+const MESSAGE_BYTES: usize = 4 << 20;
+
+/// One side of a sealed fit.
+pub type SealedSession = Conversation<SealedScript>;
+
+/// What the sides of a sealed fit say.
+pub struct SealedScript {
+    opening: Opening,
+    agreement: Agreement<Prepared>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The parties compare their tables.
+    Agreeing {
+        /// Columns of the peer's block, without the intercept.
+        peer_columns: usize,
+    },
+    /// The rows are settled.
+    Fitting(Box<Work>),
+}
+
+/// The place in the script once the rows are settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Seed,
+    /// Row blocks from a given one on; Alice's come first.
+    Masked {
+        first: usize,
+        from: Role,
+    },
+    /// At Bob only.
+    Correction,
+    /// Alice's share of the canary.
+    Canary,
+    /// Bob's shares of canary and table.
+    Share,
+    /// What Alice finds in the table: that columns depend on each other, or the solution.
+    Solution,
+    Reduction,
+    Means,
+    /// Alice's results come first.
+    Results {
+        answered: bool,
+    },
+    Over,
+}
+
+/// What exists once the rows are settled.
+pub(super) struct Work {
+    pub(super) role: Role,
+    pub(super) study: Arc<Study<Vertical>>,
+    pub(super) opening: Opening,
+    /// Without its matrix, which is the basis's.
+    pub(super) encoded: Encoded,
+    pub(super) scalings: Vec<Scaling>,
+    pub(super) rows: usize,
+    /// At Alice.
+    pub(super) null_deviance: f64,
+    pub(super) own: Own,
+    pub(super) shape: Shape,
+    basis: Basis<DMatrix<f64>>,
+    place: Place,
+    order: Option<Order>,
+    party: Option<Party>,
+    shares: Option<Shares>,
+    share: Option<TableShare>,
+    table: Option<Table>,
+    /// What Bob's columns that stay are, where some depend on Alice's.
+    pub(super) reduction: Option<Reduction>,
+    solution: Option<Solution>,
+    pub(super) answer: Option<(Answer, f64)>,
+    pub(super) means: Option<Means>,
+    pub(super) own_results: Option<Results>,
+    pub(super) peer: Option<Results>,
+}
+
+impl SealedSession {
+    /// A session over prepared data.
+    pub fn new(prepared: Prepared, opening: Opening) -> SealedSession {
+        let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
+        let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
+        let parts: &[Part] = match study.head.rows.missing {
+            Missing::Refuse => &[Part::Rows, Part::Shared],
+            Missing::CompleteCases => &[Part::Rows, Part::Complete, Part::Shared],
+        };
+        let agreement = Agreement::new(prepared, role, opening.first_speaker(role), key, parts);
+        let script = SealedScript { opening: opening.clone(), agreement, stage: Stage::Agreeing { peer_columns: 0 } };
+        Conversation::open(role, Purpose::Fit, &study, &opening, script)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let script = self.script();
+        let (phase, round) = match &script.stage {
+            Stage::Agreeing { .. } if !self.has_greeted() => ("comparing studies", 0),
+            Stage::Agreeing { .. } => ("lining up rows", 0),
+            Stage::Fitting(work) => work.progress(),
+        };
+        Progress { phase, fit: (0, 1), round, certificate: None }
+    }
+}
+
+impl Script for SealedScript {
+    type Body = Body;
+    type Output = VerticalFit;
+
+    fn step(&self) -> Option<Step> {
+        match &self.stage {
+            Stage::Agreeing { .. } => self.agreement.step(),
+            Stage::Fitting(work) => work.step(),
+        }
+    }
+
+    fn build(&mut self) -> Result<Said<Body>, Abort> {
+        if let Stage::Fitting(work) = &mut self.stage {
+            return Ok(work.build()?.into());
+        }
+        let body = self.agreement.build()?;
+        self.settle()?;
+        Ok(body.into())
+    }
+
+    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        if let Stage::Fitting(work) = &mut self.stage {
+            return work.absorb(body);
+        }
+        let study = Arc::clone(self.agreement.table.study());
+        if let Some(theirs) = self.agreement.absorb(&study, body)? {
+            let prepared = &self.agreement.table;
+            let block = &prepared.encoded()?.block;
+            agree::enough_rows(&study, prepared.role(), block, theirs.columns)?;
+            let intercept = usize::from(study.method.intercept && prepared.role() == Role::Bob);
+            let peer_columns = (theirs.columns as usize).saturating_sub(intercept);
+            self.stage = Stage::Agreeing { peer_columns };
+        }
+        Ok(self.settle()?)
+    }
+
+    fn order(&mut self) -> Option<Order> {
+        match &mut self.stage {
+            Stage::Agreeing { .. } => None,
+            Stage::Fitting(work) => work.order.take(),
+        }
+    }
+
+    fn finish(&mut self) -> Result<VerticalFit, Abort> {
+        match &self.stage {
+            Stage::Fitting(work) => results::finish(work),
+            Stage::Agreeing { .. } => Err(Abort::Bug("the parties agreed and did not fit".to_string())),
+        }
+    }
+}
+
+impl SealedScript {
+    /// Sets the table up once both parties have said all that is to be compared. Nothing of the columns has left before.
+    fn settle(&mut self) -> Result<(), Abort> {
+        let (None, Stage::Agreeing { peer_columns }) = (self.agreement.part(), &self.stage) else {
+            return Ok(());
+        };
+        let peer_columns = *peer_columns;
+        let prepared = &mut self.agreement.table;
+        let limits = prepared.policy.limits;
+        let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
+        let encoded = prepared.take_encoded()?;
+        let work = Work::new(role, study, encoded, peer_columns, &limits, self.opening.clone())?;
+        self.stage = Stage::Fitting(Box::new(work));
+        Ok(())
+    }
+}
+
+impl Work {
+    fn new(
+        role: Role,
+        study: Arc<Study<Vertical>>,
+        mut encoded: Encoded,
+        peer_columns: usize,
+        limits: &Limits,
+        opening: Opening,
+    ) -> Result<Work, Abort> {
+        let block = &encoded.block;
+        let rows = block.rows();
+        let own = usize::from(block.has_intercept())..block.columns();
+        let (alice, bob) = match role {
+            Role::Alice => (own.len(), peer_columns),
+            Role::Bob | Role::Worker | Role::Coordinator => (peer_columns, own.len()),
+        };
+        for (who, columns) in [(Role::Alice, alice), (Role::Bob, bob)] {
+            if columns == 0 {
+                return Err(Abort::Data(format!(
+                    "{who} has no column in the model: a sealed fit needs columns of both"
+                )));
+            }
+        }
+        let bits = budget::gaussian(rows).ok_or_else(|| {
+            Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
+        })?;
+        let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
+        within_limits(role, limits, &encoded, peer_columns)?;
+        let null_deviance = match role {
+            Role::Alice => block.null_deviance(study.method.intercept),
+            Role::Bob | Role::Worker | Role::Coordinator => 0.0,
+        };
+        let scalings = block.scalings()[own.clone()].to_vec();
+        let target = (role == Role::Alice).then(|| target(&encoded));
+        let matrix = encoded.block.take_matrix();
+        let basis =
+            Basis::new(matrix, own.clone(), encoded.weights.as_deref(), target.as_deref(), study.method.intercept)
+                .map_err(|error| unusable(&encoded, own.start, &error))?;
+        Ok(Work {
+            role,
+            study,
+            opening,
+            scalings,
+            rows,
+            null_deviance,
+            own: basis.finish(),
+            shape,
+            basis,
+            encoded,
+            place: Place::Seed,
+            order: Some(Order::Table(shape)),
+            party: None,
+            shares: None,
+            share: None,
+            table: None,
+            reduction: None,
+            solution: None,
+            answer: None,
+            means: None,
+            own_results: None,
+            peer: None,
+        })
+    }
+
+    fn side(&self) -> Side {
+        match self.role {
+            Role::Alice => Side::Left,
+            Role::Bob | Role::Worker | Role::Coordinator => Side::Right,
+        }
+    }
+
+    fn progress(&self) -> (&'static str, u32) {
+        match self.place {
+            Place::Seed => ("waiting for the dealer", 0),
+            Place::Masked { .. } | Place::Correction | Place::Canary | Place::Share => ("exchanging masked columns", 0),
+            Place::Solution | Place::Reduction | Place::Means => ("solving", 1),
+            Place::Results { .. } => ("exchanging results", 1),
+            Place::Over => ("done", 1),
+        }
+    }
+
+    fn step(&self) -> Option<Step> {
+        let (speaker, expected) = match self.place {
+            Place::Seed => (Role::Coordinator, "the seed of masks"),
+            Place::Masked { from, .. } => (from, "masked columns"),
+            Place::Correction => (Role::Coordinator, "a correction"),
+            Place::Canary => (Role::Alice, "the share of a canary"),
+            Place::Share => (Role::Bob, "shares of a table"),
+            Place::Solution => (Role::Alice, "the joint solution"),
+            Place::Reduction => (Role::Bob, "the columns that stay"),
+            Place::Means => (Role::Bob, "the predictor at the means"),
+            Place::Results { answered: false } => (Role::Alice, "results"),
+            Place::Results { answered: true } => (Role::Bob, "results"),
+            Place::Over => return None,
+        };
+        Some(Step { speaker, expected })
+    }
+
+    /// Builds the message of the present place, and moves on.
+    fn build(&mut self) -> Result<Body, Abort> {
+        Ok(match self.place {
+            Place::Masked { first, .. } => {
+                let entries = self.hide(first)?;
+                self.after_masked();
+                Body::Masked(Masked { first: first as u64, entries })
+            }
+            Place::Canary => {
+                let shares = self.finish_shares(None).map_err(own_fault)?;
+                let canary = shares.canary().clone();
+                self.shares = Some(shares);
+                self.place = Place::Share;
+                Body::Share(Share { canary, table: None })
+            }
+            Place::Share => {
+                let share = self.share.take().ok_or_else(out_of_order)?;
+                self.place = Place::Solution;
+                Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
+            }
+            Place::Solution => Body::Joint(self.solve()?),
+            Place::Reduction => {
+                let reduction = self.reduction.as_ref().ok_or_else(out_of_order)?;
+                self.place = Place::Solution;
+                Body::Joint(Joint { what: JointKind::Reduction, values: reduction_values(reduction) })
+            }
+            Place::Means => {
+                let means = self.means.ok_or_else(out_of_order)?;
+                self.place = Place::Results { answered: false };
+                Body::Joint(Joint { what: JointKind::Means, values: vec![means.shift, means.spread] })
+            }
+            Place::Results { answered } => {
+                let results = results::results(self)?;
+                self.own_results = Some(results.clone());
+                self.place = if answered { Place::Over } else { Place::Results { answered: true } };
+                Body::Results(results)
+            }
+            Place::Seed | Place::Correction | Place::Over => return Err(out_of_order()),
+        })
+    }
+
+    /// Takes what was said at the present place, and moves on.
+    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        match (self.place, body) {
+            (Place::Seed, Body::Dealt(Dealt::Seed(seed))) => {
+                let mut labels = Labels::new(self.study.digest(), self.opening.run);
+                self.party = Some(Party::new(self.shape, self.side(), &Seed::new(seed), &mut labels));
+                self.place = Place::Masked { first: 0, from: Role::Alice };
+            }
+            (Place::Masked { first, .. }, Body::Masked(masked)) => {
+                self.take(first, &masked)?;
+                self.after_masked();
+            }
+            (Place::Correction, Body::Dealt(Dealt::Correction(correction))) => {
+                self.shares = Some(self.finish_shares(Some(&Correction(correction))).map_err(peer_fault)?);
+                self.place = Place::Canary;
+            }
+            (Place::Canary, Body::Share(Share { canary, table: None })) => {
+                let shares = self.shares.take().ok_or_else(out_of_order)?;
+                self.share = Some(shares.check(&canary).map_err(peer_fault)?);
+                self.place = Place::Share;
+            }
+            (Place::Share, Body::Share(Share { canary, table: Some(table) })) => {
+                let shares = self.shares.take().ok_or_else(out_of_order)?;
+                let opened = shares.check(&canary).and_then(|share| share.open(&table)).map_err(peer_fault)?;
+                self.table = Table::new(&opened.mean());
+                self.place = Place::Solution;
+            }
+            (Place::Solution, Body::Joint(Joint { what: JointKind::LeftOver, values })) if self.reduction.is_none() => {
+                self.take_left_over(values)?;
+                self.place = Place::Reduction;
+            }
+            (Place::Solution, Body::Joint(Joint { what: JointKind::Answer, values })) => {
+                self.take_answer(&values)?;
+                self.place = Place::Means;
+            }
+            (Place::Reduction, Body::Joint(Joint { what: JointKind::Reduction, values })) => {
+                self.take_reduction(&values)?;
+                self.place = Place::Solution;
+            }
+            (Place::Means, Body::Joint(Joint { what: JointKind::Means, values })) => {
+                let [shift, spread] = values[..] else { return Err(length("means", values.len(), 2).into()) };
+                self.means = Some(Means { shift, spread });
+                self.place = Place::Results { answered: false };
+            }
+            (Place::Results { answered }, Body::Results(results)) => {
+                check_shown(&self.study, self.role.partner(), &results)?;
+                self.peer = Some(results);
+                self.place = if answered { Place::Over } else { Place::Results { answered: true } };
+            }
+            _ => return Err(Refusal::Kind),
+        }
+        Ok(())
+    }
+
+    /// Row blocks to a message: the same for both parties, so that they take turns.
+    fn batch(&self) -> usize {
+        let columns = 1 + self.shape.left.max(self.shape.right);
+        (MESSAGE_BYTES / (ROWS * columns * self.shape.width.bytes())).max(1)
+    }
+
+    /// The row blocks of a message.
+    fn blocks(&self, first: usize) -> std::ops::Range<usize> {
+        first..self.shape.blocks().min(first + self.batch())
+    }
+
+    fn after_masked(&mut self) {
+        let Place::Masked { first, from } = self.place else { return };
+        let next = self.blocks(first).end;
+        self.place = match (from == Role::Alice, next < self.shape.blocks()) {
+            (true, _) => Place::Masked { first, from: Role::Bob },
+            (false, true) => Place::Masked { first: next, from: Role::Alice },
+            (false, false) if self.role == Role::Bob => Place::Correction,
+            (false, false) => Place::Canary,
+        };
+    }
+
+    /// The own row blocks of a message behind their mask.
+    fn hide(&mut self, first: usize) -> Result<Elements, Abort> {
+        let blocks = self.blocks(first);
+        let party = self.party.as_mut().ok_or_else(out_of_order)?;
+        let mut entries = Elements::zeros(self.shape.width, 0);
+        for _ in blocks {
+            let frame = party.hide(&self.basis).map_err(own_fault)?.ok_or_else(out_of_order)?;
+            entries.append(&frame.entries).map_err(|error| Abort::Bug(error.to_string()))?;
+        }
+        Ok(entries)
+    }
+
+    /// The peer's row blocks of a message.
+    fn take(&mut self, first: usize, masked: &Masked) -> Result<(), Refusal> {
+        if masked.first != first as u64 {
+            let fault = Fault::Order { came: masked.first, expected: first as u64 };
+            return Err(peer_fault(fault).into());
+        }
+        let (blocks, side) = (self.blocks(first), self.side().other());
+        let sizes: Vec<usize> = blocks.clone().map(|block| self.shape.frame(side, block)).collect();
+        let expected: usize = sizes.iter().sum();
+        if masked.entries.count() != expected || masked.entries.width() != self.shape.width {
+            return Err(length("masked columns", masked.entries.count(), expected).into());
+        }
+        let party = self.party.as_mut().ok_or_else(out_of_order)?;
+        let mut at = 0;
+        for (block, size) in blocks.zip(sizes) {
+            let entries = masked.entries.slice(at..at + size);
+            at += size;
+            party.take(&Frame { block: block as u64, entries }, &self.basis).map_err(|fault| match fault {
+                Fault::OwnValue => Refusal::Abort(own_fault(fault)),
+                fault => peer_fault(fault).into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn finish_shares(&mut self, correction: Option<&Correction>) -> Result<Shares, Fault> {
+        match self.party.take() {
+            Some(party) => party.finish(correction),
+            None => Err(Fault::Correction),
+        }
+    }
+
+    /// Alice's next step with the open table.
+    fn solve(&mut self) -> Result<Joint, Abort> {
+        let missing = || Abort::Bug("the table is not open".to_string());
+        let table = self.table.as_ref().ok_or_else(missing)?;
+        let outcome = self.own.outcome.as_ref().ok_or_else(missing)?;
+        if table.dependent() && self.reduction.is_none() {
+            self.place = Place::Reduction;
+            return Ok(Joint { what: JointKind::LeftOver, values: table.left_over().as_slice().to_vec() });
+        }
+        let solution = table.solve(outcome).ok_or_else(|| {
+            Abort::Data(
+                "columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string(),
+            )
+        })?;
+        let answer = solution.answer(&self.own.factor, &self.means_of(&[]));
+        let mut values = answer.part.gamma.as_slice().to_vec();
+        values.extend_from_slice(answer.part.covariance.as_slice());
+        values.extend_from_slice(answer.lean.as_slice());
+        values.extend([answer.residual, outcome.rest]);
+        self.answer = Some((answer, outcome.rest));
+        self.solution = Some(solution);
+        self.place = Place::Means;
+        Ok(Joint { what: JointKind::Answer, values })
+    }
+
+    /// At Bob: which of his columns stay, from what Alice's columns leave of his.
+    fn take_left_over(&mut self, values: Vec<f64>) -> Result<(), PeerFault> {
+        let size = self.own.factor.ncols();
+        if values.len() != size * size {
+            return Err(length("what columns leave", values.len(), size * size));
+        }
+        let left_over = DMatrix::from_vec(size, size, values);
+        let reduction = Reduction::new(&left_over, &self.own.factor);
+        self.reduction = Some(reduction.ok_or(PeerFault::Kind {
+            came: "a call to set columns aside",
+            expected: "the solution, as no column depends on others",
+        })?);
+        Ok(())
+    }
+
+    /// At Alice: the table for the columns of Bob that stay.
+    fn take_reduction(&mut self, values: &[f64]) -> Result<(), Refusal> {
+        let size = self.shape.right;
+        let wrong = || PeerFault::Garbage("columns that stay and are no part of those that came".to_string());
+        let reduction = read_reduction(values, size).filter(|reduction| reduction.sound(size)).ok_or_else(wrong)?;
+        let table = self.table.as_ref().ok_or_else(out_of_order)?;
+        self.table = Some(table.reduce(&reduction).ok_or_else(wrong)?);
+        self.reduction = Some(reduction);
+        Ok(())
+    }
+
+    /// At Bob: his part of the solution.
+    fn take_answer(&mut self, values: &[f64]) -> Result<(), Refusal> {
+        let size = self.shape.right - self.dropped().len();
+        let expected = size * size + 2 * size + 2;
+        if values.len() != expected {
+            return Err(length("the joint solution", values.len(), expected).into());
+        }
+        let (gamma, rest) = values.split_at(size);
+        let (covariance, rest) = rest.split_at(size * size);
+        let (lean, rest) = rest.split_at(size);
+        let [residual, unexplained] = rest[..] else { return Err(length("the joint solution", rest.len(), 2).into()) };
+        let covariance = DMatrix::from_column_slice(size, size, covariance);
+        if !(residual >= 0.0) || covariance.diagonal().iter().any(|variance| !(*variance >= 1.0 - 1e-6)) {
+            let (what, expected) = ("the joint solution", "possible");
+            return Err(PeerFault::Value { what, expected, round: 1 }.into());
+        }
+        let part = Solved { gamma: DVector::from_column_slice(gamma), covariance };
+        let answer = Answer { part, lean: DVector::from_column_slice(lean), residual };
+        let kept = self.dropped();
+        self.means = Some(answer.means(&self.factor(), &self.means_of(&kept)));
+        self.answer = Some((answer, unexplained));
+        Ok(())
+    }
+
+    /// Positions among Bob's columns of those that are set aside.
+    pub(super) fn dropped(&self) -> Vec<usize> {
+        self.reduction.as_ref().map(|reduction| reduction.dropped.clone()).unwrap_or_default()
+    }
+
+    /// The own factor for the columns that stay.
+    pub(super) fn factor(&self) -> DMatrix<f64> {
+        match self.reduction.as_ref().filter(|_| self.role == Role::Bob) {
+            Some(reduction) => reduction.factor(&self.own.factor),
+            None => self.own.factor.clone(),
+        }
+    }
+
+    /// Means of the own columns but those at some positions, on the scale of the factor.
+    fn means_of(&self, dropped: &[usize]) -> DVector<f64> {
+        let kept = self.scalings.iter().enumerate().filter(|(at, _)| !dropped.contains(at));
+        DVector::from_iterator(
+            self.scalings.len() - dropped.len(),
+            kept.map(|(_, scaling)| scaling.centre / scaling.scale),
+        )
+    }
+
+    /// At Alice: R squared of the outcome on Bob's part of the linear predictor. With `Q_b'y / n = C' Q_a'y / n + |e| d` it is
+    /// `(gamma_b' Q_b'y / n)^2 / (|gamma_b|^2 y'y / n)`.
+    pub(super) fn explained_by_bob(&self) -> Option<f64> {
+        let (table, solution, outcome) = (self.table.as_ref()?, self.solution.as_ref()?, self.own.outcome.as_ref()?);
+        let gamma = &solution.bob.gamma;
+        let along = table.outcome(outcome).dot(gamma);
+        let size = gamma.norm_squared() * outcome.square;
+        (size > 0.0).then(|| (along * along / size).min(1.0))
+    }
+
+    /// What both parties know of the solution, as this one sees it.
+    pub(super) fn joined(&self) -> Option<Joined> {
+        let (answer, rest) = self.answer.as_ref()?;
+        let means = self.means?;
+        Some(match &self.solution {
+            Some(solution) => {
+                let outcome = self.own.outcome.as_ref()?;
+                let (shift, variance) = solution.intercept(&self.own.factor, &self.means_of(&[]), means);
+                Joined {
+                    part: solution.alice.clone(),
+                    residual: solution.residual,
+                    rest: *rest,
+                    intercept: Some((outcome.centre - shift - means.shift, variance)),
+                }
+            }
+            None => Joined { part: answer.part.clone(), residual: answer.residual, rest: *rest, intercept: None },
+        })
+    }
+}
+
+/// The outcome less the offset.
+fn target(encoded: &Encoded) -> Vec<f64> {
+    let offset = |row: usize| encoded.offset.as_ref().map_or(0.0, |offset| offset[row]);
+    encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
+}
+
+/// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
+/// the other.
+///
+/// # Errors
+/// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
+pub fn allowed(prepared: &Prepared, peer_columns: usize) -> Result<(), Abort> {
+    match prepared.encoded() {
+        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, encoded, peer_columns),
+        Err(_) => Ok(()),
+    }
+}
+
+fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) -> Result<(), Abort> {
+    let block = &encoded.block;
+    let own = usize::from(block.has_intercept())..block.columns();
+    let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
+    let named = own.map(|j| {
+        let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
+        (name, block.column(j))
+    });
+    // Alice's block has the outcome behind its columns.
+    let [left, right] = if role == Role::Alice { [columns, other] } else { [other, columns] };
+    let opened = left.saturating_add(1).saturating_mul(right);
+    limits
+        .rows(Rows::All, rows, columns.saturating_add(other))
+        .and_then(|()| limits.columns(Rows::All, named, other))
+        .and_then(|()| limits.opened(0, opened, rows, [columns, other]))
+        .map(|_| ())
+        .map_err(|limit| match limit {
+            Limit::Entropy { .. } | Limit::Rare { .. } => Abort::OwnData(limit.to_string()),
+            Limit::Rows { .. } => Abort::Data(limit.to_string()),
+            Limit::Opened { .. } => Abort::Policy { who: role, what: limit.to_string() },
+        })
+}
+
+/// Why there is no basis of the own columns; `first` is the position of the first among all columns of the block.
+fn unusable(encoded: &Encoded, first: usize, error: &BasisError) -> Abort {
+    match error {
+        BasisError::Dependent(j) => {
+            let place = encoded.block.places().get(first + j).copied().flatten();
+            let name = place.and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
+            Abort::OwnData(format!("`{name}` nearly depends on other columns of the block; leave it out"))
+        }
+        BasisError::Weights | BasisError::Length { .. } => Abort::OwnData(error.to_string()),
+    }
+}
+
+fn reduction_values(reduction: &Reduction) -> Vec<f64> {
+    let dropped = reduction.dropped.iter().map(|at| *at as f64);
+    std::iter::once(reduction.dropped.len() as f64).chain(dropped).chain(reduction.map.iter().copied()).collect()
+}
+
+fn read_reduction(values: &[f64], size: usize) -> Option<Reduction> {
+    let whole = |value: f64| (value >= 0.0 && value <= size as f64 && value.fract() == 0.0).then_some(value as usize);
+    let (count, rest) = values.split_first()?;
+    let count = whole(*count)?;
+    let (dropped, map) = rest.split_at_checked(count)?;
+    let dropped = dropped.iter().map(|value| whole(*value)).collect::<Option<Vec<usize>>>()?;
+    let kept = size - count;
+    (map.len() == size * kept).then(|| Reduction { dropped, map: DMatrix::from_column_slice(size, kept, map) })
+}
+
+fn out_of_order() -> Abort {
+    Abort::Bug("a step of the sealed fit was taken out of order".to_string())
+}
+
+/// A fault of the own side.
+fn own_fault(fault: Fault) -> Abort {
+    match fault {
+        Fault::OwnValue => Abort::OwnData(format!("{fault}; look for values of very different size")),
+        other => Abort::Bug(other.to_string()),
+    }
+}
+
+/// A fault of the side that spoke.
+fn peer_fault(fault: Fault) -> PeerFault {
+    PeerFault::Sealed(fault.to_string())
+}
+
+fn length(what: &'static str, came: usize, expected: usize) -> PeerFault {
+    PeerFault::Length { what, came: came as u64, expected: expected as u64 }
+}

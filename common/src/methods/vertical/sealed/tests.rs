@@ -1,0 +1,343 @@
+use std::sync::Arc;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::conversation::Opening;
+use crate::data::{ColumnBuilder, Frame, Place, Places};
+use crate::exit::Exit;
+use crate::fit::Termination;
+use crate::id::{Header, Role, RunId};
+use crate::methods::vertical::message::{Body, Dealt, JointKind, Message};
+use crate::methods::vertical::outcome::VerticalFit;
+use crate::methods::vertical::prepare::{Policy, Prepared};
+use crate::methods::vertical::session::VerticalSession;
+use crate::secure::masks::{Labels, Seed};
+use crate::secure::product::Dealer;
+use crate::session::{Abort, Order};
+use crate::sim::pair::{self, Ended, Faults};
+use crate::study::tests::vertical;
+use crate::study::{Study, Vertical};
+
+const RUN: RunId = RunId([9; 16]);
+/// More than two row blocks.
+const ROWS: usize = 4500;
+
+fn study(mode: &str, more: &str) -> Arc<Study<Vertical>> {
+    Arc::new(vertical(&format!(
+        "id = \"s\"\nmode = \"{mode}\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"a1\", \
+         \"a2\"]\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [\"b1\", \"b2\", \"b3\"]\n{more}"
+    )))
+}
+
+/// Columns a1, a2, b1, b2, b3 and y. Where `dependent`, b2 = 2 a1 - b1.
+fn values(rows: usize, dependent: bool) -> Vec<[f64; 6]> {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    (0..rows)
+        .map(|_| {
+            let mut part = || rng.random_range(-1.0..1.0);
+            let (a1, a2, b1) = (40.0 + 5.0 * part(), part(), 1e3 + part());
+            let b2 = if dependent { 2.0 * a1 - b1 } else { part() + 0.2 * a1 };
+            let b3 = f64::from(part() > 0.2);
+            [a1, a2, b1, b2, b3, 0.4 * a1 - 9.0 * a2 + 1.5 * b1 + 2.0 * b2 + 6.0 * b3 + part()]
+        })
+        .collect()
+}
+
+fn frame(role: Role, values: &[[f64; 6]]) -> Frame {
+    let mut places = Places::default();
+    (1..=values.len()).for_each(|row| places.push(Place::Row(row as u64)));
+    let names: &[(usize, &str)] = match role {
+        Role::Alice => &[(0, "a1"), (1, "a2"), (5, "y")],
+        _ => &[(2, "b1"), (3, "b2"), (4, "b3"), (5, "y")],
+    };
+    let columns = names.iter().map(|(at, name)| {
+        let mut builder = ColumnBuilder::new(*name);
+        for (row, values) in values.iter().enumerate() {
+            builder.number(values[*at], Place::Row(row as u64 + 1)).unwrap();
+        }
+        builder.finish().unwrap()
+    });
+    Frame::new(columns.collect(), None, places).unwrap()
+}
+
+fn opening(role: Role) -> Opening {
+    Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] }
+}
+
+fn prepared(study: &Arc<Study<Vertical>>, role: Role, values: &[[f64; 6]], policy: &Policy) -> Result<Prepared, Abort> {
+    Prepared::new(Arc::clone(study), role, policy.clone(), frame(role, values))
+}
+
+/// The dealer of a run, and what is done to what it sends.
+fn dealer(
+    study: &Study<Vertical>,
+    mut spoil: impl FnMut(usize, &mut Dealt),
+) -> impl FnMut(usize, Order) -> Vec<(usize, Message)> {
+    let seeds = || [Seed::new([11; 32]), Seed::new([12; 32])];
+    let digest = study.digest();
+    let mut orders: [Option<Order>; 2] = [None, None];
+    move |side, order| {
+        orders[side] = Some(order);
+        let [Some(left), Some(right)] = orders else { return Vec::new() };
+        assert_eq!(left, right, "both order the same");
+        let Order::Table(shape) = left;
+        let mut dealer = Dealer::new(shape, &seeds()[0], &seeds()[1], &mut Labels::new(digest, RUN));
+        while dealer.step() {}
+        let correction = Dealt::Correction(dealer.finish().unwrap().0);
+        let parts = [(0, 0, Dealt::Seed([11; 32])), (1, 0, Dealt::Seed([12; 32])), (1, 1, correction)];
+        let message = |(side, sequence, mut dealt): (usize, u64, Dealt)| {
+            spoil(side, &mut dealt);
+            let header = Header { study: digest, run: RUN, sender: Role::Coordinator, sequence };
+            (side, Message { header, body: Body::Dealt(dealt) })
+        };
+        parts.into_iter().map(message).collect()
+    }
+}
+
+fn sealed_with(
+    study: &Arc<Study<Vertical>>,
+    values: &[[f64; 6]],
+    faults: Faults,
+    observe: impl FnMut(usize, &Message),
+    spoil: impl FnMut(usize, &mut Dealt),
+) -> Ended<VerticalFit> {
+    let start = |role| SealedSession::new(prepared(study, role, values, &Policy::default()).unwrap(), opening(role));
+    pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe, dealer(study, spoil))
+}
+
+fn sealed(study: &Arc<Study<Vertical>>, values: &[[f64; 6]], faults: Faults) -> [VerticalFit; 2] {
+    fits(sealed_with(study, values, faults, |_, _| {}, |_, _| {}))
+}
+
+fn plain(values: &[[f64; 6]], more: &str) -> [VerticalFit; 2] {
+    let study = study("plain", more);
+    let start = |role| VerticalSession::new(prepared(&study, role, values, &Policy::default()).unwrap(), opening(role));
+    fits(pair::run(&mut start(Role::Alice), &mut start(Role::Bob), Faults::NONE, |_, _| {}))
+}
+
+fn fits(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
+    ended.results.map(|result| result.unwrap().unwrap())
+}
+
+fn abort(ended: Ended<VerticalFit>) -> Abort {
+    ended.results.into_iter().flatten().find_map(Result::err).unwrap()
+}
+
+/// Whether two fits say the same, to rounding.
+fn assert_same(sealed: &VerticalFit, plain: &VerticalFit) {
+    assert_eq!(sealed.coefficients.len(), plain.coefficients.len());
+    for (ours, theirs) in sealed.coefficients.iter().zip(&plain.coefficients) {
+        assert_eq!((&ours.term, ours.party), (&theirs.term, theirs.party));
+        let numbers =
+            [(ours.estimate, theirs.estimate), (ours.std_error, theirs.std_error), (ours.p_value, theirs.p_value)];
+        for (ours_is, theirs_is) in numbers {
+            match (ours_is, theirs_is) {
+                (Some(a), Some(b)) => assert!((a - b).abs() <= 1e-8 * b.abs().max(1e-12), "{} {a} {b}", ours.term),
+                (a, b) => assert_eq!(a.is_some(), b.is_some(), "{}", ours.term),
+            }
+        }
+    }
+    let (a, b) = (&sealed.statistics, &plain.statistics);
+    assert_eq!((a.nobs, a.df_residual, a.df_null), (b.nobs, b.df_residual, b.df_null));
+    let pairs = [
+        (a.deviance, b.deviance),
+        (a.null_deviance, b.null_deviance),
+        (a.aic, b.aic),
+        (a.bic, b.bic),
+        (a.log_lik, b.log_lik),
+    ];
+    for (ours, theirs) in pairs.into_iter().chain([(a.dispersion, b.dispersion), (a.r_squared, b.r_squared)]) {
+        let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+        assert!((ours - theirs).abs() <= 1e-8 * theirs.abs(), "{ours} {theirs}");
+    }
+    assert_eq!(sealed.termination, plain.termination);
+}
+
+#[test]
+fn a_sealed_fit_is_the_plain_fit() {
+    let values = values(ROWS, false);
+    for more in ["", "[model]\nintercept = false", "[fit]\ncoefficients = \"own\"", "[inference]\nallowed = false"] {
+        let fits = sealed(&study("sealed", more), &values, Faults::NONE);
+        for (sealed, plain) in fits.iter().zip(&plain(&values, more)) {
+            assert_same(sealed, plain);
+            assert_eq!(sealed.rounds, 1);
+        }
+    }
+}
+
+#[test]
+fn the_outcome_may_stand_at_alice_alone() {
+    let values = values(ROWS, false);
+    let both = sealed(&study("sealed", ""), &values, Faults::NONE);
+    let text = |mode: &str| {
+        format!(
+            "id = \"s\"\nmode = \"{mode}\"\n[outcome]\ncolumn = \"y\"\nheld_by = \"alice\"\n[parties.alice]\ncertificate = \
+             \"alice\"\ncolumns = [\"a1\", \"a2\"]\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [\"b1\", \"b2\", \"b3\"]\n"
+        )
+    };
+    let alone = sealed(&Arc::new(vertical(&text("sealed"))), &values, Faults::NONE);
+    for (both, alone) in both.iter().zip(&alone) {
+        assert_eq!(both.coefficients, alone.coefficients);
+    }
+    let [at_alice, _] = &alone;
+    assert_eq!(at_alice.disclosure.columns[0].term, "y");
+}
+
+#[test]
+fn columns_that_depend_across_the_parties_are_named() {
+    let values = values(ROWS, true);
+    let fits = sealed(&study("sealed", ""), &values, Faults::NONE);
+    for (sealed, plain) in fits.iter().zip(&plain(&values, "")) {
+        assert_same(sealed, plain);
+        assert_eq!(sealed.termination, Termination::CollinearAcrossParties);
+        let missing: Vec<&str> =
+            sealed.coefficients.iter().filter(|row| row.estimate.is_none()).map(|row| row.term.as_str()).collect();
+        assert_eq!(missing, ["b2"]);
+    }
+    assert!(fits[1].notes.iter().any(|note| note.contains("`b2` not estimated")), "{:?}", fits[1].notes);
+}
+
+#[test]
+fn a_lossy_line_gives_the_bits_of_a_clean_one() {
+    let values = values(ROWS, true);
+    let study = study("sealed", "");
+    // As text: what is not a number has no equal.
+    let text = |faults| format!("{:?}", sealed(&study, &values, faults));
+    let clean = text(Faults::NONE);
+    for seed in 0..8 {
+        let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
+        assert_eq!(text(faults), clean, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_each_party_could_be_shown_of_its_columns_is_in_the_account() {
+    let values = values(ROWS, false);
+    let [at_alice, at_bob] = sealed(&study("sealed", ""), &values, Faults::NONE);
+    // Both hold the outcome, and Bob learns no cross-products: there is nothing of Alice to predict.
+    assert!(at_alice.disclosure.columns.is_empty());
+    let shares: Vec<(&str, f64)> =
+        at_bob.disclosure.columns.iter().map(|column| (column.term.as_str(), column.share)).collect();
+    // Least squares of each column of Bob on a1, a2 and y, with an intercept.
+    for (at, (term, share)) in shares.iter().enumerate() {
+        let design =
+            nalgebra::DMatrix::from_fn(ROWS, 4, |row, j| [1.0, values[row][0], values[row][1], values[row][5]][j]);
+        let column = nalgebra::DVector::from_fn(ROWS, |row, _| values[row][2 + at]);
+        let solved = (design.tr_mul(&design)).cholesky().unwrap().solve(&design.tr_mul(&column));
+        let rest = (&column - design * solved).norm_squared();
+        let total = column.add_scalar(-column.mean()).norm_squared();
+        let expected = 1.0 - rest / total;
+        assert!((share - expected).abs() < 1e-6, "{term} {share} {expected}");
+    }
+    assert_eq!(shares.len(), 3);
+}
+
+#[test]
+fn nothing_but_masks_shares_and_the_declared_numbers_passes_between_the_parties() {
+    let values = values(ROWS, false);
+    let mut kinds: Vec<(usize, String)> = Vec::new();
+    let mut joint = Vec::new();
+    let ended = sealed_with(
+        &study("sealed", ""),
+        &values,
+        Faults::NONE,
+        |side, message| {
+            kinds.push((side, format!("{message:?}").split(": ").nth(1).unwrap_or_default().to_string()));
+            if let Body::Joint(numbers) = &message.body {
+                joint.push((side, numbers.what, numbers.values.len()));
+            }
+        },
+        |_, _| {},
+    );
+    fits(ended);
+    // 3 rows of the covariance, gamma, lean, residual and rest; means.
+    assert_eq!(joint, [(0, JointKind::Answer, 3 * 3 + 3 + 3 + 2), (1, JointKind::Means, 2)]);
+    let said: Vec<&str> =
+        kinds.iter().filter(|(_, kind)| kind != "a go-ahead").map(|(_, kind)| kind.as_str()).collect();
+    let expected = [
+        "a greeting",
+        "a greeting",
+        "a proof of rows",
+        "a proof of rows",
+        "digests of shared columns",
+        "digests of shared columns",
+        "masked columns",
+        "masked columns",
+        "shares of a table",
+        "shares of a table",
+        "numbers of the joint solution",
+        "numbers of the joint solution",
+        "results",
+        "results",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn masks_out_of_step_end_the_run_before_anything_opens() {
+    let values = values(ROWS, false);
+    let study = study("sealed", "");
+    for spoiled in [0, 1] {
+        let mut opened = false;
+        let ended = sealed_with(
+            &study,
+            &values,
+            Faults::NONE,
+            |_, message| opened |= matches!(&message.body, Body::Share(share) if share.table.is_some()),
+            |side, dealt| {
+                if let (true, Dealt::Seed(seed)) = (side == spoiled, dealt) {
+                    seed[0] ^= 1;
+                }
+            },
+        );
+        let abort = abort(ended);
+        assert_eq!(abort.exit(), Exit::Peer, "{abort}");
+        assert!(abort.to_string().contains("out of step"), "{abort}");
+        assert!(!opened);
+    }
+}
+
+#[test]
+fn what_may_not_open_is_refused_before_a_column_leaves() {
+    let refused = |values: &[[f64; 6]], policy: &Policy| {
+        let study = study("sealed", "");
+        let start = |role| SealedSession::new(prepared(&study, role, values, policy).unwrap(), opening(role));
+        let mut masked = false;
+        let observe = |_: usize, message: &Message| masked |= matches!(message.body, Body::Masked(_));
+        let ended = pair::run_dealt(
+            &mut start(Role::Alice),
+            &mut start(Role::Bob),
+            Faults::NONE,
+            observe,
+            dealer(&study, |_, _| {}),
+        );
+        let abort = ended.results.into_iter().flatten().find_map(Result::err);
+        assert!(abort.is_none() || !masked);
+        abort
+    };
+    let policy = Policy::default();
+    // Few rows for the columns of both.
+    let abort = refused(&values(49, false), &policy).unwrap();
+    assert_eq!(
+        (abort.exit(), abort.to_string()),
+        (Exit::Data, "49 of the rows, and 5 columns of both parties need 50".into())
+    );
+    // A two-valued column whose rarer value nine rows share, and one without enough entropy.
+    let mut rare = values(ROWS, false);
+    rare.iter_mut().enumerate().for_each(|(row, values)| values[4] = f64::from(row < 9));
+    let abort = refused(&rare, &policy).unwrap();
+    assert!(abort.to_string().contains("column `b3` has 9 rows of its rarer value"), "{abort}");
+    assert!(!abort.sentence_for_peer(Role::Bob).contains("b3"));
+    let abort = refused(&values(150, false), &policy).unwrap();
+    assert!(abort.to_string().contains("column `b3`") && abort.to_string().contains("bits"), "{abort}");
+    // The party itself may loosen that for its own rows.
+    let loose = Policy { limits: crate::secure::open::Limits { entropy_bits: 0.0, ..policy.limits }, ..policy.clone() };
+    assert!(refused(&values(150, false), &loose).is_none());
+    // Nobody could keep this before the table is open.
+    let study = study("sealed", "");
+    let strict = Policy { max_disclosure: Some(0.5), ..policy };
+    let abort = prepared(&study, Role::Bob, &values(ROWS, false), &strict).err().unwrap();
+    assert_eq!(abort.exit(), Exit::Refused);
+}
