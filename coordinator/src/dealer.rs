@@ -174,11 +174,11 @@ impl Desk {
             let what = if study == self.study { "run" } else { "study" };
             return self.fault(number, &format!("sent an order of another {what}"));
         }
-        if before.is_none() {
-            if let Err(notice) = self.enter(number, side, run) {
-                tracing::warn!("{who} cannot be dealt for in run {run}: {}", notice.sentence);
-                return self.dismiss(number, notice);
-            }
+        if before.is_none()
+            && let Err(notice) = self.enter(number, side, run)
+        {
+            tracing::warn!("{who} cannot be dealt for in run {run}: {}", notice.sentence);
+            return self.dismiss(number, notice);
         }
         let Some(state) = self.runs.get_mut(&run) else { return };
         let other = side.other();
@@ -360,7 +360,7 @@ fn seeds() -> Result<[[u8; 32]; 2], String> {
 
 /// Computes a product beside everything else, and waits until both parties have taken it.
 async fn deal(
-    dealer: Dealer,
+    dealer: Box<Dealer>,
     stop: Arc<AtomicBool>,
     left: mpsc::Sender<Answer>,
     right: mpsc::Sender<Answer>,
@@ -374,7 +374,7 @@ async fn deal(
     Ok(())
 }
 
-fn compute(mut dealer: Dealer, stop: &AtomicBool) -> Result<Option<Correction>, String> {
+fn compute(mut dealer: Box<Dealer>, stop: &AtomicBool) -> Result<Option<Correction>, String> {
     while dealer.step() {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);

@@ -37,7 +37,7 @@ pub enum Step {
     /// Hand a party its seed.
     Seed(Side, [u8; 32]),
     /// Compute the correction of a table, for the right party.
-    Table(Shape, Dealer),
+    Table(Shape, Box<Dealer>),
 }
 
 /// Why the dealer ends a run. Public sizes only.
@@ -162,7 +162,8 @@ impl Dealing {
             let seeds = [(Side::Left, first), (Side::Right, second)];
             self.steps.extend(seeds.map(|(side, seed)| Step::Seed(side, *seed.bytes())));
         }
-        self.steps.push_back(Step::Table(left, Dealer::new(left, first, second, &mut self.labels)));
+        let dealer = Dealer::new(left, first, second, &mut self.labels);
+        self.steps.push_back(Step::Table(left, Box::new(dealer)));
         Ok(())
     }
 

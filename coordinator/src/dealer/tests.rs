@@ -1,1 +1,282 @@
+use super::*;
+use fedreg_common::id::RunId;
+use fedreg_common::secure::budget::{self, MOST_ROWS};
+use fedreg_common::secure::masks::{Labels, Seed};
+use fedreg_common::secure::ring::Width;
+use fedreg_common::session::PeerFault;
+use std::time::Duration;
+use tokio::time::timeout;
 
+/// Long enough for a busy machine; nothing here waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(30);
+const RUN: RunId = RunId([3; 16]);
+
+fn study(mode: &str) -> Study<Vertical> {
+    let text = format!(
+        "id = \"s\"\nmode = \"{mode}\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n\
+         [parties.bob]\ncertificate = \"b\"\ncolumns = [\"v\"]\n"
+    );
+    Study::parse(&text).unwrap().vertical().unwrap()
+}
+
+fn shape(rows: usize, left: usize, right: usize) -> Shape {
+    Shape { width: Width::Two, bits: budget::gaussian(rows).unwrap(), rows, left, right }
+}
+
+/// A party's end of its line to the dealer.
+struct Party {
+    orders: Option<mpsc::Sender<Heard<Ordered>>>,
+    heard: mpsc::Receiver<Answer>,
+}
+
+/// The dealer, and the study that it serves.
+struct Office {
+    study: Digest,
+    callers: mpsc::Sender<Caller>,
+}
+
+impl Office {
+    fn open() -> Office {
+        let study = study("sealed");
+        Office { study: study.digest(), callers: start(&study).unwrap() }
+    }
+
+    async fn call(&self, name: &str) -> Party {
+        let ((orders, hear), (say, heard)) = (mpsc::channel(8), mpsc::channel(8));
+        self.callers.send(Caller { name: name.to_owned(), hear, say }).await.unwrap();
+        Party { orders: Some(orders), heard }
+    }
+
+    async fn order(&self, party: &Party, run: RunId, shape: Shape) {
+        let order = Ordered { study: self.study, run, order: Order::Table(shape) };
+        party.say(Heard::Message(order)).await;
+    }
+
+    /// Both parties with one order of the same table.
+    async fn both(&self, run: RunId, shape: Shape) -> [Party; 2] {
+        let parties = [self.call("a").await, self.call("b").await];
+        for party in &parties {
+            self.order(party, run, shape).await;
+        }
+        parties
+    }
+}
+
+impl Party {
+    async fn say(&self, said: Heard<Ordered>) {
+        self.orders.as_ref().unwrap().send(said).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Option<Answer> {
+        timeout(PATIENCE, self.heard.recv()).await.expect("nothing happened")
+    }
+
+    async fn seed(&mut self) -> [u8; 32] {
+        let Some(Answer::Dealt(Dealt::Seed(seed))) = self.next().await else { panic!("no seed") };
+        seed
+    }
+
+    async fn computed(&mut self) {
+        assert!(matches!(self.next().await, Some(Answer::Computed)));
+    }
+
+    async fn correction(&mut self) -> Correction {
+        let Some(Answer::Dealt(Dealt::Correction(entries))) = self.next().await else { panic!("no correction") };
+        Correction(entries)
+    }
+
+    /// A notice, and after it the end of the line.
+    async fn dismissed(&mut self, exit: Exit, part: &str) {
+        let Some(Answer::Notice(notice)) = self.next().await else { panic!("no notice with {part:?}") };
+        assert_eq!(notice.exit, exit, "{}", notice.sentence);
+        assert!(notice.sentence.contains(part), "{}", notice.sentence);
+        assert!(self.next().await.is_none());
+    }
+
+    /// Nothing has come, and the line is open.
+    fn silent(&mut self) {
+        assert!(matches!(self.heard.try_recv(), Err(mpsc::error::TryRecvError::Empty)));
+    }
+}
+
+#[test]
+fn only_a_sealed_study_has_a_dealer() {
+    assert!(start(&study("plain")).is_none());
+}
+
+#[tokio::test]
+async fn both_get_their_seeds_once_and_the_right_one_the_corrections_that_these_seeds_give() {
+    let office = Office::open();
+    let shapes = [shape(5000, 3, 2), shape(5000, 3, 2), shape(17, 1, 4)];
+    let [mut alice, mut bob] = office.both(RUN, shapes[0]).await;
+    let seeds = [alice.seed().await, bob.seed().await];
+    assert_ne!(seeds[0], seeds[1]);
+    for shape in &shapes[1..] {
+        office.order(&bob, RUN, *shape).await;
+        office.order(&alice, RUN, *shape).await;
+    }
+    let [left, right] = seeds.map(Seed::new);
+    let mut labels = Labels::new(office.study, RUN);
+    for shape in shapes {
+        let mut pure = Dealer::new(shape, &left, &right, &mut labels);
+        while pure.step() {}
+        assert!(bob.correction().await == pure.finish().unwrap());
+        alice.computed().await;
+    }
+    // Both have all that they ordered: nobody is told that the other leaves.
+    drop(alice);
+    let again = office.call("a").await;
+    office.order(&again, RunId([4; 16]), shapes[0]).await;
+    drop(again);
+    bob.silent();
+}
+
+#[tokio::test]
+async fn nothing_is_dealt_to_a_party_alone_and_the_next_run_has_other_seeds() {
+    let office = Office::open();
+    let mut seeds = Vec::new();
+    for run in [RUN, RunId([8; 16])] {
+        let mut alice = office.call("a").await;
+        office.order(&alice, run, shape(20, 1, 1)).await;
+        let mut bob = office.call("b").await;
+        tokio::task::yield_now().await;
+        alice.silent();
+        office.order(&bob, run, shape(20, 1, 1)).await;
+        seeds.extend([alice.seed().await, bob.seed().await]);
+    }
+    seeds.sort_unstable();
+    seeds.dedup();
+    assert_eq!(seeds.len(), 4);
+}
+
+#[tokio::test]
+async fn parties_that_order_different_tables_hear_what_differs_and_get_no_seed() {
+    let office = Office::open();
+    let [mut alice, mut bob] = [office.call("a").await, office.call("b").await];
+    office.order(&alice, RUN, shape(20, 1, 2)).await;
+    office.order(&bob, RUN, shape(21, 1, 2)).await;
+    for party in [&mut alice, &mut bob] {
+        party.dismissed(Exit::Peer, "alice and bob ordered different tables: rows 20 and 21").await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_cannot_be_dealt_and_a_fault_end_the_run_for_both() {
+    let office = Office::open();
+    let [mut alice, mut bob] = office.both(RUN, shape(20, 1, 2)).await;
+    bob.seed().await;
+    bob.correction().await;
+    alice.seed().await;
+    alice.computed().await;
+    let empty = Shape { left: 0, ..shape(20, 1, 2) };
+    office.order(&alice, RUN, empty).await;
+    for party in [&mut alice, &mut bob] {
+        party.dismissed(Exit::Peer, "alice ordered a table of 0 x 2 columns").await;
+    }
+    let run = RunId([4; 16]);
+    let [mut alice, mut bob] = office.both(run, shape(20, 1, 2)).await;
+    alice.seed().await;
+    alice.computed().await;
+    alice.say(Heard::Fault(PeerFault::Garbage("an order of no known kind".to_owned()))).await;
+    alice.dismissed(Exit::Peer, "alice sent bytes that are not a message").await;
+    bob.seed().await;
+    bob.correction().await;
+    bob.dismissed(Exit::Peer, "alice sent bytes that are not a message").await;
+}
+
+#[tokio::test]
+async fn orders_of_another_run_or_study_are_faults() {
+    let office = Office::open();
+    let [mut alice, mut bob] = office.both(RUN, shape(MOST_ROWS, 1, 1)).await;
+    bob.seed().await;
+    alice.seed().await;
+    office.order(&bob, RunId([4; 16]), shape(20, 1, 2)).await;
+    for party in [&mut alice, &mut bob] {
+        party.dismissed(Exit::Peer, "bob sent an order of another run").await;
+    }
+    let mut bob = office.call("b").await;
+    let order = Order::Table(shape(20, 1, 2));
+    bob.say(Heard::Message(Ordered { study: Digest::of(b"another"), run: RUN, order })).await;
+    bob.dismissed(Exit::Peer, "bob sent an order of another study").await;
+}
+
+#[tokio::test]
+async fn a_party_that_leaves_before_the_end_is_named_to_the_other_and_the_computation_stops() {
+    let office = Office::open();
+    // It would take hours, and the runtime waits for it.
+    let [mut alice, mut bob] = office.both(RUN, shape(MOST_ROWS, 1, 1)).await;
+    bob.seed().await;
+    alice.seed().await;
+    drop(bob);
+    alice.dismissed(Exit::Unreachable, "the dealer's line to bob is lost").await;
+    // Before the other has come, it hears so when it comes.
+    let run = RunId([4; 16]);
+    let alice = office.call("a").await;
+    office.order(&alice, run, shape(20, 1, 1)).await;
+    drop(alice);
+    let mut bob = office.call("b").await;
+    loop {
+        // The news of the party that left and the order that follows it come on different lines, in any order; an order that comes after
+        // the notice is not taken any more.
+        let order = Ordered { study: office.study, run, order: Order::Table(shape(20, 1, 1)) };
+        drop(bob.orders.as_ref().unwrap().send(Heard::Message(order)).await);
+        match timeout(PATIENCE, bob.heard.recv()).await.expect("nothing happened") {
+            Some(Answer::Notice(notice)) => {
+                assert_eq!(notice.exit, Exit::Unreachable);
+                assert!(notice.sentence.contains("line to alice is lost"), "{}", notice.sentence);
+                break;
+            }
+            Some(Answer::Dealt(_) | Answer::Computed) => {}
+            None => panic!("no reason"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_party_that_ends_its_orders_still_gets_what_it_ordered() {
+    let office = Office::open();
+    let [mut alice, mut bob] = [office.call("a").await, office.call("b").await];
+    for party in [&mut alice, &mut bob] {
+        office.order(party, RUN, shape(5000, 2, 2)).await;
+        party.orders = None;
+    }
+    bob.seed().await;
+    bob.correction().await;
+    alice.seed().await;
+    alice.computed().await;
+}
+
+#[tokio::test]
+async fn masks_are_handed_out_to_one_line_of_a_party_and_a_run_that_is_over_stays_over() {
+    let office = Office::open();
+    let [mut alice, mut bob] = office.both(RUN, shape(20, 1, 1)).await;
+    alice.seed().await;
+    alice.computed().await;
+    let mut again = office.call("a").await;
+    office.order(&again, RUN, shape(20, 1, 1)).await;
+    again.dismissed(Exit::Unreachable, "the masks of alice in run 03030303").await;
+    // The first line goes on.
+    bob.seed().await;
+    bob.correction().await;
+    for party in [&alice, &bob] {
+        office.order(party, RUN, shape(20, 1, 1)).await;
+    }
+    bob.correction().await;
+    alice.computed().await;
+    // A party that takes part in another run has given this one up.
+    let next = office.call("a").await;
+    office.order(&next, RunId([4; 16]), shape(20, 1, 1)).await;
+    assert!(alice.next().await.is_none());
+    office.order(&bob, RUN, shape(20, 1, 1)).await;
+    bob.dismissed(Exit::Unreachable, "the dealer's line to alice is lost").await;
+    let mut late = office.call("b").await;
+    office.order(&late, RUN, shape(20, 1, 1)).await;
+    late.dismissed(Exit::Unreachable, "is over: the dealer's line to alice is lost").await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_none_of_the_parties_is_refused() {
+    let office = Office::open();
+    let mut carol = office.call("coordinator").await;
+    carol.dismissed(Exit::Refused, "`coordinator` has no part in the study").await;
+}

@@ -8,6 +8,7 @@
 mod attack;
 mod coordinator;
 mod crowd;
+mod dealer;
 mod frames;
 mod identity;
 mod line;

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 const WIDTHS: [Width; 2] = [Width::One, Width::Two];
 
 /// Elements of both signs and all sizes.
-fn some(width: Width, count: usize) -> Elements {
-    let spread = |at: usize| (at as i128 + 1) * 0x0123_4567_89ab_cdef * if at % 2 == 0 { 1 } else { -1 };
+pub(crate) fn some(width: Width, count: usize) -> Elements {
+    let spread = |at: usize| (at as i128 + 1) * 0x0123_4567_89ab_cdef * [1, -1][at % 2];
     Elements::from_integers(width, &(0..count).map(spread).collect::<Vec<_>>())
 }
 
