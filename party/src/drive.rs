@@ -7,6 +7,7 @@
 //! a fresh one with its last message, to which the listening side answers. Whichever of two messages was lost, this one
 //! retransmission brings out the answer, and a retransmission never triggers another.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
@@ -153,6 +154,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
     let mut driver = Driver {
         link,
         dealer,
+        kept: None,
         ends,
         patience,
         stop,
@@ -196,6 +198,8 @@ pub fn notice(abort: &Abort, own: Role) -> Notice {
 struct Driver<'a, L: Link> {
     link: &'a mut L,
     dealer: Option<DealerLine<L::Inbound>>,
+    /// What the peer says while the session takes in what the dealer sent; none while it answers the peer.
+    kept: Option<VecDeque<L::Inbound>>,
     ends: &'a Ends,
     patience: &'a Patience,
     stop: &'a mut mpsc::Receiver<Abort>,
@@ -230,6 +234,9 @@ pub(crate) fn check_port(listener: &str, address: &str) -> String {
 fn port(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(_, port)| port)
 }
+
+/// Messages of the peer that are kept while the session takes in what the dealer sent: one is new, others repeat it.
+const KEPT: usize = 4;
 
 /// How often, between two new messages, a line that was opened again is given the whole time again.
 const CHANCES: u32 = 3;
@@ -320,6 +327,9 @@ impl<L: Link> Driver<'_, L> {
                 }
             }
             let (from, message) = self.next(&session).await?;
+            if from != self.ends.peer {
+                self.kept.get_or_insert_default();
+            }
             (session, turn) = self.compute(session, move |session| session.receive(from, message)).await?;
         }
     }
@@ -352,6 +362,10 @@ impl<L: Link> Driver<'_, L> {
 
     /// The next message and who sent it, on this line or on one opened for it.
     async fn next<S: Over<L>>(&mut self, session: &S) -> Result<(Role, L::Inbound), Abort> {
+        if let Some(message) = self.kept.as_mut().and_then(VecDeque::pop_front) {
+            return Ok((self.ends.peer, message));
+        }
+        self.kept = None;
         loop {
             match self.event().await? {
                 Heard::Opened => self.say_again(session),
@@ -370,8 +384,9 @@ impl<L: Link> Driver<'_, L> {
 
     /// Runs a step of the session beside the line, which is kept open meanwhile.
     ///
-    /// A message that comes while we compute can only repeat the one that we are answering, so it is dropped: the
-    /// answer under way is the answer to the repeat too.
+    /// A message that comes while we compute an answer to the peer can only repeat the one that we are answering, so it is dropped:
+    /// the answer under way is the answer to the repeat too. While the session takes in what the dealer sent, the peer may say
+    /// something new, which is kept.
     async fn compute<S: Over<L>>(
         &mut self,
         mut session: S,
@@ -397,7 +412,10 @@ impl<L: Link> Driver<'_, L> {
                     };
                 }
                 heard = self.meanwhile(listening) => match heard? {
-                    Heard::Message(_) => tracing::debug!("{} repeated a message that is being answered", self.ends.peer),
+                    Heard::Message(message) => match self.kept.as_mut().filter(|kept| kept.len() < KEPT) {
+                        Some(kept) => kept.push_back(message),
+                        None => tracing::debug!("{} repeated a message that is being answered", self.ends.peer),
+                    },
                     Heard::Bye => self.goodbye = true,
                     // The dealer is not heard meanwhile.
                     Heard::Opened | Heard::Nothing | Heard::Dealt(_) => {}

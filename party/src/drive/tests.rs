@@ -3,6 +3,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fedreg_common::exit::Exit;
+use fedreg_common::secure::product::Shape;
+use fedreg_common::secure::ring::Width;
 
 use super::*;
 
@@ -625,4 +627,96 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
     words.extend([word(2), Event::Bye]);
     let (ended, _) = alone(words, true, hasty());
     assert_eq!(ended.unwrap().output.len(), 2);
+}
+
+/// A session that answers nothing before the dealer has sent something, which takes a while to take in.
+struct Served {
+    toy: Toy,
+    ordered: bool,
+    dealt: bool,
+    waiting: Option<Word>,
+}
+
+impl Session for Served {
+    type Inbound = Word;
+    type Outbound = Word;
+    type Output = Vec<Word>;
+
+    fn start(&mut self) -> Result<Turn<Word, Vec<Word>>, Abort> {
+        self.toy.start()
+    }
+
+    fn role(&self) -> Role {
+        self.toy.role()
+    }
+
+    fn receive(&mut self, from: Role, word: Word) -> Result<Turn<Word, Vec<Word>>, Abort> {
+        if from == Role::Coordinator {
+            std::thread::sleep(Duration::from_millis(100));
+            self.dealt = true;
+        } else if !self.dealt {
+            self.waiting = Some(word);
+        } else {
+            return self.toy.receive(from, word);
+        }
+        match self.waiting.take().filter(|_| self.dealt) {
+            Some(word) => self.toy.receive(self.toy.role().partner(), word),
+            None => Ok(Turn::Wait),
+        }
+    }
+
+    fn resend(&self) -> Option<Word> {
+        self.toy.resend()
+    }
+
+    fn position(&self) -> u64 {
+        self.toy.position() + u64::from(self.dealt)
+    }
+
+    fn order(&mut self) -> Option<Order> {
+        let shape = Shape { width: Width::Two, bits: 44, rows: 16, left: 1, right: 1 };
+        (!std::mem::replace(&mut self.ordered, true)).then_some(Order::Table(shape))
+    }
+}
+
+/// Bob is served by a dealer; gives what both yield, and how many orders came.
+fn served(dealt: Option<Result<Word, Abort>>) -> (Result<Vec<Word>, Abort>, Result<Vec<Word>, Abort>, usize) {
+    runtime().block_on(async {
+        let (mut dialler, mut listener, _network) = network(&[]);
+        let (_a, mut never_a) = mpsc::channel(1);
+        let (_b, mut never_b) = mpsc::channel(1);
+        let (orders, mut ordered) = mpsc::unbounded_channel();
+        let (say, heard) = mpsc::channel(2);
+        if let Some(dealt) = dealt {
+            say.send(dealt).await.unwrap();
+        }
+        let session = Served { toy: Toy::new(false, 3), ordered: false, dealt: false, waiting: None };
+        let patience = Patience { silence: Duration::from_secs(5), ..hasty() };
+        let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
+        let line = (&mut listener, Some(DealerLine { orders, heard }));
+        let (alice, bob) = tokio::join!(
+            drive(Toy::new(true, 3), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
+            drive_dealt(session, line, &bob_ends, &patience, &mut never_b, |_, _| {}),
+        );
+        let mut count = 0;
+        while ordered.try_recv().is_ok() {
+            count += 1;
+        }
+        (alice.map(|driven| driven.output), bob.map(|driven| driven.output), count)
+    })
+}
+
+#[test]
+fn what_the_peer_says_while_the_dealer_is_heard_is_not_lost() {
+    let (alice, bob, orders) = served(Some(Ok(Word { sequence: 0, stamp: 0 })));
+    assert_eq!(orders, 1);
+    assert_eq!((alice.unwrap().len(), bob.unwrap().len()), (2, 2));
+}
+
+#[test]
+fn a_dealer_that_is_lost_ends_the_run_for_both() {
+    let lost = Abort::Unreachable("the line to the dealer is lost".to_string());
+    let (alice, bob, _) = served(Some(Err(lost.clone())));
+    assert_eq!(bob.unwrap_err(), lost);
+    assert_eq!(alice.unwrap_err().exit(), Exit::Unreachable);
 }
