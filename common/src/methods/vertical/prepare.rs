@@ -301,10 +301,7 @@ impl Prepared {
         };
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
-        let mut notes: Vec<String> = match study.guarantee {
-            VerticalGuarantee::Sealed => loosened(role, &self.policy.limits).into_iter().collect(),
-            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => Vec::new(),
-        };
+        let mut notes = loosened(&study, role, &self.policy.limits);
         let own_outcome = if held(&study.method.outcome, role) {
             let (column, support) = (&study.method.outcome.column, support(study.method.family));
             let read = outcome::outcome(frame, column, support, weights.as_deref(), dropped).map_err(refused)?;
@@ -369,8 +366,12 @@ impl Prepared {
     }
 }
 
-/// Which limits on what may open in sealed mode a party's own file loosens; who reads the report must know.
-fn loosened(role: Role, limits: &Limits) -> Option<String> {
+/// Which limits on what may open a party's own file loosens in sealed mode: its report says so.
+fn loosened(study: &Study<Vertical>, role: Role, limits: &Limits) -> Vec<String> {
+    match study.guarantee {
+        VerticalGuarantee::Sealed => {}
+        VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => return Vec::new(),
+    }
     let usual = Limits::default();
     let loosened = [
         (limits.entropy_bits < usual.entropy_bits, format!("{} bits of entropy", limits.entropy_bits)),
@@ -379,9 +380,10 @@ fn loosened(role: Role, limits: &Limits) -> Option<String> {
         (limits.opened_share > usual.opened_share, format!("{} of the unknowns", limits.opened_share)),
     ];
     let loosened: Vec<String> = loosened.into_iter().filter(|(looser, _)| *looser).map(|(_, words)| words).collect();
-    (!loosened.is_empty()).then(|| {
+    let note = || {
         format!("{role} loosened its limits on what may open: {}; single values may be solvable", loosened.join(", "))
-    })
+    };
+    (!loosened.is_empty()).then(note).into_iter().collect()
 }
 
 fn support(family: Family) -> Support {
