@@ -171,6 +171,14 @@ where=(-p fedreg-tests --test all)
 mutate "the minimum at the projection" common/src/methods/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
 where=(-p fedreg-common --lib)
+mutate "a sealed report says that nothing was promised" common/src/methods/vertical/report.rs \
+    's/Mode::Sealed => true/Mode::Sealed => false/' report::tests::sealed
+mutate "loosened limits are not told" common/src/methods/vertical/prepare.rs \
+    's/\(!loosened\.is_empty\(\)\)\.then\(note\)/(loosened.is_empty()).then(note)/' vertical::sealed
+mutate "fewer numbers opened than did" common/src/methods/vertical/sealed/results.rs \
+    's/\[alice \+ 1, bob\], \(alice \+ 1\) \* bob/[alice, bob], alice * bob/' vertical::sealed
+mutate "the only column of alice is not metered" common/src/methods/vertical/sealed/results.rs \
+    's/only_column\(work, joined\)\.into_iter\(\)/None.into_iter()/' vertical::sealed
 mutate "a spreadsheet may run a name" common/src/report/csv.rs \
     's/if begun && /if false \&\& /' spreadsheet
 conversation=common/src/conversation.rs
