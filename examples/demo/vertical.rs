@@ -12,6 +12,7 @@ use fedreg_common::methods::vertical::report::reconstructible;
 use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
 use fedreg_common::report::merge::merge;
 use fedreg_common::report::{INTERCEPT, Report};
+use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
     CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, PartyTerms, PenaltyTerms,
@@ -35,8 +36,8 @@ use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, sho
 const DIABETES: &str = include_str!("../data/diabetes.csv");
 
 /// Stands in the merged report of a rehearsal without limits.
-const LOOSENED: &str = "the limits on what may open were loosened for this rehearsal (--sealed-limits off): with real data they refuse \
-                        such a run";
+const LOOSENED: &str = "the limits on what may open were loosened for this rehearsal (--sealed-limits off): with real data a run that \
+                        does not meet them is refused";
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     arguments.mode.check(&[
@@ -400,14 +401,23 @@ fn instead(file: &StudyFile, merged: &Report) -> String {
         let own = merged.coefficients.iter().filter(|row| row.party == role && row.term != INTERCEPT);
         own.count() as u64
     };
-    let (alice, bob) = (columns(Role::Alice), columns(Role::Bob));
+    let (alice, bob, rows) = (columns(Role::Alice), columns(Role::Bob), merged.statistics.nobs);
+    let limits = Limits::default();
+    let met = limits
+        .rows(Rows::All, rows, alice + bob)
+        .and_then(|()| limits.opened(0, (alice + 1) * bob, rows, [alice, bob]).map(|_| ()));
+    if let Err(refusal) = met {
+        return format!(
+            "\nThis run was plain. Sealed mode (--mode sealed) would have refused it, for its limits on what may open: {refusal}\n"
+        );
+    }
     format!(
         "\nThis run was plain: see above what each side can reconstruct. With --mode sealed, the recommended mode, no value of a row would \
          have left readably: one table of {} x {bob} cross-products, {} numbers beside {} unknown values, would have opened to alice, \
          and {} numbers of the solution to bob; the coefficients are the same.\n",
         alice + 1,
         (alice + 1) * bob,
-        merged.statistics.nobs * alice.min(bob),
+        rows * alice.min(bob),
         bob * (bob + 2) + 2,
     )
 }

@@ -100,8 +100,14 @@ fn limits_hold_in_a_rehearsal_and_loosening_them_is_said_in_every_report() {
         // A diagnosis that three of sixty have.
         text.push_str(&format!("{},{},{}\n", (0.7 * t).cos(), u8::from(row % 20 == 7), (0.3 * t).sin() + 0.1 * t));
     }
-    fs::write(&data, text).unwrap();
+    fs::write(&data, &text).unwrap();
     let out = folder.path().join("out");
+    let few = folder.path().join("few.csv");
+    let rows: Vec<&str> = text.lines().take(16).collect();
+    fs::write(&few, rows.join("\n") + "\n").unwrap();
+    let (code, printed, said) = rehearse(&out, &["--data", few.to_str().unwrap(), "--outcome", "y"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(printed.contains("would have refused it, for its limits on what may open: 15 of the rows"), "{printed}");
     let own = ["--data", data.to_str().unwrap(), "--outcome", "y", "--mode", "sealed"];
     let (code, _, said) = rehearse(&out, &own);
     assert_eq!(code, 65, "{said}");
@@ -131,6 +137,9 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
         let (code, _, said) = rehearse(folder.path(), &[&["--mode", "sealed"], flags].concat());
         assert!(code == 2 && said.contains(says), "{flags:?}: {code} {said}");
     }
+    // A plain rehearsal says so where sealed mode has no such fit.
+    let (code, printed, _) = rehearse(folder.path(), &["--lambda", "1"]);
+    assert!(code == 0 && printed.contains("has no such fit: `penalty` is given"), "{code} {printed}");
     let (code, _, said) = rehearse(folder.path(), &["--sealed-limits", "off"]);
     assert!(code == 2 && said.contains("--sealed-limits needs --mode sealed"), "{code} {said}");
 }
