@@ -3,6 +3,7 @@
 mod accountants;
 mod imports;
 mod protocol;
+mod sealed;
 mod vertical;
 mod vertical_rounds;
 mod words;

@@ -10,8 +10,11 @@ use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared, needed_columns};
+use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::VerticalSession;
+use fedreg_common::secure::open::Limits;
 use fedreg_common::session::Abort;
+use fedreg_common::sim::dealer::dealer;
 use fedreg_common::sim::pair::{self, Ended, Faults};
 use fedreg_common::study::{Study, Vertical};
 use fedreg_party::read;
@@ -31,6 +34,11 @@ pub fn study_at_alice(case: &Case, more: &str) -> Study<Vertical> {
 fn parsed(text: &str) -> Study<Vertical> {
     let study = Study::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     study.vertical().unwrap()
+}
+
+/// The same in sealed mode.
+pub fn study_sealed(case: &Case, more: &str) -> Study<Vertical> {
+    parsed(&format!("mode = \"sealed\"\n{}", text(case, more)))
 }
 
 fn text(case: &Case, more: &str) -> String {
@@ -73,8 +81,13 @@ pub fn session(
     frame: Frame,
 ) -> Result<VerticalSession, Abort> {
     let prepared = Prepared::new(Arc::clone(study), role, policy, frame)?;
-    let opening = Opening { first: role == Role::Alice, run: RunId([7; 16]), seed: [role as u8 + 1; 32] };
-    Ok(VerticalSession::new(prepared, opening))
+    Ok(VerticalSession::new(prepared, opening(role)))
+}
+
+const RUN: RunId = RunId([7; 16]);
+
+fn opening(role: Role) -> Opening {
+    Opening { first: role == Role::Alice, run: RUN, seed: [role as u8 + 1; 32] }
 }
 
 /// Runs a study over one file that holds both parties' columns.
@@ -93,6 +106,19 @@ pub fn run_with(
     let study = Arc::new(study.clone());
     let start = |role| session(&study, role, policy.clone(), frame(&study, role, file)).unwrap();
     pair::run(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe)
+}
+
+/// Runs a study in sealed mode over one file that holds both parties' columns, with limits that let few rows pass.
+pub fn run_sealed(study: &Study<Vertical>, file: &Path, faults: Faults) -> Ended<VerticalFit> {
+    let study = Arc::new(study.clone());
+    let limits = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, opened_share: 1.0 };
+    let start = |role| {
+        let policy = Policy { limits, ..Policy::default() };
+        let prepared = Prepared::new(Arc::clone(&study), role, policy, frame(&study, role, file)).unwrap();
+        SealedSession::new(prepared, opening(role))
+    };
+    let dealer = dealer(&study, RUN, |_, _| {});
+    pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, |_, _| {}, dealer)
 }
 
 /// Both results of a run that must succeed.

@@ -8,14 +8,13 @@ use crate::conversation::Opening;
 use crate::data::{ColumnBuilder, Frame, Place, Places};
 use crate::exit::Exit;
 use crate::fit::Termination;
-use crate::id::{Header, Role, RunId};
+use crate::id::{Role, RunId};
 use crate::methods::vertical::message::{Body, Dealt, JointKind, Message};
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::prepare::{Policy, Prepared};
 use crate::methods::vertical::session::VerticalSession;
-use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::Dealer;
-use crate::session::{Abort, Order};
+use crate::session::Abort;
+use crate::sim::dealer::dealer;
 use crate::sim::pair::{self, Ended, Faults};
 use crate::study::tests::vertical;
 use crate::study::{Study, Vertical};
@@ -70,32 +69,6 @@ fn prepared(study: &Arc<Study<Vertical>>, role: Role, values: &[[f64; 6]], polic
     Prepared::new(Arc::clone(study), role, policy.clone(), frame(role, values))
 }
 
-/// The dealer of a run, and what is done to what it sends.
-fn dealer(
-    study: &Study<Vertical>,
-    mut spoil: impl FnMut(usize, &mut Dealt),
-) -> impl FnMut(usize, Order) -> Vec<(usize, Message)> {
-    let seeds = || [Seed::new([11; 32]), Seed::new([12; 32])];
-    let digest = study.digest();
-    let mut orders: [Option<Order>; 2] = [None, None];
-    move |side, order| {
-        orders[side] = Some(order);
-        let [Some(left), Some(right)] = orders else { return Vec::new() };
-        assert_eq!(left, right, "both order the same");
-        let Order::Table(shape) = left;
-        let mut dealer = Dealer::new(shape, &seeds()[0], &seeds()[1], &mut Labels::new(digest, RUN));
-        while dealer.step() {}
-        let correction = Dealt::Correction(dealer.finish().unwrap().0);
-        let parts = [(0, 0, Dealt::Seed([11; 32])), (1, 0, Dealt::Seed([12; 32])), (1, 1, correction)];
-        let message = |(side, sequence, mut dealt): (usize, u64, Dealt)| {
-            spoil(side, &mut dealt);
-            let header = Header { study: digest, run: RUN, sender: Role::Coordinator, sequence };
-            (side, Message { header, body: Body::Dealt(dealt) })
-        };
-        parts.into_iter().map(message).collect()
-    }
-}
-
 fn sealed_with(
     study: &Arc<Study<Vertical>>,
     values: &[[f64; 6]],
@@ -104,7 +77,7 @@ fn sealed_with(
     spoil: impl FnMut(usize, &mut Dealt),
 ) -> Ended<VerticalFit> {
     let start = |role| SealedSession::new(prepared(study, role, values, &Policy::default()).unwrap(), opening(role));
-    pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe, dealer(study, spoil))
+    pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe, dealer(study, RUN, spoil))
 }
 
 fn sealed(study: &Arc<Study<Vertical>>, values: &[[f64; 6]], faults: Faults) -> [VerticalFit; 2] {
@@ -288,7 +261,7 @@ fn a_party_that_loosens_its_limits_says_so_in_its_report() {
     let start =
         |role, policy: &Policy| SealedSession::new(prepared(&study, role, &values, policy).unwrap(), opening(role));
     let [mut alice, mut bob] = [start(Role::Alice, &policy), start(Role::Bob, &Policy::default())];
-    let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, |_, _| {}));
+    let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}));
     let [at_alice, at_bob] = fits(ended);
     let said = |fit: &VerticalFit| {
         fit.notes.iter().any(|note| note.contains("alice loosened its limits on what may open: 0 rows a column"))
@@ -374,7 +347,7 @@ fn what_may_not_open_is_refused_before_a_column_leaves() {
             &mut start(Role::Bob),
             Faults::NONE,
             observe,
-            dealer(&study, |_, _| {}),
+            dealer(&study, RUN, |_, _| {}),
         );
         let abort = ended.results.into_iter().flatten().find_map(Result::err);
         assert!(abort.is_none() || !masked);
