@@ -49,8 +49,8 @@ Ended:     converged (one exchange)
 Privacy:   sealed: no value of a row left in a readable form, and only the tables below opened; this
            rests on a peer that follows the protocol and on a dealer that colludes with neither
            party
-           alice: opened to bob: bob's part of the solution with its covariance, and two sums (5 x 7:
-                  37 numbers beside 2,210 unknown values)
+           alice: opened to bob: bob's part of the solution with its covariance, and two sums (5 x
+                  7: 37 numbers beside 2,210 unknown values)
            alice: of alice's columns bob learns how well they together explain his own, and how his
                   own relate to alice's column means and, where he holds the outcome, to alice's
                   part of the linear predictor
