@@ -46,7 +46,7 @@ fn a_sealed_report_says_first_what_it_rests_on_then_what_opened_then_what_could_
     let shown = text(&merge(&alice, &bob).unwrap());
     let expected = "\
 Ended:     converged (one exchange)
-Privacy:   sealed: no value of a row left in a readable form, and only the tables below opened; this
+Privacy:   sealed: no value of a row left in a readable form, and only declared tables opened; this
            rests on a peer that follows the protocol and on a dealer that colludes with neither
            party
            alice: opened to bob: bob's part of the solution with its covariance, and two sums (5 x

@@ -12,8 +12,8 @@ use crate::report::{Disclosure, Opened, Report, plot};
 /// Columns that are named in the text; all of them are in JSON and HTML.
 const NAMED_COLUMNS: usize = 5;
 
-/// What the mode promises, and what it rests on.
-pub(super) const RESTS_ON: &str = "sealed: no value of a row left in a readable form, and only the tables below opened; this rests on \
+/// What the mode promises, and what it rests on. A party's own report lists what opened of its own columns only.
+pub(super) const RESTS_ON: &str = "sealed: no value of a row left in a readable form, and only declared tables opened; this rests on \
                                    a peer that follows the protocol and on a dealer that colludes with neither party";
 
 /// In place of the course of an iteration.
