@@ -77,7 +77,8 @@ fn what_is_dealt_fits_the_masks_of_the_parties() {
     both(&mut dealing, wanted);
     let seeds = [seed(dealing.step()), seed(dealing.step())].map(|(_, seed)| Seed::new(seed));
     let (_, correction) = table(dealing.step());
-    let x = [2, 3].map(|columns| DMatrix::from_fn(30, columns, |row, column| ((7 * row + column) % 5) as f64 / 2.0 - 1.0));
+    let x =
+        [2, 3].map(|columns| DMatrix::from_fn(30, columns, |row, column| ((7 * row + column) % 5) as f64 / 2.0 - 1.0));
     let mut parties = [Side::Left, Side::Right]
         .map(|side| Party::new(wanted, side, &seeds[(side == Side::Right) as usize], &mut Labels::new(STUDY, RUN)));
     let frames = [0, 1].map(|at| parties[at].hide(&x[at]).unwrap().unwrap());
