@@ -276,6 +276,30 @@ mutate "the block between without the own part" $secure/product/weighted.rs \
     's/sums\.cross\.add\(&peers, &own, count\);//' secure::tests::vector::weighted
 mutate "a weighted square that is not symmetric" $secure/product/weighted.rs \
     's/\[&half, &transposed, dealt\]/[\&half, \&half, dealt]/' secure::tests::vector::weighted
+mutate "seeds with every product" $secure/dealing.rs \
+    's/std::mem::replace\(&mut self\.given, true\)/std::mem::replace(\&mut self.given, false)/' secure::tests::dealing
+mutate "products that the parties do not both order" $secure/dealing.rs \
+    's/if left != right \{/if false \&\& left != right {/' secure::tests::dealing
+mutate "bits for which nothing is proved" $secure/dealing.rs \
+    's/if bits != expected \{/if false \&\& bits != expected {/' secure::tests::dealing
+
+where=(-p fedreg-proto --test edge)
+mutate "a second seed taken" proto/src/convert/dealer.rs \
+    's/Kind::Seed\(_\) if self\.seeded =>/Kind::Seed(_) if false =>/; s/if !self\.seeded => \{/=> {/' dealer::nothing_but
+mutate "a correction of any size" proto/src/convert/dealer.rs \
+    's/if begin\.elements != expected \{/if false \&\& begin.elements != expected {/' dealer::nothing_but
+mutate "a dealer that is gone waited for" proto/src/dealer.rs \
+    's/if self\.decoder\.is_complete\(\) \{/if true {/' dealer::a_line_that_ends
+mutate "elements of three words" proto/src/convert.rs \
+    's/2 => Ok\(Width::Two\)/2 | 3 => Ok(Width::Two)/' sealed::elements_have
+
+where=(-p fedreg-coordinator --lib)
+mutate "seeds that nobody drew" coordinator/src/dealer.rs \
+    's/try_fill_bytes\(seed\)/try_fill_bytes(\&mut seed[..0])/' dealer::tests
+mutate "masks handed out to two lines of a party" coordinator/src/dealer.rs \
+    's/if state\.came\[place\(side\)\] \{/if false {/' dealer::tests::masks
+mutate "a party left alone" coordinator/src/dealer.rs \
+    's/if !done \{/if false {/' dealer::tests::a_party_that_leaves
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -151,7 +151,11 @@ impl Elements {
 
     /// The words in little-endian order: the first word of every element, then the second of every element.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        let mut bytes = vec![0; 8 * self.words.len()];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
     }
 
     /// The ring.
@@ -244,6 +248,22 @@ impl Elements {
         let words = (0..self.width.words()).flat_map(|half| [self.half(half), other.half(half)].concat()).collect();
         self.words = words;
         Ok(())
+    }
+
+    /// Several vectors of one ring, one behind the other.
+    ///
+    /// # Errors
+    /// Another ring.
+    pub fn concat<'a>(width: Width, parts: impl Iterator<Item = &'a Elements> + Clone) -> Result<Elements, RingError> {
+        if let Some(part) = parts.clone().find(|part| part.width != width) {
+            return Err(RingError::Count { came: part.count(), expected: 0 });
+        }
+        let count: usize = parts.clone().map(Elements::count).sum();
+        let mut words = Vec::with_capacity(count * width.words());
+        for half in 0..width.words() {
+            parts.clone().for_each(|part| words.extend_from_slice(part.half(half)));
+        }
+        Ok(Elements { width, words })
     }
 
     /// The signed integers, below half of the modulus in size, by the Chinese remainder theorem.

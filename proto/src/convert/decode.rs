@@ -372,16 +372,7 @@ impl Head {
                 head.takes("masked columns", limits.matrix);
                 Body::Masked(Masked { first: masked.first, entries: empty(masked.words)? })
             }
-            start::Body::Share(share) => {
-                head.takes("shares", limits.matrix);
-                head.split = share.canary;
-                if !share.table {
-                    head.room = 0..=share.canary.min(limits.matrix);
-                }
-                let canary = empty(share.words)?;
-                let table = share.table.then(|| canary.clone());
-                Body::Share(Share { canary, table })
-            }
+            start::Body::Share(share) => head.share(&share, limits)?,
             start::Body::Joint(joint) => {
                 head.takes("numbers of the joint solution", limits.matrix);
                 Body::Joint(checked(joint)?)
@@ -394,6 +385,17 @@ impl Head {
     /// Values of this kind, at most a given number of, come behind the message.
     fn takes(&mut self, what: &'static str, most: u64) {
         (self.what, self.room) = (what, 0..=most);
+    }
+
+    fn share(&mut self, share: &wire::Share, limits: &Limits) -> Result<Body, PeerFault> {
+        self.takes("shares", limits.matrix);
+        self.split = share.canary;
+        if !share.table {
+            self.room = 0..=share.canary.min(limits.matrix);
+        }
+        let canary = empty(share.words)?;
+        let table = share.table.then(|| canary.clone());
+        Ok(Body::Share(Share { canary, table }))
     }
 
     fn basis(&mut self, basis: Basis, limits: &Limits) -> Result<Body, PeerFault> {

@@ -8,15 +8,18 @@
 //! anything else does: where masks are out of step it is wrong but with a probability of one in the modulus. Products of a canary
 //! with a column of the other side would say something about its rows; their shares are never sent.
 
+use std::collections::VecDeque;
 use std::ops::Range;
+
+use rayon::prelude::*;
 
 use super::sum::Sum;
 use super::{Fault, public, quantise};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
 use crate::secure::ring::{Elements, ROWS, Width, row_block};
 
-/// A matrix of which any rows can be made when they are needed.
-pub trait Blocks {
+/// A matrix of which any rows can be made when they are needed, several at a time.
+pub trait Blocks: Sync {
     /// Rows.
     fn rows(&self) -> usize;
     /// Columns.
@@ -138,6 +141,8 @@ pub struct Party {
     /// The left side's share of the masks' product.
     share: Option<Mask>,
     canary: Mask,
+    /// Own row blocks that were sent and whose counterpart has not come, at the left party, who multiplies with them.
+    own: VecDeque<Elements>,
     sent: usize,
     taken: usize,
     expected: i128,
@@ -159,6 +164,7 @@ impl Party {
             mask,
             share,
             canary,
+            own: VecDeque::new(),
             sent: 0,
             taken: 0,
             expected: 0,
@@ -171,39 +177,70 @@ impl Party {
     /// # Errors
     /// The matrix has another shape than agreed, or a value is beyond the bound of fixed point.
     pub fn hide(&mut self, own: &impl Blocks) -> Result<Option<Frame>, Fault> {
-        if self.sent == self.shape.blocks() {
-            return Ok(None);
-        }
-        let block = self.sent;
-        let mut entries = self.quantise(block, own)?;
-        let mask = self.mask.block(block, entries.count());
-        entries.subtract(&mask).map_err(Fault::ring("own row block"))?;
-        self.sent += 1;
-        Ok(Some(Frame { block: block as u64, entries }))
+        Ok(self.hide_blocks(own, 1)?.pop())
     }
 
-    /// Takes the peer's next row block in. The left party makes its own row block anew for it, the right party its mask.
+    /// The next row blocks to send, at most a given number of, worked on in parallel; none after the last.
+    ///
+    /// # Errors
+    /// As [`Party::hide`].
+    pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
+        let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
+        let hidden = |block: usize| {
+            let own = self.quantise(block, own)?;
+            let mut entries = own.clone();
+            entries.subtract(&self.mask.block(block, own.count())).map_err(Fault::ring("own row block"))?;
+            Ok((own, Frame { block: block as u64, entries }))
+        };
+        let hidden: Vec<(Elements, Frame)> =
+            blocks.clone().into_par_iter().map(hidden).collect::<Result<_, Fault>>()?;
+        let (own, frames): (Vec<Elements>, Vec<Frame>) = hidden.into_iter().unzip();
+        if self.side == Side::Left {
+            self.own.extend(own);
+        }
+        self.sent = blocks.end;
+        Ok(frames)
+    }
+
+    /// Takes the peer's next row block in.
     ///
     /// # Errors
     /// A row block out of order, of another size, or with words beyond their primes; or as [`Party::hide`].
     pub fn take(&mut self, frame: &Frame, own: &impl Blocks) -> Result<(), Fault> {
-        let (block, shape) = (self.taken, &self.shape);
-        if frame.block != block as u64 || block == shape.blocks() {
-            return Err(Fault::Order { came: frame.block, expected: block as u64 });
-        }
-        let rows = row_block(shape.rows, block);
-        expect(&frame.entries, shape.width, shape.frame(self.side.other(), block), "row block")?;
-        let (left, right) = public(&self.canary, block, rows.len());
-        let products = left.iter().zip(&right).map(|(left, right)| (left * right) as i128);
-        self.expected += products.sum::<i128>();
-        match self.side {
-            Side::Left => self.sum.add(&self.quantise(block, own)?, &frame.entries, rows.len()),
-            Side::Right => {
-                let mask = self.mask.block(block, self.shape.frame(Side::Right, block));
-                self.sum.add(&frame.entries, &mask, rows.len());
+        self.take_blocks(std::slice::from_ref(frame), own)
+    }
+
+    /// Takes the peer's next row blocks in. The left party multiplies each with its own row block, which it makes anew where it has not
+    /// sent it yet, the right party with its mask.
+    ///
+    /// # Errors
+    /// As [`Party::take`].
+    pub fn take_blocks(&mut self, frames: &[Frame], own: &impl Blocks) -> Result<(), Fault> {
+        let (first, shape) = (self.taken, self.shape);
+        for (block, frame) in (first..).zip(frames) {
+            if frame.block != block as u64 || block >= shape.blocks() {
+                return Err(Fault::Order { came: frame.block, expected: block as u64 });
             }
+            expect(&frame.entries, shape.width, shape.frame(self.side.other(), block), "row block")?;
         }
-        self.taken += 1;
+        let kept: Vec<Elements> = self.own.drain(..self.own.len().min(frames.len())).collect();
+        let factor = |at: usize| match (self.side, kept.get(at)) {
+            (Side::Left, Some(own)) => Ok(own.clone()),
+            (Side::Left, None) => self.quantise(first + at, own),
+            (Side::Right, _) => Ok(self.mask.block(first + at, shape.frame(Side::Right, first + at))),
+        };
+        let factors: Vec<Elements> = (0..frames.len()).into_par_iter().map(factor).collect::<Result<_, Fault>>()?;
+        for (frame, factor) in frames.iter().zip(&factors) {
+            let rows = row_block(shape.rows, self.taken).len();
+            let (left, right) = public(&self.canary, self.taken, rows);
+            let products = left.iter().zip(&right).map(|(left, right)| (left * right) as i128);
+            self.expected += products.sum::<i128>();
+            match self.side {
+                Side::Left => self.sum.add(factor, &frame.entries, rows),
+                Side::Right => self.sum.add(&frame.entries, factor, rows),
+            }
+            self.taken += 1;
+        }
         Ok(())
     }
 

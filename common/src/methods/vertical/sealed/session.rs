@@ -24,7 +24,7 @@ use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Missing, Study, Vertical};
 
 /// Bytes of a message of row blocks, about: large enough that a slow line is busy, small beside a table of a million rows.
-const MESSAGE_BYTES: usize = 4 << 20;
+const MESSAGE_BYTES: usize = 16 << 20;
 
 /// One side of a sealed fit.
 pub type SealedSession = Conversation<SealedScript>;
@@ -412,14 +412,11 @@ impl Work {
 
     /// The own row blocks of a message behind their mask.
     fn hide(&mut self, first: usize) -> Result<Elements, Abort> {
-        let blocks = self.blocks(first);
+        let count = self.blocks(first).len();
         let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        let mut entries = Elements::zeros(self.shape.width, 0);
-        for _ in blocks {
-            let frame = party.hide(&self.basis).map_err(own_fault)?.ok_or_else(out_of_order)?;
-            entries.append(&frame.entries).map_err(|error| Abort::Bug(error.to_string()))?;
-        }
-        Ok(entries)
+        let frames = party.hide_blocks(&self.basis, count).map_err(own_fault)?;
+        let entries = frames.iter().map(|frame| &frame.entries);
+        Elements::concat(self.shape.width, entries).map_err(|error| Abort::Bug(error.to_string()))
     }
 
     /// The peer's row blocks of a message.
@@ -434,17 +431,22 @@ impl Work {
         if masked.entries.count() != expected || masked.entries.width() != self.shape.width {
             return Err(length("masked columns", masked.entries.count(), expected).into());
         }
-        let party = self.party.as_mut().ok_or_else(out_of_order)?;
         let mut at = 0;
-        for (block, size) in blocks.zip(sizes) {
-            let entries = masked.entries.slice(at..at + size);
+        let mut frame = |(block, size): (usize, usize)| {
             at += size;
-            party.take(&Frame { block: block as u64, entries }, &self.basis).map_err(|fault| match fault {
-                Fault::OwnValue => Refusal::Abort(own_fault(fault)),
-                fault => peer_fault(fault).into(),
-            })?;
-        }
-        Ok(())
+            Frame { block: block as u64, entries: masked.entries.slice(at - size..at) }
+        };
+        let frames: Vec<Frame> = blocks.zip(sizes).map(&mut frame).collect();
+        let party = self.party.as_mut().ok_or_else(out_of_order)?;
+        party.take_blocks(&frames, &self.basis).map_err(|fault| match fault {
+            Fault::OwnValue => Refusal::Abort(own_fault(fault)),
+            Fault::Ring { .. }
+            | Fault::Order { .. }
+            | Fault::Early { .. }
+            | Fault::Correction
+            | Fault::OutOfStep
+            | Fault::Bound => peer_fault(fault).into(),
+        })
     }
 
     fn finish_shares(&mut self, correction: Option<&Correction>) -> Result<Shares, Fault> {
@@ -657,7 +659,12 @@ fn out_of_order() -> Abort {
 fn own_fault(fault: Fault) -> Abort {
     match fault {
         Fault::OwnValue => Abort::OwnData(format!("{fault}; look for values of very different size")),
-        other => Abort::Bug(other.to_string()),
+        Fault::Ring { .. }
+        | Fault::Order { .. }
+        | Fault::Early { .. }
+        | Fault::Correction
+        | Fault::OutOfStep
+        | Fault::Bound => Abort::Bug(fault.to_string()),
     }
 }
 
