@@ -178,6 +178,14 @@ pub trait Script {
         None
     }
 
+    /// Does what can be done while the others are at work.
+    ///
+    /// # Errors
+    /// Why the run ends.
+    fn work(&mut self) -> Result<(), Abort> {
+        Ok(())
+    }
+
     /// Stores a message of the peer before anything follows from it, where a party that is killed goes on later.
     ///
     /// # Errors
@@ -499,6 +507,10 @@ impl<S: Script> Session for Conversation<S> {
 
     fn order(&mut self) -> Option<Order> {
         self.script.order()
+    }
+
+    fn work(&mut self) -> Result<(), Abort> {
+        self.script.work()
     }
 
     fn position(&self) -> u64 {

@@ -66,6 +66,14 @@ pub trait Session {
         None
     }
 
+    /// Does what can be done while the others are at work; a driver asks after every message that it has sent.
+    ///
+    /// # Errors
+    /// Why the session ends.
+    fn work(&mut self) -> Result<(), Abort> {
+        Ok(())
+    }
+
     /// How many messages of the conversation there were: rises with everything new, and with no repeat. By it a driver tells
     /// progress from signs of life.
     fn position(&self) -> u64;

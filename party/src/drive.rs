@@ -315,7 +315,12 @@ impl<L: Link> Driver<'_, L> {
             watch(&session, self.link.bytes_sent());
             match turn {
                 Turn::Wait => {}
-                Turn::Send(message) => self.say(message),
+                Turn::Send(message) => {
+                    self.say(message);
+                    // What comes meanwhile is new, or repeats what came before.
+                    self.kept.get_or_insert_default();
+                    (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
+                }
                 Turn::FinishAndSend { output, last } => {
                     self.say(last);
                     let (session, confirmed) = self.drain(session, true).await?;

@@ -151,10 +151,8 @@ impl Elements {
 
     /// The words in little-endian order: the first word of every element, then the second of every element.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; 8 * self.words.len()];
-        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
-            *place = word.to_le_bytes();
-        }
+        let mut bytes = Vec::with_capacity(8 * self.words.len());
+        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         bytes
     }
 
@@ -227,7 +225,8 @@ impl Elements {
     pub fn slice(&self, places: Range<usize>) -> Elements {
         let count = self.count();
         let places = places.start.min(count)..places.end.min(count);
-        let words = (0..self.width.words()).flat_map(|half| self.half(half)[places.clone()].iter().copied()).collect();
+        let halves: Vec<&[u64]> = (0..self.width.words()).map(|half| &self.half(half)[places.clone()]).collect();
+        let words = halves.concat();
         Elements { width: self.width, words }
     }
 
@@ -245,8 +244,7 @@ impl Elements {
         if self.width != other.width {
             return Err(RingError::Count { came: other.count(), expected: self.count() });
         }
-        let words = (0..self.width.words()).flat_map(|half| [self.half(half), other.half(half)].concat()).collect();
-        self.words = words;
+        *self = Elements::concat(self.width, [&*self, other].into_iter())?;
         Ok(())
     }
 

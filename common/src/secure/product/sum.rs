@@ -9,28 +9,36 @@ use crate::secure::ring::{Elements, Width};
 /// A sum of products `A' B` of row blocks, as residues in `[0, prime)`, one column-major matrix a prime.
 pub(super) struct Sum {
     width: Width,
-    residues: Vec<Vec<f64>>,
+    residues: Vec<Residues>,
+}
+
+/// A sum modulo one prime, and both factors of the last product, whose memory is used again.
+struct Residues {
+    sum: Vec<f64>,
+    left: Vec<f64>,
+    right: Vec<f64>,
 }
 
 impl Sum {
     pub(super) fn new(width: Width, left: usize, right: usize) -> Sum {
-        Sum { width, residues: vec![vec![0.0; left * right]; width.primes().len()] }
+        let zero = |_| Residues { sum: vec![0.0; left * right], left: Vec::new(), right: Vec::new() };
+        Sum { width, residues: width.primes().iter().map(zero).collect() }
     }
 
     /// Adds `A' B` of a row block. At most [`ROWS`](crate::secure::ring::ROWS) products are added before a reduction, so that f64
     /// is exact.
     pub(super) fn add(&mut self, a: &Elements, b: &Elements, rows: usize) {
         let primes = self.width.primes();
-        self.residues.par_iter_mut().enumerate().for_each(|(prime, sum)| {
-            let (mut left, mut right) = (Vec::new(), Vec::new());
-            a.residues(prime, &mut left);
-            b.residues(prime, &mut right);
-            linalg::add_cross_product(sum, &left, &right, rows);
-            lanes::reduce(sum, primes[prime]);
+        self.residues.par_iter_mut().enumerate().for_each(|(prime, of)| {
+            a.residues(prime, &mut of.left);
+            b.residues(prime, &mut of.right);
+            linalg::add_cross_product(&mut of.sum, &of.left, &of.right, rows);
+            lanes::reduce(&mut of.sum, primes[prime]);
         });
     }
 
     pub(super) fn into_elements(self) -> Elements {
-        Elements::from_residues(self.width, &self.residues)
+        let residues: Vec<Vec<f64>> = self.residues.into_iter().map(|of| of.sum).collect();
+        Elements::from_residues(self.width, &residues)
     }
 }

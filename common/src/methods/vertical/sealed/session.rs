@@ -89,6 +89,10 @@ pub(super) struct Work {
     place: Place,
     order: Option<Order>,
     party: Option<Party>,
+    /// Own row blocks of the next message, hidden ahead of its turn: the number of the first, and their elements.
+    ready: Option<(usize, Elements)>,
+    /// The peer's row blocks that came last and are not multiplied yet.
+    came: Vec<Frame>,
     shares: Option<Shares>,
     share: Option<TableShare>,
     table: Option<Table>,
@@ -170,6 +174,13 @@ impl Script for SealedScript {
         }
     }
 
+    fn work(&mut self) -> Result<(), Abort> {
+        match &mut self.stage {
+            Stage::Agreeing { .. } => Ok(()),
+            Stage::Fitting(work) => work.go_ahead(),
+        }
+    }
+
     fn finish(&mut self) -> Result<VerticalFit, Abort> {
         match &self.stage {
             Stage::Fitting(work) => results::finish(work),
@@ -247,6 +258,8 @@ impl Work {
             place: Place::Seed,
             order: Some(Order::Table(shape)),
             party: None,
+            ready: None,
+            came: Vec::new(),
             shares: None,
             share: None,
             table: None,
@@ -302,7 +315,7 @@ impl Work {
                 Body::Masked(Masked { first: first as u64, entries })
             }
             Place::Canary => {
-                let shares = self.finish_shares(None).map_err(own_fault)?;
+                let shares = self.finish_shares()?;
                 let canary = shares.canary().clone();
                 self.shares = Some(shares);
                 self.place = Place::Share;
@@ -347,7 +360,9 @@ impl Work {
                 self.after_masked();
             }
             (Place::Correction, Body::Dealt(Dealt::Correction(correction))) => {
-                self.shares = Some(self.finish_shares(Some(&Correction(correction))).map_err(peer_fault)?);
+                self.multiply()?;
+                let party = self.party.take().ok_or_else(out_of_order)?;
+                self.shares = Some(party.finish(Some(&Correction(correction))).map_err(peer_fault)?);
                 self.place = Place::Canary;
             }
             (Place::Canary, Body::Share(Share { canary, table: None })) => {
@@ -412,6 +427,9 @@ impl Work {
 
     /// The own row blocks of a message behind their mask.
     fn hide(&mut self, first: usize) -> Result<Elements, Abort> {
+        if let Some((_, entries)) = self.ready.take().filter(|(of, _)| *of == first) {
+            return Ok(entries);
+        }
         let count = self.blocks(first).len();
         let party = self.party.as_mut().ok_or_else(out_of_order)?;
         let frames = party.hide_blocks(&self.basis, count).map_err(own_fault)?;
@@ -419,8 +437,9 @@ impl Work {
         Elements::concat(self.shape.width, entries).map_err(|error| Abort::Bug(error.to_string()))
     }
 
-    /// The peer's row blocks of a message.
+    /// The peer's row blocks of a message, which are multiplied later.
     fn take(&mut self, first: usize, masked: &Masked) -> Result<(), Refusal> {
+        self.multiply()?;
         if masked.first != first as u64 {
             let fault = Fault::Order { came: masked.first, expected: first as u64 };
             return Err(peer_fault(fault).into());
@@ -436,24 +455,38 @@ impl Work {
             at += size;
             Frame { block: block as u64, entries: masked.entries.slice(at - size..at) }
         };
-        let frames: Vec<Frame> = blocks.zip(sizes).map(&mut frame).collect();
-        let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        party.take_blocks(&frames, &self.basis).map_err(|fault| match fault {
-            Fault::OwnValue => Refusal::Abort(own_fault(fault)),
-            Fault::Ring { .. }
-            | Fault::Order { .. }
-            | Fault::Early { .. }
-            | Fault::Correction
-            | Fault::OutOfStep
-            | Fault::Bound => peer_fault(fault).into(),
-        })
+        self.came = blocks.zip(sizes).map(&mut frame).collect();
+        Ok(())
     }
 
-    fn finish_shares(&mut self, correction: Option<&Correction>) -> Result<Shares, Fault> {
-        match self.party.take() {
-            Some(party) => party.finish(correction),
-            None => Err(Fault::Correction),
+    /// Multiplies what came last of the peer's row blocks; sizes and order were checked when they came.
+    fn multiply(&mut self) -> Result<(), Abort> {
+        if self.came.is_empty() {
+            return Ok(());
         }
+        let party = self.party.as_mut().ok_or_else(out_of_order)?;
+        party.take_blocks(&std::mem::take(&mut self.came), &self.basis).map_err(own_fault)
+    }
+
+    /// Multiplies what came, and hides the own row blocks of the next message.
+    fn go_ahead(&mut self) -> Result<(), Abort> {
+        self.multiply()?;
+        let Place::Masked { first, from } = self.place else { return Ok(()) };
+        // Of the two messages with the same row blocks Alice's comes first.
+        let next = if self.role == Role::Alice && from == Role::Bob { self.blocks(first).end } else { first };
+        let hidden = self.ready.is_some() || next >= self.shape.blocks() || self.party.is_none();
+        if !hidden {
+            let entries = self.hide(next)?;
+            self.ready = Some((next, entries));
+        }
+        Ok(())
+    }
+
+    /// Alice's shares, once all row blocks have gone both ways.
+    fn finish_shares(&mut self) -> Result<Shares, Abort> {
+        self.multiply()?;
+        let party = self.party.take().ok_or_else(out_of_order)?;
+        party.finish(None).map_err(own_fault)
     }
 
     /// Alice's next step with the open table.
