@@ -317,9 +317,11 @@ impl<L: Link> Driver<'_, L> {
                 Turn::Wait => {}
                 Turn::Send(message) => {
                     self.say(message);
-                    // What comes meanwhile is new, or repeats what came before.
-                    self.kept.get_or_insert_default();
-                    (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
+                    if self.dealer.is_some() {
+                        // What comes meanwhile is new, or repeats what came before.
+                        self.kept.get_or_insert_default();
+                        (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
+                    }
                 }
                 Turn::FinishAndSend { output, last } => {
                     self.say(last);

@@ -66,6 +66,19 @@ where
     run_dealt(first, second, faults, observe, |_, _| Vec::new())
 }
 
+/// What a session does between two messages: it orders from the dealer, and works ahead.
+fn between<S: Session>(
+    session: &mut S,
+    side: usize,
+    dealt: &mut VecDeque<(usize, S::Inbound)>,
+    deal: &mut impl FnMut(usize, Order) -> Vec<(usize, S::Inbound)>,
+) -> Result<(), Abort> {
+    while let Some(order) = session.order() {
+        dealt.extend(deal(side, order));
+    }
+    session.work()
+}
+
 /// The same with a dealer. `deal` is given every order with the side that it came from, and says what goes to which side. The dealer's
 /// lines lose nothing: in a sealed run one that breaks ends the run.
 pub fn run_dealt<A, B, M, O>(
@@ -80,6 +93,7 @@ where
     B: Session<Inbound = M, Output = O>,
     M: Clone,
 {
+    let roles = [first.role(), second.role()];
     let mut dealt: VecDeque<(usize, M)> = VecDeque::new();
     let mut rng = ChaCha8Rng::seed_from_u64(faults.seed);
     let mut lines: [VecDeque<M>; 2] = [VecDeque::new(), VecDeque::new()];
@@ -111,35 +125,25 @@ where
         if results.iter().all(Option::is_some) || results.iter().any(failed) {
             break;
         }
-        while let Some(order) = first.order() {
-            dealt.extend(deal(0, order));
-        }
-        while let Some(order) = second.order() {
-            dealt.extend(deal(1, order));
-        }
-        // What the dealer sends comes now or later, in its order.
-        if !dealt.is_empty() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5)) {
-            if let Some((side, message)) = dealt.pop_front() {
-                if side == 0 {
-                    let turn = first.receive(Role::Coordinator, message);
-                    settle!(0, turn);
-                } else {
-                    let turn = second.receive(Role::Coordinator, message);
-                    settle!(1, turn);
-                }
-            }
+        if let Err(abort) = between(first, 0, &mut dealt, &mut deal) {
+            results[0] = Some(Err(abort));
             continue;
         }
-        let arrived = [0, 1].into_iter().find_map(|side| lines[side].pop_front().map(|message| (side, message)));
+        if let Err(abort) = between(second, 1, &mut dealt, &mut deal) {
+            results[1] = Some(Err(abort));
+            continue;
+        }
+        // What the dealer sends comes now or later, in its order.
+        let from_dealer = !dealt.is_empty() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5));
+        let arrived = match from_dealer {
+            true => dealt.pop_front().map(|(side, message)| (side, Role::Coordinator, message)),
+            false => [0, 1]
+                .into_iter()
+                .find_map(|side| lines[side].pop_front().map(|message| (side, roles[1 - side], message))),
+        };
         match arrived {
-            Some((0, message)) => {
-                let turn = first.receive(second.role(), message);
-                settle!(0, turn)
-            }
-            Some((_, message)) => {
-                let turn = second.receive(first.role(), message);
-                settle!(1, turn)
-            }
+            Some((0, from, message)) => settle!(0, first.receive(from, message)),
+            Some((_, from, message)) => settle!(1, second.receive(from, message)),
             // Silence: a side that waits sends its last message again; a finished one only answers.
             None => {
                 for side in [0, 1] {

@@ -680,7 +680,7 @@ impl Session for Served {
 }
 
 /// Bob is served by a dealer; gives what both yield, and how many orders came.
-fn served(dealt: Option<Result<Word, Abort>>) -> (Result<Vec<Word>, Abort>, Result<Vec<Word>, Abort>, usize) {
+fn served(dealt: Option<Result<Word, Abort>>) -> ([Result<Vec<Word>, Abort>; 2], usize) {
     runtime().block_on(async {
         let (mut dialler, mut listener, _network) = network(&[]);
         let (_a, mut never_a) = mpsc::channel(1);
@@ -702,13 +702,13 @@ fn served(dealt: Option<Result<Word, Abort>>) -> (Result<Vec<Word>, Abort>, Resu
         while ordered.try_recv().is_ok() {
             count += 1;
         }
-        (alice.map(|driven| driven.output), bob.map(|driven| driven.output), count)
+        ([alice.map(|driven| driven.output), bob.map(|driven| driven.output)], count)
     })
 }
 
 #[test]
 fn what_the_peer_says_while_the_dealer_is_heard_is_not_lost() {
-    let (alice, bob, orders) = served(Some(Ok(Word { sequence: 0, stamp: 0 })));
+    let ([alice, bob], orders) = served(Some(Ok(Word { sequence: 0, stamp: 0 })));
     assert_eq!(orders, 1);
     assert_eq!((alice.unwrap().len(), bob.unwrap().len()), (2, 2));
 }
@@ -716,7 +716,7 @@ fn what_the_peer_says_while_the_dealer_is_heard_is_not_lost() {
 #[test]
 fn a_dealer_that_is_lost_ends_the_run_for_both() {
     let lost = Abort::Unreachable("the line to the dealer is lost".to_string());
-    let (alice, bob, _) = served(Some(Err(lost.clone())));
+    let ([alice, bob], _) = served(Some(Err(lost.clone())));
     assert_eq!(bob.unwrap_err(), lost);
     assert_eq!(alice.unwrap_err().exit(), Exit::Unreachable);
 }
