@@ -154,7 +154,7 @@ mutate "ready before it joined" common/src/star/hub.rs \
 mutate "any count of contributions" common/src/star/hub.rs \
     's/contributions > MOST/contributions > u64::MAX - 1/' counts_that_no_run_reaches
 mutate "any count of rows" common/src/star/hub.rs \
-    's/\*\*count > MOST_ROWS/**count > u64::MAX - 1/' star::tests
+    's/\*\*count > MOST_ROWS/**count > u64::MAX - 1/' a_count_of_rows_that_no_table_reaches
 mutate "numbers of any size" common/src/star/hub.rs \
     's/value\.abs\(\) >= LARGEST \|\| value\.is_nan\(\)/value.is_nan()/' numbers_so_large
 mutate "any broadcast" common/src/star/site.rs \

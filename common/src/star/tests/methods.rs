@@ -312,6 +312,18 @@ fn counts_that_no_run_reaches_reject_their_site_and_the_others_go_on() {
 }
 
 #[test]
+fn a_count_of_rows_that_no_table_reaches_is_not_accepted() {
+    let most = 1 << 40;
+    for (count, accepted) in [(u64::MAX, false), (most + 1, false), (most, true), (10, true)] {
+        let study = study("em", 3, false, EM);
+        let mut hub = joined(&study, 3);
+        let acts = hub.hear(1, contribution(&study, 0, body(Kind::GradientSum, count, &[0.1, 0.2])));
+        let rejected = said(&acts).iter().any(|said| matches!(said, ToSite::Rejected { .. }));
+        assert_eq!(rejected, !accepted, "{count}: {acts:?}");
+    }
+}
+
+#[test]
 fn numbers_so_large_that_the_sum_of_all_is_none_are_not_accepted_under_noise_either() {
     for private in [false, true] {
         let study = study("em", 3, private, &EM.replace("rounds = 5", "rounds = 5\nestimator = \"clip\""));
