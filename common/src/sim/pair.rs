@@ -125,12 +125,10 @@ where
         if results.iter().all(Option::is_some) || results.iter().any(failed) {
             break;
         }
-        if let Err(abort) = between(first, 0, &mut dealt, &mut deal) {
-            results[0] = Some(Err(abort));
-            continue;
-        }
-        if let Err(abort) = between(second, 1, &mut dealt, &mut deal) {
-            results[1] = Some(Err(abort));
+        let worked = [between(first, 0, &mut dealt, &mut deal), between(second, 1, &mut dealt, &mut deal)];
+        if let Some((side, abort)) = worked.into_iter().enumerate().find_map(|(side, ended)| Some((side, ended.err()?)))
+        {
+            results[side] = Some(Err(abort));
             continue;
         }
         // What the dealer sends comes now or later, in its order.
