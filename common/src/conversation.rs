@@ -509,6 +509,11 @@ impl<S: Script> Session for Conversation<S> {
         self.script.order()
     }
 
+    fn awaits(&self) -> Role {
+        let coordinator = self.step().is_some_and(|step| step.speaker == Role::Coordinator);
+        if coordinator { Role::Coordinator } else { self.peer }
+    }
+
     fn work(&mut self) -> Result<(), Abort> {
         self.script.work()
     }

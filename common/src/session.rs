@@ -66,6 +66,11 @@ pub trait Session {
         None
     }
 
+    /// Who has to say something before the session can go on, for the sentence about one who does not.
+    fn awaits(&self) -> Role {
+        self.role().partner()
+    }
+
     /// Does what can be done while the others are at work; a driver asks after every message that it has sent.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
     }
     let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role)).collect();
     let (callers, calls) = mpsc::channel(QUEUE);
-    tokio::spawn(Desk::new(study.digest(), certificates).run(calls));
+    tokio::spawn(DealerService::new(study.digest(), certificates).run(calls));
     Some(callers)
 }
 
@@ -108,7 +108,7 @@ type News = (u64, Option<Heard<Ordered>>);
 type Computed = (RunId, Result<(), String>);
 
 /// Both parties' lines, and the runs that they are in.
-struct Desk {
+struct DealerService {
     study: Digest,
     certificates: BTreeMap<String, Role>,
     lines: BTreeMap<u64, Line>,
@@ -117,9 +117,16 @@ struct Desk {
     next: u64,
 }
 
-impl Desk {
-    fn new(study: Digest, certificates: BTreeMap<String, Role>) -> Desk {
-        Desk { study, certificates, lines: BTreeMap::new(), runs: BTreeMap::new(), work: JoinSet::new(), next: 0 }
+impl DealerService {
+    fn new(study: Digest, certificates: BTreeMap<String, Role>) -> DealerService {
+        DealerService {
+            study,
+            certificates,
+            lines: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            work: JoinSet::new(),
+            next: 0,
+        }
     }
 
     async fn run(mut self, mut calls: mpsc::Receiver<Caller>) {

@@ -155,6 +155,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         link,
         dealer,
         kept: None,
+        awaited: ends.peer,
         ends,
         patience,
         stop,
@@ -200,6 +201,8 @@ struct Driver<'a, L: Link> {
     dealer: Option<DealerLine<L::Inbound>>,
     /// What the peer says while the session takes in what the dealer sent; none while it answers the peer.
     kept: Option<VecDeque<L::Inbound>>,
+    /// Who has to say something before the session can go on.
+    awaited: Role,
     ends: &'a Ends,
     patience: &'a Patience,
     stop: &'a mut mpsc::Receiver<Abort>,
@@ -333,6 +336,7 @@ impl<L: Link> Driver<'_, L> {
                     return Ok((session, output, confirmed));
                 }
             }
+            self.awaited = session.awaits();
             let (from, message) = self.next(&session).await?;
             if from != self.ends.peer {
                 self.kept.get_or_insert_default();
@@ -555,10 +559,10 @@ impl<L: Link> Driver<'_, L> {
                 if self.progress.at.elapsed() < self.patience.wait {
                     return Ok(Heard::Nothing);
                 }
-                let Ends { own, peer, .. } = self.ends;
+                let (own, awaited) = (self.ends.own, self.awaited);
                 let seconds = self.patience.wait.as_secs_f64().round();
                 let sentence =
-                    format!("{own} waited {seconds} s for the next message of {peer}, to whom the line is open");
+                    format!("{own} waited {seconds} s for the next message of {awaited}, to whom the line is open");
                 return Err(Abort::Unreachable(sentence));
             }
             Err(_) => format!("nothing heard for {} s", self.patience.silence.as_secs_f64().round()),

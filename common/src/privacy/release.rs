@@ -46,7 +46,7 @@ pub enum Declaration {
     FeatureSolution,
     /// What a record adds to a function: it gives the record away.
     RecordUpdate,
-    /// Columns behind a mask: uniform for whoever cannot expand the mask.
+    /// Columns behind a mask: uniform for a receiver that cannot expand the mask.
     Masked,
     /// Shares of a table of cross-products between both blocks, and what is computed of the opened table alone.
     CrossProducts,

@@ -73,7 +73,7 @@ pub enum Refusal {
         came: u32,
         /// What is proved.
         expected: u32,
-        /// For so many rows.
+        /// Rows of the table.
         rows: usize,
     },
     /// Another ring than that of tables.

@@ -673,6 +673,10 @@ impl Session for Served {
         self.toy.position() + u64::from(self.dealt)
     }
 
+    fn awaits(&self) -> Role {
+        if self.dealt { self.toy.role().partner() } else { Role::Coordinator }
+    }
+
     fn order(&mut self) -> Option<Order> {
         let shape = Shape { width: Width::Two, bits: 44, rows: 16, left: 1, right: 1 };
         (!std::mem::replace(&mut self.ordered, true)).then_some(Order::Table(shape))
@@ -692,10 +696,12 @@ fn served(dealt: Option<Result<Word, Abort>>) -> ([Result<Vec<Word>, Abort>; 2],
         }
         let session = Served { toy: Toy::new(false, 3), ordered: false, dealt: false, waiting: None };
         let patience = Patience { silence: Duration::from_secs(5), ..hasty() };
+        // Bob is the one who gives up.
+        let longer = Patience { wait: Duration::from_secs(20), ..patience };
         let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
         let line = (&mut listener, Some(DealerLine { orders, heard }));
         let (alice, bob) = tokio::join!(
-            drive(Toy::new(true, 3), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
+            drive(Toy::new(true, 3), &mut dialler, &alice_ends, &longer, &mut never_a, |_, _| {}),
             drive_dealt(session, line, &bob_ends, &patience, &mut never_b, |_, _| {}),
         );
         let mut count = 0;
@@ -719,4 +725,11 @@ fn a_dealer_that_is_lost_ends_the_run_for_both() {
     let ([alice, bob], _) = served(Some(Err(lost.clone())));
     assert_eq!(bob.unwrap_err(), lost);
     assert_eq!(alice.unwrap_err().exit(), Exit::Unreachable);
+}
+
+#[test]
+fn a_dealer_that_sends_nothing_is_the_one_who_is_named() {
+    let ([_, bob], _) = served(None);
+    let sentence = bob.unwrap_err().to_string();
+    assert_eq!(sentence, "bob waited 2 s for the next message of coordinator, to whom the line is open");
 }
