@@ -650,10 +650,16 @@ fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) ->
         .and_then(|()| limits.columns(Rows::All, named, other))
         .and_then(|()| limits.opened(0, opened, rows, [columns, other]))
         .map(|_| ())
-        .map_err(|limit| match limit {
-            Limit::Entropy { .. } | Limit::Rare { .. } => Abort::OwnData(limit.to_string()),
-            Limit::Rows { .. } => Abort::Data(limit.to_string()),
-            Limit::Opened { .. } => Abort::Policy { who: role, what: limit.to_string() },
+        .map_err(|limit| {
+            let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
+            match limit {
+                Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
+                Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
+                Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
+                Limit::Opened { .. } => {
+                    Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") }
+                }
+            }
         })
 }
 

@@ -356,10 +356,9 @@ fn what_may_not_open_is_refused_before_a_column_leaves() {
     let policy = Policy::default();
     // Few rows for the columns of both.
     let abort = refused(&values(49, false), &policy).unwrap();
-    assert_eq!(
-        (abort.exit(), abort.to_string()),
-        (Exit::Data, "49 of the rows, and 5 columns of both parties need 50".into())
-    );
+    let sentence = "49 of the rows, and 5 columns of both parties need 50; leave columns out, or loosen `sealed_rows_per_column` in your own \
+                    policy";
+    assert_eq!((abort.exit(), abort.to_string()), (Exit::Data, sentence.into()));
     // A two-valued column whose rarer value nine rows share, and one without enough entropy.
     let mut rare = values(ROWS, false);
     rare.iter_mut().enumerate().for_each(|(row, values)| values[4] = f64::from(row < 9));
