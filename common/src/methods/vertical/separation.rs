@@ -135,9 +135,6 @@ pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<
     let columns: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
     // Coordinates in which all rows together have unit squares, and of them combinations that leave the other rows alone.
     let mut basis = metric.inverse_factor();
-    if gradient_forbids(block, &sided, &columns, &basis) {
-        return false;
-    }
     if (0..rows).any(|row| prior(row) > 0.0 && side(row).is_none()) {
         let rest = gram(&|row| side(row).is_none()).select_rows(&kept).select_columns(&kept);
         let whitened = basis.transpose() * rest * &basis;
@@ -164,25 +161,6 @@ pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<
     let moved = |step: &f64| if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 };
     let before: Vec<f64> = now.iter().zip(&step).map(|(now, step)| now - moved(step)).collect();
     flat(block, &now, &before)
-}
-
-/// Whether the gradient is so small beside the residuals that there is no direction of recession.
-///
-/// Along such a direction `d`, of unit length in the coordinates of `basis`, every row that moves has a residual of its side's
-/// sign, so that the gradient along `d` is `sum w_i |r_i| |x_i'd|`, at least the smallest `|r_i| sqrt(w_i)`: of the squares
-/// `w_i (x_i'd)^2`, whose sum is 1, none is larger than 1. A gradient that is shorter than that in the same coordinates
-/// leaves no room for one. Fits to data that overlap end here; the search is for the others.
-fn gradient_forbids(block: &Block, sided: &[(usize, f64)], columns: &[&[f64]], basis: &DMatrix<f64>) -> bool {
-    let outcome = block.outcome();
-    let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-    let residual = |row: usize| outcome.y[row] - outcome.family.mean(block.predictor(row));
-    let residuals: Vec<f64> = (0..block.rows()).into_par_iter().with_min_len(BLOCK_ROWS).map(residual).collect();
-    let least = sided.iter().map(|(row, _)| residuals[*row].abs() * weight(*row).sqrt()).fold(f64::INFINITY, f64::min);
-    let along = |column: &&[f64]| {
-        column.iter().zip(&residuals).enumerate().map(|(row, (x, residual))| weight(row) * x * residual).sum()
-    };
-    let gradient = DVector::from_vec(columns.par_iter().map(along).collect::<Vec<f64>>());
-    basis.tr_mul(&gradient).norm() < 0.5 * least
 }
 
 /// In which direction a row's predictor may go for ever: towards an outcome of which it says the most that can be said.
