@@ -21,7 +21,7 @@ pub struct Basis<X> {
     columns: Range<usize>,
     roots: Option<Vec<f64>>,
     target: Option<Target>,
-    /// The factors of both rounds.
+    /// The factors of both rounds, or one that is their product.
     factors: Vec<DMatrix<f64>>,
     /// The outcome depends on the own columns: nothing is left of it.
     explained: bool,
@@ -120,7 +120,9 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
         let (rows, all) = (self.x.borrow().nrows(), Blocks::columns(self));
         let root = (rows as f64).sqrt();
         let gram = linalg::packed_gram(rows, all, |rows, out| self.fill(rows, out)) / rows as f64;
-        let first = match Definite::from_gram(&gram).filter(|definite| definite.pivot_ratio() > WELL_CONDITIONED) {
+        let definite = Definite::from_gram(&gram).filter(|definite| definite.pivot_ratio() > WELL_CONDITIONED);
+        let well_conditioned = definite.is_some();
+        let first = match definite {
             Some(definite) => definite.factor().clone(),
             None => {
                 let factor = linalg::packed_factor(rows, all, |rows, out| self.fill(rows, out)) / root;
@@ -135,6 +137,10 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
         }
         let second = Definite::from_gram(&gram).ok_or(BasisError::Dependent(all.saturating_sub(1)))?;
         self.factors.push(second.factor().clone());
+        if well_conditioned {
+            // Dividing by both at once loses the digits that the first one's condition takes, which are few here.
+            self.factors = vec![self.product()];
+        }
         Ok(())
     }
 
@@ -152,14 +158,16 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
         Ok(factor)
     }
 
+    /// The columns are the basis times this.
+    fn product(&self) -> DMatrix<f64> {
+        let all = Blocks::columns(self);
+        self.factors.iter().rev().fold(DMatrix::identity(all, all), |product, factor| product * factor)
+    }
+
     /// What the owner keeps.
     pub fn finish(&self) -> Own {
         let own = self.own();
-        let factor = self
-            .factors
-            .iter()
-            .rev()
-            .fold(DMatrix::identity(Blocks::columns(self), Blocks::columns(self)), |product, factor| product * factor);
+        let factor = self.product();
         let outcome = self.target.as_ref().map(|target| OwnOutcome {
             centre: target.centre,
             along: factor.view((0, own), (own, 1)).column(0) * target.scale,

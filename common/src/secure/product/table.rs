@@ -187,17 +187,14 @@ impl Party {
     pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
         let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
         let hidden = |block: usize| {
-            let own = self.quantise(block, own)?;
-            let mut entries = own.clone();
-            entries.subtract(&self.mask.block(block, own.count())).map_err(Fault::ring("own row block"))?;
+            let mut entries = self.quantise(block, own)?;
+            let own = (self.side == Side::Left).then(|| entries.clone());
+            entries.subtract(&self.mask.block(block, entries.count())).map_err(Fault::ring("own row block"))?;
             Ok((own, Frame { block: block as u64, entries }))
         };
-        let hidden: Vec<(Elements, Frame)> =
-            blocks.clone().into_par_iter().map(hidden).collect::<Result<_, Fault>>()?;
-        let (own, frames): (Vec<Elements>, Vec<Frame>) = hidden.into_iter().unzip();
-        if self.side == Side::Left {
-            self.own.extend(own);
-        }
+        let hidden: Vec<_> = blocks.clone().into_par_iter().map(hidden).collect::<Result<_, Fault>>()?;
+        let (own, frames): (Vec<Option<Elements>>, Vec<Frame>) = hidden.into_iter().unzip();
+        self.own.extend(own.into_iter().flatten());
         self.sent = blocks.end;
         Ok(frames)
     }
@@ -223,13 +220,14 @@ impl Party {
             }
             expect(&frame.entries, shape.width, shape.frame(self.side.other(), block), "row block")?;
         }
-        let kept: Vec<Elements> = self.own.drain(..self.own.len().min(frames.len())).collect();
-        let factor = |at: usize| match (self.side, kept.get(at)) {
-            (Side::Left, Some(own)) => Ok(own.clone()),
+        let mut kept: Vec<Option<Elements>> = self.own.drain(..self.own.len().min(frames.len())).map(Some).collect();
+        kept.resize_with(frames.len(), || None);
+        let factor = |(at, kept): (usize, Option<Elements>)| match (self.side, kept) {
+            (Side::Left, Some(own)) => Ok(own),
             (Side::Left, None) => self.quantise(first + at, own),
             (Side::Right, _) => Ok(self.mask.block(first + at, shape.frame(Side::Right, first + at))),
         };
-        let factors: Vec<Elements> = (0..frames.len()).into_par_iter().map(factor).collect::<Result<_, Fault>>()?;
+        let factors: Vec<Elements> = kept.into_par_iter().enumerate().map(factor).collect::<Result<_, Fault>>()?;
         for (frame, factor) in frames.iter().zip(&factors) {
             let rows = row_block(shape.rows, self.taken).len();
             let (left, right) = public(&self.canary, self.taken, rows);
