@@ -19,7 +19,7 @@ use fedreg_common::sim::pair::{self, Ended, Faults};
 use fedreg_common::study::{Study, Vertical};
 use fedreg_party::read;
 
-use crate::vectors::Case;
+use crate::vectors::{Case, Glm};
 
 /// A study file for a case; `more` is appended.
 pub fn study(case: &Case, more: &str) -> Study<Vertical> {
@@ -127,6 +127,32 @@ pub fn fitted(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
         ended.results.iter().flatten().filter_map(|result| result.as_ref().err()).map(ToString::to_string).collect();
     assert!(aborts.is_empty(), "{aborts:?}");
     ended.results.map(|result| result.unwrap().unwrap())
+}
+
+/// How far the statistics of a fit are off those of the pooled one, in units of the promised digits, each with its name.
+pub fn statistics_off(name: &str, fit: &VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
+    let statistics = &fit.statistics;
+    assert_eq!(statistics.nobs, glm.nobs, "{name}");
+    assert_eq!(statistics.df_residual, Some(glm.df_residual), "{name}");
+    let pairs = [
+        ("deviance", statistics.deviance, Some(glm.deviance)),
+        ("null deviance", statistics.null_deviance, Some(glm.null_deviance)),
+        ("aic", statistics.aic, glm.aic),
+        ("bic", statistics.bic, glm.bic),
+        ("log-likelihood", statistics.log_lik, glm.log_lik),
+        ("dispersion", statistics.dispersion, glm.dispersion),
+    ];
+    let mut off = Vec::new();
+    for (what, got, expected) in pairs {
+        match (got, expected) {
+            (Some(got), Some(expected)) => {
+                let most = (got - expected).abs() / (1e-8 * expected.abs().max(1e-6));
+                off.push((most, format!("{name} {what}: {got} {expected}")));
+            }
+            (got, expected) => assert_eq!(got, expected, "{name} {what}"),
+        }
+    }
+    off
 }
 
 /// Frames of numeric columns, for generated data: the outcome is `y`.

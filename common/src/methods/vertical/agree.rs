@@ -1,13 +1,14 @@
 //! What every kind of run compares before it starts: the rows, and the columns that both hold.
 
-use crate::conversation::{Refusal, Step};
+use crate::conversation::{Opening, Refusal, Step};
 use crate::data::align::Mask;
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
-use crate::study::{Study, Vertical};
+use crate::study::{Missing, Study, Vertical};
 
 use super::block::Block;
 use super::message::{Body, Rows, Shared};
+use super::prepare::Prepared;
 
 /// A table, as far as both parties must agree on it.
 pub(super) trait Compared {
@@ -146,6 +147,20 @@ impl<T: Compared> Agreement<T> {
             true => Ok(()),
             false => Err(Abort::Data(self.table.differs()).into()),
         }
+    }
+}
+
+impl Agreement<Prepared> {
+    /// That of a fit without noise: complete rows are compared where the study asks for them.
+    pub(super) fn of_prepared(prepared: Prepared, opening: &Opening) -> Agreement<Prepared> {
+        let role = prepared.role();
+        // The key of the digests is sent; nothing else that follows from the seed must follow from it.
+        let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
+        let parts: &[Part] = match prepared.study().head.rows.missing {
+            Missing::Refuse => &[Part::Rows, Part::Shared],
+            Missing::CompleteCases => &[Part::Rows, Part::Complete, Part::Shared],
+        };
+        Agreement::new(prepared, role, opening.first_speaker(role), key, parts)
     }
 }
 

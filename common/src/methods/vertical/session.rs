@@ -19,9 +19,9 @@ use crate::fit::Termination;
 use crate::glm::Family;
 use crate::id::{Digest, Role, RunId};
 use crate::session::{Abort, PeerFault};
-use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical};
+use crate::study::{HeldBy, HeldColumn, Study, Vertical};
 
-use super::agree::{self, Agreement, Compared, Part};
+use super::agree::{self, Agreement, Compared};
 use super::exchange::{self, Receiving, Sending};
 use super::fits::{Fits, Step as FitStep};
 use super::message::{Body, Held, HeldKind, Results, Shared};
@@ -123,13 +123,7 @@ impl VerticalSession {
     /// A session over prepared data.
     pub fn new(prepared: Prepared, opening: Opening) -> VerticalSession {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
-        // The key of the digests is sent; the rotation of a basis must not follow from it.
-        let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
-        let parts: &[Part] = match study.head.rows.missing {
-            Missing::Refuse => &[Part::Rows, Part::Shared],
-            Missing::CompleteCases => &[Part::Rows, Part::Complete, Part::Shared],
-        };
-        let agreement = Agreement::new(prepared, role, opening.first_speaker(role), key, parts);
+        let agreement = Agreement::of_prepared(prepared, &opening);
         let stage = Stage::Agreeing { peer_columns: 0, no_basis: None };
         let script = VerticalScript { opening: opening.clone(), agreement, stage };
         Conversation::open(role, Purpose::Fit, &study, &opening, script)

@@ -6,8 +6,8 @@ use nalgebra::{DMatrix, DVector};
 
 use super::results::{self, Joined};
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
-use crate::id::{Digest, Role};
-use crate::methods::vertical::agree::{self, Agreement, Part};
+use crate::id::Role;
+use crate::methods::vertical::agree::{self, Agreement};
 use crate::methods::vertical::block::Scaling;
 use crate::methods::vertical::message::{Body, Dealt, Joint, JointKind, Masked, Results, Share};
 use crate::methods::vertical::outcome::{VerticalFit, check_shown};
@@ -21,7 +21,7 @@ use crate::secure::open::{Limits, Refusal as Limit, Rows};
 use crate::secure::product::{Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
 use crate::secure::ring::{Elements, ROWS, Width};
 use crate::session::{Abort, Order, PeerFault};
-use crate::study::{Missing, Study, Vertical};
+use crate::study::{Study, Vertical};
 
 /// Bytes of a message of row blocks, about: large enough that a slow line is busy, small beside a table of a million rows.
 const MESSAGE_BYTES: usize = 16 << 20;
@@ -109,12 +109,7 @@ impl SealedSession {
     /// A session over prepared data.
     pub fn new(prepared: Prepared, opening: Opening) -> SealedSession {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
-        let key = Digest::of(&[b"rows".as_slice(), opening.seed.as_slice()].concat()).0;
-        let parts: &[Part] = match study.head.rows.missing {
-            Missing::Refuse => &[Part::Rows, Part::Shared],
-            Missing::CompleteCases => &[Part::Rows, Part::Complete, Part::Shared],
-        };
-        let agreement = Agreement::new(prepared, role, opening.first_speaker(role), key, parts);
+        let agreement = Agreement::of_prepared(prepared, &opening);
         let script = SealedScript { opening: opening.clone(), agreement, stage: Stage::Agreeing { peer_columns: 0 } };
         Conversation::open(role, Purpose::Fit, &study, &opening, script)
     }
