@@ -9,22 +9,19 @@ use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script,
 use crate::id::Role;
 use crate::methods::vertical::agree::{self, Agreement};
 use crate::methods::vertical::block::Scaling;
-use crate::methods::vertical::message::{Body, Dealt, Joint, JointKind, Masked, Results, Share};
+use crate::methods::vertical::masked::{MaskedTable, length, out_of_order, peer_fault};
+use crate::methods::vertical::message::{Body, Joint, JointKind, Results, Share};
 use crate::methods::vertical::outcome::{VerticalFit, check_shown};
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::budget;
 use crate::secure::gaussian::{Answer, Means, Part as Solved, Reduction, Solution, Table};
-use crate::secure::masks::{Labels, Seed};
 use crate::secure::open::{Limits, Refusal as Limit, Rows};
-use crate::secure::product::{Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
-use crate::secure::ring::{Elements, ROWS, Width};
+use crate::secure::product::{Shape, Shares, TableShare};
+use crate::secure::ring::Width;
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
-
-/// Bytes of a message of row blocks, about: large enough that a slow line is busy, small beside a table of a million rows.
-const MESSAGE_BYTES: usize = 16 << 20;
 
 /// One side of a sealed fit.
 pub type SealedSession = Conversation<SealedScript>;
@@ -49,16 +46,8 @@ enum Stage {
 /// The place in the script once the rows are settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Seed,
-    /// Row blocks from a given one on; Alice's come first.
-    Masked {
-        first: usize,
-        from: Role,
-    },
-    /// At Bob only.
-    Correction,
-    /// Alice's share of the canary.
-    Canary,
+    /// Both parties' columns behind masks.
+    Masked,
     /// Bob's shares of canary and table.
     Share,
     /// What Alice finds in the table: that columns depend on each other, or the solution.
@@ -87,13 +76,10 @@ pub(super) struct Work {
     pub(super) shape: Shape,
     basis: Basis<DMatrix<f64>>,
     place: Place,
-    order: Option<Order>,
-    party: Option<Party>,
-    /// Own row blocks of the next message, hidden ahead of its turn: the number of the first, and their elements.
-    ready: Option<(usize, Elements)>,
-    /// The peer's row blocks that came last and are not multiplied yet.
-    came: Vec<Frame>,
+    masked: MaskedTable,
+    /// At Alice, until Bob's share has come.
     shares: Option<Shares>,
+    /// At Bob, until it is sent.
     share: Option<TableShare>,
     table: Option<Table>,
     /// What Bob's columns that stay are, where some depend on Alice's.
@@ -165,14 +151,14 @@ impl Script for SealedScript {
     fn order(&mut self) -> Option<Order> {
         match &mut self.stage {
             Stage::Agreeing { .. } => None,
-            Stage::Fitting(work) => work.order.take(),
+            Stage::Fitting(work) => work.masked.order(),
         }
     }
 
     fn work(&mut self) -> Result<(), Abort> {
         match &mut self.stage {
             Stage::Agreeing { .. } => Ok(()),
-            Stage::Fitting(work) => work.go_ahead(),
+            Stage::Fitting(work) => work.masked.go_ahead(&work.basis),
         }
     }
 
@@ -233,6 +219,7 @@ impl Work {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
         };
+        let masked = MaskedTable::new(role, &study, opening.run, shape);
         let scalings = block.scalings()[own.clone()].to_vec();
         let target = (role == Role::Alice).then(|| target(&encoded));
         let matrix = encoded.block.take_matrix();
@@ -250,11 +237,8 @@ impl Work {
             shape,
             basis,
             encoded,
-            place: Place::Seed,
-            order: Some(Order::Table(shape)),
-            party: None,
-            ready: None,
-            came: Vec::new(),
+            place: Place::Masked,
+            masked,
             shares: None,
             share: None,
             table: None,
@@ -267,17 +251,10 @@ impl Work {
         })
     }
 
-    fn side(&self) -> Side {
-        match self.role {
-            Role::Alice => Side::Left,
-            Role::Bob | Role::Worker | Role::Coordinator => Side::Right,
-        }
-    }
-
     fn progress(&self) -> (&'static str, u32) {
         match self.place {
-            Place::Seed => ("waiting for the dealer", 0),
-            Place::Masked { .. } | Place::Correction | Place::Canary | Place::Share => ("exchanging masked columns", 0),
+            Place::Masked if self.masked.waits_for_dealer() => ("waiting for the dealer", 0),
+            Place::Masked | Place::Share => ("exchanging masked columns", 0),
             Place::Solution | Place::Reduction | Place::Means => ("solving", 1),
             Place::Results { .. } => ("exchanging results", 1),
             Place::Over => ("done", 1),
@@ -286,10 +263,7 @@ impl Work {
 
     fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Seed => (Role::Coordinator, "the seed of masks"),
-            Place::Masked { from, .. } => (from, "masked columns"),
-            Place::Correction => (Role::Coordinator, "a correction"),
-            Place::Canary => (Role::Alice, "the share of a canary"),
+            Place::Masked => return self.masked.step(),
             Place::Share => (Role::Bob, "shares of a table"),
             Place::Solution => (Role::Alice, "the joint solution"),
             Place::Reduction => (Role::Bob, "the columns that stay"),
@@ -304,17 +278,10 @@ impl Work {
     /// Builds the message of the present place, and moves on.
     fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
-            Place::Masked { first, .. } => {
-                let entries = self.hide(first)?;
-                self.after_masked();
-                Body::Masked(Masked { first: first as u64, entries })
-            }
-            Place::Canary => {
-                let shares = self.finish_shares()?;
-                let canary = shares.canary().clone();
-                self.shares = Some(shares);
-                self.place = Place::Share;
-                Body::Share(Share { canary, table: None })
+            Place::Masked => {
+                let body = self.masked.build(&self.basis)?;
+                self.after_masked()?;
+                body
             }
             Place::Share => {
                 let share = self.share.take().ok_or_else(out_of_order)?;
@@ -338,32 +305,16 @@ impl Work {
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
                 Body::Results(results)
             }
-            Place::Seed | Place::Correction | Place::Over => return Err(out_of_order()),
+            Place::Over => return Err(out_of_order()),
         })
     }
 
     /// Takes what was said at the present place, and moves on.
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
-            (Place::Seed, Body::Dealt(Dealt::Seed(seed))) => {
-                let mut labels = Labels::new(self.study.digest(), self.opening.run);
-                self.party = Some(Party::new(self.shape, self.side(), &Seed::new(seed), &mut labels));
-                self.place = Place::Masked { first: 0, from: Role::Alice };
-            }
-            (Place::Masked { first, .. }, Body::Masked(masked)) => {
-                self.take(first, &masked)?;
-                self.after_masked();
-            }
-            (Place::Correction, Body::Dealt(Dealt::Correction(correction))) => {
-                self.multiply()?;
-                let party = self.party.take().ok_or_else(out_of_order)?;
-                self.shares = Some(party.finish(Some(&Correction(correction))).map_err(peer_fault)?);
-                self.place = Place::Canary;
-            }
-            (Place::Canary, Body::Share(Share { canary, table: None })) => {
-                let shares = self.shares.take().ok_or_else(out_of_order)?;
-                self.share = Some(shares.check(&canary).map_err(peer_fault)?);
-                self.place = Place::Share;
+            (Place::Masked, body) => {
+                self.masked.absorb(body, &self.basis)?;
+                self.after_masked()?;
             }
             (Place::Share, Body::Share(Share { canary, table: Some(table) })) => {
                 let shares = self.shares.take().ok_or_else(out_of_order)?;
@@ -398,90 +349,16 @@ impl Work {
         Ok(())
     }
 
-    /// Row blocks to a message: the same for both parties, so that they take turns.
-    fn batch(&self) -> usize {
-        let columns = 1 + self.shape.left.max(self.shape.right);
-        (MESSAGE_BYTES / (ROWS * columns * self.shape.width.bytes())).max(1)
-    }
-
-    /// The row blocks of a message.
-    fn blocks(&self, first: usize) -> std::ops::Range<usize> {
-        first..self.shape.blocks().min(first + self.batch())
-    }
-
-    fn after_masked(&mut self) {
-        let Place::Masked { first, from } = self.place else { return };
-        let next = self.blocks(first).end;
-        self.place = match (from == Role::Alice, next < self.shape.blocks()) {
-            (true, _) => Place::Masked { first, from: Role::Bob },
-            (false, true) => Place::Masked { first: next, from: Role::Alice },
-            (false, false) if self.role == Role::Bob => Place::Correction,
-            (false, false) => Place::Canary,
-        };
-    }
-
-    /// The own row blocks of a message behind their mask.
-    fn hide(&mut self, first: usize) -> Result<Elements, Abort> {
-        if let Some((_, entries)) = self.ready.take().filter(|(of, _)| *of == first) {
-            return Ok(entries);
-        }
-        let count = self.blocks(first).len();
-        let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        let frames = party.hide_blocks(&self.basis, count).map_err(own_fault)?;
-        let entries = frames.iter().map(|frame| &frame.entries);
-        Elements::concat(self.shape.width, entries).map_err(|error| Abort::Bug(error.to_string()))
-    }
-
-    /// The peer's row blocks of a message, which are multiplied later.
-    fn take(&mut self, first: usize, masked: &Masked) -> Result<(), Refusal> {
-        self.multiply()?;
-        if masked.first != first as u64 {
-            let fault = Fault::Order { came: masked.first, expected: first as u64 };
-            return Err(peer_fault(fault).into());
-        }
-        let (blocks, side) = (self.blocks(first), self.side().other());
-        let sizes: Vec<usize> = blocks.clone().map(|block| self.shape.frame(side, block)).collect();
-        let expected: usize = sizes.iter().sum();
-        if masked.entries.count() != expected || masked.entries.width() != self.shape.width {
-            return Err(length("masked columns", masked.entries.count(), expected).into());
-        }
-        let mut at = 0;
-        let mut frame = |(block, size): (usize, usize)| {
-            at += size;
-            Frame { block: block as u64, entries: masked.entries.slice(at - size..at) }
-        };
-        self.came = blocks.zip(sizes).map(&mut frame).collect();
-        Ok(())
-    }
-
-    /// Multiplies what came last of the peer's row blocks; sizes and order were checked when they came.
-    fn multiply(&mut self) -> Result<(), Abort> {
-        if self.came.is_empty() {
-            return Ok(());
-        }
-        let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        party.take_blocks(&std::mem::take(&mut self.came), &self.basis).map_err(own_fault)
-    }
-
-    /// Multiplies what came, and hides the own row blocks of the next message.
-    fn go_ahead(&mut self) -> Result<(), Abort> {
-        self.multiply()?;
-        let Place::Masked { first, from } = self.place else { return Ok(()) };
-        // Of the two messages with the same row blocks Alice's comes first.
-        let next = if self.role == Role::Alice && from == Role::Bob { self.blocks(first).end } else { first };
-        let hidden = self.ready.is_some() || next >= self.shape.blocks() || self.party.is_none();
-        if !hidden {
-            let entries = self.hide(next)?;
-            self.ready = Some((next, entries));
+    /// Once all masked columns have passed, the share waits for its message.
+    fn after_masked(&mut self) -> Result<(), Abort> {
+        if self.masked.step().is_none() {
+            match self.role {
+                Role::Alice => self.shares = Some(self.masked.take_shares()?),
+                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(self.masked.take_share()?),
+            }
+            self.place = Place::Share;
         }
         Ok(())
-    }
-
-    /// Alice's shares, once all row blocks have gone both ways.
-    fn finish_shares(&mut self) -> Result<Shares, Abort> {
-        self.multiply()?;
-        let party = self.party.take().ok_or_else(out_of_order)?;
-        party.finish(None).map_err(own_fault)
     }
 
     /// Alice's next step with the open table.
@@ -683,30 +560,4 @@ fn read_reduction(values: &[f64], size: usize) -> Option<Reduction> {
     let dropped = dropped.iter().map(|value| whole(*value)).collect::<Option<Vec<usize>>>()?;
     let kept = size - count;
     (map.len() == size * kept).then(|| Reduction { dropped, map: DMatrix::from_column_slice(size, kept, map) })
-}
-
-fn out_of_order() -> Abort {
-    Abort::Bug("a step of the sealed fit was taken out of order".to_string())
-}
-
-/// A fault of the own side.
-fn own_fault(fault: Fault) -> Abort {
-    match fault {
-        Fault::OwnValue => Abort::OwnData(format!("{fault}; look for values of very different size")),
-        Fault::Ring { .. }
-        | Fault::Order { .. }
-        | Fault::Early { .. }
-        | Fault::Correction
-        | Fault::OutOfStep
-        | Fault::Bound => Abort::Bug(fault.to_string()),
-    }
-}
-
-/// A fault of the side that spoke.
-fn peer_fault(fault: Fault) -> PeerFault {
-    PeerFault::Sealed(fault.to_string())
-}
-
-fn length(what: &'static str, came: usize, expected: usize) -> PeerFault {
-    PeerFault::Length { what, came: came as u64, expected: expected as u64 }
 }

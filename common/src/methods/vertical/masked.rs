@@ -1,0 +1,259 @@
+//! Both parties' columns behind masks, up to a share of their table at each of them.
+//!
+//! The script: the dealer sends each party its seed; row blocks to and fro, Alice's first; the dealer sends Bob the correction; Alice
+//! sends her share of the canary. Then Bob, who has checked her canary, has a [`TableShare`], and Alice has [`Shares`] that wait for his
+//! canary. What follows, and whose table opens to whom, is the matter of the fit.
+
+use super::message::{Body, Dealt, Masked, Share};
+use crate::conversation::{Refusal, Step};
+use crate::id::{Role, RunId};
+use crate::secure::masks::{Labels, Seed};
+use crate::secure::product::{Blocks, Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
+use crate::secure::ring::{Elements, ROWS};
+use crate::session::{Abort, Order, PeerFault};
+use crate::study::{Study, Vertical};
+
+/// Bytes of a message of row blocks, about: large enough that a slow line is busy, small beside a table of a million rows.
+const MESSAGE_BYTES: usize = 16 << 20;
+
+/// The place in the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Seed,
+    /// Row blocks from a given one on; Alice's come first.
+    Masked {
+        first: usize,
+        from: Role,
+    },
+    /// At Bob only.
+    Correction,
+    /// Alice's share of the canary.
+    Canary,
+    Over,
+}
+
+/// One party's end of the exchange.
+pub(super) struct MaskedTable {
+    role: Role,
+    shape: Shape,
+    labels: Labels,
+    place: Place,
+    order: Option<Order>,
+    party: Option<Party>,
+    /// Own row blocks of the next message, hidden ahead of its turn: the number of the first, and their elements.
+    ready: Option<(usize, Elements)>,
+    /// The peer's row blocks that came last and are not multiplied yet.
+    came: Vec<Frame>,
+    shares: Option<Shares>,
+    share: Option<TableShare>,
+}
+
+impl MaskedTable {
+    pub(super) fn new(role: Role, study: &Study<Vertical>, run: RunId, shape: Shape) -> MaskedTable {
+        MaskedTable {
+            role,
+            shape,
+            labels: Labels::new(study.digest(), run),
+            place: Place::Seed,
+            order: Some(Order::Table(shape)),
+            party: None,
+            ready: None,
+            came: Vec::new(),
+            shares: None,
+            share: None,
+        }
+    }
+
+    /// What is to be ordered from the dealer, once.
+    pub(super) fn order(&mut self) -> Option<Order> {
+        self.order.take()
+    }
+
+    /// Whether the dealer has not answered yet.
+    pub(super) fn waits_for_dealer(&self) -> bool {
+        self.place == Place::Seed
+    }
+
+    /// What is said next; none once all is said.
+    pub(super) fn step(&self) -> Option<Step> {
+        let (speaker, expected) = match self.place {
+            Place::Seed => (Role::Coordinator, "the seed of masks"),
+            Place::Masked { from, .. } => (from, "masked columns"),
+            Place::Correction => (Role::Coordinator, "a correction"),
+            Place::Canary => (Role::Alice, "the share of a canary"),
+            Place::Over => return None,
+        };
+        Some(Step { speaker, expected })
+    }
+
+    /// Builds the message of the present place, and moves on. `own` is the own block, with the outcome behind Alice's columns.
+    pub(super) fn build(&mut self, own: &impl Blocks) -> Result<Body, Abort> {
+        match self.place {
+            Place::Masked { first, .. } => {
+                let entries = self.hide(first, own)?;
+                self.after_masked();
+                Ok(Body::Masked(Masked { first: first as u64, entries }))
+            }
+            Place::Canary => {
+                self.multiply(own)?;
+                let party = self.party.take().ok_or_else(out_of_order)?;
+                let shares = party.finish(None).map_err(own_fault)?;
+                let canary = shares.canary().clone();
+                self.shares = Some(shares);
+                self.place = Place::Over;
+                Ok(Body::Share(Share { canary, table: None }))
+            }
+            Place::Seed | Place::Correction | Place::Over => Err(out_of_order()),
+        }
+    }
+
+    /// Takes what was said at the present place, and moves on.
+    pub(super) fn absorb(&mut self, body: Body, own: &impl Blocks) -> Result<(), Refusal> {
+        match (self.place, body) {
+            (Place::Seed, Body::Dealt(Dealt::Seed(seed))) => {
+                self.party = Some(Party::new(self.shape, side(self.role), &Seed::new(seed), &mut self.labels));
+                self.place = Place::Masked { first: 0, from: Role::Alice };
+            }
+            (Place::Masked { first, .. }, Body::Masked(masked)) => {
+                self.take(first, &masked, own)?;
+                self.after_masked();
+            }
+            (Place::Correction, Body::Dealt(Dealt::Correction(correction))) => {
+                self.multiply(own)?;
+                let party = self.party.take().ok_or_else(out_of_order)?;
+                self.shares = Some(party.finish(Some(&Correction(correction))).map_err(peer_fault)?);
+                self.place = Place::Canary;
+            }
+            (Place::Canary, Body::Share(Share { canary, table: None })) => {
+                let shares = self.shares.take().ok_or_else(out_of_order)?;
+                self.share = Some(shares.check(&canary).map_err(peer_fault)?);
+                self.place = Place::Over;
+            }
+            _ => return Err(Refusal::Kind),
+        }
+        Ok(())
+    }
+
+    /// Multiplies what came, and hides the own row blocks of the next message.
+    pub(super) fn go_ahead(&mut self, own: &impl Blocks) -> Result<(), Abort> {
+        self.multiply(own)?;
+        let Place::Masked { first, from } = self.place else { return Ok(()) };
+        // Of the two messages with the same row blocks Alice's comes first.
+        let next = if self.role == Role::Alice && from == Role::Bob { self.blocks(first).end } else { first };
+        let hidden = self.ready.is_some() || next >= self.shape.blocks() || self.party.is_none();
+        if !hidden {
+            let entries = self.hide(next, own)?;
+            self.ready = Some((next, entries));
+        }
+        Ok(())
+    }
+
+    /// At Alice: her shares, which wait for Bob's canary.
+    pub(super) fn take_shares(&mut self) -> Result<Shares, Abort> {
+        self.shares.take().ok_or_else(out_of_order)
+    }
+
+    /// At Bob: his share, whose canary is checked.
+    pub(super) fn take_share(&mut self) -> Result<TableShare, Abort> {
+        self.share.take().ok_or_else(out_of_order)
+    }
+
+    /// Row blocks to a message: the same for both parties, so that they take turns.
+    fn batch(&self) -> usize {
+        let columns = 1 + self.shape.left.max(self.shape.right);
+        (MESSAGE_BYTES / (ROWS * columns * self.shape.width.bytes())).max(1)
+    }
+
+    /// The row blocks of a message.
+    fn blocks(&self, first: usize) -> std::ops::Range<usize> {
+        first..self.shape.blocks().min(first + self.batch())
+    }
+
+    fn after_masked(&mut self) {
+        let Place::Masked { first, from } = self.place else { return };
+        let next = self.blocks(first).end;
+        self.place = match (from == Role::Alice, next < self.shape.blocks()) {
+            (true, _) => Place::Masked { first, from: Role::Bob },
+            (false, true) => Place::Masked { first: next, from: Role::Alice },
+            (false, false) if self.role == Role::Bob => Place::Correction,
+            (false, false) => Place::Canary,
+        };
+    }
+
+    /// The own row blocks of a message behind their mask.
+    fn hide(&mut self, first: usize, own: &impl Blocks) -> Result<Elements, Abort> {
+        if let Some((_, entries)) = self.ready.take().filter(|(of, _)| *of == first) {
+            return Ok(entries);
+        }
+        let count = self.blocks(first).len();
+        let party = self.party.as_mut().ok_or_else(out_of_order)?;
+        let frames = party.hide_blocks(own, count).map_err(own_fault)?;
+        let entries = frames.iter().map(|frame| &frame.entries);
+        Elements::concat(self.shape.width, entries).map_err(|error| Abort::Bug(error.to_string()))
+    }
+
+    /// The peer's row blocks of a message, which are multiplied later.
+    fn take(&mut self, first: usize, masked: &Masked, own: &impl Blocks) -> Result<(), Refusal> {
+        self.multiply(own)?;
+        if masked.first != first as u64 {
+            let fault = Fault::Order { came: masked.first, expected: first as u64 };
+            return Err(peer_fault(fault).into());
+        }
+        let (blocks, side) = (self.blocks(first), side(self.role).other());
+        let sizes: Vec<usize> = blocks.clone().map(|block| self.shape.frame(side, block)).collect();
+        let expected: usize = sizes.iter().sum();
+        if masked.entries.count() != expected || masked.entries.width() != self.shape.width {
+            return Err(length("masked columns", masked.entries.count(), expected).into());
+        }
+        let mut at = 0;
+        let mut frame = |(block, size): (usize, usize)| {
+            at += size;
+            Frame { block: block as u64, entries: masked.entries.slice(at - size..at) }
+        };
+        self.came = blocks.zip(sizes).map(&mut frame).collect();
+        Ok(())
+    }
+
+    /// Multiplies what came last of the peer's row blocks; sizes and order were checked when they came.
+    fn multiply(&mut self, own: &impl Blocks) -> Result<(), Abort> {
+        if self.came.is_empty() {
+            return Ok(());
+        }
+        let party = self.party.as_mut().ok_or_else(out_of_order)?;
+        party.take_blocks(&std::mem::take(&mut self.came), own).map_err(own_fault)
+    }
+}
+
+/// A party's side of a table: Alice's columns are its rows.
+fn side(role: Role) -> Side {
+    match role {
+        Role::Alice => Side::Left,
+        Role::Bob | Role::Worker | Role::Coordinator => Side::Right,
+    }
+}
+
+pub(super) fn out_of_order() -> Abort {
+    Abort::Bug("a step of a fit behind masks was taken out of order".to_string())
+}
+
+/// A fault of the own side.
+pub(super) fn own_fault(fault: Fault) -> Abort {
+    match fault {
+        Fault::OwnValue => Abort::OwnData(format!("{fault}; look for values of very different size")),
+        Fault::Ring { .. }
+        | Fault::Order { .. }
+        | Fault::Early { .. }
+        | Fault::Correction
+        | Fault::OutOfStep
+        | Fault::Bound => Abort::Bug(fault.to_string()),
+    }
+}
+
+/// A fault of the side that spoke.
+pub(super) fn peer_fault(fault: Fault) -> PeerFault {
+    PeerFault::Sealed(fault.to_string())
+}
+
+pub(super) fn length(what: &'static str, came: usize, expected: usize) -> PeerFault {
+    PeerFault::Length { what, came: came as u64, expected: expected as u64 }
+}
