@@ -3,7 +3,7 @@ use fedreg_common::id::RunId;
 use fedreg_common::secure::budget::{self, MOST_ROWS};
 use fedreg_common::secure::masks::{Labels, Seed};
 use fedreg_common::secure::ring::Width;
-use fedreg_common::session::PeerFault;
+use fedreg_common::session::{Order, PeerFault};
 use std::time::Duration;
 use tokio::time::timeout;
 

@@ -4,7 +4,7 @@ use nalgebra::DMatrix;
 
 use crate::id::{Digest, RunId};
 use crate::secure::budget;
-use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Refusal, Step};
+use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Order, Refusal, Step};
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{Correction, Dealer, Party, Shape, Side};
 use crate::secure::ring::Width;
@@ -22,8 +22,8 @@ fn shape(rows: usize, left: usize, right: usize) -> Shape {
 }
 
 fn both(dealing: &mut Dealing, shape: Shape) {
-    dealing.order(Side::Left, shape).unwrap();
-    dealing.order(Side::Right, shape).unwrap();
+    dealing.order(Side::Left, Order::Table(shape)).unwrap();
+    dealing.order(Side::Right, Order::Table(shape)).unwrap();
 }
 
 fn table(step: Option<Step>) -> (Shape, Correction) {
@@ -41,15 +41,15 @@ fn seed(step: Option<Step>) -> (Side, [u8; 32]) {
 fn nothing_is_handed_out_before_both_have_ordered_and_each_side_gets_its_own_seed_once() {
     let mut dealing = dealing();
     assert!(dealing.is_done());
-    dealing.order(Side::Right, shape(50, 2, 3)).unwrap();
-    dealing.order(Side::Right, shape(50, 2, 1)).unwrap();
+    dealing.order(Side::Right, Order::Table(shape(50, 2, 3))).unwrap();
+    dealing.order(Side::Right, Order::Table(shape(50, 2, 1))).unwrap();
     assert!(dealing.step().is_none() && !dealing.is_done());
-    dealing.order(Side::Left, shape(50, 2, 3)).unwrap();
+    dealing.order(Side::Left, Order::Table(shape(50, 2, 3))).unwrap();
     assert_eq!(seed(dealing.step()), (Side::Left, SEEDS[0]));
     assert_eq!(seed(dealing.step()), (Side::Right, SEEDS[1]));
     assert_eq!(table(dealing.step()).0, shape(50, 2, 3));
     assert!(dealing.step().is_none() && !dealing.is_done());
-    dealing.order(Side::Left, shape(50, 2, 1)).unwrap();
+    dealing.order(Side::Left, Order::Table(shape(50, 2, 1))).unwrap();
     assert_eq!(table(dealing.step()).0, shape(50, 2, 1));
     assert!(dealing.step().is_none() && dealing.is_done());
 }
@@ -95,30 +95,30 @@ fn what_is_dealt_fits_the_masks_of_the_parties() {
 #[test]
 fn different_orders_are_refused_and_every_difference_is_named() {
     let (left, mut dealing) = (shape(100, 4, 5), dealing());
-    dealing.order(Side::Left, left).unwrap();
-    let refusal = dealing.order(Side::Right, shape(90, 4, 6)).unwrap_err();
+    dealing.order(Side::Left, Order::Table(left)).unwrap();
+    let refusal = dealing.order(Side::Right, Order::Table(shape(90, 4, 6))).unwrap_err();
     let sentence = "alice and bob ordered different tables: rows 100 and 90; columns of bob 5 and 6";
     assert_eq!(refusal.to_string(), sentence);
     assert!(dealing.step().is_none());
     // The orders of one place are compared, not those that came together.
     let mut dealing = self::dealing();
     both(&mut dealing, left);
-    dealing.order(Side::Right, shape(100, 3, 5)).unwrap();
-    let refusal = dealing.order(Side::Left, left).unwrap_err();
+    dealing.order(Side::Right, Order::Table(shape(100, 3, 5))).unwrap();
+    let refusal = dealing.order(Side::Left, Order::Table(left)).unwrap_err();
     assert_eq!(refusal.to_string(), "alice and bob ordered different tables: columns of alice 4 and 3");
 }
 
 #[test]
 fn shapes_for_which_nothing_is_proved_or_which_no_message_holds_are_refused() {
-    let refused = |shape| dealing().order(Side::Right, shape).unwrap_err();
+    let refused = |shape| dealing().order(Side::Right, Order::Table(shape)).unwrap_err();
     for rows in [0, budget::MOST_ROWS + 1, usize::MAX] {
         assert_eq!(refused(shape(rows, 1, 1)), Refusal::Rows { who: "bob".to_owned(), rows });
     }
-    assert!(dealing().order(Side::Right, shape(budget::MOST_ROWS, 1, 1)).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(budget::MOST_ROWS, 1, 1))).is_ok());
     // A public column stands behind the others on each side.
-    assert!(dealing().order(Side::Right, shape(2, 4095, 4095)).is_ok());
-    assert!(dealing().order(Side::Right, shape(2048, 8191, 1)).is_ok());
-    assert!(dealing().order(Side::Right, shape(1, MOST_ELEMENTS / 2 - 1, 1)).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(2, 4095, 4095))).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(2048, 8191, 1))).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(1, MOST_ELEMENTS / 2 - 1, 1))).is_ok());
     let sizes = [
         (2, 0, 1),
         (2, 1, 0),
@@ -143,6 +143,6 @@ fn shapes_for_which_nothing_is_proved_or_which_no_message_holds_are_refused() {
 fn a_party_that_orders_without_end_is_refused() {
     let mut dealing = dealing();
     let wanted = shape(10, 1, 1);
-    let refusal = (0..1000).find_map(|_| dealing.order(Side::Left, wanted).err());
+    let refusal = (0..1000).find_map(|_| dealing.order(Side::Left, Order::Table(wanted)).err());
     assert_eq!(refusal.unwrap().to_string(), "alice ordered 64 products more than the other party");
 }

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
+use super::glm::{Glm, Lead, Own as Holds, Sizes};
 use super::results::{self, Joined};
+use super::solution::{self, Solved};
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::agree::{self, Agreement};
 use crate::methods::vertical::block::Scaling;
@@ -16,12 +19,12 @@ use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::budget;
-use crate::secure::gaussian::{Answer, Means, Part as Solved, Reduction, Solution, Table};
+use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table};
 use crate::secure::open::{Limits, Refusal as Limit, Rows};
 use crate::secure::product::{Shape, Shares, TableShare};
 use crate::secure::ring::Width;
 use crate::session::{Abort, Order, PeerFault};
-use crate::study::{Study, Vertical};
+use crate::study::{HeldBy, Study, Vertical};
 
 /// One side of a sealed fit.
 pub type SealedSession = Conversation<SealedScript>;
@@ -53,6 +56,10 @@ enum Place {
     /// What Alice finds in the table: that columns depend on each other, or the solution.
     Solution,
     Reduction,
+    /// Gradients of a binomial or poisson fit, and what opens at its end.
+    Evaluations,
+    /// Bob's part of its solution.
+    Answer,
     Means,
     /// Alice's results come first.
     Results {
@@ -76,7 +83,11 @@ pub(super) struct Work {
     pub(super) shape: Shape,
     basis: Basis<DMatrix<f64>>,
     place: Place,
-    masked: MaskedTable,
+    masked: Option<MaskedTable>,
+    limits: Limits,
+    /// Evaluations of a binomial or poisson fit, and its solution.
+    glm: Option<Box<Glm>>,
+    pub(super) solved: Option<Solved>,
     /// At Alice, until Bob's share has come.
     shares: Option<Shares>,
     /// At Bob, until it is sent.
@@ -151,14 +162,14 @@ impl Script for SealedScript {
     fn order(&mut self) -> Option<Order> {
         match &mut self.stage {
             Stage::Agreeing { .. } => None,
-            Stage::Fitting(work) => work.masked.order(),
+            Stage::Fitting(work) => work.order(),
         }
     }
 
     fn work(&mut self) -> Result<(), Abort> {
         match &mut self.stage {
             Stage::Agreeing { .. } => Ok(()),
-            Stage::Fitting(work) => work.masked.go_ahead(&work.basis),
+            Stage::Fitting(work) => work.go_ahead(),
         }
     }
 
@@ -210,16 +221,24 @@ impl Work {
                 )));
             }
         }
-        let bits = budget::gaussian(rows).ok_or_else(|| {
+        let family = study.method.family;
+        let bits = match family {
+            Family::Gaussian => budget::gaussian(rows),
+            Family::Binomial => budget::binomial(rows).map(|bits| bits.columns),
+            Family::Poisson => budget::gaussian(rows).map(|_| budget::POISSON_COLUMNS),
+        };
+        let bits = bits.ok_or_else(|| {
             Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
         })?;
         let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
-        within_limits(role, limits, &encoded, peer_columns)?;
+        within_limits(role, limits, &study, &encoded, peer_columns)?;
+        countable(family, &encoded)?;
         let null_deviance = match role {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
         };
         let masked = MaskedTable::new(role, &study, opening.run, shape);
+        let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
         let scalings = block.scalings()[own.clone()].to_vec();
         let target = (role == Role::Alice).then(|| target(&encoded));
         let matrix = encoded.block.take_matrix();
@@ -238,7 +257,10 @@ impl Work {
             basis,
             encoded,
             place: Place::Masked,
-            masked,
+            masked: Some(masked),
+            limits: *limits,
+            glm: None,
+            solved: None,
             shares: None,
             share: None,
             table: None,
@@ -253,17 +275,22 @@ impl Work {
 
     fn progress(&self) -> (&'static str, u32) {
         match self.place {
-            Place::Masked if self.masked.waits_for_dealer() => ("waiting for the dealer", 0),
+            Place::Masked if self.masked.as_ref().is_some_and(MaskedTable::waits_for_dealer) => {
+                ("waiting for the dealer", 0)
+            }
             Place::Masked | Place::Share => ("exchanging masked columns", 0),
-            Place::Solution | Place::Reduction | Place::Means => ("solving", 1),
-            Place::Results { .. } => ("exchanging results", 1),
-            Place::Over => ("done", 1),
+            Place::Evaluations => ("opening gradients", self.rounds() + 1),
+            Place::Solution | Place::Reduction | Place::Answer | Place::Means => ("solving", self.rounds()),
+            Place::Results { .. } => ("exchanging results", self.rounds()),
+            Place::Over => ("done", self.rounds()),
         }
     }
 
     fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Masked => return self.masked.step(),
+            Place::Masked => return self.masked.as_ref().and_then(MaskedTable::step),
+            Place::Evaluations => return self.glm.as_ref().and_then(|glm| glm.step()),
+            Place::Answer => (Role::Alice, "the solution"),
             Place::Share => (Role::Bob, "shares of a table"),
             Place::Solution => (Role::Alice, "the joint solution"),
             Place::Reduction => (Role::Bob, "the columns that stay"),
@@ -279,16 +306,32 @@ impl Work {
     fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
             Place::Masked => {
-                let body = self.masked.build(&self.basis)?;
+                let body = self.masked.as_mut().ok_or_else(out_of_order)?.build(&self.basis)?;
                 self.after_masked()?;
                 body
+            }
+            Place::Evaluations => {
+                let (glm, own) = self.glm()?;
+                let body = glm.build(&own)?;
+                self.after_evaluations();
+                body
+            }
+            Place::Answer => {
+                let glm = self.glm.as_ref().ok_or_else(out_of_order)?;
+                let (solved, joint) = solution::answer(self, glm)?;
+                self.solved = Some(solved);
+                self.place = Place::Means;
+                Body::Joint(joint)
             }
             Place::Share => {
                 let share = self.share.take().ok_or_else(out_of_order)?;
                 self.place = Place::Solution;
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
             }
-            Place::Solution => Body::Joint(self.solve()?),
+            Place::Solution => match self.solve()? {
+                Some(joint) => Body::Joint(joint),
+                None => return self.build(),
+            },
             Place::Reduction => {
                 let reduction = self.reduction.as_ref().ok_or_else(out_of_order)?;
                 self.place = Place::Solution;
@@ -313,8 +356,19 @@ impl Work {
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
             (Place::Masked, body) => {
-                self.masked.absorb(body, &self.basis)?;
+                self.masked.as_mut().ok_or_else(out_of_order)?.absorb(body, &self.basis)?;
                 self.after_masked()?;
+            }
+            (Place::Evaluations, body) => {
+                let (glm, own) = self.glm()?;
+                glm.absorb(body, &own)?;
+                self.after_evaluations();
+            }
+            (Place::Answer, Body::Joint(Joint { what: JointKind::Answer, values })) => {
+                let glm = self.glm.as_ref().ok_or_else(out_of_order)?;
+                let (solved, means) = solution::take_answer(self, glm, &values)?;
+                (self.solved, self.means) = (Some(solved), Some(means));
+                self.place = Place::Means;
             }
             (Place::Share, Body::Share(Share { canary, table: Some(table) })) => {
                 let shares = self.shares.take().ok_or_else(out_of_order)?;
@@ -325,6 +379,10 @@ impl Work {
             (Place::Solution, Body::Joint(Joint { what: JointKind::LeftOver, values })) if self.reduction.is_none() => {
                 self.take_left_over(values)?;
                 self.place = Place::Reduction;
+            }
+            (Place::Solution, body) if self.is_glm() => {
+                self.begin_evaluations(None)?;
+                return self.absorb(body);
             }
             (Place::Solution, Body::Joint(Joint { what: JointKind::Answer, values })) => {
                 self.take_answer(&values)?;
@@ -351,30 +409,89 @@ impl Work {
 
     /// Once all masked columns have passed, the share waits for its message.
     fn after_masked(&mut self) -> Result<(), Abort> {
-        if self.masked.step().is_none() {
+        let masked = self.masked.as_mut().ok_or_else(out_of_order)?;
+        if masked.step().is_none() {
             match self.role {
-                Role::Alice => self.shares = Some(self.masked.take_shares()?),
-                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(self.masked.take_share()?),
+                Role::Alice => self.shares = Some(masked.take_shares()?),
+                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(masked.take_share()?),
             }
             self.place = Place::Share;
         }
         Ok(())
     }
 
-    /// Alice's next step with the open table.
-    fn solve(&mut self) -> Result<Joint, Abort> {
+    fn is_glm(&self) -> bool {
+        self.study.method.family != Family::Gaussian
+    }
+
+    /// Exchanges that the report counts: gradients, or the table of a gaussian fit.
+    pub(super) fn rounds(&self) -> u32 {
+        self.glm.as_ref().map_or(1, |glm| glm.evaluations())
+    }
+
+    fn order(&mut self) -> Option<Order> {
+        match &mut self.glm {
+            Some(glm) => glm.order(),
+            None => self.masked.as_mut().and_then(MaskedTable::order),
+        }
+    }
+
+    /// Does what can be done while the others are at work.
+    fn go_ahead(&mut self) -> Result<(), Abort> {
+        match &mut self.masked {
+            Some(masked) => masked.go_ahead(&self.basis),
+            None => Ok(()),
+        }
+    }
+
+    fn glm(&mut self) -> Result<(&mut Glm, Holds<'_>), Abort> {
+        let y = self.encoded.outcome.as_deref().unwrap_or_default();
+        let glm = self.glm.as_mut().ok_or_else(out_of_order)?;
+        Ok((glm, Holds { basis: &self.basis, y }))
+    }
+
+    fn after_evaluations(&mut self) {
+        if self.glm.as_ref().is_some_and(|glm| glm.step().is_none()) {
+            self.place = Place::Answer;
+        }
+    }
+
+    /// The table is open, and it is known which columns stay.
+    fn begin_evaluations(&mut self, lead: Option<Lead>) -> Result<(), Abort> {
+        let kept = self.masked.take().ok_or_else(out_of_order)?.kept()?;
+        let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
+        let sizes = sizes(&self.study, self.rows, self.shape.left - 1, self.shape.right);
+        self.glm = Some(Box::new(Glm::new(self.role, (sizes, self.shape, &self.limits), kept, map, lead)));
+        self.place = Place::Evaluations;
+        Ok(())
+    }
+
+    /// At Alice.
+    fn lead(&self) -> Result<Lead, Abort> {
+        let missing = || Abort::Bug("the table is not open".to_string());
+        let table = self.table.as_ref().filter(|table| !table.dependent());
+        let table = table.ok_or_else(beyond)?;
+        let (joint, score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
+        let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
+        let lead = Lead::new(self.study.method.family, joint, score, map, self.rows);
+        lead.ok_or_else(|| Abort::Data("the outcome has only one value: there is nothing to fit".to_string()))
+    }
+
+    /// Alice's next step with the open table; none where she names points from here on.
+    fn solve(&mut self) -> Result<Option<Joint>, Abort> {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().ok_or_else(missing)?;
         let outcome = self.own.outcome.as_ref().ok_or_else(missing)?;
         if table.dependent() && self.reduction.is_none() {
             self.place = Place::Reduction;
-            return Ok(Joint { what: JointKind::LeftOver, values: table.left_over().as_slice().to_vec() });
+            let values = table.left_over().as_slice().to_vec();
+            return Ok(Some(Joint { what: JointKind::LeftOver, values }));
         }
-        let solution = table.solve(outcome).ok_or_else(|| {
-            Abort::Data(
-                "columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string(),
-            )
-        })?;
+        if self.is_glm() {
+            let lead = self.lead()?;
+            return self.begin_evaluations(Some(lead)).map(|()| None);
+        }
+        let solution = table.solve(outcome).ok_or_else(beyond)?;
         let answer = solution.answer(&self.own.factor, &self.means_of(&[]));
         let mut values = answer.part.gamma.as_slice().to_vec();
         values.extend_from_slice(answer.part.covariance.as_slice());
@@ -383,7 +500,7 @@ impl Work {
         self.answer = Some((answer, outcome.rest));
         self.solution = Some(solution);
         self.place = Place::Means;
-        Ok(Joint { what: JointKind::Answer, values })
+        Ok(Some(Joint { what: JointKind::Answer, values }))
     }
 
     /// At Bob: which of his columns stay, from what Alice's columns leave of his.
@@ -428,7 +545,7 @@ impl Work {
             let (what, expected) = ("the joint solution", "possible");
             return Err(PeerFault::Value { what, expected, round: 1 }.into());
         }
-        let part = Solved { gamma: DVector::from_column_slice(gamma), covariance };
+        let part = Part { gamma: DVector::from_column_slice(gamma), covariance };
         let answer = Answer { part, lean: DVector::from_column_slice(lean), residual };
         let kept = self.dropped();
         self.means = Some(answer.means(&self.factor(), &self.means_of(&kept)));
@@ -450,7 +567,7 @@ impl Work {
     }
 
     /// Means of the own columns but those at some positions, on the scale of the factor.
-    fn means_of(&self, dropped: &[usize]) -> DVector<f64> {
+    pub(super) fn means_of(&self, dropped: &[usize]) -> DVector<f64> {
         let kept = self.scalings.iter().enumerate().filter(|(at, _)| !dropped.contains(at));
         DVector::from_iterator(
             self.scalings.len() - dropped.len(),
@@ -461,15 +578,35 @@ impl Work {
     /// At Alice: R squared of the outcome on Bob's part of the linear predictor. With `Q_b'y / n = C' Q_a'y / n + |e| d` it is
     /// `(gamma_b' Q_b'y / n)^2 / (|gamma_b|^2 y'y / n)`.
     pub(super) fn explained_by_bob(&self) -> Option<f64> {
-        let (table, solution, outcome) = (self.table.as_ref()?, self.solution.as_ref()?, self.own.outcome.as_ref()?);
-        let gamma = &solution.bob.gamma;
+        let (table, outcome) = (self.table.as_ref()?, self.own.outcome.as_ref()?);
+        let gamma = match (&self.solution, &self.solved) {
+            (Some(solution), _) => &solution.bob.gamma,
+            (None, Some(solved)) => &solved.bob,
+            (None, None) => return None,
+        };
         let along = table.outcome(outcome).dot(gamma);
         let size = gamma.norm_squared() * outcome.square;
         (size > 0.0).then(|| (along * along / size).min(1.0))
     }
 
+    /// At Alice, the open table, of Bob's columns that stay.
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// At Alice, where she has one column only: R squared of it on Bob's columns, and on the outcome where he holds it.
+    pub(super) fn only_share(&self) -> Option<f64> {
+        let (table, outcome) = (self.table.as_ref()?, self.own.outcome.as_ref()?);
+        let both = self.study.method.outcome.held_by == HeldBy::Both;
+        (table.left() == 1).then(|| table.only(outcome, both))
+    }
+
     /// What both parties know of the solution, as this one sees it.
     pub(super) fn joined(&self) -> Option<Joined> {
+        if let Some(solved) = &self.solved {
+            let intercept = solution::intercept(solved, self.means?).ok();
+            return Some(Joined { part: solved.part.clone(), residual: f64::NAN, rest: f64::NAN, intercept });
+        }
         let (answer, rest) = self.answer.as_ref()?;
         let means = self.means?;
         Some(match &self.solution {
@@ -501,12 +638,43 @@ fn target(encoded: &Encoded) -> Vec<f64> {
 /// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
 pub fn allowed(prepared: &Prepared, peer_columns: usize) -> Result<(), Abort> {
     match prepared.encoded() {
-        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, encoded, peer_columns),
+        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, prepared.study(), encoded, peer_columns),
         Err(_) => Ok(()),
     }
 }
 
-fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) -> Result<(), Abort> {
+fn beyond() -> Abort {
+    Abort::Data("columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string())
+}
+
+fn sizes(study: &Study<Vertical>, rows: usize, alice: usize, bob: usize) -> Sizes {
+    let inference = study.method.inference.allowed;
+    Sizes { family: study.method.family, rows, alice, bob, inference }
+}
+
+/// Outcomes that the likelihood of a family can be put together for from sums alone.
+fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> {
+    let of = |y: f64| match family {
+        Family::Gaussian => true,
+        Family::Binomial => y == 0.0 || y == 1.0,
+        Family::Poisson => y <= 1e12,
+    };
+    match encoded.outcome.iter().flatten().all(|y| of(*y)) {
+        true => Ok(()),
+        false if family == Family::Binomial => {
+            Err(Abort::OwnData("the outcome is not 0 or 1 in every row, which a sealed binomial fit needs".to_string()))
+        }
+        false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
+    }
+}
+
+fn within_limits(
+    role: Role,
+    limits: &Limits,
+    study: &Study<Vertical>,
+    encoded: &Encoded,
+    peer: usize,
+) -> Result<(), Abort> {
     let block = &encoded.block;
     let own = usize::from(block.has_intercept())..block.columns();
     let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
@@ -516,7 +684,11 @@ fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) ->
     });
     // Alice's block has the outcome behind its columns.
     let [left, right] = if role == Role::Alice { [columns, other] } else { [other, columns] };
-    let opened = left.saturating_add(1).saturating_mul(right);
+    let opened = match study.method.family {
+        Family::Gaussian => left.saturating_add(1).saturating_mul(right),
+        // At least one gradient, and what opens at the end.
+        Family::Binomial | Family::Poisson => sizes(study, block.rows(), left as usize, right as usize).opened(1),
+    };
     limits
         .rows(Rows::All, rows, columns.saturating_add(other))
         .and_then(|()| limits.columns(Rows::All, named, other))
