@@ -208,7 +208,7 @@ fn nothing_but_masks_shares_and_the_declared_numbers_passes_in_an_evaluation() {
     let rounds = rounds as u64;
     let to_alice = [9, 6 * rounds, rounds, 21, 1, 2].map(|numbers| (numbers, Role::Alice));
     assert_eq!(sizes(&at_bob), to_alice);
-    assert_eq!(sizes(&at_alice), [4 * rounds, 2 * rounds, 9, 12].map(|numbers| (numbers, Role::Bob)));
+    assert_eq!(sizes(&at_alice), [4 * rounds, 2 * rounds, 9, 3 + 9 + 3].map(|numbers| (numbers, Role::Bob)));
     // What stands behind masks is uniform: the first residue of every element over sixteen parts of its prime.
     let mut counts = [0_u32; 16];
     let rows = products.iter().filter(|(_, product)| product.what == ProductKind::Rows);

@@ -60,7 +60,11 @@ impl Solved {
             End::OutOfRange if family == Family::Poisson => {
                 Some("out of range: the means of the next step are beyond what fixed point holds".to_owned())
             }
-            End::OutOfRange => Some("out of range: the linear predictors of both parties are beyond 32".to_owned()),
+            End::OutOfRange => Some(
+                "out of range: the linear predictor has grown beyond what a sealed fit follows, 32 at both parties or a standard \
+                 deviation of 64"
+                    .to_owned(),
+            ),
             End::Exhausted => Some(format!("{} gradients have opened without convergence", self.evaluations)),
             End::LimitOfAlice => Some(limit(Role::Alice)),
             End::LimitOfBob => Some(limit(Role::Bob)),

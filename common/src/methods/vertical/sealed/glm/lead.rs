@@ -14,8 +14,12 @@ const FLAT: f64 = 1e-5;
 /// A last step along such a direction that is longer than this, in standard deviations of the linear predictor, goes on without end.
 const ENDLESS: f64 = 1e-3;
 
-/// Standard deviations of the linear predictor that no fit of unseparated outcomes has, where the weighted table does not open.
+/// Standard deviation of the linear predictor above which a fit that does not end, or whose weighted table does not open, counts as one of
+/// separated outcomes.
 const STEEP: f64 = 12.0;
+
+/// Standard deviation of the linear predictor up to which a binomial fit is followed.
+const STEEPEST: f64 = 64.0;
 
 /// Why there are no further points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +122,12 @@ impl Lead {
 
     /// The next point, with the digits of its kernel.
     pub(super) fn next(&mut self) -> Option<(DVector<f64>, u32)> {
+        if let Next::Evaluate { point, .. } = &self.next
+            && self.family == Family::Binomial
+            && self.spread(point) > STEEPEST
+        {
+            self.stop(End::OutOfRange);
+        }
         match (&self.next, self.stopped) {
             (Next::Evaluate { point, digits }, None) => {
                 self.asked = Some(point.clone());
@@ -125,6 +135,12 @@ impl Lead {
             }
             (Next::Evaluate { .. } | Next::Converged { .. } | Next::Exhausted { .. }, _) => None,
         }
+    }
+
+    /// Standard deviation of the linear predictor.
+    fn spread(&self, point: &DVector<f64>) -> f64 {
+        let slopes = point.rows(1, point.len() - 1);
+        (self.joint.view((1, 1), (slopes.len(), slopes.len())) * slopes).dot(&slopes).sqrt()
     }
 
     /// Why there is no next point.
@@ -189,7 +205,12 @@ impl Lead {
             let zero = || DVector::zeros(self.score.len());
             let point =
                 self.last.as_ref().map(|(point, _)| point).or(self.asked.as_ref()).cloned().unwrap_or_else(zero);
-            let separated = self.stopped == Some(End::OutOfRange) && self.family == Family::Binomial;
+            let separated = match self.end() {
+                End::OutOfRange => true,
+                End::Exhausted => self.spread(&point) > STEEP,
+                End::Converged | End::LimitOfAlice | End::LimitOfBob => false,
+            };
+            let separated = separated && self.family == Family::Binomial;
             return Ended { point, covariance: None, loss: None, separated };
         };
         let rows = self.rows as f64;
@@ -203,11 +224,7 @@ impl Lead {
                 }
             }
             Some((_, None)) => (DVector::zeros(point.len()), None, true),
-            None => {
-                let slopes = point.rows(1, point.len() - 1);
-                let block = self.joint.view((1, 1), (slopes.len(), slopes.len()));
-                (step.clone(), None, (block * slopes).dot(&slopes).sqrt() > STEEP)
-            }
+            None => (step.clone(), None, self.family == Family::Binomial && self.spread(point) > STEEP),
         };
         // Where the gradient vanishes a step changes the loss by half of what its slope says.
         let gained = 0.5 * gradient.dot(&step);
