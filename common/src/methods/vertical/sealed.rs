@@ -15,10 +15,12 @@
 mod glm;
 #[cfg(test)]
 mod glm_tests;
+mod limits;
 mod results;
 mod session;
 mod solution;
 #[cfg(test)]
 mod tests;
 
-pub use self::session::{SealedScript, SealedSession, allowed};
+pub use self::limits::{Sizes, allowed};
+pub use self::session::{SealedScript, SealedSession};

@@ -19,6 +19,7 @@ use nalgebra::{DMatrix, DVector};
 use self::exchange::{Columns, RowExchange, VectorExchange, WeightedExchange, of_product};
 pub(super) use self::lead::{End, Ended, Lead};
 use self::point::Point;
+use super::limits::Sizes;
 use crate::conversation::{Refusal, Step};
 use crate::glm::Family;
 use crate::id::Role;
@@ -26,7 +27,6 @@ use crate::methods::vertical::masked::{Kept, length, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Joint, JointKind, Product, ProductKind};
 use crate::secure::basis::Basis;
 use crate::secure::kernel::Kernel;
-use crate::secure::open::Limits;
 use crate::secure::product::{Canary, RowShape, Shape, Side, VectorShape, VectorShare, WeightedShape, WeightedShare};
 use crate::secure::ring::{Elements, Width};
 use crate::session::{Abort, Order, PeerFault};
@@ -70,48 +70,6 @@ enum Active {
     Weighted(WeightedExchange),
 }
 
-/// Sizes that both parties know.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) family: Family,
-    pub(super) rows: usize,
-    pub(super) alice: usize,
-    pub(super) bob: usize,
-    /// Whether the weighted table opens at the end.
-    pub(super) inference: bool,
-}
-
-impl Sizes {
-    /// Numbers that have opened to Alice after this number of gradients, with what opens at the end.
-    pub(super) fn opened(&self, evaluations: u64) -> u64 {
-        let (alice, bob) = (self.alice as u64, self.bob as u64);
-        let all = 1_u64.saturating_add(alice).saturating_add(bob);
-        let table = alice.saturating_add(1).saturating_mul(bob);
-        table.saturating_add(all.saturating_mul(evaluations)).saturating_add(self.at_end())
-    }
-
-    /// Numbers that open at the end: the loss of a binomial fit, and the weighted table.
-    pub(super) fn at_end(&self) -> u64 {
-        let all = (1 + self.alice + self.bob) as u64;
-        let table = if self.inference { all.saturating_mul(all + 1) / 2 } else { 0 };
-        table + u64::from(self.family == Family::Binomial)
-    }
-
-    /// Gradients that may open by these limits.
-    pub(super) fn allowed(&self, limits: &Limits) -> u64 {
-        let within = |evaluations: u64| {
-            let columns = [self.alice as u64, self.bob as u64];
-            limits.opened(0, self.opened(evaluations), self.rows as u64, columns).is_ok()
-        };
-        let (mut below, mut above) = (0, u64::from(crate::secure::optimiser::MOST_EVALUATIONS) + 1);
-        while above - below > 1 {
-            let middle = (below + above) / 2;
-            if within(middle) { below = middle } else { above = middle }
-        }
-        if within(below) { below } else { 0 }
-    }
-}
-
 /// One side of the evaluations.
 pub(super) struct Glm {
     role: Role,
@@ -128,6 +86,8 @@ pub(super) struct Glm {
     products: u32,
     corrected: u64,
     evaluations: u32,
+    /// Points that were named, of which the last may have had no gradient.
+    points: u32,
     place: Place,
     point: Option<Point>,
     /// Whether the products of the end are under way.
@@ -135,6 +95,8 @@ pub(super) struct Glm {
     planned: VecDeque<Planned>,
     active: Option<Active>,
     canaries: Vec<Canary>,
+    /// Canaries in the last message of shares.
+    said: usize,
     /// The own share of a vector over the rows, for the next product with the columns.
     vector: Vec<Elements>,
     loss: Option<Elements>,
@@ -149,7 +111,7 @@ impl Glm {
     /// Once the table is open and it is known which columns stay. `lead` is Alice's.
     pub(super) fn new(
         role: Role,
-        (sizes, table, limits): (Sizes, Shape, &Limits),
+        (sizes, table, allowed): (Sizes, Shape, u64),
         kept: Kept,
         map: Option<DMatrix<f64>>,
         lead: Option<Lead>,
@@ -158,19 +120,21 @@ impl Glm {
             role,
             sizes,
             table,
-            allowed: sizes.allowed(limits),
+            allowed,
             map,
             kept,
             orders: VecDeque::new(),
             products: 0,
             corrected: 0,
             evaluations: 0,
+            points: 0,
             place: Place::Point,
             point: None,
             ending: false,
             planned: VecDeque::new(),
             active: None,
             canaries: Vec::new(),
+            said: 0,
             vector: Vec::new(),
             loss: None,
             gradient: None,
@@ -187,6 +151,20 @@ impl Glm {
     /// Gradients that have opened.
     pub(super) fn evaluations(&self) -> u32 {
         self.evaluations
+    }
+
+    /// Points that were named.
+    pub(super) fn points(&self) -> u32 {
+        self.points
+    }
+
+    /// Numbers that open with a message.
+    pub(super) fn opens(&self, body: &Body) -> usize {
+        match body {
+            Body::Joint(Joint { what: JointKind::Point | JointKind::Range, values }) => values.len(),
+            Body::Product(Product { what: ProductKind::Shares, entries, .. }) => entries.count() - self.said,
+            _ => 0,
+        }
     }
 
     /// Why there were no further points, once that is known.
@@ -235,7 +213,7 @@ impl Glm {
                 let canaries = self.canaries.iter().map(Canary::share);
                 let entries = joined(canaries)?;
                 self.place = Place::Shares;
-                Ok(self.said(ProductKind::Canary, entries))
+                Ok(self.message(ProductKind::Canary, entries))
             }
             Place::Shares => self.open_own(),
             Place::Over => Err(out_of_order()),
@@ -282,7 +260,7 @@ impl Glm {
         }
     }
 
-    fn said(&self, what: ProductKind, entries: Elements) -> Body {
+    fn message(&self, what: ProductKind, entries: Elements) -> Body {
         Body::Product(Product { number: self.products, what, first: 0, entries })
     }
 
@@ -309,6 +287,7 @@ impl Glm {
         let mut values = vec![f64::from(size), point_here.range(), point_here.told()];
         values.extend_from_slice(point.rows(1 + alice, bob).as_slice());
         self.point = Some(point_here);
+        self.points += 1;
         self.place = Place::Range;
         Ok(Body::Joint(Joint { what: JointKind::Point, values }))
     }
@@ -334,6 +313,7 @@ impl Glm {
             return Err(wrong().into());
         }
         self.point = Some(point);
+        self.points += 1;
         self.place = Place::Range;
         Ok(())
     }
@@ -448,7 +428,8 @@ impl Glm {
         parts.extend(weighted.as_ref().map(WeightedShare::share));
         parts.extend(&self.loss);
         let entries = joined(parts.into_iter())?;
-        let body = self.said(ProductKind::Shares, entries);
+        let body = self.message(ProductKind::Shares, entries);
+        self.said = self.canaries.len();
         self.opened();
         Ok(body)
     }

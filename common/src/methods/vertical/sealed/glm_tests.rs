@@ -1,9 +1,11 @@
 //! Binomial and poisson fits by three simulated roles.
 
+use std::sync::{Arc, Mutex};
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::tests::{ROWS, RUN, abort, fits, opening, plain, prepared, sealed, sealed_with, study};
+use super::tests::{ROWS, RUN, Recorder, abort, fits, opening, plain, prepared, sealed, sealed_with, study};
 use super::*;
 use crate::exit::Exit;
 use crate::fit::Termination;
@@ -11,6 +13,7 @@ use crate::id::Role;
 use crate::methods::vertical::message::{Body, Dealt, Joint, JointKind, Message, Product, ProductKind};
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::prepare::Policy;
+use crate::privacy::openings::OneRun;
 use crate::secure::open::Limits;
 use crate::secure::ring::{Elements, Width};
 use crate::session::{Abort, Order, Session, Turn};
@@ -139,7 +142,9 @@ fn separated_outcomes_are_named_whoever_separates_them() {
 /// A run in which both parties have these policies.
 fn under(policies: [&Policy; 2], values: &[[f64; 6]], observe: impl FnMut(usize, &Message)) -> Ended<VerticalFit> {
     let study = study("sealed", BINOMIAL);
-    let start = |role, policy| SealedSession::new(prepared(&study, role, values, policy).unwrap(), opening(role));
+    let start = |role, policy| {
+        SealedSession::new(prepared(&study, role, values, policy).unwrap(), opening(role), Box::new(OneRun))
+    };
     let [mut alice, mut bob] = [start(Role::Alice, policies[0]), start(Role::Bob, policies[1])];
     pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}))
 }
@@ -147,13 +152,14 @@ fn under(policies: [&Policy; 2], values: &[[f64; 6]], observe: impl FnMut(usize,
 #[test]
 fn a_fit_ends_before_more_numbers_open_than_either_party_allows() {
     let values = rows("binomial", ROWS, false);
-    // The table has 9 numbers, a gradient 6, the end 21 + 1: enough for two gradients of 9000 unknown values.
+    // Alice: a point has 6 numbers, the solution 3 + 9 + 9 + 3. Bob: the table has 9, a gradient with its range 7, the end 21 + 1 + 2.
     let share = |numbers: f64| Policy {
-        limits: Limits { opened_share: numbers / (2.0 * ROWS as f64), ..Limits::default() },
+        limits: Limits { opened_share: (numbers + 0.5) / (2.0 * ROWS as f64), ..Limits::default() },
         ..Policy::default()
     };
-    let (loose, tight, none) = (Policy::default(), share(45.0), share(36.0));
-    for (policies, who) in [([&tight, &loose], "alice"), ([&loose, &tight], "bob")] {
+    let loose = Policy::default();
+    let (alice, bob) = (share(2.0 * 6.0 + 24.0 + 5.0), share(9.0 + 2.0 * 7.0 + 24.0 + 6.0));
+    for (policies, who) in [([&alice, &loose], "alice"), ([&loose, &bob], "bob")] {
         for fit in fits(under(policies, &values, |_, _| {})) {
             assert_eq!((fit.termination, fit.rounds), (Termination::MaxRounds, 2));
             assert_eq!(fit.termination.exit(), Exit::NotConverged);
@@ -163,7 +169,7 @@ fn a_fit_ends_before_more_numbers_open_than_either_party_allows() {
             assert!(fit.coefficients.iter().all(|row| row.estimate.is_some() && row.std_error.is_none()));
         }
     }
-    for policies in [[&none, &loose], [&loose, &none]] {
+    for policies in [[&share(29.0), &loose], [&loose, &share(39.0)]] {
         let mut masked = false;
         let ended = under(policies, &values, |_, message| masked |= matches!(message.body, Body::Masked(_)));
         let abort = abort(ended);
@@ -290,7 +296,13 @@ fn spoiled(
     spoil_dealt: impl FnMut(usize, &mut Dealt),
 ) -> Ended<VerticalFit> {
     let (study, values) = (study("sealed", family), rows(name, ROWS, false));
-    let start = |role| SealedSession::new(prepared(&study, role, &values, &Policy::default()).unwrap(), opening(role));
+    let start = |role| {
+        SealedSession::new(
+            prepared(&study, role, &values, &Policy::default()).unwrap(),
+            opening(role),
+            Box::new(OneRun),
+        )
+    };
     let mut honest = start(liar.partner());
     let mut liar = Spoiled { inner: start(liar), spoil };
     let deal = dealer(&study, RUN, spoil_dealt);
@@ -411,6 +423,27 @@ fn a_dealer_whose_corrections_do_not_fit_ends_the_run_before_a_gradient_opens() 
             });
             blames(ended, part);
             assert!(!opened || *part != "out of step");
+        }
+    }
+}
+
+#[test]
+fn every_number_of_an_evaluation_is_recorded_before_it_leaves() {
+    for (name, family) in [("binomial", BINOMIAL), ("poisson", POISSON)] {
+        for dependent in [false, true] {
+            let (study, values) = (study("sealed", family), rows(name, ROWS, dependent));
+            let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
+            let start = |role: Role| {
+                let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
+                let table = prepared(&study, role, &values, &Policy::default()).unwrap();
+                SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 1000 }))
+            };
+            let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
+            let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}));
+            for (fit, opened) in fits(ended).iter().zip(&opened) {
+                let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
+                assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{name} {dependent}");
+            }
         }
     }
 }

@@ -257,7 +257,8 @@ fn opened(work: &Work) -> Vec<Opened> {
             if let Some(solved) = glm {
                 let (columns, evaluations) = (1 + alice + bob, u64::from(solved.evaluations));
                 all.push(one("gradients", [evaluations, columns], evaluations * columns));
-                all.push(one("ranges of the points", [evaluations, 1], evaluations));
+                let points = u64::from(solved.points);
+                all.push(one("ranges of the points", [points, 1], points));
                 let ended = solved.end == End::Converged;
                 if ended && work.study.method.inference.allowed {
                     all.push(one("weighted cross-products", [columns, columns], columns * (columns + 1) / 2));

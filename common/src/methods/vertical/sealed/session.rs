@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
-use super::glm::{Glm, Lead, Own as Holds, Sizes};
+use super::glm::{Glm, Lead, Own as Holds};
+use super::limits::{Sizes, countable, not_opened, within_limits};
 use super::results::{self, Joined};
 use super::solution::{self, Solved};
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
@@ -17,10 +18,13 @@ use crate::methods::vertical::message::{Body, Joint, JointKind, Results, Share};
 use crate::methods::vertical::outcome::{VerticalFit, check_shown};
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
+use crate::privacy::ledger::Before;
+use crate::privacy::openings::{Account, Opens};
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::budget;
 use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table};
-use crate::secure::open::{Limits, Refusal as Limit, Rows};
+use crate::secure::open::Limits;
+use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{Shape, Shares, TableShare};
 use crate::secure::ring::Width;
 use crate::session::{Abort, Order, PeerFault};
@@ -34,6 +38,8 @@ pub struct SealedScript {
     opening: Opening,
     agreement: Agreement<Prepared>,
     stage: Stage,
+    /// Until the rows are settled.
+    account: Option<Box<dyn Account + Send>>,
 }
 
 enum Stage {
@@ -68,6 +74,13 @@ enum Place {
     Over,
 }
 
+/// What a run has beside rows.
+struct Run {
+    opening: Opening,
+    account: Box<dyn Account + Send>,
+    limits: Limits,
+}
+
 /// What exists once the rows are settled.
 pub(super) struct Work {
     pub(super) role: Role,
@@ -84,10 +97,13 @@ pub(super) struct Work {
     basis: Basis<DMatrix<f64>>,
     place: Place,
     masked: Option<MaskedTable>,
-    limits: Limits,
     /// Evaluations of a binomial or poisson fit, and its solution.
     glm: Option<Box<Glm>>,
     pub(super) solved: Option<Solved>,
+    account: Box<dyn Account + Send>,
+    limits: Limits,
+    /// Numbers that this party has let open.
+    numbers: u64,
     /// At Alice, until Bob's share has come.
     shares: Option<Shares>,
     /// At Bob, until it is sent.
@@ -103,11 +119,12 @@ pub(super) struct Work {
 }
 
 impl SealedSession {
-    /// A session over prepared data.
-    pub fn new(prepared: Prepared, opening: Opening) -> SealedSession {
+    /// A session over prepared data. What it lets open is recorded in `account` before it leaves.
+    pub fn new(prepared: Prepared, opening: Opening, account: Box<dyn Account + Send>) -> SealedSession {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         let agreement = Agreement::of_prepared(prepared, &opening);
-        let script = SealedScript { opening: opening.clone(), agreement, stage: Stage::Agreeing { peer_columns: 0 } };
+        let (stage, account) = (Stage::Agreeing { peer_columns: 0 }, Some(account));
+        let script = SealedScript { opening: opening.clone(), agreement, stage, account };
         Conversation::open(role, Purpose::Fit, &study, &opening, script)
     }
 
@@ -192,7 +209,9 @@ impl SealedScript {
         let limits = prepared.policy.limits;
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         let encoded = prepared.take_encoded()?;
-        let work = Work::new(role, study, encoded, peer_columns, &limits, self.opening.clone())?;
+        let account = self.account.take().ok_or_else(out_of_order)?;
+        let run = Run { opening: self.opening.clone(), account, limits };
+        let work = Work::new(role, study, encoded, peer_columns, run)?;
         self.stage = Stage::Fitting(Box::new(work));
         Ok(())
     }
@@ -204,8 +223,7 @@ impl Work {
         study: Arc<Study<Vertical>>,
         mut encoded: Encoded,
         peer_columns: usize,
-        limits: &Limits,
-        opening: Opening,
+        Run { opening, mut account, limits }: Run,
     ) -> Result<Work, Abort> {
         let block = &encoded.block;
         let rows = block.rows();
@@ -231,8 +249,12 @@ impl Work {
             Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
         })?;
         let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
-        within_limits(role, limits, &study, &encoded, peer_columns)?;
+        // What earlier runs let open is the account's to judge.
+        let sizes = Sizes::new(&study, rows, alice, bob);
+        within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
         countable(family, &encoded)?;
+        let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
+        account.may_open(&opens).map_err(|why| not_opened(role, why))?;
         let null_deviance = match role {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
@@ -258,9 +280,11 @@ impl Work {
             encoded,
             place: Place::Masked,
             masked: Some(masked),
-            limits: *limits,
             glm: None,
             solved: None,
+            account,
+            limits,
+            numbers: 0,
             shares: None,
             share: None,
             table: None,
@@ -313,17 +337,21 @@ impl Work {
             Place::Evaluations => {
                 let (glm, own) = self.glm()?;
                 let body = glm.build(&own)?;
+                let opens = glm.opens(&body);
+                self.count(opens)?;
                 self.after_evaluations();
                 body
             }
             Place::Answer => {
                 let glm = self.glm.as_ref().ok_or_else(out_of_order)?;
                 let (solved, joint) = solution::answer(self, glm)?;
+                self.count(solution::numbers(&joint))?;
                 self.solved = Some(solved);
                 self.place = Place::Means;
                 Body::Joint(joint)
             }
             Place::Share => {
+                self.count(self.shape.left * self.shape.right)?;
                 let share = self.share.take().ok_or_else(out_of_order)?;
                 self.place = Place::Solution;
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
@@ -334,11 +362,15 @@ impl Work {
             },
             Place::Reduction => {
                 let reduction = self.reduction.as_ref().ok_or_else(out_of_order)?;
+                let (map, dropped) = (reduction.map.len(), reduction.dropped.len());
+                let values = reduction_values(reduction);
+                self.count(map + dropped)?;
                 self.place = Place::Solution;
-                Body::Joint(Joint { what: JointKind::Reduction, values: reduction_values(reduction) })
+                Body::Joint(Joint { what: JointKind::Reduction, values })
             }
             Place::Means => {
                 let means = self.means.ok_or_else(out_of_order)?;
+                self.count(2)?;
                 self.place = Place::Results { answered: false };
                 Body::Joint(Joint { what: JointKind::Means, values: vec![means.shift, means.spread] })
             }
@@ -407,6 +439,28 @@ impl Work {
         Ok(())
     }
 
+    /// Records numbers that are about to leave, beside those of the run that have left.
+    fn count(&mut self, numbers: usize) -> Result<(), Abort> {
+        if numbers == 0 {
+            return Ok(());
+        }
+        self.numbers += numbers as u64;
+        let opens = opens(self.numbers, self.rows, &self.shape, &self.encoded, &self.limits);
+        self.account.open(&opens).map_err(|why| not_opened(self.role, why))
+    }
+
+    /// Gradients that may open by the own limits, with what leaves at the end, beside what earlier runs let open.
+    fn gradients(&mut self, sizes: &Sizes) -> u64 {
+        let (mut below, mut above) = (0, u64::from(MOST_EVALUATIONS) + 1);
+        while above - below > 1 {
+            let middle = (below + above) / 2;
+            let numbers = self.numbers.saturating_add(sizes.leaving(self.role, middle));
+            let opens = opens(numbers, self.rows, &self.shape, &self.encoded, &self.limits);
+            if self.account.may_open(&opens).is_ok() { below = middle } else { above = middle }
+        }
+        below
+    }
+
     /// Once all masked columns have passed, the share waits for its message.
     fn after_masked(&mut self) -> Result<(), Abort> {
         let masked = self.masked.as_mut().ok_or_else(out_of_order)?;
@@ -460,8 +514,9 @@ impl Work {
     fn begin_evaluations(&mut self, lead: Option<Lead>) -> Result<(), Abort> {
         let kept = self.masked.take().ok_or_else(out_of_order)?.kept()?;
         let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
-        let sizes = sizes(&self.study, self.rows, self.shape.left - 1, self.shape.right);
-        self.glm = Some(Box::new(Glm::new(self.role, (sizes, self.shape, &self.limits), kept, map, lead)));
+        let sizes = Sizes::new(&self.study, self.rows, self.shape.left - 1, self.shape.right);
+        let most = self.gradients(&sizes);
+        self.glm = Some(Box::new(Glm::new(self.role, (sizes, self.shape, most), kept, map, lead)));
         self.place = Place::Evaluations;
         Ok(())
     }
@@ -470,7 +525,7 @@ impl Work {
     fn lead(&self) -> Result<Lead, Abort> {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().filter(|table| !table.dependent());
-        let table = table.ok_or_else(beyond)?;
+        let table = table.ok_or_else(dependent_beyond)?;
         let (joint, score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
         let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
         let lead = Lead::new(self.study.method.family, joint, score, map, self.rows);
@@ -483,21 +538,24 @@ impl Work {
         let table = self.table.as_ref().ok_or_else(missing)?;
         let outcome = self.own.outcome.as_ref().ok_or_else(missing)?;
         if table.dependent() && self.reduction.is_none() {
-            self.place = Place::Reduction;
             let values = table.left_over().as_slice().to_vec();
+            self.count(values.len())?;
+            self.place = Place::Reduction;
             return Ok(Some(Joint { what: JointKind::LeftOver, values }));
         }
         if self.is_glm() {
             let lead = self.lead()?;
             return self.begin_evaluations(Some(lead)).map(|()| None);
         }
-        let solution = table.solve(outcome).ok_or_else(beyond)?;
+        let solution = table.solve(outcome).ok_or_else(dependent_beyond)?;
         let answer = solution.answer(&self.own.factor, &self.means_of(&[]));
         let mut values = answer.part.gamma.as_slice().to_vec();
         values.extend_from_slice(answer.part.covariance.as_slice());
         values.extend_from_slice(answer.lean.as_slice());
-        values.extend([answer.residual, outcome.rest]);
-        self.answer = Some((answer, outcome.rest));
+        let rest = outcome.rest;
+        values.extend([answer.residual, rest]);
+        self.count(values.len())?;
+        self.answer = Some((answer, rest));
         self.solution = Some(solution);
         self.place = Place::Means;
         Ok(Some(Joint { what: JointKind::Answer, values }))
@@ -631,80 +689,18 @@ fn target(encoded: &Encoded) -> Vec<f64> {
     encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
 }
 
-/// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
-/// the other.
-///
-/// # Errors
-/// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
-pub fn allowed(prepared: &Prepared, peer_columns: usize) -> Result<(), Abort> {
-    match prepared.encoded() {
-        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, prepared.study(), encoded, peer_columns),
-        Err(_) => Ok(()),
+fn opens<'a>(numbers: u64, rows: usize, shape: &Shape, encoded: &'a Encoded, limits: &'a Limits) -> Opens<'a> {
+    Opens {
+        numbers,
+        rows: rows as u64,
+        columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
+        dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
+        limits,
     }
 }
 
-fn beyond() -> Abort {
+fn dependent_beyond() -> Abort {
     Abort::Data("columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string())
-}
-
-fn sizes(study: &Study<Vertical>, rows: usize, alice: usize, bob: usize) -> Sizes {
-    let inference = study.method.inference.allowed;
-    Sizes { family: study.method.family, rows, alice, bob, inference }
-}
-
-/// Outcomes that the likelihood of a family can be put together for from sums alone.
-fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> {
-    let of = |y: f64| match family {
-        Family::Gaussian => true,
-        Family::Binomial => y == 0.0 || y == 1.0,
-        Family::Poisson => y <= 1e12,
-    };
-    match encoded.outcome.iter().flatten().all(|y| of(*y)) {
-        true => Ok(()),
-        false if family == Family::Binomial => {
-            Err(Abort::OwnData("the outcome is not 0 or 1 in every row, which a sealed binomial fit needs".to_string()))
-        }
-        false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
-    }
-}
-
-fn within_limits(
-    role: Role,
-    limits: &Limits,
-    study: &Study<Vertical>,
-    encoded: &Encoded,
-    peer: usize,
-) -> Result<(), Abort> {
-    let block = &encoded.block;
-    let own = usize::from(block.has_intercept())..block.columns();
-    let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
-    let named = own.map(|j| {
-        let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
-        (name, block.column(j))
-    });
-    // Alice's block has the outcome behind its columns.
-    let [left, right] = if role == Role::Alice { [columns, other] } else { [other, columns] };
-    let opened = match study.method.family {
-        Family::Gaussian => left.saturating_add(1).saturating_mul(right),
-        // At least one gradient, and what opens at the end.
-        Family::Binomial | Family::Poisson => sizes(study, block.rows(), left as usize, right as usize).opened(1),
-    };
-    limits
-        .rows(Rows::All, rows, columns.saturating_add(other))
-        .and_then(|()| limits.columns(Rows::All, named, other))
-        .and_then(|()| limits.opened(0, opened, rows, [columns, other]))
-        .map(|_| ())
-        .map_err(|limit| {
-            let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
-            match limit {
-                Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
-                Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
-                Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
-                Limit::Opened { .. } => {
-                    Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") }
-                }
-            }
-        })
 }
 
 /// Why there is no basis of the own columns; `first` is the position of the first among all columns of the block.

@@ -28,6 +28,8 @@ pub(super) struct Solved {
     pub(super) end: End,
     pub(super) separated: bool,
     pub(super) evaluations: u32,
+    /// Points that were named.
+    pub(super) points: u32,
     pub(super) trace: Vec<TracePoint>,
 }
 
@@ -115,9 +117,15 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
         end,
         separated,
         evaluations: glm.evaluations(),
+        points: glm.points(),
         trace: lead.trace.clone(),
     };
     Ok((solved, Joint { what: JointKind::Answer, values }))
+}
+
+/// Numbers of a solution that opens with a message: all but its two marks.
+pub(super) fn numbers(answer: &Joint) -> usize {
+    answer.values.len() - 2
 }
 
 /// At Bob: the solution as Alice tells it, and his part of the intercept.
@@ -160,6 +168,7 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
         end,
         separated,
         evaluations: glm.evaluations(),
+        points: glm.points(),
         trace: Vec::new(),
     };
     Ok((solved, means))
