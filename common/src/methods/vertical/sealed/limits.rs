@@ -26,6 +26,11 @@ impl Sizes {
         Sizes { family: study.method.family, rows, alice, bob, inference: study.method.inference.allowed }
     }
 
+    /// Whether standard errors follow.
+    pub fn inference(&self) -> bool {
+        self.inference
+    }
+
     /// Numbers of the table.
     pub fn table(&self) -> u64 {
         (self.alice as u64).saturating_add(1).saturating_mul(self.bob as u64)
