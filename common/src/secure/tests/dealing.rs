@@ -4,10 +4,11 @@ use nalgebra::DMatrix;
 
 use crate::id::{Digest, RunId};
 use crate::secure::budget;
-use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Order, Refusal, Step};
+use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Order, Portion, Product, Refusal, Step};
+use crate::secure::kernel::MOST_TERMS;
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Correction, Dealer, Party, Shape, Side};
-use crate::secure::ring::Width;
+use crate::secure::product::{Correction, Dealer, Party, RowShape, Shape, Side, VectorShape, WeightedShape};
+use crate::secure::ring::{Elements, Width};
 
 const SEEDS: [[u8; 32]; 2] = [[3; 32], [4; 32]];
 const STUDY: Digest = Digest([1; 32]);
@@ -145,4 +146,91 @@ fn a_party_that_orders_without_end_is_refused() {
     let wanted = shape(10, 1, 1);
     let refusal = (0..1000).find_map(|_| dealing.order(Side::Left, Order::Table(wanted)).err());
     assert_eq!(refusal.unwrap().to_string(), "alice ordered 64 products more than the other party");
+}
+
+/// A run whose table, for a binomial fit, is dealt.
+fn with_table(rows: usize) -> (Dealing, budget::Bits) {
+    let mut dealing = dealing();
+    let bits = budget::binomial(rows).unwrap();
+    both(&mut dealing, Shape { bits: bits.columns, ..shape(rows, 3, 2) });
+    (0..3).for_each(|_| drop(dealing.step()));
+    (dealing, bits)
+}
+
+#[test]
+fn later_products_fit_the_table_and_their_corrections_go_to_both_sides_in_turn() {
+    let (mut dealing, bits) = with_table(100);
+    let rows =
+        |corrected| Order::Rows(RowShape { width: Width::Two, bits: bits.features, rows: 100, terms: 5, corrected });
+    let vector = Order::Vector(VectorShape { width: Width::Two, bits: bits.columns, rows: 100, left: 2, right: 2 });
+    for order in [rows(Side::Right), vector, rows(Side::Left), vector, rows(Side::Right)] {
+        for side in [Side::Left, Side::Right] {
+            dealing.order(side, order).unwrap();
+        }
+        let Some(Step::Product(came, mut product)) = dealing.step() else { panic!("no product") };
+        assert_eq!(came, order);
+        let mut portions = Vec::new();
+        while let Some(portion) = product.step().unwrap() {
+            portions.push(portion);
+        }
+        match (order, &portions[..]) {
+            (Order::Rows(shape), [Portion::Rows(0, both)]) => {
+                let corrected = both.each_ref().map(|entries| entries.as_ref().map(Elements::count));
+                let expected = if shape.corrected == Side::Left { [Some(101), None] } else { [None, Some(101)] };
+                assert_eq!(corrected, expected);
+                assert_eq!(Product::silent(&order), shape.corrected.other());
+            }
+            (Order::Vector(_), [Portion::Nothing, Portion::Last(entries)]) => assert_eq!(entries.count(), 4),
+            _ => panic!("{} portions", portions.len()),
+        }
+    }
+}
+
+#[test]
+fn products_that_do_not_fit_the_table_are_refused() {
+    let refused = |order: Order| {
+        let (mut dealing, _) = with_table(100);
+        dealing.order(Side::Left, order).unwrap();
+        dealing.order(Side::Right, order).unwrap_err().to_string()
+    };
+    let bits = budget::binomial(100).unwrap();
+    let rows = RowShape { width: Width::Two, bits: bits.features, rows: 100, terms: 5, corrected: Side::Right };
+    let of_rows = [
+        (RowShape { width: Width::One, ..rows }, "not those of the table"),
+        (RowShape { rows: 99, ..rows }, "not those of the table"),
+        (RowShape { bits: bits.features + 1, ..rows }, "bits for which nothing is proved"),
+        (RowShape { bits: 28, ..rows }, "bits for which nothing is proved"),
+        (RowShape { terms: 0, ..rows }, "another number of terms"),
+        (RowShape { terms: MOST_TERMS + 1, ..rows }, "another number of terms"),
+        (RowShape { corrected: Side::Left, ..rows }, "out of turn"),
+    ];
+    for (shape, says) in of_rows {
+        assert!(refused(Order::Rows(shape)).contains(says), "{shape:?}");
+    }
+    let vector = VectorShape { width: Width::Two, bits: bits.columns, rows: 100, left: 3, right: 2 };
+    let weighted = WeightedShape { width: Width::Two, bits: bits.columns, rows: 100, left: 3, right: 2 };
+    for shape in [
+        VectorShape { left: 4, ..vector },
+        VectorShape { right: 0, ..vector },
+        VectorShape { bits: 31, ..vector },
+        VectorShape { rows: 101, ..vector },
+        VectorShape { width: Width::One, ..vector },
+    ] {
+        assert!(refused(Order::Vector(shape)).contains("does not fit the table"), "{shape:?}");
+    }
+    for shape in [WeightedShape { left: 4, ..weighted }, WeightedShape { bits: 31, ..weighted }] {
+        assert!(refused(Order::Weighted(shape)).contains("does not fit the table"), "{shape:?}");
+    }
+    let mut early = dealing();
+    early.order(Side::Left, Order::Rows(rows)).unwrap();
+    let refusal = early.order(Side::Right, Order::Rows(rows)).unwrap_err();
+    assert_eq!(refusal.to_string(), "bob ordered a product before any table");
+    let (mut differing, _) = with_table(100);
+    differing.order(Side::Left, Order::Rows(rows)).unwrap();
+    let refusal = differing.order(Side::Right, Order::Rows(RowShape { terms: 6, ..rows })).unwrap_err();
+    assert_eq!(refusal.to_string(), "alice and bob ordered different tables: terms 5 and 6");
+    let (mut differing, _) = with_table(100);
+    differing.order(Side::Left, Order::Rows(rows)).unwrap();
+    let refusal = differing.order(Side::Right, Order::Vector(vector)).unwrap_err();
+    assert_eq!(refusal.to_string(), "alice and bob ordered products of different kinds");
 }
