@@ -160,7 +160,8 @@ fn a_sealed_binomial_fit_that_may_open_no_further_gradient_ends_unconverged_and_
     let folder = tempfile::tempdir().unwrap();
     let (data, out) = (folder.path().join("few.csv"), folder.path().join("out"));
     written(&data, 70, false);
-    // 70 rows with two columns each: 140 unknown values, of which 70 may open. Bob's table and end have 6 + 15 + 1 + 2, a gradient 6.
+    // 70 rows with two columns each: 140 unknown values, of which 70 may open. Bob's table and end have 6 + 15 + 1 + 3, a gradient
+    // with his range 6: seven gradients.
     let own =
         ["--data", data.to_str().unwrap(), "--outcome", "y", "--id", "id", "--family", "binomial", "--mode", "sealed"];
     let (code, printed, said) = rehearse(&out, &own);

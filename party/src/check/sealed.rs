@@ -9,7 +9,7 @@ use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
 use fedreg_common::secure::open::Limits;
 use fedreg_common::secure::optimiser::MOST_EVALUATIONS;
-use fedreg_common::study::{Missing, Study, Vertical};
+use fedreg_common::study::{HeldBy, Missing, Study, Vertical};
 
 use super::{Foreseen, Leaving, size};
 use crate::config::Config;
@@ -143,6 +143,9 @@ impl Forecast<'_> {
                     opened.push(one("the sum of the losses", [1, 1], 1));
                 }
                 opened.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
+                if self.study.method.outcome.held_by == HeldBy::Both {
+                    opened.push(one("the outcome's product with bob's part of the linear predictor", [1, 1], 1));
+                }
                 opened
             }
         }

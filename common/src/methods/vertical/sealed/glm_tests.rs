@@ -152,13 +152,13 @@ fn under(policies: [&Policy; 2], values: &[[f64; 6]], observe: impl FnMut(usize,
 #[test]
 fn a_fit_ends_before_more_numbers_open_than_either_party_allows() {
     let values = rows("binomial", ROWS, false);
-    // Alice: a point has 6 numbers, the solution 3 + 9 + 9 + 3. Bob: the table has 9, a gradient with its range 7, the end 21 + 1 + 2.
+    // Alice: a point has 6 numbers, the solution 3 + 9 + 9 + 3. Bob: the table has 9, a gradient with its range 7, the end 21 + 1 + 3.
     let share = |numbers: f64| Policy {
         limits: Limits { opened_share: (numbers + 0.5) / (2.0 * ROWS as f64), ..Limits::default() },
         ..Policy::default()
     };
     let loose = Policy::default();
-    let (alice, bob) = (share(2.0 * 6.0 + 24.0 + 5.0), share(9.0 + 2.0 * 7.0 + 24.0 + 6.0));
+    let (alice, bob) = (share(2.0 * 6.0 + 24.0 + 5.0), share(9.0 + 2.0 * 7.0 + 25.0 + 6.0));
     for (policies, who) in [([&alice, &loose], "alice"), ([&loose, &bob], "bob")] {
         for fit in fits(under(policies, &values, |_, _| {})) {
             assert_eq!((fit.termination, fit.rounds), (Termination::MaxRounds, 2));
@@ -199,7 +199,7 @@ fn nothing_but_masks_shares_and_the_declared_numbers_passes_in_an_evaluation() {
     assert_eq!(of(JointKind::End), [(0, JointKind::End, 1)]);
     // Two marks, gamma, what is held of Bob's columns, covariance and lean; means.
     assert_eq!(of(JointKind::Answer), [(0, JointKind::Answer, 2 + 3 + 9 + 9 + 3)]);
-    assert_eq!(of(JointKind::Means), [(1, JointKind::Means, 2)]);
+    assert_eq!(of(JointKind::Means), [(1, JointKind::Means, 3)]);
     // Bob alone opens anything: a gradient each time, at the end two canaries, the weighted table and the loss.
     let shares: Vec<(usize, usize)> = products
         .iter()
@@ -212,7 +212,7 @@ fn nothing_but_masks_shares_and_the_declared_numbers_passes_in_an_evaluation() {
         fit.disclosure.opened.iter().map(|opened| (opened.numbers, opened.to)).collect()
     };
     let rounds = rounds as u64;
-    let to_alice = [9, 6 * rounds, rounds, 21, 1, 2].map(|numbers| (numbers, Role::Alice));
+    let to_alice = [9, 6 * rounds, rounds, 21, 1, 2, 1].map(|numbers| (numbers, Role::Alice));
     assert_eq!(sizes(&at_bob), to_alice);
     assert_eq!(sizes(&at_alice), [4 * rounds, 2 * rounds, 9, 3 + 9 + 3].map(|numbers| (numbers, Role::Bob)));
     // What stands behind masks is uniform: the first residue of every element over sixteen parts of its prime.

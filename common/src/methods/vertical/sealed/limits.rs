@@ -65,7 +65,8 @@ impl Sizes {
             }
             Role::Bob | Role::Worker | Role::Coordinator => {
                 let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
-                gradients.saturating_add(self.weighted()).saturating_add(u64::from(self.loss())).saturating_add(2)
+                // His parts of the intercept, its variance and the likelihood.
+                gradients.saturating_add(self.weighted()).saturating_add(u64::from(self.loss())).saturating_add(3)
             }
         }
     }

@@ -106,7 +106,7 @@ fn likelihood(work: &Work, solved: &Solved) -> Statistics {
     match solved.loss {
         Some(loss) => {
             let saturated: f64 = y.iter().map(|y| family.saturated(*y)).sum();
-            let deviance = (2.0 * (loss - saturated)).max(0.0);
+            let deviance = (2.0 * (loss - solved.along - saturated)).max(0.0);
             let fit = Deviances { df, deviance, null_deviance: work.null_deviance };
             // Of outcomes 0 and 1, and of counts, the likelihood follows from the deviance.
             unpenalised(&work.study, &work.encoded, &fit, |_| 0.0)
@@ -268,6 +268,9 @@ fn opened(work: &Work) -> Vec<Opened> {
                 }
             }
             all.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
+            if glm.is_some() && work.study.method.outcome.held_by == HeldBy::Both {
+                all.push(one("the outcome's product with bob's part of the linear predictor", [1, 1], 1));
+            }
         }
     }
     all

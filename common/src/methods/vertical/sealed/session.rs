@@ -94,7 +94,7 @@ pub(super) struct Work {
     pub(super) null_deviance: f64,
     pub(super) own: Own,
     pub(super) shape: Shape,
-    basis: Basis<DMatrix<f64>>,
+    pub(super) basis: Basis<DMatrix<f64>>,
     place: Place,
     masked: Option<MaskedTable>,
     /// Evaluations of a binomial or poisson fit, and its solution.
@@ -370,9 +370,11 @@ impl Work {
             }
             Place::Means => {
                 let means = self.means.ok_or_else(out_of_order)?;
-                self.count(2)?;
+                let mut values = vec![means.shift, means.spread];
+                values.extend(solution::along(self));
+                self.count(values.len())?;
                 self.place = Place::Results { answered: false };
-                Body::Joint(Joint { what: JointKind::Means, values: vec![means.shift, means.spread] })
+                Body::Joint(Joint { what: JointKind::Means, values })
             }
             Place::Results { answered } => {
                 let results = results::results(self)?;
@@ -425,8 +427,7 @@ impl Work {
                 self.place = Place::Solution;
             }
             (Place::Means, Body::Joint(Joint { what: JointKind::Means, values })) => {
-                let [shift, spread] = values[..] else { return Err(length("means", values.len(), 2).into()) };
-                self.means = Some(Means { shift, spread });
+                self.means = Some(self.take_means(&values)?);
                 self.place = Place::Results { answered: false };
             }
             (Place::Results { answered }, Body::Results(results)) => {
@@ -437,6 +438,20 @@ impl Work {
             _ => return Err(Refusal::Kind),
         }
         Ok(())
+    }
+
+    /// At Alice: Bob's part of the intercept, and of a binomial or poisson fit with his outcome his part of the likelihood.
+    fn take_means(&mut self, values: &[f64]) -> Result<Means, PeerFault> {
+        let both = self.study.method.outcome.held_by == HeldBy::Both;
+        let expected = if self.solved.is_some() && both { 3 } else { 2 };
+        match (values, &mut self.solved) {
+            ([shift, spread, along], Some(solved)) if expected == 3 => {
+                solved.along = *along;
+                Ok(Means { shift: *shift, spread: *spread })
+            }
+            ([shift, spread], _) if expected == 2 => Ok(Means { shift: *shift, spread: *spread }),
+            _ => Err(length("means", values.len(), expected)),
+        }
     }
 
     /// Records numbers that are about to leave, beside those of the run that have left.
@@ -528,7 +543,7 @@ impl Work {
         let table = table.ok_or_else(dependent_beyond)?;
         let (joint, score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
         let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
-        let lead = Lead::new(self.study.method.family, joint, score, map, self.rows);
+        let lead = Lead::new(self.study.method.family, joint, score, map, [self.rows, table.left()]);
         lead.ok_or_else(|| Abort::Data("the outcome has only one value: there is nothing to fit".to_string()))
     }
 

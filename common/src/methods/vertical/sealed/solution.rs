@@ -12,6 +12,7 @@ use crate::methods::vertical::message::{Joint, JointKind};
 use crate::report::TracePoint;
 use crate::secure::gaussian::{Answer, Means, Part, position};
 use crate::session::{Abort, PeerFault};
+use crate::study::HeldBy;
 
 /// The solution as one party sees it.
 pub(super) struct Solved {
@@ -23,8 +24,11 @@ pub(super) struct Solved {
     pub(super) held: DMatrix<f64>,
     /// At Alice: the intercept and its variance, without what Bob's columns add.
     pub(super) intercept: Option<(f64, f64)>,
-    /// At Alice, where it has opened: the loss over the rows.
+    /// At Alice, where it has opened: the loss over the rows, without Bob's part of the next number.
     pub(super) loss: Option<f64>,
+    /// At Alice: the outcome times Bob's part of the linear predictor, in the digits of the table, or as Bob computes it who has the outcome
+    /// too.
+    pub(super) along: f64,
     pub(super) end: End,
     pub(super) separated: bool,
     pub(super) evaluations: u32,
@@ -82,7 +86,7 @@ fn missing() -> Abort {
 pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     let (lead, end) = (glm.lead().ok_or_else(missing)?, glm.end().ok_or_else(missing)?);
     let table = work.table().ok_or_else(missing)?;
-    let Ended { point, covariance, loss, separated } = lead.ended();
+    let Ended { point, covariance, loss, along, separated } = lead.ended();
     let alice = table.left();
     let bob = point.len() - 1 - alice;
     let place = position(&work.own.factor, &work.means_of(&[]));
@@ -93,6 +97,8 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     values.extend_from_slice(held.as_slice());
     let own = point.rows(1, alice).into_owned();
     let shift = point[0] - place.dot(&own);
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    let loss = loss.map(|loss| loss - dot(y, &work.basis.predictor(&own)) - point[0] * y.iter().sum::<f64>());
     let (own_covariance, variance) = match &covariance {
         None => (DMatrix::zeros(0, 0), 0.0),
         Some(covariance) => {
@@ -114,6 +120,7 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
         held,
         intercept: Some((shift, variance)),
         loss,
+        along,
         end,
         separated,
         evaluations: glm.evaluations(),
@@ -165,6 +172,7 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
         held: DMatrix::from_column_slice(size, size, held),
         intercept: None,
         loss: None,
+        along: 0.0,
         end,
         separated,
         evaluations: glm.evaluations(),
@@ -172,6 +180,20 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
         trace: Vec::new(),
     };
     Ok((solved, means))
+}
+
+/// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor.
+pub(super) fn along(work: &Work) -> Option<f64> {
+    let solved = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by == HeldBy::Both)?;
+    let gamma = match &work.reduction {
+        Some(reduction) => &reduction.map * &solved.part.gamma,
+        None => solved.part.gamma.clone(),
+    };
+    Some(dot(work.encoded.outcome.as_deref().unwrap_or_default(), &work.basis.predictor(&gamma)))
+}
+
+fn dot(y: &[f64], eta: &[f64]) -> f64 {
+    y.iter().zip(eta).map(|(y, eta)| y * eta).sum()
 }
 
 /// What is left of an intercept once Bob's part is known.

@@ -59,8 +59,10 @@ pub(in super::super) struct Ended {
     pub(in super::super) point: DVector<f64>,
     /// Their covariance, where the weighted table has opened and is one of a maximum.
     pub(in super::super) covariance: Option<DMatrix<f64>>,
-    /// The loss over the rows, where it has opened.
+    /// The loss over the rows, where it has opened, without the products of the outcome with the linear predictor.
     pub(in super::super) loss: Option<f64>,
+    /// The outcome times Bob's part of the linear predictor, in the digits of the table.
+    pub(in super::super) along: f64,
     /// Whether the estimates grow without bound.
     pub(in super::super) separated: bool,
 }
@@ -75,6 +77,8 @@ pub(in super::super) struct Lead {
     /// Bob's columns that stay, in coordinates of his basis.
     map: Option<DMatrix<f64>>,
     rows: usize,
+    /// Columns of Alice.
+    alice: usize,
     descent: Descent,
     next: Next,
     stopped: Option<End>,
@@ -93,7 +97,7 @@ impl Lead {
         joint: DMatrix<f64>,
         score: DVector<f64>,
         map: Option<DMatrix<f64>>,
-        rows: usize,
+        [rows, alice]: [usize; 2],
     ) -> Option<Lead> {
         let (descent, next) = Descent::new(family, joint.clone(), &score)?;
         Some(Lead {
@@ -102,6 +106,7 @@ impl Lead {
             score,
             map,
             rows,
+            alice,
             descent,
             next,
             stopped: None,
@@ -211,7 +216,8 @@ impl Lead {
                 End::Converged | End::LimitOfAlice | End::LimitOfBob => false,
             };
             let separated = separated && self.family == Family::Binomial;
-            return Ended { point, covariance: None, loss: None, separated };
+            let along = self.along(&point);
+            return Ended { point, covariance: None, loss: None, along, separated };
         };
         let rows = self.rows as f64;
         let exact = self.weighted.as_ref().map(|table| (table, Definite::from_gram(table)));
@@ -226,16 +232,31 @@ impl Lead {
             Some((_, None)) => (DVector::zeros(point.len()), None, true),
             None => (step.clone(), None, self.family == Family::Binomial && self.spread(point) > STEEP),
         };
-        // Where the gradient vanishes a step changes the loss by half of what its slope says.
-        let gained = 0.5 * gradient.dot(&step);
-        let along = self.score.dot(point);
+        // The last point's loss, the change along the step, of which the slope says twice as much as there is, and the products of the
+        // outcome with the step, which belong to the last point no more.
         let mean = match self.family {
             // The gradient of the intercept is the mean of the means less that of the outcome.
             Family::Poisson => Some(gradient[0] + self.score[0]),
             Family::Binomial | Family::Gaussian => self.loss.map(|loss| loss / rows),
         };
-        let loss = mean.map(|mean| (mean - along + gained) * rows);
-        Ended { point: if separated { point.clone() } else { point + step }, covariance, loss, separated }
+        let loss = mean.map(|mean| (mean + self.score.dot(&step) + 0.5 * gradient.dot(&step)) * rows);
+        if separated {
+            let along = self.along(point);
+            return Ended { point: point.clone(), covariance: None, loss: None, along, separated };
+        }
+        let point = point + step;
+        let along = self.along(&point);
+        Ended { point, covariance, loss, along, separated }
+    }
+
+    fn along(&self, point: &DVector<f64>) -> f64 {
+        let bob = self.bob(point.len());
+        self.score.rows(bob.start, bob.len()).dot(&point.rows(bob.start, bob.len())) * self.rows as f64
+    }
+
+    /// Positions of Bob's coordinates.
+    fn bob(&self, all: usize) -> std::ops::Range<usize> {
+        self.alice + 1..all
     }
 
     /// Whether a step would go on without end along a direction in which the weights vanish.
