@@ -337,7 +337,7 @@ impl Work {
             Place::Evaluations => {
                 let (glm, own) = self.glm()?;
                 let body = glm.build(&own)?;
-                let opens = glm.opens(&body);
+                let opens = glm.opens();
                 self.count(opens)?;
                 self.after_evaluations();
                 body
