@@ -234,11 +234,8 @@ impl Glm {
             (Place::Product, body) => {
                 let columns = Columns { own: own.basis, received: &self.kept.received };
                 match self.active.as_mut().ok_or_else(out_of_order)? {
-                    Active::Rows(kernel, exchange) => {
-                        let point = self.point.as_ref().ok_or_else(out_of_order)?;
-                        exchange.absorb(body, &point.feature(*kernel))?;
-                    }
-                    Active::Vector(exchange) => exchange.absorb(body, &self.vector, &columns)?,
+                    Active::Rows(_, exchange) => exchange.absorb(body)?,
+                    Active::Vector(exchange) => exchange.absorb(body)?,
                     Active::Weighted(exchange) => exchange.absorb(body, &self.vector, &columns)?,
                 }
                 Ok(self.go_on(own)?)
@@ -259,6 +256,16 @@ impl Glm {
 
     fn message(&self, what: ProductKind, entries: Elements) -> Body {
         Body::Product(Product { number: self.products, what, first: 0, entries })
+    }
+
+    /// Does what can be done while the others are at work.
+    pub(super) fn go_ahead(&mut self, own: &Own<'_>) -> Result<(), Abort> {
+        let columns = Columns { own: own.basis, received: &self.kept.received };
+        match (&mut self.active, &self.point) {
+            (Some(Active::Rows(kernel, exchange)), Some(point)) => exchange.go_ahead(&point.feature(*kernel)),
+            (Some(Active::Vector(exchange)), _) => exchange.go_ahead(&self.vector, &columns),
+            (Some(Active::Rows(..) | Active::Weighted(_)) | None, _) => Ok(()),
+        }
     }
 
     /// At Alice: the next point, or the end.
@@ -406,16 +413,19 @@ impl Glm {
         }
         match self.active.take().ok_or_else(out_of_order)? {
             Active::Rows(kernel, exchange) => {
-                let (mut shares, canary) = exchange.finish()?;
-                self.canaries.push(canary);
                 let point = self.point.as_ref().ok_or_else(out_of_order)?;
+                let (mut shares, canary) = exchange.finish(&point.feature(kernel))?;
+                self.canaries.push(canary);
                 point.complete(kernel, &mut shares, (self.role == Role::Alice).then_some(own.y))?;
                 match kernel {
                     Kernel::Mean | Kernel::Weight => self.vector = shares,
                     Kernel::Loss => self.loss = Some(point::sum(&shares)?),
                 }
             }
-            Active::Vector(exchange) => self.gradient = Some(exchange.finish()?),
+            Active::Vector(exchange) => {
+                let columns = Columns { own: own.basis, received: &self.kept.received };
+                self.gradient = Some(exchange.finish(&self.vector, &columns)?);
+            }
             Active::Weighted(exchange) => self.weighted = Some(exchange.finish()?),
         }
         self.begin()

@@ -264,9 +264,14 @@ impl Work {
         let scalings = block.scalings()[own.clone()].to_vec();
         let target = (role == Role::Alice).then(|| target(&encoded));
         let matrix = encoded.block.take_matrix();
-        let basis =
+        let mut basis =
             Basis::new(matrix, own.clone(), encoded.weights.as_deref(), target.as_deref(), study.method.intercept)
                 .map_err(|error| unusable(&encoded, own.start, &error))?;
+        let kept = basis.finish();
+        if family != Family::Gaussian {
+            // Every gradient needs it.
+            basis.store();
+        }
         Ok(Work {
             role,
             study,
@@ -274,7 +279,7 @@ impl Work {
             scalings,
             rows,
             null_deviance,
-            own: basis.finish(),
+            own: kept,
             shape,
             basis,
             encoded,
@@ -507,6 +512,10 @@ impl Work {
 
     /// Does what can be done while the others are at work.
     fn go_ahead(&mut self) -> Result<(), Abort> {
+        if self.glm.is_some() {
+            let (glm, own) = self.glm()?;
+            return glm.go_ahead(&own);
+        }
         match &mut self.masked {
             Some(masked) => masked.go_ahead(&self.basis),
             None => Ok(()),
