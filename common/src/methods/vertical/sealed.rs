@@ -16,6 +16,7 @@ mod glm;
 #[cfg(test)]
 mod glm_tests;
 mod limits;
+mod reduction;
 mod results;
 mod session;
 mod solution;
