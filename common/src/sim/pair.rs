@@ -131,9 +131,8 @@ where
             results[side] = Some(Err(abort));
             continue;
         }
-        // What the dealer sends comes now or later, in its order.
-        let room = [first.room(), second.room()];
-        let next = dealt.iter().position(|(side, _)| room[*side]);
+        // What the dealer sends comes now or later, in its order, to a side that has room.
+        let next = dealt.iter().position(|(side, _)| [first.room(), second.room()][*side]);
         let from_dealer = next.is_some() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5));
         let arrived = match from_dealer {
             true => next.and_then(|at| dealt.remove(at)).map(|(side, message)| (side, Role::Coordinator, message)),
