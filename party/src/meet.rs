@@ -323,11 +323,11 @@ impl Meeting<'_> {
         work.finish(self.job, met)
     }
 
-    /// Opens the line to the dealer, who is the coordinator.
+    /// Opens the line to the dealer, who is the coordinator unless the study names another.
     async fn dealer(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
-        let Job { config, study, .. } = self.job;
-        let (address, name) = (&config.coordinator, &study.head.coordinator.certificate);
-        let opened = dealer::open(address, &self.job.party().identity()?, name, study.digest(), run).await;
+        let party = self.job.party();
+        let (address, name) = party.dealer()?;
+        let opened = dealer::open(address, &party.identity()?, name, self.job.study.digest(), run).await;
         let dealing = opened.map_err(|error| {
             let (waited, hint) =
                 (format!("the dealer at {address} is needed for a sealed run"), "start both parties again");
