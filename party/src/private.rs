@@ -84,11 +84,15 @@ impl Work for PrivateFit {
         }
         let run = run.to_string();
         let closed = open(&job.config).and_then(|mut ledger| match ledger.is_reserved(&run) {
-            true => ledger.finish(&run),
-            false => Ok(()),
+            true => ledger.finish(&run).map(|()| ledger.is_withdrawn(&run)),
+            false => Ok(false),
         });
-        if let Err(error) = closed {
-            tracing::warn!("the end of the run is not in the privacy ledger: {error}");
+        match closed {
+            Ok(true) => {
+                tracing::info!("run {run} costs nothing: nothing of it had left, and its charge was taken back")
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!("the end of the run is not in the privacy ledger: {error}"),
         }
     }
 
