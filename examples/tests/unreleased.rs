@@ -36,6 +36,8 @@ fn privacy(folder: &Path, role: &str, name: &str, words: &[&str]) -> Output {
     Command::new(DEMO)
         .args(["--role", role, "privacy"])
         .args(words)
+        // A party needs to know which of the two dials.
+        .args((role != "worker").then_some(["--connect", "127.0.0.1:9"]).into_iter().flatten())
         .args(["--config", &format!("{name}.toml"), "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
         .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state"), "--authority", "authority.pem"])
         .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])

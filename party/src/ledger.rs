@@ -413,7 +413,9 @@ mod tests {
         fn reserve(&self, ledger: &mut Ledger<LedgerFile>, run: &str, mu: f64) -> Result<(), LedgerError> {
             let persons = self.persons(ledger);
             let plan = ReleasePlan::new(vec![PlannedRelease { label: "counts".to_owned(), mu }]);
-            ledger.reserve(run, "cohort", &persons, &["bob".to_owned()], "digest", &plan)
+            // Each run is of a study of its own.
+            let study = run.replace(' ', "-");
+            ledger.reserve(run, "cohort", &persons, &["bob".to_owned()], &study, &plan)
         }
     }
 
