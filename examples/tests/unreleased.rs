@@ -154,7 +154,7 @@ fn workers_killed_behind_their_first_release_stay_charged() {
     }
 }
 
-/// Two parties that reserve and store nothing; then Bob's run ends for good.
+/// Two parties that reserve and store nothing; then Bob's run ends for good, and Alice does not cling to it.
 #[test]
 fn parties_whose_run_ends_before_their_first_release_have_their_whole_budget_in_another_run() {
     let world = world::World::new();
@@ -208,11 +208,7 @@ fn parties_whose_run_ends_before_their_first_release_have_their_whole_budget_in_
     assert!(ended.log.contains("the data have changed since run"), "{}", ended.log);
     assert_eq!(sum("bob"), 0.0);
     assert!(sum("alice") > 0.0);
-    // Alice goes on with that run, and is told that it is over.
-    let ended = run("5").map(world::Running::end);
-    assert!(ended.iter().all(|ended| ended.code != 0), "{}", ended[1].log);
-    assert!(ended[1].log.contains("nothing of it had left, and its charge was taken back"), "{}", ended[1].log);
-    assert_eq!([sum("alice"), sum("bob")], [0.0, 0.0]);
+    assert!(ended.log.contains("nothing of it had left, and its charge was taken back"), "{}", ended.log);
     // Another run has all of the budget, and leaves none.
     world::assert_codes(&run("20").map(world::Running::end), 0);
     for (role, ledger) in roles.iter().zip(&ledgers) {

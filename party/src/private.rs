@@ -56,7 +56,9 @@ impl Work for PrivateFit {
     fn interrupted(&self, job: &Job) -> Option<RunId> {
         // A ledger that cannot be opened is complained of when the data are read, where the others hear of it.
         let ledger = open(&job.config).ok()?;
-        ledger.unfinished(&job.config.data_set(), &job.study.digest().to_string())?.parse().ok()
+        // Where nothing of it has left it is not claimed: the coordinator tells it if the other party is in it, and else another run
+        // begins, which withdraws it.
+        ledger.interrupted(&job.config.data_set(), &job.study.digest().to_string())?.parse().ok()
     }
 
     fn session(&self, _job: &Job, ready: Ready, opening: Opening) -> Result<Self::Session, Failure> {

@@ -392,6 +392,12 @@ impl<S: Storage> Ledger<S> {
         self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
     }
 
+    /// The same of a run of which something was stored: one of which nothing was can as well be begun anew.
+    pub fn interrupted(&self, data_set: &str, study: &str) -> Option<&str> {
+        let open = |run: &Run| run.data_set == data_set && run.study == study && !run.finished && !run.is_unreleased();
+        self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
+    }
+
     /// The same of a run whose study begins with these words and of which a message of this number is kept.
     pub fn unfinished_with(&self, data_set: &str, study: &str, index: u32) -> Option<&str> {
         let open = |run: &Run| {
