@@ -407,11 +407,12 @@ impl Play {
 /// The runs that a ledger counts, each with the number of releases that it stored.
 fn charges(ledger: &Path) -> Vec<(String, usize)> {
     let entries: Vec<Value> = records(ledger).iter().map(|body| serde_json::from_str(body).unwrap()).collect();
-    let of_kind = |kind: &str| entries.iter().filter(move |entry| entry["kind"] == kind);
-    let counts = |run: &Value| !of_kind("withdrawn").any(|entry| entry["run"] == *run);
-    let stored = |run: &Value| of_kind("stored").filter(|entry| entry["receipt"]["run"] == *run).count();
-    let runs = of_kind("reserved").map(|entry| &entry["run"]).filter(|run| counts(run));
-    runs.map(|run| (run.as_str().unwrap().to_string(), stored(run))).collect()
+    let count = |kind: &str, at: &str, run: &Value| {
+        entries.iter().filter(|entry| entry["kind"] == kind && entry.pointer(at) == Some(run)).count()
+    };
+    let reserved = entries.iter().filter(|entry| entry["kind"] == "reserved").map(|entry| &entry["run"]);
+    let counted = reserved.filter(|run| count("withdrawn", "/run", run) == 0);
+    counted.map(|run| (run.as_str().unwrap().to_string(), count("stored", "/receipt/run", run))).collect()
 }
 
 fn private_file(name: &str) -> String {
