@@ -191,6 +191,20 @@ pub(super) struct Run {
 }
 
 impl Run {
+    fn new(data_set: String, study: String, plan: ReleasePlan, charge: f64) -> Run {
+        Run {
+            data_set,
+            study,
+            plan,
+            charge,
+            started: false,
+            stored: BTreeMap::new(),
+            received: BTreeMap::new(),
+            finished: false,
+            withdrawn: false,
+        }
+    }
+
     /// Whether nothing of it can have left: only what is stored may be sent.
     pub(super) fn is_unreleased(&self) -> bool {
         self.stored.is_empty() && !self.started
@@ -313,32 +327,12 @@ impl State {
                 self.register(account, &plain_runs)?;
             }
             Entry::Reserved { run, data_set, peers, charge, plan, study } => {
-                if self.runs.contains_key(&run) || charge.is_nan() || charge <= 0.0 {
-                    return None;
-                }
-                let affected = self.affected(&data_set)?;
-                let posting =
-                    Posting::Charged { run: run.clone(), data_set: data_set.clone(), affected, peers, charge };
-                self.post(posting)?;
-                let fresh = Run {
-                    data_set,
-                    study,
-                    plan,
-                    charge,
-                    started: false,
-                    stored: BTreeMap::new(),
-                    received: BTreeMap::new(),
-                    finished: false,
-                    withdrawn: false,
-                };
-                self.runs.insert(run, fresh);
+                self.reserve(run, Run::new(data_set, study, plan, charge), peers)?;
             }
             Entry::Persons { data_set, persons_digest } => {
                 let account = self.accounts.get_mut(&data_set)?;
-                if account.read_otherwise.is_some() {
-                    return None;
-                }
-                account.read_otherwise = Some(std::mem::replace(&mut account.persons_digest, persons_digest));
+                let before = std::mem::replace(&mut account.persons_digest, persons_digest);
+                new(account.read_otherwise.replace(before))?;
             }
             Entry::Linked { data_sets } => self.link(&data_sets)?,
             Entry::Started { run, index } => {
@@ -394,6 +388,17 @@ impl State {
             account.unbounded_by_unknown |= anyone;
         }
         Some(())
+    }
+
+    /// A run begins with its charge.
+    fn reserve(&mut self, run: String, fresh: Run, peers: Vec<String>) -> Option<()> {
+        let Run { data_set, charge, .. } = &fresh;
+        if self.runs.contains_key(&run) || charge.is_nan() || *charge <= 0.0 {
+            return None;
+        }
+        let (data_set, charge, affected) = (data_set.clone(), *charge, self.affected(data_set)?);
+        self.post(Posting::Charged { run: run.clone(), data_set, affected, peers, charge })?;
+        new(self.runs.insert(run, fresh))
     }
 
     fn post(&mut self, posting: Posting) -> Option<()> {
