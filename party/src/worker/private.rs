@@ -171,7 +171,7 @@ impl<'a> Private<'a> {
                 "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
             );
         }
-        let over = match ledger.receipts(&name).is_empty() {
+        let over = match ledger.unreleased(&self.config.data_set()).iter().any(|known| known.run == name) {
             true => "nothing of it has left: if it is over there, the next run of this study takes its charge back",
             false => "if it is over there, what was reserved stays spent, because some of its releases may have left",
         };
