@@ -152,7 +152,9 @@ pub(crate) async fn meet<W: Work>(
         true => match read_table(work, job, &mut stopped).await {
             // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
             Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
-                if let (Failure::Abort(Abort::Changed { .. }), Some(run)) = (&failure, work.interrupted(job)) {
+                if let Failure::Abort(Abort::Changed { run }) = &failure
+                    && let Ok(run) = run.parse()
+                {
                     work.given_up(job, run, &failure);
                 }
                 let ended = Err(failure);
