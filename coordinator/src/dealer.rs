@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
-use fedreg_common::secure::dealing::{Dealing, Step};
+use fedreg_common::secure::dealing::{Dealing, Portion, Product, Step};
 use fedreg_common::secure::product::{Correction, Dealer, Shape, Side};
-use fedreg_common::session::Order;
 use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
 use fedreg_proto::dealer::{Answer, Caller, Ordered};
 use fedreg_proto::link::Notice;
@@ -210,8 +209,7 @@ impl DealerService {
             return self.end(run, &gone(role(other)));
         }
         let Some(dealing) = &mut state.dealing else { return };
-        let Order::Table(shape) = order;
-        match dealing.order(side, shape) {
+        match dealing.order(side, order) {
             Ok(()) => self.proceed(run),
             Err(refusal) => self.end(run, &Notice { exit: Exit::Peer, sentence: refusal.to_string() }),
         }
@@ -286,6 +284,18 @@ impl DealerService {
                     state.busy = true;
                     let stop = Arc::clone(&state.stop);
                     self.work.spawn(async move { (run, deal(dealer, stop, left, right).await) });
+                }
+                Step::Product(order, product) => {
+                    tracing::info!("dealing for {order:?} in run {run}");
+                    state.busy = true;
+                    let stop = Arc::clone(&state.stop);
+                    let silent = Product::silent(&order);
+                    let lines = [left, right];
+                    let work = move || stream(product, silent, &stop, &lines);
+                    self.work.spawn(async move {
+                        let done = tokio::task::spawn_blocking(work).await;
+                        (run, done.unwrap_or_else(|panic| Err(panic.to_string())))
+                    });
                 }
             }
         }
@@ -397,6 +407,34 @@ async fn deal(
     // Fails when the line is gone, which ends the run.
     drop(right.send(Answer::Dealt(Dealt::Correction(entries))).await);
     drop(left.send(Answer::Computed).await);
+    Ok(())
+}
+
+/// Computes a product portion by portion, and waits with the next one until the lines have room: whatever the rows are, a few row blocks are
+/// in memory.
+fn stream(
+    mut product: Box<Product>,
+    silent: Side,
+    stop: &AtomicBool,
+    lines: &[mpsc::Sender<Answer>; 2],
+) -> Result<(), String> {
+    // Fails when the line is gone, which ends the run.
+    let say = |side: usize, dealt: Dealt| drop(lines[side].blocking_send(Answer::Dealt(dealt)));
+    while let Some(portion) = product.step().map_err(|fault| fault.to_string())? {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match portion {
+            Portion::Nothing => {}
+            Portion::Rows(first, both) => {
+                for (side, entries) in both.into_iter().enumerate() {
+                    entries.into_iter().for_each(|entries| say(side, Dealt::Rows(first, entries)));
+                }
+            }
+            Portion::Last(entries) => say(1, Dealt::Correction(entries)),
+        }
+    }
+    drop(lines[place(silent)].blocking_send(Answer::Computed));
     Ok(())
 }
 

@@ -221,6 +221,9 @@ impl Checked {
         };
         match (self.run.opened.is_empty(), self.run.predicted_bytes) {
             (false, Some(bytes)) => text.push_str(&format!("\nPredicted: one exchange and {} sent\n", size(bytes))),
+            (false, None) => {
+                text.push_str(&format!("\nPredicted: 5 to 20 gradients; at most {} may open\n", self.run.round_limit));
+            }
             _ => text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.run.round_limit)),
         }
         for line in &self.run.policy {
