@@ -1,6 +1,7 @@
 //! The dealer of a sealed study: hands out correlated randomness to both parties of a run, and receives public sizes only.
 //!
-//! It stands beside the register, on the same port, and decides nothing that the register decides: a run is what two parties say it is.
+//! It stands beside the register, on the same port, or in a process of its own where the study names a dealer apart from the coordinator.
+//! It decides nothing that the register decides: a run is what two parties say it is.
 //! Seeds come from the operating system, live as long as the run, and are stored nowhere.
 
 use std::collections::BTreeMap;
@@ -26,15 +27,17 @@ const REMEMBERED: usize = 64;
 /// Events of lines that wait to be taken.
 const QUEUE: usize = 16;
 
-/// Starts the dealer of a study that needs one; it works until nobody can call any more.
+/// Starts the dealer of a study in which the coordinator deals; it works until nobody can call any more.
 pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
     match study.guarantee {
         VerticalGuarantee::Sealed => {}
         VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => return None,
     }
-    let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role)).collect();
+    if study.head.dealer.is_some() {
+        return None;
+    }
     let (callers, calls) = mpsc::channel(QUEUE);
-    tokio::spawn(DealerService::new(study.digest(), certificates).run(calls));
+    tokio::spawn(DealerService::of(study).run(calls, true));
     Some(callers)
 }
 
@@ -107,16 +110,24 @@ type News = (u64, Option<Heard<Ordered>>);
 type Computed = (RunId, Result<(), String>);
 
 /// Both parties' lines, and the runs that they are in.
-struct DealerService {
+pub(crate) struct DealerService {
     study: Digest,
     certificates: BTreeMap<String, Role>,
     lines: BTreeMap<u64, Line>,
     runs: BTreeMap<RunId, Run>,
     work: JoinSet<Computed>,
     next: u64,
+    /// How the last run ended.
+    ended: Option<Exit>,
 }
 
 impl DealerService {
+    /// The dealer of a study, before anybody came.
+    pub(crate) fn of(study: &Study<Vertical>) -> DealerService {
+        let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role));
+        DealerService::new(study.digest(), certificates.collect())
+    }
+
     fn new(study: Digest, certificates: BTreeMap<String, Role>) -> DealerService {
         DealerService {
             study,
@@ -125,16 +136,22 @@ impl DealerService {
             runs: BTreeMap::new(),
             work: JoinSet::new(),
             next: 0,
+            ended: None,
         }
     }
 
-    async fn run(mut self, mut calls: mpsc::Receiver<Caller>) {
+    /// Deals until nobody can call any more, or, unless it is to `keep` on, until a run has ended: with which code.
+    pub(crate) async fn run(mut self, mut calls: mpsc::Receiver<Caller>, keep: bool) -> Exit {
         let (heard, mut hear) = mpsc::channel::<News>(QUEUE);
         loop {
+            match self.ended {
+                Some(exit) if !keep => return exit,
+                Some(_) | None => {}
+            }
             tokio::select! {
                 caller = calls.recv() => match caller {
                     Some(caller) => self.open(caller, &heard),
-                    None => return,
+                    None => return self.ended.unwrap_or(Exit::Done),
                 },
                 Some((line, news)) = hear.recv() => match news {
                     Some(Heard::Message(ordered)) => self.ordered(line, ordered),
@@ -324,6 +341,7 @@ impl DealerService {
         } else if state.lines == [None; 2] {
             state.dealing = None;
             state.over = "both parties have left the dealer".to_owned();
+            self.ended = Some(Exit::Done);
         }
     }
 
@@ -335,6 +353,7 @@ impl DealerService {
         }
         tracing::warn!("the dealer ends run {run}: {} ({})", notice.sentence, notice.exit.code());
         state.over.clone_from(&notice.sentence);
+        self.ended = Some(notice.exit);
         state.stop.store(true, Ordering::Relaxed);
         for number in std::mem::take(&mut state.lines).into_iter().flatten() {
             self.dismiss(number, notice.clone());

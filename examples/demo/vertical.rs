@@ -202,6 +202,7 @@ impl<'a> Play<'a> {
         let config = Config {
             study: "study.toml".into(),
             coordinator: coordinator.to_string(),
+            dealer: None,
             listen,
             connect,
             state: role.name().into(),
@@ -305,6 +306,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
+        dealer: None,
         model: Model { family: arguments.family, ..Model::default() },
         outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at },
         offset: shared(&arguments.offset),

@@ -352,3 +352,49 @@ fn a_plain_run_before_any_ledger_counts_in_the_first_sealed_one() {
     assert_eq!(codes, [77, 77], "{said}");
     assert!(shown.iter().any(|shown| said.contains(shown)), "{said}");
 }
+
+#[test]
+fn a_dealer_apart_from_the_coordinator_deals_and_ends_with_the_run() {
+    let world = World::new();
+    world.certificates("authority", &["alice", "bob", "coordinator", "randomness.example"]);
+    let study = format!("mode = \"sealed\"\n{STUDY}\n[dealer]\ncertificate = \"randomness.example\"\n");
+    world.write("study.toml", &study);
+    // Not with the certificate of a party, and not without an address.
+    let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address"];
+    let party = world.start_as("coordinator", "alice", &alone).end();
+    assert!(party.code == 77 && party.log.contains("randomness.example"), "{} {}", party.code, party.log);
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &[]).end();
+    assert!(alice.code == 2 && alice.log.contains("masks are dealt by `randomness.example`"), "{}", alice.log);
+    drop(coordinator);
+
+    let dealer = world.start_as("coordinator", "randomness.example", &alone);
+    let deals = world.address("dealer.address");
+    fs::remove_file(world.path("coordinator.address")).unwrap();
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--dealer", &deals, "--out", "out/alice"]);
+    let bob = world.bob(&address, &["--dealer", &deals, "--out", "out/bob"]);
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    world::assert_codes(&ended, 0);
+    let dealer = dealer.end();
+    assert_eq!(dealer.code, 0, "{}", dealer.log);
+    assert!(dealer.log.contains("dealing for a table of 40 rows"), "{}", dealer.log);
+    assert!(!ended[0].log.contains("dealing"), "{}", ended[0].log);
+}
+
+#[test]
+fn a_dealer_that_is_killed_ends_the_run_for_both_parties() {
+    let world = World::new();
+    world.certificates("authority", &["alice", "bob", "coordinator", "dealer"]);
+    world.write("study.toml", &format!("mode = \"sealed\"\n{STUDY}\n[dealer]\ncertificate = \"dealer\"\n"));
+    let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address", "--keep"];
+    let dealer = world.start_as("coordinator", "dealer", &alone);
+    let deals = world.address("dealer.address");
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--dealer", &deals, "--wait", "5"]);
+    drop(dealer);
+    let bob = world.bob(&address, &["--dealer", &deals, "--wait", "5"]);
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    world::assert_codes(&ended, 69);
+    assert!(ended[1].log.contains("dealer") && ended[2].log.contains("dealer"), "{}\n{}", ended[1].log, ended[2].log);
+}

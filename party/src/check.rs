@@ -167,7 +167,7 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     let mut policy = planned.budget_lines();
     let mut ledger = private::open(config)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    ledger.afford(&config.data_set(), &persons, &planned.plan)?;
+    ledger.afford(&config.data_set(), &persons, &party.study.digest().to_string(), &planned.plan)?;
     if let Some(most) = config.policy.max_epsilon {
         policy.push(format!("a run may cost at most epsilon {most}"));
     }

@@ -33,6 +33,7 @@ const COEFFICIENT: u64 = 45;
 /// What the run would end with here before a column leaves.
 pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
     let Party { role, config, study } = party;
+    party.dealer()?;
     let table = party.table()?;
     let mut terms = table.term_names();
     let (rows, own) = (table.rows() as u64, terms.len() as u64);

@@ -20,7 +20,8 @@ mod search;
 pub use self::private::PrivacyError;
 
 /// Sections that a study of two parties takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 10] = [
+pub(crate) const SECTIONS: [&str; 11] = [
+    "dealer",
     "parties",
     "offset",
     "weights",

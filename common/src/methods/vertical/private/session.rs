@@ -109,7 +109,8 @@ impl<S: Storage> PrivateSession<S> {
         let reserved = setting.ledger.resumes(&run, &setting.data_set, &study.digest().to_string())?;
         if !reserved {
             let releases = &plan.side(Side::of(role)).releases;
-            setting.ledger.afford(&setting.data_set, &setting.persons, releases)?;
+            let digest = study.digest().to_string();
+            setting.ledger.afford(&setting.data_set, &setting.persons, &digest, releases)?;
         } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
             // Releases of one run are charged together because they are about the same rows.
             return Err(Abort::Changed { run });

@@ -142,7 +142,7 @@ pub(super) fn disclosure(report: &Report) -> Section {
         .table(left(report, &all).into_iter().map(Column::page_only).collect())
         .remark(html! {
             "Masked columns are uniform random numbers to a party that does not hold their mask. The dealer of the masks, which is the \
-             coordinator, sees who is ready, how many rows and columns there are, phases and byte counts, and no column, masked or not."
+             coordinator unless the study names another, sees who is ready, how many rows and columns there are, phases and byte counts, and no column, masked or not."
         });
     all.iter().fold(section, |section, (role, left)| {
         let name = party(*role);

@@ -1,6 +1,6 @@
 //! The sealed mode of a study of two parties: what it must not say, and what it lets leave.
 
-use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
+use super::{Acceleration, CoefficientTerms, FitTerms, Vertical, VerticalGuarantee};
 use crate::glm::Family;
 use crate::privacy::release::Declaration;
 use crate::terms::{HeldBy, Missing, Study, StudyError, value};
@@ -41,6 +41,19 @@ impl Study<Vertical> {
             Some((key, _, problem)) => Err(value(key, problem)),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a dealer where nothing is dealt.
+    pub(crate) fn check_dealer(&self) -> Result<(), StudyError> {
+        if self.head.dealer.is_none() {
+            return Ok(());
+        }
+        let mode = match &self.guarantee {
+            VerticalGuarantee::Sealed => return Ok(()),
+            VerticalGuarantee::Plain => "plain",
+            VerticalGuarantee::Private(_) => "private",
+        };
+        Err(value("dealer", format!("has no place in a {mode} study: masks are dealt in sealed mode only")))
     }
 
     /// What a sealed run lets either party disclose.
