@@ -98,12 +98,22 @@ impl Separated {
 
     /// `h_0 .. h_(D-1)` at the own predictors, column by column.
     pub fn functions(&self, own: &[f64], out: &mut Vec<f64>) {
-        let begin = out.len();
-        out.resize(begin + own.len() * self.terms, 0.0);
-        // Values at the nodes, row by row, times the weights of the discrete cosine transform.
-        let (kernel, nodes) = (self.kernel, self.nodes());
-        let values: Vec<f64> = own.iter().flat_map(|t| nodes.iter().map(move |s| kernel.at(s + t))).collect();
-        linalg::add_cross_product(&mut out[begin..], &values, self.cosines().as_slice(), self.terms);
+        let (begin, rows) = (out.len(), own.len());
+        out.resize(begin + rows * self.terms, 0.0);
+        if rows == 0 {
+            return;
+        }
+        // Values at the nodes, column by column, times the weights of the discrete cosine transform: sums of few terms, for which matrix
+        // products are not made.
+        let (kernel, cosines) = (self.kernel, self.cosines());
+        let mut values = vec![0.0; rows];
+        for (j, node) in self.nodes().iter().enumerate() {
+            values.iter_mut().zip(own).for_each(|(value, t)| *value = kernel.at(node + t));
+            for (k, column) in out[begin..].chunks_exact_mut(rows).enumerate() {
+                let weight = cosines[(j, k)];
+                column.iter_mut().zip(&values).for_each(|(sum, value)| *sum += weight * value);
+            }
+        }
     }
 
     fn angle(&self, j: usize) -> f64 {
