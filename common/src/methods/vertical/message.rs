@@ -282,6 +282,13 @@ pub enum JointKind {
     Range,
     /// There are no further points: why, as a number.
     End,
+    /// The sender's factor, row by row from the diagonal on, and the standard deviations in which a penalty measures its columns.
+    Factor,
+    /// At each lambda: lambda, mean square of the residuals, violation of the optimality conditions, and the receiver's coefficients; then
+    /// for each of the receiver's columns R squared on the sender's columns and the outcome.
+    Path,
+    /// What the sender's centring takes from the intercept, at each lambda.
+    Shifts,
 }
 
 /// See [`Body::Dealt`].

@@ -22,10 +22,11 @@ impl Study<Vertical> {
             ),
             ("weights", !gaussian && method.weights.is_some(), only_gaussian("is given")),
             ("offset", !gaussian && method.offset.is_some(), only_gaussian("is given")),
+            ("penalty", !gaussian && method.penalty.is_some(), only_gaussian("is given")),
             (
-                "penalty",
-                method.penalty.is_some(),
-                "is given: sealed mode has no penalties, paths and cross-validation in this version".to_owned(),
+                "penalty.cv",
+                method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some()),
+                "is given: sealed mode has no cross-validation in this version".to_owned(),
             ),
             (
                 "weights.held_by",
