@@ -1,4 +1,4 @@
-//! A party's own columns as an orthonormal basis, made by row block and never stored.
+//! A party's own columns as an orthonormal basis, made by row block, and stored in place of the columns where it is needed often.
 //!
 //! `W^(1/2) X = Q R` with `Q' Q = n I` and weights of mean 1, by Cholesky factors of the Gram matrix, twice (CholeskyQR2; Fukaya et
 //! al., 2014). Where the columns are nearly dependent the first factor comes from Householder reflections. Only canonical
@@ -25,6 +25,8 @@ pub struct Basis<X> {
     target: Option<Target>,
     /// The factors of both rounds, or one that is their product.
     factors: Vec<DMatrix<f64>>,
+    /// Where the basis stands in place of the columns: what they are in it.
+    stored: Option<DMatrix<f64>>,
     /// The outcome depends on the own columns: nothing is left of it.
     explained: bool,
 }
@@ -108,7 +110,7 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
             }
         };
         let target = outcome.map(|outcome| Target::new(outcome, roots.as_deref(), centre));
-        let mut basis = Basis { x, columns, roots, target, factors: Vec::new(), explained: false };
+        let mut basis = Basis { x, columns, roots, target, factors: Vec::new(), stored: None, explained: false };
         basis.factorise()?;
         Ok(basis)
     }
@@ -163,6 +165,9 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
     /// The columns are the basis times this.
     fn product(&self) -> DMatrix<f64> {
         let all = Blocks::columns(self);
+        if let Some(product) = &self.stored {
+            return product.clone();
+        }
         self.factors.iter().rev().fold(DMatrix::identity(all, all), |product, factor| product * factor)
     }
 
@@ -234,6 +239,36 @@ impl Target {
     /// The mean square on the inner scale: 1, or 0 for a constant outcome.
     fn square(&self) -> f64 {
         f64::from(u8::from(self.values.iter().any(|value| *value != 0.0)))
+    }
+}
+
+/// Row blocks that are divided at once.
+const STORED: usize = 16;
+
+impl Basis<DMatrix<f64>> {
+    /// Puts the basis in place of the columns, for one that is gone through many times: the same bits, without the division.
+    pub fn store(&mut self) {
+        let (rows, own) = (self.x.nrows(), self.own());
+        let product = self.product();
+        let blocks: Vec<Range<usize>> = row_blocks(rows).collect();
+        for some in blocks.chunks(STORED) {
+            let made = |range: &Range<usize>| {
+                let mut columns = Vec::with_capacity(range.len() * Blocks::columns(self));
+                self.fill(range.clone(), &mut columns);
+                columns
+            };
+            let made: Vec<Vec<f64>> = some.par_iter().map(made).collect();
+            for (range, made) in some.iter().zip(made) {
+                let mut made = made.chunks_exact(range.len());
+                for (j, column) in self.columns.clone().zip(made.by_ref().take(own)) {
+                    self.x.column_mut(j).as_mut_slice()[range.clone()].copy_from_slice(column);
+                }
+                if let (Some(target), Some(column)) = (&mut self.target, made.next()) {
+                    target.values[range.clone()].copy_from_slice(column);
+                }
+            }
+        }
+        (self.factors, self.roots, self.stored) = (Vec::new(), None, Some(product));
     }
 }
 

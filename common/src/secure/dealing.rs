@@ -70,7 +70,7 @@ pub enum Product {
     /// A product with a shared vector.
     Vector(VectorDealer, Arc<Masks>),
     /// A weighted table.
-    Weighted(WeightedShape, WeightedDealer, Arc<Masks>),
+    Weighted(WeightedShape, Box<WeightedDealer>, Arc<Masks>),
     /// All of it has gone out.
     Over,
 }
@@ -323,7 +323,7 @@ impl Dealing {
                     return refused("a weighted table that does not fit the table");
                 }
                 let dealer = WeightedDealer::new(shape, first, second, &mut self.labels);
-                Product::Weighted(shape, dealer, Arc::clone(masks))
+                Product::Weighted(shape, Box::new(dealer), Arc::clone(masks))
             }
         };
         self.steps.push_back(Step::Product(order, Box::new(product)));

@@ -124,6 +124,34 @@ pub(super) fn reduce(sums: &mut [f64], prime: u64) {
     );
 }
 
+/// Sums of products that are summed side by side.
+const SIDE: usize = 16;
+
+/// Adds to each sum the product of one of the columns with a vector, both of residues and of at most
+/// [`ROWS`](super::ring::ROWS) rows, so that f64 is exact.
+pub(super) fn products(sums: &mut [f64], columns: &[f64], vector: &[f64]) {
+    if vector.is_empty() {
+        return;
+    }
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (sum, column) in sums.iter_mut().zip(columns.chunks_exact(vector.len())) {
+                let (some, left) = column.as_chunks::<SIDE>();
+                let (of_some, of_left) = vector.as_chunks::<SIDE>();
+                let mut parts = [0.0; SIDE];
+                for (a, b) in some.iter().zip(of_some) {
+                    for ((part, a), b) in parts.iter_mut().zip(a).zip(b) {
+                        *part += a * b;
+                    }
+                }
+                let rest: f64 = left.iter().zip(of_left).map(|(a, b)| a * b).sum();
+                *sum += parts.iter().sum::<f64>() + rest;
+            }
+        },
+    );
+}
+
 /// `left + right`, word by word.
 pub(super) fn add(left: &mut [u64], right: &[u64], moduli: &Moduli) {
     combine(

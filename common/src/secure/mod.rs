@@ -25,6 +25,20 @@
 //!    intercept. Each maps its own part with its own factor: factors, and with `coefficients = "own"` coefficients, stay.
 //!
 //! `tests/gaussian.rs` walks through this with three roles.
+//!
+//! # A binomial or poisson fit
+//!
+//! 1. The table as above, with the bits of the family's [`budget`]. Everybody keeps what came of it: the parties the peer's row blocks and
+//!    their own masks, the dealer both masks ([`product::Dealer::masks`]). The leader starts an [`optimiser::Descent`] from it.
+//! 2. At each point that the descent names, both parties compute their parts of the linear predictor and compare ranges; the one with the
+//!    smaller one takes the polynomials of a [`kernel::Separated`]. [`product::RowParty`] gives both shares of the means (poisson: of one
+//!    product of exponentials), to which they add what needs no product. The holder of the outcome subtracts it.
+//! 3. [`product::VectorParty`] multiplies these residuals with the columns of both. Once the canary of the products within rows was right,
+//!    the other party's share goes to the leader, who has the gradient and asks the descent for the next point.
+//! 4. At the end the same with the kernel of the weights, and [`product::WeightedParty`]: the leader has the Hessian. Of a binomial
+//!    fit the sum over the shares of the losses opens too.
+//!
+//! The dealer's part of these is a [`dealing::Product`]. `tests/glm.rs` walks through this with three roles.
 
 pub mod basis;
 pub mod budget;

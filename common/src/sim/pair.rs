@@ -121,8 +121,7 @@ where
     settle!(0, first.start());
     settle!(1, second.start());
     for _ in 0..PATIENCE {
-        let failed = |result: &Option<Result<O, Abort>>| matches!(result, Some(Err(_)));
-        if results.iter().all(Option::is_some) || results.iter().any(failed) {
+        if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
             break;
         }
         let worked = [between(first, 0, &mut dealt, &mut deal), between(second, 1, &mut dealt, &mut deal)];
@@ -131,9 +130,8 @@ where
             results[side] = Some(Err(abort));
             continue;
         }
-        // What the dealer sends comes now or later, in its order.
-        let room = [first.room(), second.room()];
-        let next = dealt.iter().position(|(side, _)| room[*side]);
+        // What the dealer sends comes now or later, in its order, to a side that has room.
+        let next = dealt.iter().position(|(side, _)| [first.room(), second.room()][*side]);
         let from_dealer = next.is_some() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5));
         let arrived = match from_dealer {
             true => next.and_then(|at| dealt.remove(at)).map(|(side, message)| (side, Role::Coordinator, message)),

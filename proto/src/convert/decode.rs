@@ -375,11 +375,7 @@ impl Head {
                 Body::Masked(Masked { first: masked.first, entries: empty(masked.words)? })
             }
             start::Body::Share(share) => head.share(&share, limits)?,
-            start::Body::Product(product) => {
-                head.takes("a part of a product", limits.matrix);
-                let wire::Product { number, what, first, words } = product;
-                Body::Product(Product { number, what: checked(what)?, first, entries: empty(words)? })
-            }
+            start::Body::Product(product) => head.product(&product, limits)?,
             start::Body::Joint(joint) => {
                 head.takes("numbers of the joint solution", limits.matrix);
                 Body::Joint(checked(joint)?)
@@ -403,6 +399,12 @@ impl Head {
         let canary = empty(share.words)?;
         let table = share.table.then(|| canary.clone());
         Ok(Body::Share(Share { canary, table }))
+    }
+
+    fn product(&mut self, product: &wire::Product, limits: &Limits) -> Result<Body, PeerFault> {
+        self.takes("a part of a product", limits.matrix);
+        let wire::Product { number, what, first, words } = *product;
+        Ok(Body::Product(Product { number, what: checked(what)?, first, entries: empty(words)? }))
     }
 
     fn basis(&mut self, basis: Basis, limits: &Limits) -> Result<Body, PeerFault> {

@@ -78,6 +78,12 @@ impl Payload {
 }
 
 impl Frames {
+    /// Elements travel behind the message; how many words each has.
+    fn elements(&mut self, entries: &Elements) -> u32 {
+        self.payload = Payload::Bytes(entries.to_bytes().into());
+        entries.width().to_wire()
+    }
+
     /// The message without what travels behind it, which is kept here; `count` becomes the number of entries.
     fn fill(&mut self, mut body: Body, count: &mut u64) -> Option<start::Body> {
         if let Body::Held(Held { values, .. })
@@ -120,11 +126,8 @@ impl Frames {
                 let factor = table.factor.len() as u64;
                 table.factor.append(&mut table.score);
                 self.payload = Payload::Values(table.factor, 0);
-                start::Body::Table(wire::Table {
-                    factor,
-                    residual: table.residual.to_wire(),
-                    dependent: table.dependent,
-                })
+                let (residual, dependent) = (table.residual.to_wire(), table.dependent);
+                start::Body::Table(wire::Table { factor, residual, dependent })
             }
             Body::Redo(fewer) => start::Body::Redo(wire::Redo { fewer }),
             Body::Results(results) => {
@@ -139,8 +142,7 @@ impl Frames {
                 start::Body::Results(wire::Results { fits, statistics, coefficients })
             }
             Body::Masked(Masked { first, entries }) => {
-                self.payload = Payload::Bytes(entries.to_bytes().into());
-                start::Body::Masked(wire::Masked { first, words: entries.width().to_wire() })
+                start::Body::Masked(wire::Masked { first, words: self.elements(&entries) })
             }
             Body::Share(Share { canary, table }) => {
                 let mut bytes = canary.to_bytes();
@@ -150,8 +152,7 @@ impl Frames {
                 start::Body::Share(wire::Share { words, canary: canary.count() as u64, table: with })
             }
             Body::Product(Product { number, what, first, entries }) => {
-                self.payload = Payload::Bytes(entries.to_bytes().into());
-                let (what, words) = (what.to_wire(), entries.width().to_wire());
+                let (what, words) = (what.to_wire(), self.elements(&entries));
                 start::Body::Product(wire::Product { number, what, first, words })
             }
             Body::Joint(joint) => start::Body::Joint(joint.to_wire()),

@@ -18,6 +18,7 @@ mod glm;
 mod glm_tests;
 mod limits;
 mod penalised;
+mod reduction;
 mod results;
 mod session;
 mod solution;

@@ -96,6 +96,23 @@ fn a_sealed_report_has_no_words_of_an_exchange_of_vectors() {
 }
 
 #[test]
+fn a_sealed_fit_that_is_led_by_gradients_says_how_many_opened_and_shows_their_course_where_they_did() {
+    let (mut alice, mut bob) = sealed();
+    for report in [&mut alice, &mut bob] {
+        (report.family, report.rounds) = (Family::Binomial, 3);
+    }
+    let point = |round, certificate| TracePoint { round, certificate, change: 0.1, objective: f64::NAN };
+    alice.trace = vec![point(1, 1e-2), point(2, 1e-5), point(3, 1e-9)];
+    for report in [&alice, &bob] {
+        let shown = text(report);
+        assert!(shown.contains("(3 gradients") && shown.contains("\nNumber of gradients that opened: 3\n"), "{shown}");
+        assert!(!shown.contains("ne exchange"), "{shown}");
+    }
+    assert!(html(&alice).contains("at which one opened to alice"));
+    assert!(html(&bob).contains("Not known on this side: the gradients opened to alice."));
+}
+
+#[test]
 fn what_opened_is_in_the_json_of_sealed_reports_and_in_no_other() {
     let (alice, bob) = sealed();
     let merged = merge(&alice, &bob).unwrap();

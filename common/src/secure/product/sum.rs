@@ -32,7 +32,12 @@ impl Sum {
         self.residues.par_iter_mut().enumerate().for_each(|(prime, of)| {
             a.residues(prime, &mut of.left);
             b.residues(prime, &mut of.right);
-            linalg::add_cross_product(&mut of.sum, &of.left, &of.right, rows);
+            // A product with one column is bound by memory, and matrix products are not made for it.
+            match (of.left.len() == rows, of.right.len() == rows) {
+                (_, true) => lanes::products(&mut of.sum, &of.left, &of.right),
+                (true, false) => lanes::products(&mut of.sum, &of.right, &of.left),
+                (false, false) => linalg::add_cross_product(&mut of.sum, &of.left, &of.right, rows),
+            }
             lanes::reduce(&mut of.sum, primes[prime]);
         });
     }

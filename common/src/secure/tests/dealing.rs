@@ -199,7 +199,7 @@ fn products_that_do_not_fit_the_table_are_refused() {
         (RowShape { width: Width::One, ..rows }, "not those of the table"),
         (RowShape { rows: 99, ..rows }, "not those of the table"),
         (RowShape { bits: bits.features + 1, ..rows }, "bits for which nothing is proved"),
-        (RowShape { bits: 28, ..rows }, "bits for which nothing is proved"),
+        (RowShape { bits: bits.weights - 1, ..rows }, "bits for which nothing is proved"),
         (RowShape { terms: 0, ..rows }, "another number of terms"),
         (RowShape { terms: MOST_TERMS + 1, ..rows }, "another number of terms"),
         (RowShape { corrected: Side::Left, ..rows }, "out of turn"),

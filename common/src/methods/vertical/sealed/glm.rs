@@ -65,9 +65,9 @@ enum Planned {
 
 /// The product that is being exchanged.
 enum Active {
-    Rows(Kernel, RowExchange),
-    Vector(VectorExchange),
-    Weighted(WeightedExchange),
+    Rows(Kernel, Box<RowExchange>),
+    Vector(Box<VectorExchange>),
+    Weighted(Box<WeightedExchange>),
 }
 
 /// One side of the evaluations.
@@ -95,8 +95,8 @@ pub(super) struct Glm {
     planned: VecDeque<Planned>,
     active: Option<Active>,
     canaries: Vec<Canary>,
-    /// Canaries in the last message of shares.
-    said: usize,
+    /// Numbers that open with the message that was built last.
+    opens: usize,
     /// The own share of a vector over the rows, for the next product with the columns.
     vector: Vec<Elements>,
     loss: Option<Elements>,
@@ -134,7 +134,7 @@ impl Glm {
             planned: VecDeque::new(),
             active: None,
             canaries: Vec::new(),
-            said: 0,
+            opens: 0,
             vector: Vec::new(),
             loss: None,
             gradient: None,
@@ -158,13 +158,9 @@ impl Glm {
         self.points
     }
 
-    /// Numbers that open with a message.
-    pub(super) fn opens(&self, body: &Body) -> usize {
-        match body {
-            Body::Joint(Joint { what: JointKind::Point | JointKind::Range, values }) => values.len(),
-            Body::Product(Product { what: ProductKind::Shares, entries, .. }) => entries.count() - self.said,
-            _ => 0,
-        }
+    /// Numbers that open with the message that was built last.
+    pub(super) fn opens(&self) -> usize {
+        self.opens
     }
 
     /// Why there were no further points, once that is known.
@@ -194,6 +190,7 @@ impl Glm {
     }
 
     pub(super) fn build(&mut self, own: &Own<'_>) -> Result<Body, Abort> {
+        self.opens = 0;
         match self.place {
             Place::Point => self.name_point(own),
             Place::Range => self.answer_range(),
@@ -237,11 +234,8 @@ impl Glm {
             (Place::Product, body) => {
                 let columns = Columns { own: own.basis, received: &self.kept.received };
                 match self.active.as_mut().ok_or_else(out_of_order)? {
-                    Active::Rows(kernel, exchange) => {
-                        let point = self.point.as_ref().ok_or_else(out_of_order)?;
-                        exchange.absorb(body, &point.feature(*kernel))?;
-                    }
-                    Active::Vector(exchange) => exchange.absorb(body, &self.vector, &columns)?,
+                    Active::Rows(_, exchange) => exchange.absorb(body)?,
+                    Active::Vector(exchange) => exchange.absorb(body)?,
                     Active::Weighted(exchange) => exchange.absorb(body, &self.vector, &columns)?,
                 }
                 Ok(self.go_on(own)?)
@@ -262,6 +256,16 @@ impl Glm {
 
     fn message(&self, what: ProductKind, entries: Elements) -> Body {
         Body::Product(Product { number: self.products, what, first: 0, entries })
+    }
+
+    /// Does what can be done while the others are at work.
+    pub(super) fn go_ahead(&mut self, own: &Own<'_>) -> Result<(), Abort> {
+        let columns = Columns { own: own.basis, received: &self.kept.received };
+        match (&mut self.active, &self.point) {
+            (Some(Active::Rows(kernel, exchange)), Some(point)) => exchange.go_ahead(&point.feature(*kernel)),
+            (Some(Active::Vector(exchange)), _) => exchange.go_ahead(&self.vector, &columns),
+            (Some(Active::Rows(..) | Active::Weighted(_)) | None, _) => Ok(()),
+        }
     }
 
     /// At Alice: the next point, or the end.
@@ -288,6 +292,7 @@ impl Glm {
         values.extend_from_slice(point.rows(1 + alice, bob).as_slice());
         self.point = Some(point_here);
         self.points += 1;
+        self.opens = values.len();
         self.place = Place::Range;
         Ok(Body::Joint(Joint { what: JointKind::Point, values }))
     }
@@ -322,6 +327,7 @@ impl Glm {
     fn answer_range(&mut self) -> Result<Body, Abort> {
         let point = self.point.as_ref().ok_or_else(out_of_order)?;
         let range = point.range();
+        self.opens = 1;
         let values = if u64::from(self.evaluations) >= self.allowed {
             self.place = Place::Point;
             vec![NO_MORE]
@@ -382,11 +388,13 @@ impl Glm {
         let (role, number) = (self.role, self.products);
         let Kept { labels, seed, own, .. } = &mut self.kept;
         self.active = Some(match planned {
-            Planned::Rows(kernel, shape) => Active::Rows(kernel, RowExchange::new(role, number, shape, seed, labels)),
-            Planned::Vector(shape) => Active::Vector(VectorExchange::new(role, number, shape, seed, labels)),
+            Planned::Rows(kernel, shape) => {
+                Active::Rows(kernel, Box::new(RowExchange::new(role, number, shape, seed, labels)))
+            }
+            Planned::Vector(shape) => Active::Vector(Box::new(VectorExchange::new(role, number, shape, seed, labels))),
             Planned::Weighted(shape) => {
                 let mask = own.take().ok_or_else(out_of_order)?;
-                Active::Weighted(WeightedExchange::new(role, number, shape, mask, seed, labels))
+                Active::Weighted(Box::new(WeightedExchange::new(role, number, shape, mask, seed, labels)))
             }
         });
         self.place = Place::Product;
@@ -405,16 +413,19 @@ impl Glm {
         }
         match self.active.take().ok_or_else(out_of_order)? {
             Active::Rows(kernel, exchange) => {
-                let (mut shares, canary) = exchange.finish()?;
-                self.canaries.push(canary);
                 let point = self.point.as_ref().ok_or_else(out_of_order)?;
+                let (mut shares, canary) = exchange.finish(&point.feature(kernel))?;
+                self.canaries.push(canary);
                 point.complete(kernel, &mut shares, (self.role == Role::Alice).then_some(own.y))?;
                 match kernel {
                     Kernel::Mean | Kernel::Weight => self.vector = shares,
                     Kernel::Loss => self.loss = Some(point::sum(&shares)?),
                 }
             }
-            Active::Vector(exchange) => self.gradient = Some(exchange.finish()?),
+            Active::Vector(exchange) => {
+                let columns = Columns { own: own.basis, received: &self.kept.received };
+                self.gradient = Some(exchange.finish(&self.vector, &columns)?);
+            }
             Active::Weighted(exchange) => self.weighted = Some(exchange.finish()?),
         }
         self.begin()
@@ -428,8 +439,8 @@ impl Glm {
         parts.extend(weighted.as_ref().map(WeightedShare::share));
         parts.extend(&self.loss);
         let entries = joined(parts.into_iter())?;
+        self.opens = entries.count() - self.canaries.len();
         let body = self.message(ProductKind::Shares, entries);
-        self.said = self.canaries.len();
         self.opened();
         Ok(body)
     }

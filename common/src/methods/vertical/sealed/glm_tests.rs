@@ -126,7 +126,7 @@ fn a_lossy_line_gives_the_bits_of_a_clean_one_in_every_family() {
 }
 
 #[test]
-fn separated_outcomes_are_named_whoever_separates_them() {
+fn separated_outcomes_are_named_whichever_columns_separate_them() {
     for by in [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]] {
         let mut values = rows("binomial", 2500, false);
         for values in &mut values {

@@ -4,8 +4,11 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::privacy::ledger::Before;
-use crate::privacy::openings::NotOpened;
+use crate::privacy::openings::{NotOpened, Opens};
+use crate::secure::budget;
 use crate::secure::open::{Limits, Refusal as Limit, Rows};
+use crate::secure::product::Shape;
+use crate::secure::ring::Width;
 use crate::session::Abort;
 use crate::study::{Study, Vertical};
 
@@ -152,4 +155,43 @@ pub(super) fn not_opened(role: Role, why: NotOpened) -> Abort {
         NotOpened::Limit(limit) => beyond(role, &limit),
         NotOpened::Ledger(error) => Abort::Ledger(error),
     }
+}
+
+/// What the account is asked.
+pub(super) fn opens<'a>(
+    numbers: u64,
+    rows: usize,
+    shape: &Shape,
+    encoded: &'a Encoded,
+    limits: &'a Limits,
+) -> Opens<'a> {
+    Opens {
+        numbers,
+        rows: rows as u64,
+        columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
+        dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
+        limits,
+    }
+}
+
+/// The shape of the table, with the outcome behind Alice's columns; `own` and `peer` columns are without intercept and outcome.
+pub(super) fn shape_of(role: Role, family: Family, rows: usize, [own, peer]: [usize; 2]) -> Result<Shape, Abort> {
+    let (alice, bob) = match role {
+        Role::Alice => (own, peer),
+        Role::Bob | Role::Worker | Role::Coordinator => (peer, own),
+    };
+    for (who, columns) in [(Role::Alice, alice), (Role::Bob, bob)] {
+        if columns == 0 {
+            return Err(Abort::Data(format!("{who} has no column in the model: a sealed fit needs columns of both")));
+        }
+    }
+    let bits = match family {
+        Family::Gaussian => budget::gaussian(rows),
+        Family::Binomial => budget::binomial(rows).map(|bits| bits.columns),
+        Family::Poisson => budget::gaussian(rows).map(|_| budget::POISSON_COLUMNS),
+    };
+    let bits = bits.ok_or_else(|| {
+        Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
+    })?;
+    Ok(Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob })
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use nalgebra::{DMatrix, DVector};
 
 use super::glm::{Glm, Lead, Own as Holds};
-use super::limits::{Sizes, countable, not_opened, within_limits};
+use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
 use super::penalised::{self, Path};
+use super::reduction::{read_reduction, reduction_values};
 use super::results::{self, Joined};
 use super::solution::{self, Solved};
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
@@ -20,14 +21,12 @@ use crate::methods::vertical::outcome::{VerticalFit, check_shown};
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
 use crate::privacy::ledger::Before;
-use crate::privacy::openings::{Account, Opens};
+use crate::privacy::openings::Account;
 use crate::secure::basis::{Basis, BasisError, Own};
-use crate::secure::budget;
 use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table};
 use crate::secure::open::Limits;
 use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{Shape, Shares, TableShare};
-use crate::secure::ring::Width;
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{HeldBy, Study, Vertical};
 
@@ -241,27 +240,9 @@ impl Work {
         let block = &encoded.block;
         let rows = block.rows();
         let own = usize::from(block.has_intercept())..block.columns();
-        let (alice, bob) = match role {
-            Role::Alice => (own.len(), peer_columns),
-            Role::Bob | Role::Worker | Role::Coordinator => (peer_columns, own.len()),
-        };
-        for (who, columns) in [(Role::Alice, alice), (Role::Bob, bob)] {
-            if columns == 0 {
-                return Err(Abort::Data(format!(
-                    "{who} has no column in the model: a sealed fit needs columns of both"
-                )));
-            }
-        }
         let family = study.method.family;
-        let bits = match family {
-            Family::Gaussian => budget::gaussian(rows),
-            Family::Binomial => budget::binomial(rows).map(|bits| bits.columns),
-            Family::Poisson => budget::gaussian(rows).map(|_| budget::POISSON_COLUMNS),
-        };
-        let bits = bits.ok_or_else(|| {
-            Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
-        })?;
-        let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
+        let shape = shape_of(role, family, rows, [own.len(), peer_columns])?;
+        let (alice, bob) = (shape.left - 1, shape.right);
         // What earlier runs let open is the account's to judge.
         let sizes = Sizes::new(&study, rows, alice, bob);
         within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
@@ -281,9 +262,14 @@ impl Work {
         };
         let target = (role == Role::Alice).then(|| target(&encoded));
         let matrix = encoded.block.take_matrix();
-        let basis =
+        let mut basis =
             Basis::new(matrix, own.clone(), encoded.weights.as_deref(), target.as_deref(), study.method.intercept)
                 .map_err(|error| unusable(&encoded, own.start, &error))?;
+        let kept = basis.finish();
+        if family != Family::Gaussian {
+            // Every gradient needs it.
+            basis.store();
+        }
         Ok(Work {
             role,
             study,
@@ -291,7 +277,7 @@ impl Work {
             scalings,
             rows,
             null_deviance,
-            own: basis.finish(),
+            own: kept,
             shape,
             basis,
             encoded,
@@ -362,7 +348,7 @@ impl Work {
             Place::Evaluations => {
                 let (glm, own) = self.glm()?;
                 let body = glm.build(&own)?;
-                let opens = glm.opens(&body);
+                let opens = glm.opens();
                 self.count(opens)?;
                 self.after_evaluations();
                 body
@@ -584,6 +570,10 @@ impl Work {
 
     /// Does what can be done while the others are at work.
     fn go_ahead(&mut self) -> Result<(), Abort> {
+        if self.glm.is_some() {
+            let (glm, own) = self.glm()?;
+            return glm.go_ahead(&own);
+        }
         match &mut self.masked {
             Some(masked) => masked.go_ahead(&self.basis),
             None => Ok(()),
@@ -781,16 +771,6 @@ fn target(encoded: &Encoded) -> Vec<f64> {
     encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
 }
 
-fn opens<'a>(numbers: u64, rows: usize, shape: &Shape, encoded: &'a Encoded, limits: &'a Limits) -> Opens<'a> {
-    Opens {
-        numbers,
-        rows: rows as u64,
-        columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
-        dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
-        limits,
-    }
-}
-
 fn dependent_beyond() -> Abort {
     Abort::Data("columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string())
 }
@@ -805,19 +785,4 @@ fn unusable(encoded: &Encoded, first: usize, error: &BasisError) -> Abort {
         }
         BasisError::Weights | BasisError::Length { .. } => Abort::OwnData(error.to_string()),
     }
-}
-
-fn reduction_values(reduction: &Reduction) -> Vec<f64> {
-    let dropped = reduction.dropped.iter().map(|at| *at as f64);
-    std::iter::once(reduction.dropped.len() as f64).chain(dropped).chain(reduction.map.iter().copied()).collect()
-}
-
-fn read_reduction(values: &[f64], size: usize) -> Option<Reduction> {
-    let whole = |value: f64| (value >= 0.0 && value <= size as f64 && value.fract() == 0.0).then_some(value as usize);
-    let (count, rest) = values.split_first()?;
-    let count = whole(*count)?;
-    let (dropped, map) = rest.split_at_checked(count)?;
-    let dropped = dropped.iter().map(|value| whole(*value)).collect::<Option<Vec<usize>>>()?;
-    let kept = size - count;
-    (map.len() == size * kept).then(|| Reduction { dropped, map: DMatrix::from_column_slice(size, kept, map) })
 }

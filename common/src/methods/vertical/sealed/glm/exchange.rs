@@ -163,8 +163,14 @@ pub(super) struct RowExchange {
     party: RowParty,
     turns: Turns,
     place: Place,
+    /// Own row blocks of the next message, hidden ahead of its turn.
+    ready: Option<Vec<Frame>>,
+    /// Row blocks that are hidden.
+    hidden: usize,
     /// The peer's row blocks that wait for their corrections.
     came: Vec<Frame>,
+    /// The peer's row blocks, with corrections where this party gets them, that are not multiplied yet.
+    pending: Vec<(Vec<Frame>, Option<Vec<Frame>>)>,
     shares: Vec<Elements>,
 }
 
@@ -177,7 +183,10 @@ impl RowExchange {
             party: RowParty::new(shape, side(role), seed, labels),
             turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 },
             place: Place::Alice,
+            ready: None,
+            hidden: 0,
             came: Vec::new(),
+            pending: Vec::new(),
             shares: Vec::with_capacity(shape.blocks()),
         }
     }
@@ -187,29 +196,53 @@ impl RowExchange {
     }
 
     pub(super) fn build(&mut self, own: &impl Blocks) -> Result<Body, Abort> {
-        let range = self.turns.range();
-        let frames = self.party.hide_blocks(own, range.len()).map_err(own_fault)?;
+        let first = self.turns.first;
+        let frames = match self.ready.take() {
+            Some(frames) => frames,
+            None => self.hide(own)?,
+        };
         self.advance();
-        rows_message(self.number, range.start, self.shape.width, &frames)
+        rows_message(self.number, first, self.shape.width, &frames)
     }
 
-    pub(super) fn absorb(&mut self, body: Body, own: &impl Blocks) -> Result<(), Refusal> {
+    /// The own row blocks of the next message behind their mask.
+    fn hide(&mut self, own: &impl Blocks) -> Result<Vec<Frame>, Abort> {
+        let frames = self.party.hide_blocks(own, self.turns.batch).map_err(own_fault)?;
+        self.hidden += frames.len();
+        Ok(frames)
+    }
+
+    pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         let (range, width, shape) = (self.turns.range(), self.shape.width, self.shape);
         if self.place == Place::Corrections {
             let corrections = corrections(body, range, width, |block| shape.correction(block))?;
-            let came = std::mem::take(&mut self.came);
-            let taken = self.party.take_blocks(&came, Some(&corrections), own).map_err(peer_fault)?;
-            self.shares.extend(taken);
+            self.pending.push((std::mem::take(&mut self.came), Some(corrections)));
         } else {
             let frames = cut(self.number, body, range, width, |block| shape.frame(block))?;
-            if shape.corrected == side(self.role) {
-                self.came = frames;
-            } else {
-                let taken = self.party.take_blocks(&frames, None, own).map_err(peer_fault)?;
-                self.shares.extend(taken);
+            match shape.corrected == side(self.role) {
+                true => self.came = frames,
+                false => self.pending.push((frames, None)),
             }
         }
         self.advance();
+        Ok(())
+    }
+
+    /// Multiplies what came, and hides the own row blocks of the next message.
+    pub(super) fn go_ahead(&mut self, own: &impl Blocks) -> Result<(), Abort> {
+        self.multiply(own)?;
+        if self.ready.is_none() && self.hidden < self.shape.blocks() {
+            self.ready = Some(self.hide(own)?);
+        }
+        Ok(())
+    }
+
+    /// Sizes and order were checked when the row blocks came.
+    fn multiply(&mut self, own: &impl Blocks) -> Result<(), Abort> {
+        for (frames, corrections) in std::mem::take(&mut self.pending) {
+            let taken = self.party.take_blocks(&frames, corrections.as_deref(), own).map_err(own_fault)?;
+            self.shares.extend(taken);
+        }
         Ok(())
     }
 
@@ -225,7 +258,8 @@ impl RowExchange {
     }
 
     /// Shares of the sums by row block, and the canary, whose shares must be compared before anything opens.
-    pub(super) fn finish(self) -> Result<(Vec<Elements>, Canary), Abort> {
+    pub(super) fn finish(mut self, own: &impl Blocks) -> Result<(Vec<Elements>, Canary), Abort> {
+        self.multiply(own)?;
         Ok((self.shares, self.party.finish().map_err(own_fault)?))
     }
 }
@@ -251,10 +285,13 @@ pub(super) struct VectorExchange {
     role: Role,
     number: u32,
     shape: VectorShape,
-    party: Option<VectorParty>,
+    party: VectorParty,
     turns: Turns,
     place: Place,
-    share: Option<VectorShare>,
+    /// The peer's row blocks that are not multiplied yet.
+    pending: Vec<Frame>,
+    /// At Bob, the dealer's.
+    correction: Option<Elements>,
 }
 
 impl VectorExchange {
@@ -263,10 +300,11 @@ impl VectorExchange {
             role,
             number,
             shape,
-            party: Some(VectorParty::new(shape, side(role), seed, labels)),
+            party: VectorParty::new(shape, side(role), seed, labels),
             turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 },
             place: Place::Alice,
-            share: None,
+            pending: Vec::new(),
+            correction: None,
         }
     }
 
@@ -276,58 +314,60 @@ impl VectorExchange {
 
     pub(super) fn build(&mut self, vector: &[Elements]) -> Result<Body, Abort> {
         let range = self.turns.range();
-        let party = self.party.as_mut().ok_or_else(out_of_order)?;
         let mut frames = Vec::with_capacity(range.len());
         for block in range.clone() {
-            frames.push(party.hide(share(vector, block)?).map_err(own_fault)?);
+            frames.push(self.party.hide(share(vector, block)?).map_err(own_fault)?);
         }
-        self.advance()?;
+        self.advance();
         rows_message(self.number, range.start, self.shape.width, &frames)
     }
 
-    pub(super) fn absorb<X: Blocks>(
-        &mut self,
-        body: Body,
-        vector: &[Elements],
-        columns: &Columns<'_, X>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         if self.place == Place::Last {
             let Body::Dealt(Dealt::Correction(correction)) = body else { return Err(Refusal::Kind) };
-            let party = self.party.take().ok_or_else(out_of_order)?;
-            self.share = Some(party.finish(Some(&correction)).map_err(peer_fault)?);
-            self.place = Place::Over;
-            return Ok(());
+            if correction.count() != self.shape.correction() || correction.width() != self.shape.width {
+                return Err(length("a correction", correction.count(), self.shape.correction()).into());
+            }
+            self.correction = Some(correction);
+        } else {
+            let (rows, width) = (self.shape.rows, self.shape.width);
+            let size = |block| row_block(rows, block).len();
+            self.pending.extend(cut(self.number, body, self.turns.range(), width, size)?);
         }
-        let rows = self.shape.rows;
-        let frames =
-            cut(self.number, body, self.turns.range(), self.shape.width, |block| row_block(rows, block).len())?;
-        let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        for (block, frame) in self.turns.range().zip(&frames) {
-            let (own, received) = (share(vector, block)?, columns.received(block)?);
-            party.take(frame, own, columns.own, received, &Ones(rows)).map_err(peer_fault)?;
-        }
-        self.advance()?;
+        self.advance();
         Ok(())
     }
 
-    fn advance(&mut self) -> Result<(), Abort> {
+    /// Multiplies what came; sizes and order were checked then.
+    pub(super) fn go_ahead<X: Blocks>(&mut self, vector: &[Elements], columns: &Columns<'_, X>) -> Result<(), Abort> {
+        for frame in std::mem::take(&mut self.pending) {
+            // It is the number of a row block of the shape.
+            let block = frame.block as usize;
+            let (own, received) = (share(vector, block)?, columns.received(block)?);
+            self.party.take(&frame, own, columns.own, received, &Ones(self.shape.rows)).map_err(own_fault)?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self) {
         self.place = match self.place {
             Place::Alice => Place::Bob,
-            Place::Bob | Place::Corrections | Place::Cross | Place::Last | Place::Over => match self.turns.pass() {
+            Place::Bob | Place::Corrections | Place::Cross => match self.turns.pass() {
                 true => Place::Alice,
-                false if self.role == Role::Alice => {
-                    let party = self.party.take().ok_or_else(out_of_order)?;
-                    self.share = Some(party.finish(None).map_err(own_fault)?);
-                    Place::Over
-                }
+                false if self.role == Role::Alice => Place::Over,
                 false => Place::Last,
             },
+            Place::Last | Place::Over => Place::Over,
         };
-        Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<VectorShare, Abort> {
-        self.share.ok_or_else(out_of_order)
+    pub(super) fn finish<X: Blocks>(
+        mut self,
+        vector: &[Elements],
+        columns: &Columns<'_, X>,
+    ) -> Result<VectorShare, Abort> {
+        self.go_ahead(vector, columns)?;
+        self.party.finish(self.correction.as_ref()).map_err(own_fault)
     }
 }
 
