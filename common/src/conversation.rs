@@ -212,6 +212,17 @@ pub trait Script {
     fn is_answered_again(&self, _body: &Self::Body) -> bool {
         false
     }
+
+    /// Whether a message of the peer that is older than its newest is answered with our newest: to a peer that was started again and
+    /// has gone back farther than one message, this says where we are.
+    fn says_where_it_is(&self) -> bool {
+        false
+    }
+
+    /// Why this party cannot follow a peer that is ahead of it, where that is no fault of the peer.
+    fn left_behind(&self) -> Option<Abort> {
+        None
+    }
 }
 
 /// What came by one line.
@@ -420,6 +431,9 @@ impl<S: Script> Conversation<S> {
             }
             // What was said before the message came is no answer to it.
             Some((_, Some(answer))) if answer.value().header.sequence > sequence => Ok(Turn::Send(answer.clone())),
+            None if sender == self.peer && self.script.says_where_it_is() => {
+                Ok(self.sent.clone().map_or(Turn::Wait, Turn::Send))
+            }
             _ => Ok(Turn::Wait),
         }
     }
@@ -482,6 +496,12 @@ impl<S: Script> Session for Conversation<S> {
         let came = message.header.sequence;
         if came < line.next {
             return self.repeated(&message);
+        }
+        if came > line.next
+            && !coordinator
+            && let Some(abort) = self.script.left_behind()
+        {
+            return Err(abort);
         }
         let full = if coordinator { line.waiting.len() == AHEAD } else { self.is_own_turn() };
         let kind = message.body.kind();

@@ -34,9 +34,15 @@ use crate::privacy::mechanism::{
 };
 use crate::privacy::release::{PostProcessed, sealed};
 
+mod chosen;
+mod crossprod;
 mod design;
 mod outlook;
 
+pub use self::chosen::PrivatePlan;
+pub use self::crossprod::{
+    CrossFit, CrossPlan, CrossRelease, CrossSetup, CrossSide, CrossTables, OutcomeAt, WholeRows,
+};
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
 pub use self::outlook::{Assumed, Case, Outlook};

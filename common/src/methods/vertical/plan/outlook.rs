@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::design::MEAN_SQUARE;
-use super::{Coefficients, Design, Plan, Prediction};
+use super::{Coefficients, Design, Prediction, PrivatePlan};
 use crate::fit::number_or_null;
 use crate::privacy::bounds::RowBounds;
 use crate::privacy::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
@@ -83,7 +83,7 @@ pub struct Outlook {
 impl Outlook {
     /// Looks ahead for rows with these bounds, Alice's first. What is not declared is `None`.
     pub fn new(
-        plan: &Plan,
+        plan: &PrivatePlan,
         bounds: [&RowBounds; 2],
         correlation: Option<f64>,
         mean_square: Option<f64>,

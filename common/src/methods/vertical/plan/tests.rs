@@ -296,7 +296,7 @@ fn plans_without_meaning_are_refused() {
 fn outlook(rows: usize, epsilon: f64, correlation: Option<f64>) -> Outlook {
     let bounds = bounds();
     let plan = Plan::new(setup(rows, epsilon, 1)).unwrap();
-    Outlook::new(&plan, [&bounds, &bounds], correlation, None, None)
+    Outlook::new(&PrivatePlan::Residual(plan), [&bounds, &bounds], correlation, None, None)
 }
 
 #[test]

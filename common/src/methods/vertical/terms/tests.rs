@@ -42,10 +42,11 @@ fn bounds_terms_and_plan_follow_from_the_study_and_the_number_of_rows() {
     assert_eq!(study.row_bounds(Role::Alice).unwrap().names(), ["age", "smokerTRUE"]);
     assert_eq!(study.row_bounds(Role::Bob).unwrap().names(), ["regionsouth", "regionwest"]);
     let plan = study.private_plan(1_000).unwrap();
-    assert_eq!((plan.setup().alice_width, plan.setup().bob_width), (3, 2));
+    let side = crate::methods::vertical::plan::Side::of;
+    assert_eq!((plan.width(side(Role::Alice)), plan.width(side(Role::Bob))), (3, 2));
     let cap = study.run_budget(1_000).unwrap().cap();
     for side in [crate::methods::vertical::plan::Side::Alice, crate::methods::vertical::plan::Side::Bob] {
-        assert!(plan.side(side).releases.charge() <= cap);
+        assert!(plan.releases(side).charge() <= cap);
     }
     assert_eq!(study.disclosures(Role::Alice).declared(), []);
 }
