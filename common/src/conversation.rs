@@ -414,6 +414,11 @@ impl<S: Script> Conversation<S> {
         Ok(turn)
     }
 
+    /// Whether a message was not kept, in a run that was taken up again behind it: what stands in its place equals nothing.
+    fn stands_in(&self, heard: &Message<S::Body>) -> bool {
+        self.script.resumes() && self.script.says_where_it_is() && heard.body == S::Body::GO
+    }
+
     /// A message that came before: the same answer, byte for byte.
     fn repeated(&self, message: &Message<S::Body>) -> Result<Next<S>, Abort> {
         let Header { sender, sequence, .. } = message.header;
@@ -426,7 +431,7 @@ impl<S: Script> Conversation<S> {
             .filter(|(heard, _)| heard.header.sequence == sequence)
             .or(older.map(|(heard, answer)| (heard, Some(answer))));
         match known {
-            Some((heard, _)) if heard != message => {
+            Some((heard, _)) if heard != message && !self.stands_in(heard) => {
                 Err(Abort::Peer { peer: sender, fault: PeerFault::Changed { sequence } })
             }
             // What was said before the message came is no answer to it.

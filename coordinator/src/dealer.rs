@@ -1,4 +1,4 @@
-//! The dealer of a sealed study: hands out correlated randomness to both parties of a run, and receives public sizes only.
+//! The dealer of a study whose parties compute on shares: hands out correlated randomness to both parties of a run, and receives public sizes only.
 //!
 //! It stands beside the register, on the same port, and decides nothing that the register decides: a run is what two parties say it is.
 //! Seeds come from the operating system, live as long as the run, and are stored nowhere.
@@ -29,13 +29,18 @@ const QUEUE: usize = 16;
 
 /// Starts the dealer of a study that needs one; it works until nobody can call any more.
 pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
-    match study.guarantee {
-        VerticalGuarantee::Sealed => {}
-        VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => return None,
+    if !study.is_dealt() {
+        return None;
     }
+    // A sealed run whose masks are lost is over. A private one goes on under its charge, as long as no share was stored that these masks
+    // were for; its parties decide that.
+    let repeats = match study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
+        VerticalGuarantee::Private(_) => true,
+    };
     let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role)).collect();
     let (callers, calls) = mpsc::channel(QUEUE);
-    tokio::spawn(DealerService::new(study.digest(), certificates).run(calls));
+    tokio::spawn(DealerService::new(study.digest(), certificates, repeats).run(calls));
     Some(callers)
 }
 
@@ -111,6 +116,8 @@ type Computed = (RunId, Result<(), String>);
 struct DealerService {
     study: Digest,
     certificates: BTreeMap<String, Role>,
+    /// Whether a run that is over may be dealt for again, with fresh seeds.
+    repeats: bool,
     lines: BTreeMap<u64, Line>,
     runs: BTreeMap<RunId, Run>,
     work: JoinSet<Computed>,
@@ -118,10 +125,11 @@ struct DealerService {
 }
 
 impl DealerService {
-    fn new(study: Digest, certificates: BTreeMap<String, Role>) -> DealerService {
+    fn new(study: Digest, certificates: BTreeMap<String, Role>, repeats: bool) -> DealerService {
         DealerService {
             study,
             certificates,
+            repeats,
             lines: BTreeMap::new(),
             runs: BTreeMap::new(),
             work: JoinSet::new(),
@@ -207,6 +215,9 @@ impl DealerService {
         let others: Vec<u64> =
             self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
         let unreachable = |sentence| Err(Notice { exit: Exit::Unreachable, sentence });
+        if self.repeats && self.runs.get(&run).is_some_and(|state| state.dealing.is_none()) {
+            self.runs.remove(&run);
+        }
         if let Some(state) = self.runs.get_mut(&run) {
             if state.dealing.is_none() {
                 return unreachable(format!("run {run} is over: {}", state.over));
@@ -353,7 +364,8 @@ impl DealerService {
 }
 
 fn gone(who: Role) -> Notice {
-    let sentence = format!("the dealer's line to {who} is lost; a sealed run cannot go on without it, start it again");
+    let sentence =
+        format!("the dealer's line to {who} is lost; a run on shares cannot go on without it, start it again");
     Notice { exit: Exit::Unreachable, sentence }
 }
 

@@ -453,6 +453,8 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum MechanismName {
+    /// One table of cross-products, computed on shares that get the noise of both before they leave; gaussian models
+    Crossprod,
     /// Noised partial predictions to and fro
     #[default]
     Residual,

@@ -18,6 +18,7 @@ mod sealed;
 mod search;
 
 pub use self::private::PrivacyError;
+pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
 pub(crate) const SECTIONS: [&str; 10] = [

@@ -25,6 +25,8 @@ use crate::study::statement::{Charged, Statement};
 use crate::study::tests::vertical;
 use crate::study::{Study, Vertical};
 
+mod crossprod;
+
 const ROWS: usize = 300;
 
 fn text(more: &str) -> String {

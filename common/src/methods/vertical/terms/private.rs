@@ -6,8 +6,8 @@ use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::plan::{
-    Coefficients, CrossPlan, CrossSetup, Design, MEAN_SQUARE, OutcomeAt, Outlook, Plan, PlanError, PrivatePlan, Setup,
-    Shares,
+    Coefficients, CrossPlan, CrossSetup, Design, MEAN_SQUARE, OutcomeAt, Outlook, Plan, PlanError, Prediction,
+    PrivatePlan, Setup, Shares,
 };
 use crate::privacy::accountant::{Budget, BudgetError};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds, RowBounds};
@@ -259,16 +259,16 @@ impl Study<Vertical> {
         Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
     }
 
-    /// The expected distance of the slopes from the pooled ones, relative to their length, at this correlation between columns.
+    /// What to expect of a plan at this correlation between columns.
     ///
     /// # Errors
     /// As [`Study::outlook`].
-    pub(crate) fn foretold_error(&self, plan: &PrivatePlan, correlation: f64) -> Result<f64, PrivacyError> {
+    pub(crate) fn foretold(&self, plan: &PrivatePlan, correlation: f64) -> Result<Prediction, PrivacyError> {
         let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
         let coefficients = design.guessed([&alice, &bob]).unwrap_or_default();
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
-        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)).relative_error)
+        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)))
     }
 }
 
