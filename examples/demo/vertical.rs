@@ -322,7 +322,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
 }
 
 /// All that is shown of a run: the merged summary, each party's own, and what each side saw.
-fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> String {
+fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Path) -> String {
     let mut text = Format::Text.render(merged);
     for (role, report) in [(Role::Alice, alice), (Role::Bob, bob)] {
         text.push_str(&format!("\n{}\n", heading(&format!("what {role} may see"))));
@@ -336,11 +336,19 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
         if merged.mode == Mode::Private {
             let account = peer.privacy.of(role.partner()).and_then(Option::as_ref);
             let releases = account.and_then(Statement::charged).map_or(0, |charged| charged.releases.len());
+            let saw = match mechanism {
+                Mechanism::Residual => format!(
+                    "{} vector{} with a noised value a row, and coefficients",
+                    merged.rounds,
+                    if merged.rounds == 1 { "" } else { "s" }
+                ),
+                Mechanism::Crossprod => {
+                    "masked columns, noised tables of its own columns and its noised share of the table between the blocks".to_string()
+                }
+            };
             text.push_str(&format!(
-                "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",
+                "{role} saw from {}: {saw}, in {}; {releases} releases were charged\n",
                 role.partner(),
-                merged.rounds,
-                if merged.rounds == 1 { "" } else { "s" },
                 size(*bytes),
             ));
             continue;
@@ -371,7 +379,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
     }
     let seen = match merged.mode {
         Mode::Plain => "phases, rounds, gradients and bytes",
-        Mode::Private => "phases, rounds and bytes",
+        Mode::Private => match mechanism {
+            Mechanism::Residual => "phases, rounds and bytes",
+            Mechanism::Crossprod => "phases, the size of the table that it dealt masks for, and bytes",
+        },
         Mode::Sealed => "phases, the size of the table that it dealt masks for, and bytes",
     };
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n",));
