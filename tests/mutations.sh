@@ -280,6 +280,14 @@ mutate "a weighted square that is not symmetric" $secure/product/weighted.rs \
     's/\[&half, &transposed, dealt\]/[\&half, \&half, dealt]/' secure::tests::vector::weighted
 mutate "columns leave before the limits are looked at" common/src/methods/vertical/sealed/session.rs \
     's/        within_limits\(role, limits, &encoded, peer_columns\)\?;\n//' sealed::tests::what_may_not_open
+mutate "numbers that opened in earlier runs" common/src/privacy/ledger/state.rs \
+    's/\*name != run \&\& opened\.data_set == data_set/false/' openings::tests
+mutate "rows that differ from those of an earlier table by one" common/src/privacy/ledger/openings.rs \
+    's/if differing < least \{/if false \&\& differing < least {/' openings::tests
+mutate "rows of a table that were dropped" common/src/privacy/openings.rs \
+    's/opens\.dropped\.is_none_or\(\|dropped\| !dropped\.is_set\(\*at\)\)/true/' openings::tests
+mutate "numbers that leave without an account" common/src/methods/vertical/sealed/session.rs \
+    's/                self\.count\(self\.shape\.left \* self\.shape\.right\)\?;\n//' sealed::tests::every_number
 mutate "the share of bob beside a canary that nobody has checked" $secure/product/table.rs \
     's/if opened != self\.expected \{/if false \&\& opened != self.expected {/' sealed::tests::masks_out_of_step
 mutate "a sealed fit without the columns that are set aside" common/src/methods/vertical/sealed/results.rs \

@@ -147,6 +147,10 @@ impl<'a> Play<'a> {
             for ledger in [format!("{role}/privacy.sqlite"), format!("anchors/{role}.anchor")] {
                 let _ = fs::remove_file(stage.path(&ledger));
             }
+            if self.file.mode == Mode::Sealed {
+                // A plain rehearsal before this one would count as one that showed all.
+                let _ = fs::remove_file(stage.path(&format!("{role}/privacy.sqlite.plain-runs")));
+            }
             // A file of an earlier rehearsal would be taken for this one's.
             for stale in [address(role), stage.path(&format!("{role}/report.json"))] {
                 let _ = fs::remove_file(stale);
@@ -174,6 +178,14 @@ impl<'a> Play<'a> {
         Ok([stage.report("alice")?, stage.report("bob")?])
     }
 
+    /// Whether the parties have a ledger: of a budget, or of what opened.
+    fn keeps_ledger(&self) -> bool {
+        match self.file.mode {
+            Mode::Plain => false,
+            Mode::Sealed | Mode::Private => true,
+        }
+    }
+
     fn party(
         &self,
         role: Role,
@@ -198,7 +210,7 @@ impl<'a> Play<'a> {
             policy,
             privacy: LedgerTerms {
                 data_set: Some("rehearsal".to_string()),
-                anchor: self.private.then(|| format!("anchors/{role}.anchor").into()),
+                anchor: self.keeps_ledger().then(|| format!("anchors/{role}.anchor").into()),
                 ..LedgerTerms::default()
             },
         };

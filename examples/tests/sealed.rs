@@ -178,3 +178,92 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
     let (code, _, log) = check("alice", &wide);
     assert!(code == 65 && log.contains("40 of the rows, and 5 columns of both parties need 50"), "{code} {log}");
 }
+
+/// A run of all three over real lines, and the sentences of both parties.
+fn sealed_run(world: &World) -> ([i32; 2], String) {
+    for stale in ["coordinator.address", "alice.address"] {
+        let _ = fs::remove_file(world.path(stale));
+    }
+    let [_, alice, bob] = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    ([alice.code, bob.code], format!("{}\n{}", alice.log, bob.log))
+}
+
+fn status(world: &World, role: &str) -> Value {
+    let output = Command::new(DEMO)
+        .args(["--role", role, "privacy", "status", "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(["--connect", "127.0.0.1:9", "--state", &format!("{role}-state"), "--data", &format!("{role}.csv")])
+        .args(["--authority", "authority.pem", "--certificate", &format!("{role}.pem")])
+        .args(["--key", &format!("{role}.key"), "--format", "json"])
+        .env("XDG_STATE_HOME", world.path("state-home"))
+        .current_dir(world.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn what_opens_adds_up_over_runs_and_rows_that_differ_by_one_are_refused() {
+    let world = World::new();
+    let sealed = format!("mode = \"sealed\"\n{STUDY}");
+    world.write("study.toml", &sealed);
+    for run in 1..=2_u64 {
+        let (codes, said) = sealed_run(&world);
+        assert_eq!(codes, [0, 0], "{said}");
+        // At Alice Bob's part with its covariance and two sums, at Bob the table and two numbers for the intercept.
+        for (role, numbers) in [("alice", 5 * run), ("bob", 4 * run)] {
+            let status = status(&world, role);
+            assert_eq!(status[0]["data_set"], role);
+            assert_eq!([&status[0]["numbers_opened"], &status[0]["runs_opened"]], [numbers, run], "{status}");
+        }
+    }
+    let notes = report(&world.path("out/bob"))["notes"].to_string();
+    assert!(notes.contains("1 other run let 4 numbers of this data set open"), "{notes}");
+
+    // The difference of both tables would be the table of one person.
+    let [alice, bob] = ["alice.csv", "bob.csv"].map(|name| fs::read_to_string(world.path(name)).unwrap());
+    for (name, text) in [("alice.csv", &alice), ("bob.csv", &bob)] {
+        let fewer: Vec<&str> = text.lines().filter(|line| !line.starts_with("r17")).collect();
+        world.write(name, &(fewer.join("\n") + "\n"));
+    }
+    let (codes, said) = sealed_run(&world);
+    assert_eq!(codes, [77, 77], "{said}");
+    assert!(said.contains("differ by 1: the difference of both tables is the table of those rows"), "{said}");
+    world.write("alice.csv", &alice);
+    world.write("bob.csv", &bob);
+
+    // A plain run shows whole vectors, forty numbers each.
+    world.write("study.toml", STUDY);
+    let (codes, said) = sealed_run(&world);
+    assert_eq!(codes, [0, 0], "{said}");
+    let shown = report(&world.path("out/bob"))["disclosure"]["vectors"].as_u64().unwrap();
+    assert_eq!(status(&world, "bob")[0]["numbers_opened"], 8 + 40 * shown);
+    world.write("study.toml", &sealed);
+    let (codes, said) = sealed_run(&world);
+    assert_eq!(codes, [77, 77], "{said}");
+    assert!(said.contains("of them by earlier runs on the same data set, at most 20 may be of 40 unknown"), "{said}");
+
+    // The account does not begin anew with the folder that holds it.
+    fs::remove_dir_all(world.path("bob-state")).unwrap();
+    let (codes, said) = sealed_run(&world);
+    assert_eq!(codes, [77, 77], "{said}");
+    assert!(said.contains("is gone, but its anchor says that it had"), "{said}");
+}
+
+#[test]
+fn a_plain_run_before_any_ledger_counts_in_the_first_sealed_one() {
+    let world = World::new();
+    let (codes, said) = sealed_run(&world);
+    assert_eq!(codes, [0, 0], "{said}");
+    assert!(!world.path("bob-state/privacy.sqlite").exists());
+    let shown = |role: &str| {
+        let vectors = &report(&world.path(&format!("out/{role}")))["disclosure"]["vectors"];
+        format!("{} of them by earlier runs", 40 * vectors.as_u64().unwrap())
+    };
+    let shown = ["alice", "bob"].map(shown);
+    world.write("study.toml", &format!("mode = \"sealed\"\n{STUDY}"));
+    let (codes, said) = sealed_run(&world);
+    assert_eq!(codes, [77, 77], "{said}");
+    assert!(shown.iter().any(|shown| said.contains(shown)), "{said}");
+}

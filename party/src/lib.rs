@@ -14,6 +14,7 @@ mod job;
 pub mod ledger;
 mod line;
 mod meet;
+mod openings;
 mod pace;
 mod plain;
 pub mod privacy;

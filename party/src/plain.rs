@@ -4,12 +4,14 @@
 //! anchor: then a line in a file beside the ledger's place says that there was a run, and a ledger that is begun there later counts it
 //! for everybody, as nobody can tell any more whom it showed.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::id::{Digest, RunId};
-use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests, PlainRun};
+use fedreg_common::privacy::ledger::{Ledger, LedgerError, Opening, PersonDigests, PlainRun};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -32,6 +34,9 @@ pub(crate) struct PlainLine {
     /// Seconds since 1970.
     #[serde(default)]
     pub(crate) time: u64,
+    /// How many numbers left, where that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) numbers: Option<u64>,
 }
 
 impl PlainLine {
@@ -44,6 +49,7 @@ impl PlainLine {
             peers: vec![peer.to_string()],
             study: study.to_string(),
             time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            numbers: None,
         }
     }
 }
@@ -81,9 +87,18 @@ pub(crate) fn record(
         None => Ok(()),
         Some(opened) => {
             let persons = persons(&opened.key()?)?;
-            Ok(opened.record_plain(&[as_run(line, persons)])?)
+            opened.record_plain(&[as_run(line.clone(), persons)])?;
+            Ok(count(opened, line)?)
         }
     }
+}
+
+/// Counts the numbers of a run, where they are counted, in place of those that were counted of it before.
+fn count(opened: &mut Ledger<LedgerFile>, line: PlainLine) -> Result<(), LedgerError> {
+    let PlainLine { run, data_set, peers, study, numbers: Some(numbers), .. } = line else { return Ok(()) };
+    let opening = Opening { run, data_set, peers, study, numbers, rows: None };
+    let Ok(()) = opened.open_numbers(&opening, 0, |_| Ok::<(), Infallible>(()))?;
+    Ok(())
 }
 
 /// Takes the runs that stand beside a ledger into it; their persons were not recorded, so they may have been anyone.
@@ -98,18 +113,24 @@ pub(crate) fn take_in(opened: &mut Ledger<LedgerFile>) -> Result<(), Failure> {
         Err(source) => return Err(OutputError { path, source }.into()),
     };
     let text = String::from_utf8_lossy(&text);
-    let runs = text.lines().enumerate().map(|(at, line)| {
-        let line = serde_json::from_str(line).unwrap_or_else(|_| PlainLine {
+    let lines = text.lines().enumerate().map(|(at, line)| {
+        serde_json::from_str(line).unwrap_or_else(|_| PlainLine {
             run: format!("line {} of {}", at + 1, path.display()),
             ..PlainLine::default()
-        });
-        as_run(line, PersonDigests::anyone())
+        })
     });
-    let runs: Vec<PlainRun> = runs.collect();
-    match runs.is_empty() {
-        true => Ok(()),
-        false => Ok(opened.record_plain(&runs)?),
+    let lines: Vec<PlainLine> = lines.collect();
+    let runs: Vec<PlainRun> = lines.iter().map(|line| as_run(line.clone(), PersonDigests::anyone())).collect();
+    if runs.is_empty() {
+        return Ok(());
     }
+    opened.record_plain(&runs)?;
+    let counted = opened.counted_runs();
+    // A run has a line for its beginning and one for its end, which counts.
+    let mut last: BTreeMap<String, PlainLine> = BTreeMap::new();
+    last.extend(lines.into_iter().filter(|line| line.numbers.is_some()).map(|line| (line.run.clone(), line)));
+    last.retain(|run, _| !counted.contains(run));
+    Ok(last.into_values().try_for_each(|line| count(opened, line))?)
 }
 
 fn as_run(line: PlainLine, persons: PersonDigests) -> PlainRun {
@@ -160,6 +181,7 @@ mod tests {
                 peers: vec!["bob".to_string()],
                 study: "digest".to_string(),
                 time: 0,
+                numbers: None,
             };
             let digests = |key: &[u8; 32]| Ok(PersonDigests::new(key, persons.map(|id| id.to_string()), 1)?);
             record(&self.ledger(), Ok(self.anchor()), line, digests).unwrap();
@@ -221,6 +243,7 @@ mod tests {
             peers: Vec::new(),
             study: String::new(),
             time: 0,
+            numbers: None,
         };
         let refused = record(&home.ledger(), Ok(home.anchor()), line, |_| Ok(PersonDigests::anyone()));
         assert!(matches!(refused, Err(Failure::Ledger(_))));

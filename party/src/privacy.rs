@@ -1,5 +1,6 @@
 //! The commands about a privacy ledger, `privacy init | plan | status | verify | report`, and what a party registers and plans.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use clap::{Args, Subcommand};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::plan::{Outlook, Side};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
-use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigests, Registration};
+use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, ErrorsByMechanism, Mechanism, PrivacyTerms, Search};
@@ -182,14 +183,10 @@ pub(crate) fn run<C, O: PlanFlags>(
         }
         PrivacyCommand::Plan { overrides, rows, format } => (keeper.plan)(role, &load(overrides)?, *rows, *format)?,
         PrivacyCommand::Status { overrides, format } => {
-            let ledger = open(&load(overrides)?)?;
-            let accounts: Vec<Standing> = ledger.accounts().map(Standing::of).collect();
-            show(*format, &accounts, |accounts| {
-                let texts: Vec<String> = accounts.iter().map(|standing| account_lines(&standing.account)).collect();
-                match texts.is_empty() {
-                    true => "no data set is registered: run `privacy init`\n".to_string(),
-                    false => texts.join("\n"),
-                }
+            let accounts = status(&open(&load(overrides)?)?);
+            show(*format, &accounts, |accounts| match accounts.is_empty() {
+                true => "no data set is registered: run `privacy init`\n".to_string(),
+                false => accounts.iter().map(DataSet::text).collect::<Vec<_>>().join("\n"),
             })
         }
         PrivacyCommand::Verify { overrides } => {
@@ -248,15 +245,36 @@ pub(crate) fn not_private() -> Failure {
     Failure::Usage("the study is not private: it has no `mode = \"private\"`".to_string())
 }
 
-/// Records a run without privacy: later private reports on its persons say so.
+/// Records a run without privacy, with as many numbers as may leave in it: later private reports on its persons say so, and later sealed
+/// runs count them.
 ///
 /// # Errors
 /// A ledger that is there and refuses.
-pub(crate) fn record_plain(job: &Job, run: RunId, identifiers: impl FnOnce() -> Vec<Vec<u8>>) -> Result<(), Failure> {
+pub(crate) fn record_plain(
+    job: &Job,
+    run: RunId,
+    numbers: u64,
+    identifiers: impl FnOnce() -> Vec<Vec<u8>>,
+) -> Result<(), Failure> {
+    let persons = |key: &[u8; 32]| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?);
+    plain::record(&job.config.ledger(), job.config.anchor(), plain_line(job, run, numbers)?, persons)
+}
+
+/// Records at the end of a run without privacy how many numbers left.
+///
+/// # Errors
+/// A ledger that is there and refuses.
+pub(crate) fn count_plain(job: &Job, run: RunId, numbers: u64) -> Result<(), Failure> {
+    // Whose rows they were was recorded when the run began.
+    let persons = |_: &[u8; 32]| Ok(PersonDigests::anyone());
+    plain::record(&job.config.ledger(), job.config.anchor(), plain_line(job, run, numbers)?, persons)
+}
+
+fn plain_line(job: &Job, run: RunId, numbers: u64) -> Result<PlainLine, Failure> {
     let config = &job.config;
     let peer = job.party().certificate(job.role.partner())?;
     let line = PlainLine::now(run, config.data_set(), &config.data.file, peer, job.study.digest());
-    plain::record(&config.ledger(), config.anchor(), line, |key| Ok(PersonDigests::new(key, identifiers(), u32::MAX)?))
+    Ok(PlainLine { numbers: Some(numbers), ..line })
 }
 
 #[derive(Serialize)]
@@ -277,6 +295,54 @@ impl Standing {
             account: account.clone(),
         }
     }
+}
+
+/// What a ledger knows of a data set.
+#[derive(Serialize)]
+struct DataSet {
+    #[serde(flatten)]
+    budget: Option<Standing>,
+    /// Where it has no budget.
+    #[serde(rename = "data_set", skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Numbers that opened of it without noise, and runs in which they did.
+    numbers_opened: u64,
+    runs_opened: u64,
+}
+
+impl DataSet {
+    fn text(&self) -> String {
+        let mut text = match (&self.budget, &self.name) {
+            (Some(standing), _) => account_lines(&standing.account),
+            (None, Some(name)) => format!("{name}: has no budget\n"),
+            (None, None) => String::new(),
+        };
+        if self.runs_opened > 0 {
+            let (numbers, runs) = (self.numbers_opened, self.runs_opened);
+            text.push_str(&format!(
+                "  opened     {numbers} numbers without noise, in {runs} plain or sealed run{}\n",
+                if runs == 1 { "" } else { "s" }
+            ));
+        }
+        text
+    }
+}
+
+/// The data sets of a ledger: those with a budget, and those of which numbers opened.
+fn status(ledger: &Ledger<LedgerFile>) -> Vec<DataSet> {
+    let mut opened: BTreeMap<&str, Before> = ledger.openings().collect();
+    let registered = ledger.accounts().map(|account| {
+        let Before { runs, numbers } = opened.remove(account.data_set.as_str()).unwrap_or_default();
+        DataSet { budget: Some(Standing::of(account)), name: None, numbers_opened: numbers, runs_opened: runs }
+    });
+    let registered: Vec<DataSet> = registered.collect();
+    let others = opened.into_iter().map(|(name, Before { runs, numbers })| DataSet {
+        budget: None,
+        name: Some(name.to_string()),
+        numbers_opened: numbers,
+        runs_opened: runs,
+    });
+    registered.into_iter().chain(others).collect()
 }
 
 fn account_lines(account: &Account) -> String {

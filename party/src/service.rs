@@ -22,9 +22,9 @@ pub use crate::failure::Failure;
 pub use crate::job::{Job, study};
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
-use crate::privacy;
 use crate::private::PrivateFit;
 use crate::show::shown;
+use crate::{openings, privacy};
 
 /// The model file in a folder of results.
 pub const MODEL: &str = "model.json";
@@ -72,7 +72,9 @@ impl Work for Fit {
     }
 
     fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<VerticalSession, Failure> {
-        privacy::record_plain(job, opening.run, || table.identifiers())?;
+        // At most every column and the outcome; how much it was is known at the end.
+        let columns = table.term_names().len() as u64 + 1;
+        privacy::record_plain(job, opening.run, table.rows() as u64 * columns, || table.identifiers())?;
         Ok(VerticalSession::new(table, opening))
     }
 
@@ -81,7 +83,11 @@ impl Work for Fit {
     }
 
     fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
-        write(&self.folder, job, &met)
+        let fit = &met.driven.output;
+        if fit.statistics.nobs > 0 {
+            privacy::count_plain(job, met.run, fit.disclosure.vectors * fit.statistics.nobs)?;
+        }
+        write(&self.folder, job, &met, None)
     }
 }
 
@@ -110,9 +116,8 @@ impl Work for SealedFit {
     }
 
     fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<SealedSession, Failure> {
-        // The table that opens is exact: to the account of private runs this is one without noise.
-        privacy::record_plain(job, opening.run, || table.identifiers())?;
-        Ok(SealedSession::new(table, opening))
+        let account = openings::account(job, opening.run, &table)?;
+        Ok(SealedSession::new(table, opening, account))
     }
 
     fn progress(session: &SealedSession) -> Option<Progress> {
@@ -120,7 +125,8 @@ impl Work for SealedFit {
     }
 
     fn finish(&self, job: &Job, met: Met<SealedSession>) -> Result<(Report, Exit), Failure> {
-        write(&self.folder, job, &met)
+        let before = openings::before(&job.config, Some(met.run))?;
+        write(&self.folder, job, &met, openings::sentence(before))
     }
 }
 
@@ -129,8 +135,10 @@ fn write<S: Session<Output = VerticalFit>>(
     folder: &Folder,
     job: &Job,
     met: &Met<S>,
+    note: Option<String>,
 ) -> Result<(Report, Exit), Failure> {
-    let report = report(job, met);
+    let mut report = report(job, met);
+    report.notes.extend(note);
     let exit = report.termination.exit();
     let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
     folder.report(&report)?;
@@ -241,7 +249,7 @@ impl Work for Predict {
     }
 
     fn session(&self, job: &Job, table: NewRows, opening: Opening) -> Result<PredictSession, Failure> {
-        privacy::record_plain(job, opening.run, || table.identifiers())?;
+        privacy::record_plain(job, opening.run, table.rows(), || table.identifiers())?;
         Ok(PredictSession::new(table, opening))
     }
 

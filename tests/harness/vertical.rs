@@ -12,6 +12,7 @@ use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared, needed_columns};
 use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::VerticalSession;
+use fedreg_common::privacy::openings::OneRun;
 use fedreg_common::secure::open::Limits;
 use fedreg_common::session::Abort;
 use fedreg_common::sim::dealer::dealer;
@@ -115,7 +116,7 @@ pub fn run_sealed(study: &Study<Vertical>, file: &Path, faults: Faults) -> Ended
     let start = |role| {
         let policy = Policy { limits, ..Policy::default() };
         let prepared = Prepared::new(Arc::clone(&study), role, policy, frame(&study, role, file)).unwrap();
-        SealedSession::new(prepared, opening(role))
+        SealedSession::new(prepared, opening(role), Box::new(OneRun))
     };
     let dealer = dealer(&study, RUN, |_, _| {});
     pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, |_, _| {}, dealer)

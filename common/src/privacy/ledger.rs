@@ -22,6 +22,7 @@
 //! changes both consistently is not detected: a party's own administrators are outside the definition.
 
 mod error;
+mod openings;
 mod persons;
 mod state;
 mod storage;
@@ -31,6 +32,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 pub use self::error::LedgerError;
+pub use self::openings::{Before, Opening, TableRows};
 use self::persons::is_anyone;
 pub use self::persons::{PersonDigester, PersonDigests, canonical_id, keyed};
 pub use self::state::{Account, BoundsChange};
@@ -605,7 +607,8 @@ impl<S: Storage> Transaction<'_, S> {
                 expected.push((persons_blob(&account.data_set, first), digest.clone()));
             }
         }
-        for digest in self.state.plain_runs.values().flatten() {
+        let tables = self.state.openings.values().filter_map(|opened| opened.rows_digest.as_ref());
+        for digest in self.state.plain_runs.values().flatten().chain(tables) {
             if !is_anyone(digest) && !expected.iter().any(|(_, known)| known == digest) {
                 expected.push((plain_blob(digest), digest.clone()));
             }
@@ -704,13 +707,7 @@ impl<S: Storage> Transaction<'_, S> {
             let shared = match seen.get(&digest) {
                 Some(&known) => known,
                 None if persons.are_anyone() || is_anyone(&digest) => true,
-                None => {
-                    let name = match self.state.data_set_of(&digest) {
-                        Some((data_set, first)) => persons_blob(data_set, first),
-                        None => plain_blob(&digest),
-                    };
-                    persons.shares_any(&self.checked_blob(&name, &digest)?)
-                }
+                None => persons.shares_any(&self.blob_of_persons(&digest)?),
             };
             seen.insert(digest, shared);
             if shared {
@@ -718,6 +715,15 @@ impl<S: Storage> Transaction<'_, S> {
             }
         }
         Ok(found)
+    }
+
+    /// The digests of persons that are kept, with a data set or apart.
+    fn blob_of_persons(&mut self, digest: &str) -> Result<Vec<u8>, LedgerError> {
+        let name = match self.state.data_set_of(digest) {
+            Some((data_set, first)) => persons_blob(data_set, first),
+            None => plain_blob(digest),
+        };
+        self.checked_blob(&name, digest)
     }
 
     fn checked_blob(&mut self, name: &str, digest: &str) -> Result<Vec<u8>, LedgerError> {
@@ -778,7 +784,7 @@ fn persons_blob(data_set: &str, first: bool) -> String {
     }
 }
 
-/// Of persons who were in a plain run and in no data set that is registered.
+/// Of persons who were in a plain run or in a table that opened, and in no data set that is registered.
 fn plain_blob(persons_digest: &str) -> String {
     format!("plain/{persons_digest}")
 }

@@ -27,5 +27,6 @@ pub mod bounds;
 pub mod caution;
 pub mod ledger;
 pub mod mechanism;
+pub mod openings;
 pub mod release;
 pub mod sampler;

@@ -94,15 +94,27 @@ pub enum Refusal {
         needed: u64,
     },
     /// More numbers than may open.
-    #[error("{opened} numbers would be open, at most {most} may be of {unknowns} unknown values")]
+    #[error(
+        "{opened} numbers would be open{}, at most {most} may be of {unknowns} unknown values",
+        of_earlier_runs(*before)
+    )]
     Opened {
         /// With those that opened before.
         opened: u64,
+        /// Of them, those of earlier runs on the data set.
+        before: u64,
         /// What may open.
         most: u64,
         /// Rows times the columns of the side with fewer.
         unknowns: u64,
     },
+}
+
+fn of_earlier_runs(before: u64) -> String {
+    match before {
+        0 => String::new(),
+        _ => format!(", {before} of them by earlier runs on the same data set"),
+    }
 }
 
 /// How many rows have the rarer value of a column that has exactly two, however coded; none for another column.
@@ -187,7 +199,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Numbers that are open already and those that would open now, over path, folds and runs, against the unknowns: rows times the
+    /// Numbers that earlier runs let open and those that would be open of this one, over path and folds, against the unknowns: rows times the
     /// columns of the side with fewer.
     ///
     /// # Errors
@@ -197,7 +209,7 @@ impl Limits {
         let most = (unknowns as f64 * self.opened_share).floor() as u64;
         let opened = before.saturating_add(now);
         if opened > most {
-            return Err(Refusal::Opened { opened, most, unknowns });
+            return Err(Refusal::Opened { opened, before, most, unknowns });
         }
         Ok(opened)
     }

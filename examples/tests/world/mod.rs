@@ -109,6 +109,8 @@ impl World {
             .arg("--key")
             .arg(key)
             .current_dir(self.folder.path())
+            // Anchors of ledgers, away from those of the user who tests.
+            .env("XDG_STATE_HOME", self.path("state-home"))
             .stdin(Stdio::piped())
             .stdout(fs::File::create(self.path(&format!("{role}.out"))).unwrap())
             .stderr(fs::File::create(&log).unwrap());

@@ -3,6 +3,7 @@
 use fedreg_common::data::formula::Formula;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::sealed;
+use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
 use fedreg_common::secure::open::Limits;
@@ -12,6 +13,7 @@ use super::{Foreseen, Leaving, size};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::job::Party;
+use crate::openings;
 
 /// An element of a share, in bytes.
 const ELEMENT: u64 = 16;
@@ -33,12 +35,13 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     let mut terms = table.term_names();
     let (rows, own) = (table.rows() as u64, terms.len() as u64);
     let peer = columns_of_peer(study, role);
-    sealed::allowed(&table, peer as usize)?;
+    let before = openings::before(config, None)?;
+    sealed::allowed(&table, peer as usize, before)?;
     if study.method.intercept && role == Role::Alice {
         terms.insert(0, INTERCEPT.to_string());
     }
     let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
-    let forecast = Forecast { role, config, study, rows, alice, bob };
+    let forecast = Forecast { role, config, study, rows, alice, bob, before };
     let run = Foreseen {
         leaves: forecast.leaves(),
         predicted_rounds: Some(1),
@@ -71,6 +74,8 @@ struct Forecast<'a> {
     rows: u64,
     alice: u64,
     bob: u64,
+    /// What other runs let open.
+    before: Before,
 }
 
 impl Forecast<'_> {
@@ -199,9 +204,11 @@ impl Forecast<'_> {
                 entropy_bits * (other + 1) as f64
             ),
             format!(
-                "at most {opened_share} of the unknown values may open as numbers: {} of {} here; each run is judged by itself",
+                "at most {opened_share} of the unknown values may open as numbers, over all runs: {} of {} here; {}",
                 (self.alice + 1) * self.bob,
-                self.unknowns()
+                self.unknowns(),
+                openings::sentence(self.before)
+                    .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),
             ),
         ];
         if self.study.head.rows.missing == Missing::CompleteCases {

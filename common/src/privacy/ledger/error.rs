@@ -109,6 +109,22 @@ pub enum LedgerError {
         /// The cap.
         cap: f64,
     },
+    /// Rows that differ from those of an earlier table by too few.
+    #[error(
+        "the rows of this run and those of run {run:?}, whose table of data set {data_set:?} is open, differ by {rows}: the difference of \
+         both tables is the table of those rows, and at least {least} are needed; use the same rows, or loosen \
+         `sealed_rows_per_column` in your own policy"
+    )]
+    RowsBetween {
+        /// Whose rows.
+        data_set: String,
+        /// The earlier run.
+        run: String,
+        /// Rows that are in one of both only.
+        rows: u64,
+        /// How many are needed.
+        least: u64,
+    },
     /// A charge, or one release's part of it, that is no positive number.
     #[error("every release of a run needs a positive charge, got {charge} in all")]
     Charge {
@@ -191,6 +207,7 @@ impl LedgerError {
             | LedgerError::NoHome
             | LedgerError::Elsewhere { .. }
             | LedgerError::Overspent { .. }
+            | LedgerError::RowsBetween { .. }
             | LedgerError::Charge { .. }
             | LedgerError::UnknownRun { .. }
             | LedgerError::RunExists { .. }

@@ -87,6 +87,11 @@ impl PersonDigester {
         self.digests.push(digest);
     }
 
+    /// A digest of each row so far, in order.
+    pub fn rows(&self) -> &[[u8; 16]] {
+        &self.digests
+    }
+
     fn digest(&self, identifier: &[u8]) -> [u8; 16] {
         let full = self.code.clone().chain_update(identifier).finalize().into_bytes();
         let mut short = [0; 16];
@@ -140,6 +145,15 @@ impl PersonDigests {
         digester.finish(rows_per_person)
     }
 
+    /// The persons of rows of which the digests are known, each with any number of them.
+    pub fn of_rows(rows: impl IntoIterator<Item = [u8; 16]>) -> PersonDigests {
+        let mut digests: Vec<[u8; 16]> = rows.into_iter().collect();
+        let rows = digests.len() as u64;
+        digests.sort_unstable();
+        digests.dedup();
+        PersonDigests { digests, written: None, rows, rows_per_person: u32::MAX, anyone: false }
+    }
+
     /// Persons who are not known, as those of a stream before it comes: they may be anybody, so they are shared with every data set.
     pub fn anyone() -> PersonDigests {
         PersonDigests { digests: Vec::new(), written: None, rows: 1, rows_per_person: 1, anyone: true }
@@ -174,6 +188,18 @@ impl PersonDigests {
 
     pub(super) fn are_anyone(&self) -> bool {
         self.anyone
+    }
+
+    /// How many persons are here or among the others, and not in both.
+    pub(super) fn differing(&self, other: &[u8]) -> u64 {
+        let (others, _) = other.as_chunks::<16>();
+        let mut rest = others.iter().peekable();
+        let mut common = 0;
+        for digest in &self.digests {
+            while rest.next_if(|other| *other < digest).is_some() {}
+            common += u64::from(rest.next_if_eq(&digest).is_some());
+        }
+        self.count() + others.len() as u64 - 2 * common
     }
 
     pub(super) fn shares_any(&self, other: &[u8]) -> bool {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::LedgerError;
+use super::openings::Before;
 use super::persons::{PersonDigests, is_anyone};
 use crate::privacy::accountant::{Accountant, add_charge};
 use crate::privacy::mechanism::{Receipt, ReleasePlan};
@@ -80,6 +81,17 @@ pub(super) enum Entry {
         persons_digest: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shares_with: Vec<String>,
+    },
+    /// What a run let open without noise; the last one of a run counts.
+    Numbers {
+        run: String,
+        data_set: String,
+        peers: Vec<String>,
+        study: String,
+        numbers: u64,
+        /// Of the rows of a table; none where rows themselves left.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rows_digest: Option<String>,
     },
 }
 
@@ -182,6 +194,14 @@ pub(super) struct Run {
     pub(super) finished: bool,
 }
 
+/// What a run let open.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Openings {
+    pub(super) data_set: String,
+    pub(super) numbers: u64,
+    pub(super) rows_digest: Option<String>,
+}
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct State {
     pub(super) key_digest: Option<String>,
@@ -189,6 +209,8 @@ pub(super) struct State {
     pub(super) runs: BTreeMap<String, Run>,
     /// With the digest of their persons, where it was recorded.
     pub(super) plain_runs: BTreeMap<String, Option<String>>,
+    /// By run.
+    pub(super) openings: BTreeMap<String, Openings>,
 }
 
 /// Nothing, where there was nothing before.
@@ -272,6 +294,9 @@ impl State {
                 };
                 self.show(names, persons_digest.as_deref().is_some_and(is_anyone))?;
                 self.plain_runs.insert(run, persons_digest);
+            }
+            Entry::Numbers { run, data_set, numbers, rows_digest, .. } => {
+                self.openings.insert(run, Openings { data_set, numbers, rows_digest });
             }
             Entry::Bounds { data_set, bounds, .. } => self.accounts.get_mut(&data_set)?.state_bounds(bounds),
         }
@@ -372,9 +397,19 @@ impl State {
         })
     }
 
-    /// Whether the digests of these persons are kept, with a data set or with a plain run.
+    /// Whether the digests of these persons are kept, with a data set, a plain run or a table that opened.
     pub(super) fn keeps(&self, persons_digest: &str) -> bool {
-        let mut plain = self.plain_runs.values().flatten();
-        self.data_set_of(persons_digest).is_some() || plain.any(|known| known == persons_digest)
+        let tables = self.openings.values().filter_map(|opened| opened.rows_digest.as_ref());
+        let mut others = self.plain_runs.values().flatten().chain(tables);
+        self.data_set_of(persons_digest).is_some() || others.any(|known| known == persons_digest)
+    }
+
+    /// What opened of a data set in runs other than this one.
+    pub(super) fn opened_before(&self, data_set: &str, run: &str) -> Before {
+        let others = self.openings.iter().filter(|(name, opened)| *name != run && opened.data_set == data_set);
+        others.fold(Before::default(), |before, (_, opened)| Before {
+            runs: before.runs + 1,
+            numbers: before.numbers.saturating_add(opened.numbers),
+        })
     }
 }

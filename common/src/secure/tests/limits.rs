@@ -87,7 +87,10 @@ fn rows_and_openings_are_limited() {
     // 100 rows, 5 and 5 columns: 500 unknowns, 250 may open.
     assert_eq!(limits.opened(0, 250, 100, [5, 5]), Ok(250));
     assert_eq!(limits.opened(220, 30, 100, [5, 8]), Ok(250));
-    assert_eq!(limits.opened(220, 31, 100, [8, 5]), Err(Refusal::Opened { opened: 251, most: 250, unknowns: 500 }));
+    assert_eq!(
+        limits.opened(220, 31, 100, [8, 5]),
+        Err(Refusal::Opened { opened: 251, before: 220, most: 250, unknowns: 500 })
+    );
     assert!(limits.opened(u64::MAX, 1, u64::MAX, [u64::MAX, 2]).is_err());
 }
 

@@ -14,6 +14,8 @@ use crate::methods::vertical::message::{Body, Joint, JointKind, Results, Share};
 use crate::methods::vertical::outcome::{VerticalFit, check_shown};
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
+use crate::privacy::ledger::Before;
+use crate::privacy::openings::{Account, NotOpened, Opens};
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::budget;
 use crate::secure::gaussian::{Answer, Means, Part as Solved, Reduction, Solution, Table};
@@ -31,6 +33,8 @@ pub struct SealedScript {
     opening: Opening,
     agreement: Agreement<Prepared>,
     stage: Stage,
+    /// Until the rows are settled.
+    account: Option<Box<dyn Account + Send>>,
 }
 
 enum Stage {
@@ -61,6 +65,13 @@ enum Place {
     Over,
 }
 
+/// What a run has beside rows.
+struct Run {
+    opening: Opening,
+    account: Box<dyn Account + Send>,
+    limits: Limits,
+}
+
 /// What exists once the rows are settled.
 pub(super) struct Work {
     pub(super) role: Role,
@@ -77,6 +88,10 @@ pub(super) struct Work {
     basis: Basis<DMatrix<f64>>,
     place: Place,
     masked: MaskedTable,
+    account: Box<dyn Account + Send>,
+    limits: Limits,
+    /// Numbers that this party has let open.
+    numbers: u64,
     /// At Alice, until Bob's share has come.
     shares: Option<Shares>,
     /// At Bob, until it is sent.
@@ -92,11 +107,12 @@ pub(super) struct Work {
 }
 
 impl SealedSession {
-    /// A session over prepared data.
-    pub fn new(prepared: Prepared, opening: Opening) -> SealedSession {
+    /// A session over prepared data. What it lets open is recorded in `account` before it leaves.
+    pub fn new(prepared: Prepared, opening: Opening, account: Box<dyn Account + Send>) -> SealedSession {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         let agreement = Agreement::of_prepared(prepared, &opening);
-        let script = SealedScript { opening: opening.clone(), agreement, stage: Stage::Agreeing { peer_columns: 0 } };
+        let (stage, account) = (Stage::Agreeing { peer_columns: 0 }, Some(account));
+        let script = SealedScript { opening: opening.clone(), agreement, stage, account };
         Conversation::open(role, Purpose::Fit, &study, &opening, script)
     }
 
@@ -181,7 +197,9 @@ impl SealedScript {
         let limits = prepared.policy.limits;
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
         let encoded = prepared.take_encoded()?;
-        let work = Work::new(role, study, encoded, peer_columns, &limits, self.opening.clone())?;
+        let account = self.account.take().ok_or_else(out_of_order)?;
+        let run = Run { opening: self.opening.clone(), account, limits };
+        let work = Work::new(role, study, encoded, peer_columns, run)?;
         self.stage = Stage::Fitting(Box::new(work));
         Ok(())
     }
@@ -193,8 +211,7 @@ impl Work {
         study: Arc<Study<Vertical>>,
         mut encoded: Encoded,
         peer_columns: usize,
-        limits: &Limits,
-        opening: Opening,
+        Run { opening, mut account, limits }: Run,
     ) -> Result<Work, Abort> {
         let block = &encoded.block;
         let rows = block.rows();
@@ -214,7 +231,17 @@ impl Work {
             Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
         })?;
         let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
-        within_limits(role, limits, &encoded, peer_columns)?;
+        // What earlier runs let open is the account's to judge.
+        within_limits(role, &limits, &encoded, peer_columns, Before::default())?;
+        let numbers = (shape.left * shape.right) as u64;
+        let opens = Opens {
+            numbers,
+            rows: rows as u64,
+            columns: [alice, bob].map(|columns| columns as u64),
+            dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
+            limits: &limits,
+        };
+        account.may_open(&opens).map_err(|why| not_opened(role, why))?;
         let null_deviance = match role {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
@@ -239,6 +266,9 @@ impl Work {
             encoded,
             place: Place::Masked,
             masked,
+            account,
+            limits,
+            numbers: 0,
             shares: None,
             share: None,
             table: None,
@@ -284,6 +314,7 @@ impl Work {
                 body
             }
             Place::Share => {
+                self.count(self.shape.left * self.shape.right)?;
                 let share = self.share.take().ok_or_else(out_of_order)?;
                 self.place = Place::Solution;
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
@@ -291,11 +322,15 @@ impl Work {
             Place::Solution => Body::Joint(self.solve()?),
             Place::Reduction => {
                 let reduction = self.reduction.as_ref().ok_or_else(out_of_order)?;
+                let (map, dropped) = (reduction.map.len(), reduction.dropped.len());
+                let values = reduction_values(reduction);
+                self.count(map + dropped)?;
                 self.place = Place::Solution;
-                Body::Joint(Joint { what: JointKind::Reduction, values: reduction_values(reduction) })
+                Body::Joint(Joint { what: JointKind::Reduction, values })
             }
             Place::Means => {
                 let means = self.means.ok_or_else(out_of_order)?;
+                self.count(2)?;
                 self.place = Place::Results { answered: false };
                 Body::Joint(Joint { what: JointKind::Means, values: vec![means.shift, means.spread] })
             }
@@ -349,6 +384,19 @@ impl Work {
         Ok(())
     }
 
+    /// Records numbers that are about to leave, beside those of the run that have left.
+    fn count(&mut self, numbers: usize) -> Result<(), Abort> {
+        self.numbers += numbers as u64;
+        let opens = Opens {
+            numbers: self.numbers,
+            rows: self.rows as u64,
+            columns: [self.shape.left - 1, self.shape.right].map(|columns| columns as u64),
+            dropped: self.encoded.complete.as_ref().map(|complete| &complete.dropped),
+            limits: &self.limits,
+        };
+        self.account.open(&opens).map_err(|why| not_opened(self.role, why))
+    }
+
     /// Once all masked columns have passed, the share waits for its message.
     fn after_masked(&mut self) -> Result<(), Abort> {
         if self.masked.step().is_none() {
@@ -367,8 +415,10 @@ impl Work {
         let table = self.table.as_ref().ok_or_else(missing)?;
         let outcome = self.own.outcome.as_ref().ok_or_else(missing)?;
         if table.dependent() && self.reduction.is_none() {
+            let values = table.left_over().as_slice().to_vec();
+            self.count(values.len())?;
             self.place = Place::Reduction;
-            return Ok(Joint { what: JointKind::LeftOver, values: table.left_over().as_slice().to_vec() });
+            return Ok(Joint { what: JointKind::LeftOver, values });
         }
         let solution = table.solve(outcome).ok_or_else(|| {
             Abort::Data(
@@ -379,8 +429,10 @@ impl Work {
         let mut values = answer.part.gamma.as_slice().to_vec();
         values.extend_from_slice(answer.part.covariance.as_slice());
         values.extend_from_slice(answer.lean.as_slice());
-        values.extend([answer.residual, outcome.rest]);
-        self.answer = Some((answer, outcome.rest));
+        let rest = outcome.rest;
+        values.extend([answer.residual, rest]);
+        self.count(values.len())?;
+        self.answer = Some((answer, rest));
         self.solution = Some(solution);
         self.place = Place::Means;
         Ok(Joint { what: JointKind::Answer, values })
@@ -495,18 +547,18 @@ fn target(encoded: &Encoded) -> Vec<f64> {
 }
 
 /// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
-/// the other.
+/// the other. `before` is what earlier runs let open.
 ///
 /// # Errors
 /// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
-pub fn allowed(prepared: &Prepared, peer_columns: usize) -> Result<(), Abort> {
+pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Result<(), Abort> {
     match prepared.encoded() {
-        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, encoded, peer_columns),
+        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, encoded, peer_columns, before),
         Err(_) => Ok(()),
     }
 }
 
-fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) -> Result<(), Abort> {
+fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize, before: Before) -> Result<(), Abort> {
     let block = &encoded.block;
     let own = usize::from(block.has_intercept())..block.columns();
     let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
@@ -520,19 +572,27 @@ fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize) ->
     limits
         .rows(Rows::All, rows, columns.saturating_add(other))
         .and_then(|()| limits.columns(Rows::All, named, other))
-        .and_then(|()| limits.opened(0, opened, rows, [columns, other]))
+        .and_then(|()| limits.opened(before.numbers, opened, rows, [columns, other]))
         .map(|_| ())
-        .map_err(|limit| {
-            let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
-            match limit {
-                Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
-                Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
-                Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
-                Limit::Opened { .. } => {
-                    Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") }
-                }
-            }
-        })
+        .map_err(|limit| beyond(role, &limit))
+}
+
+/// A limit that is not kept, with the key that loosens it.
+fn beyond(role: Role, limit: &Limit) -> Abort {
+    let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
+    match limit {
+        Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
+        Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
+        Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
+        Limit::Opened { .. } => Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") },
+    }
+}
+
+fn not_opened(role: Role, why: NotOpened) -> Abort {
+    match why {
+        NotOpened::Limit(limit) => beyond(role, &limit),
+        NotOpened::Ledger(error) => Abort::Ledger(error),
+    }
 }
 
 /// Why there is no basis of the own columns; `first` is the position of the first among all columns of the block.

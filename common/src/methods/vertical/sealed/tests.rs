@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,6 +13,8 @@ use crate::methods::vertical::message::{Body, Dealt, JointKind, Message};
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::prepare::{Policy, Prepared};
 use crate::methods::vertical::session::VerticalSession;
+use crate::privacy::openings::{Account, NotOpened, OneRun, Opens};
+use crate::secure::open::Refusal;
 use crate::session::Abort;
 use crate::sim::dealer::dealer;
 use crate::sim::pair::{self, Ended, Faults};
@@ -76,7 +78,9 @@ fn sealed_with(
     observe: impl FnMut(usize, &Message),
     spoil: impl FnMut(usize, &mut Dealt),
 ) -> Ended<VerticalFit> {
-    let start = |role| SealedSession::new(prepared(study, role, values, &Policy::default()).unwrap(), opening(role));
+    let start = |role| {
+        SealedSession::new(prepared(study, role, values, &Policy::default()).unwrap(), opening(role), Box::new(OneRun))
+    };
     pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe, dealer(study, RUN, spoil))
 }
 
@@ -258,8 +262,9 @@ fn a_party_that_loosens_its_limits_says_so_in_its_report() {
     let (study, values) = (study("sealed", ""), values(ROWS, false));
     let loose = crate::secure::open::Limits { rows_per_column: 0, ..Default::default() };
     let policy = Policy { limits: loose, ..Policy::default() };
-    let start =
-        |role, policy: &Policy| SealedSession::new(prepared(&study, role, &values, policy).unwrap(), opening(role));
+    let start = |role, policy: &Policy| {
+        SealedSession::new(prepared(&study, role, &values, policy).unwrap(), opening(role), Box::new(OneRun))
+    };
     let [mut alice, mut bob] = [start(Role::Alice, &policy), start(Role::Bob, &Policy::default())];
     let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}));
     let [at_alice, at_bob] = fits(ended);
@@ -339,7 +344,8 @@ fn masks_out_of_step_end_the_run_before_anything_opens() {
 fn what_may_not_open_is_refused_before_a_column_leaves() {
     let refused = |values: &[[f64; 6]], policy: &Policy| {
         let study = study("sealed", "");
-        let start = |role| SealedSession::new(prepared(&study, role, values, policy).unwrap(), opening(role));
+        let start =
+            |role| SealedSession::new(prepared(&study, role, values, policy).unwrap(), opening(role), Box::new(OneRun));
         let mut masked = false;
         let observe = |_: usize, message: &Message| masked |= matches!(message.body, Body::Masked(_));
         let ended = pair::run_dealt(
@@ -375,4 +381,70 @@ fn what_may_not_open_is_refused_before_a_column_leaves() {
     let strict = Policy { max_disclosure: Some(0.5), ..policy };
     let abort = prepared(&study, Role::Bob, &values(ROWS, false), &strict).err().unwrap();
     assert_eq!(abort.exit(), Exit::Refused);
+}
+
+/// Records what opens, and refuses beyond a number of calls.
+struct Recorder {
+    opened: Arc<Mutex<Vec<u64>>>,
+    most: usize,
+}
+
+impl Account for Recorder {
+    fn may_open(&mut self, _opens: &Opens<'_>) -> Result<(), NotOpened> {
+        Ok(())
+    }
+
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        let mut opened = self.opened.lock().unwrap();
+        if opened.len() == self.most {
+            let (opened, before, most, unknowns) = (opens.numbers, 0, 0, opens.rows);
+            return Err(NotOpened::Limit(Refusal::Opened { opened, before, most, unknowns }));
+        }
+        opened.push(opens.numbers);
+        Ok(())
+    }
+}
+
+#[test]
+fn every_number_is_recorded_before_it_leaves() {
+    for dependent in [false, true] {
+        let (study, values) = (study("sealed", ""), values(ROWS, dependent));
+        // Bob's openings: the table, which of his columns stay, his part of the intercept.
+        for most in 0..4 {
+            let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
+            let start = |role: Role, most| {
+                let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
+                let table = prepared(&study, role, &values, &Policy::default()).unwrap();
+                SealedSession::new(table, opening(role), Box::new(Recorder { opened, most }))
+            };
+            let [mut alice, mut bob] = [start(Role::Alice, 9), start(Role::Bob, most)];
+            let mut left = 0;
+            let ended = pair::run_dealt(
+                &mut alice,
+                &mut bob,
+                Faults::NONE,
+                |side, message| left += usize::from(side == 1 && opens_at_alice(&message.body)),
+                dealer(&study, RUN, |_, _| {}),
+            );
+            let calls = if dependent { 3 } else { 2 };
+            assert_eq!(left, most.min(calls), "{dependent} {most}");
+            if most < calls {
+                assert_eq!(abort(ended).exit(), Exit::Refused);
+                continue;
+            }
+            for (fit, opened) in fits(ended).iter().zip(&opened) {
+                let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
+                assert_eq!(opened.lock().unwrap().last(), Some(&listed));
+            }
+        }
+    }
+}
+
+/// Whether a message has numbers that open, beside those of the results.
+fn opens_at_alice(body: &Body) -> bool {
+    match body {
+        Body::Share(share) => share.table.is_some(),
+        Body::Joint(_) => true,
+        _ => false,
+    }
 }

@@ -1,0 +1,110 @@
+//! What a party lets open without noise, counted over all its runs before it leaves.
+
+use super::ledger::{Before, Ledger, LedgerError, Opening, Storage, TableRows};
+use crate::data::align::Mask;
+use crate::secure::open::{Limits, Refusal};
+
+/// What a run would let open of a party's columns, and what limits it.
+#[derive(Debug, Clone, Copy)]
+pub struct Opens<'a> {
+    /// Numbers of the whole run up to here.
+    pub numbers: u64,
+    /// Rows that take part.
+    pub rows: u64,
+    /// Columns of both parties, without intercept and outcome.
+    pub columns: [u64; 2],
+    /// Rows that are left out: the same in every call of a run.
+    pub dropped: Option<&'a Mask>,
+    /// The party's limits.
+    pub limits: &'a Limits,
+}
+
+impl Opens<'_> {
+    fn allowed(&self, before: Before) -> Result<(), Refusal> {
+        self.limits.opened(before.numbers, self.numbers, self.rows, self.columns).map(drop)
+    }
+
+    /// Rows that two tables of one data set must differ by, if they differ.
+    fn least(&self) -> u64 {
+        let columns = self.columns[0].saturating_add(self.columns[1]);
+        columns.saturating_mul(self.limits.rows_per_column)
+    }
+}
+
+/// Why nothing may open.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NotOpened {
+    /// A limit of the party.
+    #[error(transparent)]
+    Limit(#[from] Refusal),
+    /// The ledger, which counts.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// Where a party keeps what it lets open.
+pub trait Account {
+    /// Whether this may open; nothing is recorded.
+    ///
+    /// # Errors
+    /// It may not.
+    fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened>;
+
+    /// Records what is about to leave.
+    ///
+    /// # Errors
+    /// It may not leave.
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened>;
+}
+
+/// Of one run in a ledger.
+pub struct RunAccount<S> {
+    ledger: Ledger<S>,
+    opening: Opening,
+    /// A digest of each row of the table, in its order, until it is known which take part.
+    rows: Vec<[u8; 16]>,
+}
+
+impl<S: Storage> RunAccount<S> {
+    /// `opening` names the run; `rows` are digests of all rows of the table under the ledger's key, in its order.
+    pub fn new(ledger: Ledger<S>, opening: Opening, rows: Vec<[u8; 16]>) -> RunAccount<S> {
+        RunAccount { ledger, opening, rows }
+    }
+
+    fn prepare(&mut self, opens: &Opens<'_>) {
+        if self.opening.rows.is_none() {
+            let kept = |at: &usize| opens.dropped.is_none_or(|dropped| !dropped.is_set(*at));
+            let rows = std::mem::take(&mut self.rows);
+            self.opening.rows = Some(TableRows::new((0..rows.len()).filter(kept).map(|at| rows[at])));
+        }
+        self.opening.numbers = opens.numbers;
+    }
+}
+
+impl<S: Storage> Account for RunAccount<S> {
+    fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        self.prepare(opens);
+        Ok(self.ledger.may_open(&self.opening, opens.least(), |before| opens.allowed(before))??)
+    }
+
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        self.prepare(opens);
+        Ok(self.ledger.open_numbers(&self.opening, opens.least(), |before| opens.allowed(before))??)
+    }
+}
+
+/// Of a run that is judged by itself, as in a simulation; it keeps nothing.
+pub struct OneRun;
+
+impl Account for OneRun {
+    fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        Ok(opens.allowed(Before::default())?)
+    }
+
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        self.may_open(opens)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+use super::*;
+use crate::data::align::Mask;
+use crate::privacy::ledger::tests::Memory;
+use crate::privacy::ledger::{PersonDigester, PlainRun};
+use crate::privacy::ledger::{PersonDigests, keyed};
+
+const LIMITS: Limits = Limits { entropy_bits: 64.0, level_rows: 10, rows_per_column: 10, opened_share: 0.5 };
+
+fn rows(range: std::ops::Range<u32>) -> Vec<[u8; 16]> {
+    let mut digester = PersonDigester::new(&keyed(&[7; 32], &[]));
+    range.for_each(|row| digester.push(row.to_string().as_bytes()));
+    digester.rows().to_vec()
+}
+
+fn opening(run: &str, data_set: &str) -> Opening {
+    Opening {
+        run: run.to_owned(),
+        data_set: data_set.to_owned(),
+        peers: vec!["bob".to_owned()],
+        study: "study".to_owned(),
+        numbers: 0,
+        rows: None,
+    }
+}
+
+fn account(memory: &Memory, run: &str, data_set: &str, range: std::ops::Range<u32>) -> RunAccount<Memory> {
+    let ledger = match Ledger::open(memory.clone()) {
+        Err(error) if error.is_missing() => Ledger::create(memory.clone()),
+        opened => opened,
+    };
+    RunAccount::new(ledger.unwrap(), opening(run, data_set), rows(range))
+}
+
+fn opens(numbers: u64, rows: u64) -> Opens<'static> {
+    Opens { numbers, rows, columns: [2, 3], dropped: None, limits: &LIMITS }
+}
+
+fn before(memory: &Memory, data_set: &str) -> Before {
+    Ledger::open(memory.clone()).unwrap().opened_before(data_set, "").unwrap()
+}
+
+#[test]
+fn numbers_add_up_over_runs_of_a_data_set_and_over_no_other() {
+    let memory = Memory::new();
+    // 100 rows and two columns at the side with fewer: 200 unknown values, 100 may open.
+    let mut first = account(&memory, "r1", "claims", 0..100);
+    first.may_open(&opens(40, 100)).unwrap();
+    assert_eq!(before(&memory, "claims"), Before::default());
+    first.open(&opens(40, 100)).unwrap();
+    // Of one run the last number counts, which has those before in it.
+    first.open(&opens(60, 100)).unwrap();
+    assert_eq!(before(&memory, "claims"), Before { runs: 1, numbers: 60 });
+    let mut second = account(&memory, "r2", "claims", 0..100);
+    second.open(&opens(40, 100)).unwrap();
+    let refused = Refusal::Opened { opened: 101, before: 100, most: 100, unknowns: 200 };
+    let mut third = account(&memory, "r3", "claims", 0..100);
+    assert_eq!(third.may_open(&opens(1, 100)), Err(NotOpened::Limit(refused.clone())));
+    assert_eq!(third.open(&opens(1, 100)), Err(NotOpened::Limit(refused)));
+    assert_eq!(before(&memory, "claims"), Before { runs: 2, numbers: 100 });
+    account(&memory, "r4", "visits", 0..100).open(&opens(100, 100)).unwrap();
+    assert_eq!(before(&memory, "visits"), Before { runs: 1, numbers: 100 });
+}
+
+#[test]
+fn rows_that_differ_by_a_few_from_those_of_an_earlier_table_are_refused() {
+    let memory = Memory::new();
+    account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
+    // Five columns, ten rows each: tables may differ by 50 rows, or by none.
+    for (range, differ) in [(0..999, 1), (1..1001, 2), (0..1049, 49), (25..1024, 49)] {
+        let refused = account(&memory, "r2", "claims", range.clone()).open(&opens(10, 1000));
+        let Err(NotOpened::Ledger(LedgerError::RowsBetween { rows, least, run, .. })) = refused else {
+            panic!("{range:?}: {refused:?}")
+        };
+        assert_eq!((rows, least, run.as_str()), (differ, 50, "r1"));
+    }
+    for range in [0..1000, 0..1050, 2000..3000] {
+        account(&memory, "r3", "claims", range).may_open(&opens(10, 1000)).unwrap();
+    }
+    // The same rows in another order, and those of another data set.
+    let mut turned = rows(0..1000);
+    turned.reverse();
+    let ledger = Ledger::open(memory.clone()).unwrap();
+    RunAccount::new(ledger, opening("r4", "claims"), turned).may_open(&opens(10, 1000)).unwrap();
+    account(&memory, "r5", "visits", 0..999).may_open(&opens(10, 999)).unwrap();
+}
+
+#[test]
+fn rows_that_are_dropped_are_not_covered() {
+    let memory = Memory::new();
+    let mut mask = Mask::new(1000);
+    mask.set(17);
+    let without = Opens { dropped: Some(&mask), ..opens(10, 999) };
+    account(&memory, "r1", "claims", 0..1000).open(&without).unwrap();
+    account(&memory, "r2", "claims", 0..1000).open(&without).unwrap();
+    let all = account(&memory, "r3", "claims", 0..1000).open(&opens(10, 1000));
+    assert!(matches!(all, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 1, .. }))), "{all:?}");
+}
+
+#[test]
+fn a_crash_leaves_what_was_recorded_before_it_and_the_chain_holds() {
+    for fuse in 0..40 {
+        let memory = Memory::new();
+        account(&memory, "r1", "claims", 0..100).open(&opens(10, 100)).unwrap();
+        let mut second = account(&memory, "r2", "claims", 0..100);
+        memory.fuse.set(fuse);
+        let opened = second.open(&opens(20, 100));
+        memory.fuse.set(u32::MAX);
+        let numbers = before(&memory, "claims").numbers;
+        match opened {
+            Ok(()) => assert_eq!(numbers, 30),
+            Err(_) => assert!(numbers == 10 || numbers == 30, "{fuse}: {numbers}"),
+        }
+        Ledger::open(memory.clone()).unwrap().verify().unwrap();
+    }
+}
+
+#[test]
+fn rows_of_a_table_and_of_a_run_without_privacy_are_kept_once() {
+    let memory = Memory::new();
+    let mut ledger = Ledger::create(memory.clone()).unwrap();
+    let ids = (0..100).map(|row| row.to_string());
+    let persons = PersonDigests::new(&keyed(&[7; 32], &[]), ids, u32::MAX).unwrap();
+    let (run, data_set) = ("r1".to_owned(), "claims".to_owned());
+    let plain = PlainRun { run, data_set, persons, peers: Vec::new(), study: String::new() };
+    ledger.record_plain(&[plain]).unwrap();
+    // The storage refuses to overwrite.
+    account(&memory, "r1", "claims", 0..100).open(&opens(10, 100)).unwrap();
+    Ledger::open(memory).unwrap().verify().unwrap();
+}

@@ -1,0 +1,64 @@
+//! The account of what a party lets open without noise, kept in its ledger beside that of its budget.
+
+use fedreg_common::id::RunId;
+use fedreg_common::methods::vertical::prepare::Prepared;
+use fedreg_common::privacy::ledger::{Before, LedgerError, Opening, PersonDigester, PlainRun};
+use fedreg_common::privacy::openings::{Account, RunAccount};
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::job::Job;
+use crate::{ledger, plain};
+
+/// The account of a sealed run, in a ledger that is made if there is none. The table that opens is exact: to the account of private
+/// runs this is one without noise.
+///
+/// # Errors
+/// A ledger that refuses.
+pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn Account + Send>, Failure> {
+    let config = &job.config;
+    let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
+    plain::take_in(&mut ledger)?;
+    let mut digester = PersonDigester::new(&ledger.key()?);
+    table.identifiers().iter().for_each(|id| digester.push(id));
+    let rows = digester.rows().to_vec();
+    let persons = digester.finish(u32::MAX)?;
+    let peer = job.party().certificate(job.role.partner())?.to_string();
+    let (run, data_set, study) = (run.to_string(), config.data_set(), job.study.digest().to_string());
+    let shown = PlainRun {
+        run: run.clone(),
+        data_set: data_set.clone(),
+        persons,
+        peers: vec![peer.clone()],
+        study: study.clone(),
+    };
+    ledger.record_plain(&[shown])?;
+    let opening = Opening { run, data_set, peers: vec![peer], study, numbers: 0, rows: None };
+    Ok(Box::new(RunAccount::new(ledger, opening, rows)))
+}
+
+/// What opened of this party's data set in runs other than this one; nothing where there is no ledger yet.
+///
+/// # Errors
+/// A ledger that refuses.
+pub(crate) fn before(config: &Config, run: Option<RunId>) -> Result<Before, LedgerError> {
+    let opened = match config.anchor() {
+        Ok(anchor) => ledger::open(&config.ledger(), &anchor),
+        Err(_) if !config.ledger().exists() => return Ok(Before::default()),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Err(error) if error.is_missing() => Ok(Before::default()),
+        Err(error) => Err(error),
+        Ok(mut ledger) => {
+            ledger.opened_before(&config.data_set(), &run.map_or_else(String::new, |run| run.to_string()))
+        }
+    }
+}
+
+/// What opened before, in a sentence.
+pub(crate) fn sentence(before: Before) -> Option<String> {
+    let Before { runs, numbers } = before;
+    let times = if runs == 1 { "1 other run".to_string() } else { format!("{runs} other runs") };
+    (runs > 0).then(|| format!("{times} let {numbers} numbers of this data set open"))
+}
