@@ -215,7 +215,9 @@ impl DealerService {
         let others: Vec<u64> =
             self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
         let unreachable = |sentence| Err(Notice { exit: Exit::Unreachable, sentence });
-        if self.repeats && self.runs.get(&run).is_some_and(|state| state.dealing.is_none()) {
+        if self.repeats && self.runs.get(&run).is_some_and(|state| state.dealing.is_none() || state.came[place(side)]) {
+            // Masks that one of the two has lost open nothing any more: the other one has to begin anew as well.
+            self.end(run, &lost_masks(who));
             self.runs.remove(&run);
         }
         if let Some(state) = self.runs.get_mut(&run) {
@@ -366,6 +368,14 @@ impl DealerService {
 fn gone(who: Role) -> Notice {
     let sentence =
         format!("the dealer's line to {who} is lost; a run on shares cannot go on without it, start it again");
+    Notice { exit: Exit::Unreachable, sentence }
+}
+
+fn lost_masks(who: Role) -> Notice {
+    let other = who.partner();
+    let sentence = format!(
+        "{who} was started again and has lost its masks, which those of {other} belong to; start {other} again, and both get fresh ones"
+    );
     Notice { exit: Exit::Unreachable, sentence }
 }
 

@@ -15,7 +15,7 @@ use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
-    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, PartyTerms, PenaltyTerms,
+    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, PartyTerms, PenaltyTerms,
     PredictionTerms, Protocol, RowTerms, StudyFile,
 };
 use fedreg_party::check::size;
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     }
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
-        Format::Text => programme(&merged, &alice, &bob, &out) + &instead(&play.file, &merged),
+        Format::Text => programme(play.mechanism(), [&merged, &alice, &bob], &out) + &instead(&play.file, &merged),
         format => format.render(&merged),
     };
     output::print(&text).map_err(cannot_write)?;
@@ -135,6 +135,11 @@ impl<'a> Play<'a> {
         stage.certificates(&["coordinator", "alice", "bob"])?;
         let loosened = arguments.sealed_limits.unwrap_or_default() == SealedLimits::Off;
         Ok(Play { stage, table, seed: arguments.seed.to_string(), private, loosened, file: study })
+    }
+
+    /// By which mechanism values are private, where they are.
+    fn mechanism(&self) -> Mechanism {
+        self.file.privacy.as_ref().map(|terms| terms.mechanism).unwrap_or_default()
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.

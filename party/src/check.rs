@@ -178,7 +178,10 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     }
     let (leaves, rounds, bytes) = match study.private_plan(rows).map_err(|error| Abort::Refused(error.to_string()))? {
         PrivatePlan::Residual(plan) => by_residual(plan.setup().rounds, rows, terms.len()),
-        PrivatePlan::Crossprod(plan) => by_crossprod(&plan, Side::of(role), rows),
+        PrivatePlan::Crossprod(plan) => {
+            let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
+            (leaves, 1, bytes + sealed::greeting(study))
+        }
     };
     let run = Foreseen {
         leaves,
@@ -191,6 +194,9 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     };
     Ok((rows, terms, run))
 }
+
+/// Messages of a party by the mechanism `crossprod` beside its greeting and its columns.
+const CROSSPROD_MESSAGES: u64 = 9;
 
 /// What leaves by the mechanism `residual`, with the rounds and the bytes.
 fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64) {
@@ -209,8 +215,8 @@ fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64)
     (leaves, rounds, u64::from(rounds) * (8 * rows + 200))
 }
 
-/// What leaves by the mechanism `crossprod`, with the rounds and the bytes.
-fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u32, u64) {
+/// What leaves by the mechanism `crossprod`, with the bytes beside the greeting's.
+fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) {
     let shape = plan.shape();
     let (masked, columns) = match side {
         Side::Alice => (shape.bytes(product::Side::Left), shape.left),
@@ -237,7 +243,7 @@ fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u32, 
             reveals: "what the budget permits: what opens has the noise of both parties",
         },
     ];
-    (leaves, 1, masked + 8 * all as u64 + 400)
+    (leaves, masked + 8 * all as u64 + CROSSPROD_MESSAGES * sealed::MESSAGE)
 }
 
 impl Checked {

@@ -40,6 +40,7 @@ mod design;
 mod outlook;
 
 pub use self::chosen::PrivatePlan;
+pub(crate) use self::crossprod::SHARE;
 pub use self::crossprod::{
     CrossFit, CrossPlan, CrossRelease, CrossSetup, CrossSide, CrossTables, OutcomeAt, WholeRows,
 };

@@ -490,7 +490,8 @@ fn planned(label: &str, mu: f64) -> PlannedRelease {
 const TABLE: &str = "X'X";
 const SCORE: &str = "X'y";
 const HELD: &str = "X'y and y'y";
-const SHARE: &str = "share of the table between the blocks";
+/// The label of a share in plans and receipts.
+pub(crate) const SHARE: &str = "share of the table between the blocks";
 
 /// A side where both hold the outcome; `root` is that of its budget.
 fn both_hold(side: Side, width: usize, root: f64, scale: ShareScale) -> Result<CrossSide, PlanError> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Refusal;
 use crate::id::{Digest, Role};
 use crate::methods::vertical::message::{Body, Estimates, Noised, Rows, Terms};
-use crate::methods::vertical::plan::{PrivatePlan, Side};
+use crate::methods::vertical::plan::{OutcomeAt, PrivatePlan, SHARE, Side};
 use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage};
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query};
 use crate::privacy::sampler::NoisePool;
@@ -124,13 +124,36 @@ impl<S: Storage> Held<S> {
         }
     }
 
+    fn has_shares(&self, run: &str) -> bool {
+        self.setting.ledger.receipts(run).iter().any(|receipt| receipt.label == SHARE)
+    }
+
     /// What was released, what it cost, and what is left.
     pub(super) fn statement(&self) -> Result<Statement, Abort> {
         let terms = self.terms.ok_or_else(|| Abort::Bug("the peer's terms are missing".to_string()))?;
         let account = self.setting.ledger.account(&self.setting.data_set)?;
         let receipts = self.setting.ledger.receipts(&self.run);
         let charge = self.plan.releases(Side::of(self.role)).charge();
-        Ok(Statement::new(&account, receipts, charge, Protects::Block { peer_cap: terms.cap }))
+        let peer_cap = terms.cap;
+        let protects = match &self.plan {
+            PrivatePlan::Residual(_) => Protects::Block { peer_cap },
+            PrivatePlan::Crossprod(plan) => {
+                let outcome_at_both = match plan.setup().outcome {
+                    OutcomeAt::Both => true,
+                    OutcomeAt::Alice => false,
+                };
+                Protects::Shares { peer_cap, outcome_at_both }
+            }
+        };
+        let mut statement = Statement::new(&account, receipts, charge, protects);
+        // The guarantee of the lifetime is that of its weakest run.
+        let mut others = self.setting.ledger.runs().filter(|run| *run != self.run);
+        if let (PrivatePlan::Residual(_), true) = (&self.plan, others.any(|run| self.has_shares(run))) {
+            let words = "an earlier run under this ledger was made on shares: what it spent is promised against a peer that followed the \
+                         protocol, and a dealer that colludes with nobody";
+            statement.account.push(words.to_owned());
+        }
+        Ok(statement)
     }
 }
 
