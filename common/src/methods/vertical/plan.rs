@@ -46,7 +46,7 @@ pub use self::crossprod::{
 };
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
-pub use self::outlook::{Assumed, Case, Outlook};
+pub use self::outlook::{Assumed, Case, MovedBy, Outlook};
 
 /// A party of the exchange. Alice speaks first and solves once more at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

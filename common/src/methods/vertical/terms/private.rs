@@ -113,6 +113,14 @@ impl Study<Vertical> {
             ),
             ("fit.max_rounds", max_rounds.is_some(), "the number of rounds is fixed: `privacy.rounds`"),
         ])?;
+        self.check_bounds()?;
+        self.check_guess(terms)
+    }
+
+    /// Refuses columns without public bounds.
+    fn check_bounds(&self) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: String| Err(value(key, problem));
+        let method = &self.method;
         for (role, party) in &method.parties {
             let why = "bounds of its terms are not derived in this version; list `columns`";
             refused_in_private(&[(&format!("parties.{role}.formula"), party.formula.is_some(), why)])?;
@@ -126,7 +134,7 @@ impl Study<Vertical> {
         if let Err(error) = self.outcome_bounds() {
             return wrong("columns", bounds_sentence(&error));
         }
-        self.check_guess(terms)
+        Ok(())
     }
 
     /// Refuses what a run of the mechanism `crossprod` has no place for.

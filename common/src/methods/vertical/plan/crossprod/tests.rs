@@ -252,3 +252,20 @@ fn without_noise_the_fit_is_least_squares_of_the_clipped_rows() {
         assert!((&fit.covariance - &expected).norm() < 1e-3 * expected.norm(), "{outcome:?}");
     }
 }
+
+/// Where noise is not small beside the table, which the plan says. Run by hand:
+/// `cargo test --release -p fedreg-common coverage_by_rows -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: 400 fits"]
+fn coverage_by_rows() {
+    let truth = law(1_000_000);
+    for (rows, epsilon) in [(450, 3.0), (1_000, 1.0), (1_000, 3.0), (3_000, 1.0), (30_000, 1.0)] {
+        let share = coverage(rows, epsilon, OutcomeAt::Both, 100, &truth);
+        let (error, study) = (errors(rows, epsilon, OutcomeAt::Both, 21), study(epsilon, OutcomeAt::Both));
+        let outlook = study.outlook(&study.private_plan(rows as u64).unwrap()).unwrap();
+        println!(
+            "{rows} rows, epsilon {epsilon}: coverage {share:.3}, error {error:.3}, planned {:.3}, bias to noise {:.2}, biased {}",
+            outlook.relative_error, outlook.cases[0].bias_to_noise, outlook.biased
+        );
+    }
+}
