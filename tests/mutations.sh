@@ -307,8 +307,6 @@ mutate "a share with fresh noise for one that was stored" common/src/privacy/led
     's/if let Some\(\(receipt, digest\)\) = known\.stored\.get\(&index\)\.cloned\(\) \{/if let (false, Some((receipt, digest))) = (index == 2, known.stored.get(\&index).cloned()) {/' private::tests::crossprod
 mutate "a peer waited for whose share was for other masks" $cross \
     's/\(self\.resumed && waits\)/(false \&\& waits)/' private::tests::crossprod
-mutate "noise for half of the table" common/src/methods/vertical/plan/crossprod.rs \
-    's/ShareScale::within\(2\.0, root \* TABLE_SHARE\.sqrt\(\)\)/ShareScale::within(2.0, root * (2.0 * TABLE_SHARE).sqrt())/' plan::crossprod mechanism::share
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \

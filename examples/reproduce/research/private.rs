@@ -495,6 +495,26 @@ impl TwoParties {
         self.exchange_under_with(study, &mut NoisePool::new())
     }
 
+    /// The same by the mechanism `crossprod`, with standard errors; the noise is that of a run.
+    ///
+    /// # Errors
+    /// A study that is not of these columns or of another mechanism, no randomness.
+    pub(crate) fn opened_under(
+        &self,
+        study: &Study<Vertical>,
+    ) -> Result<(DVector<f64>, DVector<f64>), SimulationError> {
+        let bounds = [study.row_bounds(Role::Alice), study.row_bounds(Role::Bob)];
+        let [alice, bob] = bounds.map(|bounds| bounds.map_err(PrivacyError::from));
+        let (bounds, range) = ([alice?, bob?], study.outcome_bounds()?);
+        let rows = self.rows_under(&bounds);
+        let plan = study.private_plan(self.response.len() as u64)?;
+        let plan = plan.crossprod().ok_or(SimulationError::NoEstimate)?;
+        let outcome = ClippedOutcome::new(&range, self.response.as_slice());
+        let fit = super::crossprod::opened(plan, [&rows[0], &rows[1]], &outcome, &mut NoisePool::new())?;
+        let (values, variances) = fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+        Ok((values.rows(1, 10).into_owned(), variances.rows(1, 10).map(f64::sqrt)))
+    }
+
     pub(crate) fn exchange_under_with(
         &self,
         study: &Study<Vertical>,

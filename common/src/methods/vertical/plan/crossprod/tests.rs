@@ -234,7 +234,7 @@ fn without_noise_the_fit_is_least_squares_of_the_clipped_rows() {
             bob_width: bounds[1].width(),
             outcome,
             ridge: 0.0,
-            budget: 1e10,
+            budget: 1e6,
         };
         let plan = CrossPlan::new(setup).unwrap();
         let fit = opened(&plan, [&rows[0], &rows[1]], &data.outcome, &mut NoisePool::seeded(1)).unwrap();
