@@ -81,8 +81,8 @@ fn foretold(expected: &Outlook) -> Markup {
             "Rounds and cut do so from a correlation of",
         ),
         MovedBy::Table => (
-            "Noise in the table may move a coefficient by more than a quarter of its noise",
-            "Noise in the table does so from a correlation of",
+            "Ridge or floor may move a coefficient by more than a quarter of its noise",
+            "Ridge or floor does so from a correlation of",
         ),
     };
     let mut rows = vec![

@@ -62,7 +62,7 @@ pub enum MovedBy {
     /// Unfinished rounds, the cut of messages, and the ridge.
     #[default]
     Rounds,
-    /// Noise in the table that is solved, and the ridge.
+    /// What is added to the eigenvalues of the table that is solved: the ridge, and the floor that noise needs.
     Table,
 }
 
@@ -88,7 +88,8 @@ impl MovedBy {
                 "unfinished rounds, the cut and the ridge move a coefficient from the pooled one by more than a quarter of its noise"
             }
             MovedBy::Table => {
-                "noise in the table that is solved moves a coefficient from the pooled one by more than a quarter of its noise"
+                "what lifts the table that is solved, the ridge or the floor of its noise, moves a coefficient from the pooled one by more than a \
+                 quarter of its noise"
             }
         }
     }

@@ -267,5 +267,6 @@ fn coverage_by_rows() {
             "{rows} rows, epsilon {epsilon}: coverage {share:.3}, error {error:.3}, planned {:.3}, bias to noise {:.2}, biased {}",
             outlook.relative_error, outlook.cases[0].bias_to_noise, outlook.biased
         );
+        assert!(share > 0.92, "{rows} {epsilon}: {share}");
     }
 }
