@@ -50,7 +50,7 @@ impl Office {
     }
 
     fn of(study: &Study<Vertical>) -> Office {
-        Office { study: study.digest(), callers: start(&study).unwrap() }
+        Office { study: study.digest(), callers: start(study).unwrap() }
     }
 
     async fn call(&self, name: &str) -> Party {

@@ -34,7 +34,7 @@ enum Place {
 
 /// What follows the reservation.
 enum Course {
-    Residual(Residual),
+    Residual(Box<Residual>),
     Crossprod(Box<Crossprod>),
 }
 
@@ -86,7 +86,7 @@ impl<S: Storage> PrivateSession<S> {
         let early = vec![(FINGERPRINT, fingerprint.to_vec())];
         let mut held = Held { role, study: Arc::clone(&study), setting, run, plan, terms: None, early, reserved };
         let course = match held.plan.clone() {
-            PrivatePlan::Residual(plan) => Course::Residual(Residual::new(role, plan, rows, outcome)?),
+            PrivatePlan::Residual(plan) => Course::Residual(Box::new(Residual::new(role, plan, rows, outcome)?)),
             PrivatePlan::Crossprod(plan) => {
                 Course::Crossprod(Box::new(Crossprod::new(plan, opening.run, rows, outcome, &mut held)?))
             }

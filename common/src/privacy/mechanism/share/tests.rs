@@ -126,7 +126,7 @@ fn the_factor_is_the_largest_that_keeps_the_budget_and_the_ring_holds_what_opens
             assert!((scale.sigma() * scale.mu(sensitivity).unwrap() / sensitivity - 1.0).abs() < 1e-12);
             // Two thirds of the narrow ring are not passed, and where they would be the wide one is taken.
             for rows in [1, 10_000, 1 << 23, 1 << 30] {
-                let most = (rows as u128 * u128::from(scale.factor()) << 30) + (1 << 47);
+                let most = ((rows as u128 * u128::from(scale.factor())) << 30) + (1 << 47);
                 assert!(most < scale.width(rows).modulus() / 2, "{mu} {rows}");
                 assert_eq!(scale.width(rows) == Width::One, most < Width::One.modulus() / 2);
             }

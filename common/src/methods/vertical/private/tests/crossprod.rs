@@ -138,8 +138,10 @@ fn masks_out_of_step_end_the_run_before_a_share_is_made() {
 }
 
 /// A dealer that deals to each party once, as the real one does.
+type Deal<'a> = dyn FnMut(usize, Order) -> Vec<(usize, Message)> + 'a;
+
 struct Masks<'a> {
-    deal: Box<dyn FnMut(usize, Order) -> Vec<(usize, Message)> + 'a>,
+    deal: Box<Deal<'a>>,
     came: [bool; 2],
 }
 
