@@ -5,7 +5,8 @@
 #     FEDREG_SEED=2 tests/faults.sh       another sequence of kills and breaks
 #
 # Each kill, of any role of any protocol at any time, must leave a result, one charge a ledger, and verified ledgers; of those
-# who score new rows, a whole file of predictions or none. After a power cut at any system call what was not synced is gone, and
+# who score new rows, a whole file of predictions or none. In half of the private runs everybody is killed and the coordinator
+# forgets the run: a role that had stored no release must have the whole budget in the next one. No budget may be lost where nothing had left. After a power cut at any system call what was not synced is gone, and
 # the run must go on from what is left; strace is needed for that. Each
 # line that is cut, corrupted, stalled or half-closed anywhere, its handshake included, must give the bits of a clean run.
 set -euo pipefail

@@ -109,6 +109,21 @@ mutate "linked data sets keep their sums" common/src/privacy/ledger/state.rs \
     's/add_charge\(account\.sum, from_second\)/account.sum/' privacy::ledger::tests::data_sets_that_turn_out
 mutate "leading zeros make another person" common/src/privacy/ledger/persons.rs \
     's/let value = canonical_id\(identifier\)/let value = std::borrow::Cow::Borrowed(identifier)/' privacy::ledger::tests::ids_that_are
+state=common/src/privacy/ledger/state.rs
+mutate "a charge taken back although a release is stored" $state \
+    's/self\.stored\.is_empty\(\) && !self\.started/!self.started/' privacy::ledger::tests::withdrawn::a_
+mutate "a charge taken back that an earlier version had begun to use" $state \
+    's/self\.stored\.is_empty\(\) && !self\.started/self.stored.is_empty()/' privacy::ledger::tests::withdrawn::a_
+mutate "the charge of another study taken back" $state \
+    's/digest\(&run\.study\) == digest\(study\) && //' privacy::ledger::tests::withdrawn::a_
+mutate "what a later data set inherited of a withdrawn run stays" $state \
+    's/self\.postings\.iter\(\)\.try_for_each/self.postings.iter().filter(|posting| !matches!(posting, Posting::Inherited { from, .. } if !from.is_empty())).try_for_each/; s/            account\.sum = 0\.0;\n            account\.peers/            account.peers/' privacy::ledger::tests::withdrawn::
+mutate "a permit after the withdrawal" $ledger \
+    's/known if known\.withdrawn => Err\(LedgerError::Withdrawn \{ run: run\.to_owned\(\) \}\),\n            known =>/known =>/' privacy::ledger::tests::withdrawn::a_
+mutate "a release stored after the withdrawal" $state \
+    's/self\.runs\.get_mut\(run\)\.filter\(\|run\| !run\.withdrawn\)/self.runs.get_mut(run)/' privacy::ledger::tests::withdrawn::a_
+mutate "what an idle run reserved stays spent" $ledger \
+    's/for idle in transaction\.state\.idle\(data_set, study\) \{/for idle in Vec::<String>::new() {/' privacy::ledger::tests::withdrawn::a_
 mutate "budget not checked before sending" $ledger \
     's/let charge = transaction\.affordable\(data_set, persons, plan\)\?;/let _ = (data_set, persons); let charge = plan.charge();/' "${tests[@]}"
 mutate "charge rounded down" common/src/privacy/accountant.rs \
@@ -120,6 +135,9 @@ mutate "sums not cut before the noise" $mechanism \
     's/quotient\.min\(CUT\) as i64/quotient as i64/' values_are_cut_at_a_public_number
 mutate "a sum beyond the cut ends the run" $mechanism \
     's/let cut = \|quotient: u128\| quotient\.min\(CUT\) as i64/let cut = |quotient: u128| if quotient > CUT { panic!("too large") } else { quotient as i64 }/' \
+    values_are_cut_at_a_public_number
+mutate "a sum beyond 2^23 sigma has no release" $mechanism \
+    's/let integers = query\.noised\(step, pool\)\?;/let fits = |values: Vec<i64>| values.iter().all(|value| value.unsigned_abs() < 1 << 62); if !query.on_lattice(step).is_some_and(fits) { return Err(ReleaseError::NoShare { label: planned.label, mu }); } $&/' \
     values_are_cut_at_a_public_number
 mutate "a margin that vanishes beside 1" common/src/privacy/accountant.rs \
     's/\(1\.0 \+ ROUNDING_MARGIN\)\)\.next_up\(\)/(1.0 + 2f64.powi(-80)))/' a_charged_quotient_is_larger
@@ -153,6 +171,8 @@ mutate "ready before it joined" common/src/star/hub.rs \
     's/\|\| !self\.asked;/|| false;/' nobody_counts_for_the_quorum
 mutate "any count of contributions" common/src/star/hub.rs \
     's/contributions > MOST/contributions > u64::MAX - 1/' counts_that_no_run_reaches
+mutate "contributions up to the largest number" common/src/star/hub.rs \
+    's/else if contributions > MOST \{/else if false \&\& contributions > MOST {/' counts_that_no_run_reaches
 mutate "any count of rows" common/src/star/hub.rs \
     's/\*\*count > MOST_ROWS/**count > u64::MAX - 1/' a_count_of_rows_that_no_table_reaches
 mutate "numbers of any size" common/src/star/hub.rs \
@@ -201,6 +221,8 @@ mutate "signs of life are progress" party/src/drive.rs \
     's/Ok\(Event::Alive\) => return Ok\(Heard::Nothing\),/Ok(Event::Alive) => { self.progress.at = Instant::now(); return Ok(Heard::Nothing); }/' drive::tests::signs_of_life
 mutate "a silent peer is waited for until its line counts as lost" party/src/drive.rs \
     's/(self\.patience\.silence\.saturating_sub\(self\.heard\.max\(self\.since\)\.elapsed\(\)\))\.min\(left\)/$1/' drive::tests::a_peer_that_falls_silent
+mutate "a coordinator that lives and says nothing is waited for without end" party/src/worker/join.rs \
+    's/let \(answer, end\) = \(owed\.until\(wait\), self\.end\(\)\);/let (answer, end) = (owed.until(wait).filter(|_| false), self.end());/' join::tests::a_coordinator_whose_line_lives
 mutate "cells in the log of runs" party/src/failure.rs \
     's/&& source\.quotes\(\)\n/\&\& source.quotes() \&\& false\n/' failure::tests
 mutate "what a decoder says is printed" party/src/read/parquet.rs \
@@ -208,6 +230,8 @@ mutate "what a decoder says is printed" party/src/read/parquet.rs \
 mutate "words of the peer lost while the dealer is heard" party/src/drive.rs \
     's/            if from != self\.ends\.peer \{\n                self\.kept\.get_or_insert_default\(\);\n            \}\n//' drive::tests::what_the_peer
 where=(-p fedreg-proto --lib)
+mutate "a sentence repeated as its own cause" proto/src/output.rs \
+    's/if !text\.ends_with\(&cause_text\) \{/if true || !text.ends_with(\&cause_text) {/' a_sentence_that_already_ends
 mutate "files for everybody" proto/src/output.rs \
     's/mode\(&mut options, 0o600\)/mode(&mut options, 0o644)/' output
 mutate "settings without end" proto/src/files.rs \
@@ -333,8 +357,19 @@ mutate "seeds that nobody drew" coordinator/src/dealer.rs \
     's/try_fill_bytes\(seed\)/try_fill_bytes(\&mut seed[..0])/' dealer::tests
 mutate "masks handed out to two lines of a party" coordinator/src/dealer.rs \
     's/if state\.came\[place\(side\)\] \{/if false {/' dealer::tests::masks
+mutate "ready is as good as joined" coordinator/src/register.rs \
+    's/is_none_or\(\|party\| !party\.joined\) =>/is_none_or(|party| !party.joined \&\& false) =>/; s/party\.joined && party\.state == PeerState::Ready/party.state == PeerState::Ready/' register::tests::a_party_that_is_ready
+mutate "a deadline by a clock that can be set" coordinator/src/star.rs \
+    's/self\.due\.(filter|map_or)/due(self.job, \&self.state).$1/g' a_clock_that_is_set
 mutate "a party left alone" coordinator/src/dealer.rs \
     's/if !done \{/if false {/' dealer::tests::a_party_that_leaves
+
+where=(-p fedreg-examples --test records)
+mutate "rows of a private run read again after the first contact" party/src/worker/join.rs \
+    's/\(Some\(prepared\), _\) => prepared,/(Some(read), _) => { drop(read); let encoding = Encoding::new(study, config.written()).lenient(); let source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?; let mut again = Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?; again.read()?; again }/' a_private_run_goes_on_with_the_rows
+where=(-p fedreg-examples --test private)
+mutate "a private table between two parties read after the first contact" party/src/private.rs \
+    's/const READS_FIRST: bool = true/const READS_FIRST: bool = false/' a_party_whose_table_is_broken
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

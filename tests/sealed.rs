@@ -51,3 +51,48 @@ fn sealed_fits_have_the_digits_of_the_pooled_glm() {
     println!("worst {:?}", &worst[..5]);
     assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
 }
+
+/// Binomial and poisson fits: the case, the digits of coefficients, and the most gradients.
+fn evaluated(family: &str, digits: f64, most: u32) {
+    let mut worst: Vec<(f64, String)> = Vec::new();
+    let mut cases = 0;
+    for glm in vectors::all::<Glm>("glm") {
+        let case = &glm.case;
+        if case.family != family || !case.intercept || case.weights.is_some() || case.offset.is_some() {
+            continue;
+        }
+        cases += 1;
+        for fit in fitted(run_sealed(&study_sealed(case, ""), &case.file(), Faults::NONE)) {
+            let name = &case.name;
+            assert!(fit.termination.converged(), "{name}: {} {:?}", fit.termination, fit.notes);
+            assert_eq!(fit.coefficients.len(), glm.coefficients.len(), "{name}");
+            println!("{name}: {} gradients", fit.rounds);
+            assert!(fit.rounds <= most, "{name}: {} gradients", fit.rounds);
+            for (got, row) in fit.coefficients.iter().zip(&glm.coefficients) {
+                assert_eq!((&got.term, got.estimate.is_some()), (&row.term, row.estimate.is_some()), "{name}");
+                let (Some(estimate), Some(reference)) = (got.estimate, row.estimate) else { continue };
+                let (Some(error), Some(of_reference)) = (got.std_error, row.std_error) else {
+                    panic!("{name}: no standard error of {}", got.term);
+                };
+                let most = off(estimate, reference, of_reference, digits).max(off(error, of_reference, 0.0, 1e-6));
+                worst.push((most, format!("{name} {}: {estimate} {reference} se {error} {of_reference}", got.term)));
+            }
+            worst.extend(statistics_off(name, &fit, &glm));
+        }
+    }
+    assert!(cases >= 5, "{cases}");
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    println!("worst {:#?}", &worst[..8]);
+    let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+}
+
+#[test]
+fn sealed_binomial_fits_have_the_digits_of_the_pooled_glm() {
+    evaluated("binomial", 2e-8, 22);
+}
+
+#[test]
+fn sealed_poisson_fits_have_the_digits_of_the_pooled_glm() {
+    evaluated("poisson", 5e-8, 22);
+}

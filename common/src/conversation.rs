@@ -27,6 +27,9 @@ pub const VERSION: u32 = 1;
 /// Messages of the coordinator that may come before their step: far beyond any script, so that a peer that stalls fills no memory.
 const AHEAD: usize = 64;
 
+/// Messages of the coordinator that are taken off the line before their step.
+const ROOM: usize = 4;
+
 /// One message.
 #[derive(Clone, PartialEq)]
 pub struct Message<B> {
@@ -537,6 +540,10 @@ impl<S: Script> Session for Conversation<S> {
     fn awaits(&self) -> Role {
         let coordinator = self.step().is_some_and(|step| step.speaker == Role::Coordinator);
         if coordinator { Role::Coordinator } else { self.peer }
+    }
+
+    fn room(&self) -> bool {
+        self.coordinator.waiting.len() < ROOM
     }
 
     fn work(&mut self) -> Result<(), Abort> {

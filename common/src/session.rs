@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::id::Role;
 use crate::privacy::ledger::LedgerError;
 use crate::privacy::mechanism::ReleaseError;
-use crate::secure::product::Shape;
+pub use crate::secure::dealing::Order;
 
 /// What a session wants after it was fed.
 #[derive(Debug)]
@@ -71,6 +71,11 @@ pub trait Session {
         self.role().partner()
     }
 
+    /// Whether there is room for what the dealer sends: a driver leaves it on the line until there is.
+    fn room(&self) -> bool {
+        true
+    }
+
     /// Does what can be done while the others are at work; a driver asks after every message that it has sent.
     ///
     /// # Errors
@@ -82,14 +87,6 @@ pub trait Session {
     /// How many messages of the conversation there were: rises with everything new, and with no repeat. By it a driver tells
     /// progress from signs of life.
     fn position(&self) -> u64;
-}
-
-/// What a party asks of the dealer. Both parties order the same, in the same order; the dealer answers with the seed of the party's masks
-/// first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// The correction of a table of this shape.
-    Table(Shape),
 }
 
 /// Why a session ended before its result. The variant says whose fault it was; no variant carries data.

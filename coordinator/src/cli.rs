@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, StudyError};
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
 use fedreg_proto::files::read_study;
@@ -19,6 +19,7 @@ use fedreg_proto::tls::Identity;
 
 use crate::config::{Config, Overrides};
 use crate::consolidate;
+use crate::deal;
 use crate::service::{self, Failure, Job};
 use crate::star;
 
@@ -29,6 +30,11 @@ enum Command {
     /// Ctrl-C and SIGTERM end it in good order: everybody is told, and the exit code is 130. A run between workers goes on where it was when it
     /// is started again.
     Serve(ServeArguments),
+    /// Deal the masks of a sealed study that names a dealer apart from the coordinator
+    ///
+    /// The file is that of a coordinator, with the dealer's own certificate; `dealer.toml` in this folder without --config. The dealer
+    /// receives the numbers of rows and columns, who is ready, phases and byte counts, and no value. Ctrl-C and SIGTERM end it in good order.
+    Deal(DealArguments),
     /// Ask a running coordinator how far the run is
     ///
     /// Exit code 0 when the run is under way or over, 75 while a party is awaited.
@@ -60,6 +66,21 @@ struct ServeArguments {
     /// What is printed on standard output at the end of a run with workers
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// File that gets the address listened at, once listening: for scripts, with port 0
+    #[arg(long, value_name = "FILE")]
+    announce: Option<PathBuf>,
+    /// End as by an interrupt when standard input ends
+    #[arg(long, hide = true)]
+    leash: bool,
+}
+
+#[derive(Debug, Args)]
+struct DealArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Deal for the next run after one has ended
+    #[arg(long)]
+    keep: bool,
     /// File that gets the address listened at, once listening: for scripts, with port 0
     #[arg(long, value_name = "FILE")]
     announce: Option<PathBuf>,
@@ -107,6 +128,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     shell::run(command(), &arguments, Failure::exit, |command, call| match command {
         Command::Serve(flags) => serve(flags, call),
+        Command::Deal(flags) => deal_masks(flags, call),
         Command::Status(arguments) => status(&arguments),
         Command::Finish(arguments) => finish(arguments),
         Command::Consolidate(flags) => {
@@ -147,6 +169,27 @@ fn serve(arguments: ServeArguments, call: String) -> Result<Exit, Failure> {
             runtime.block_on(star::serve(&job, shutdown)).and_then(|ended| conclude(&ended, format))
         }
     };
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    exit
+}
+
+fn deal_masks(arguments: DealArguments, call: String) -> Result<Exit, Failure> {
+    let DealArguments { overrides, keep, announce, leash } = arguments;
+    let config = Config::load_named(&overrides, "dealer.toml")?;
+    let Some(config) = shell::configured(config, overrides.print_config)? else { return Ok(Exit::Done) };
+    let Ok(study) = read_study(&config.study)?.split() else {
+        let problem = "has no place in a study between sites: nothing is dealt in it".to_string();
+        return Err(Failure::Study(StudyError::Value { key: "dealer".to_string(), problem }));
+    };
+    let runtime = runtime()?;
+    let shutdown = async {
+        tokio::select! {
+            _ = shell::interrupted() => {}
+            () = shell::leashed(leash) => {}
+        }
+    };
+    let job = Job { config, study: Arc::new(study), keep, out: None, call, announce };
+    let exit = runtime.block_on(deal::serve(&job, shutdown));
     runtime.shutdown_timeout(Duration::from_millis(100));
     exit
 }

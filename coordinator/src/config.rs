@@ -73,7 +73,15 @@ impl Config {
     /// # Errors
     /// A file that cannot be read or understood, a key that is missing, a value that cannot be used.
     pub fn load(flags: &Overrides) -> Result<Config, FileError> {
-        let mut layers = Layers::read(flags.config.as_deref(), "coordinator.toml")?;
+        Config::load_named(flags, "coordinator.toml")
+    }
+
+    /// As [`Config::load`], from a file of this name in the folder unless another one is given.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_named(flags: &Overrides, name: &str) -> Result<Config, FileError> {
+        let mut layers = Layers::read(flags.config.as_deref(), name)?;
         layers.set_path("study", flags.study.as_deref(), None)?;
         layers.set_path("state", flags.state.as_deref(), Some("state"))?;
         layers.set_tls(flags.authority.as_deref(), flags.certificate.as_deref(), flags.key.as_deref())?;

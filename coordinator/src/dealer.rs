@@ -1,6 +1,7 @@
 //! The dealer of a study whose parties compute on shares: hands out correlated randomness to both parties of a run, and receives public sizes only.
 //!
-//! It stands beside the register, on the same port, and decides nothing that the register decides: a run is what two parties say it is.
+//! It stands beside the register, on the same port, or in a process of its own where the study names a dealer apart from the coordinator.
+//! It decides nothing that the register decides: a run is what two parties say it is.
 //! Seeds come from the operating system, live as long as the run, and are stored nowhere.
 
 use std::collections::BTreeMap;
@@ -10,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
-use fedreg_common::secure::dealing::{Dealing, Step};
+use fedreg_common::secure::dealing::{Dealing, Portion, Product, Step};
 use fedreg_common::secure::product::{Correction, Dealer, Shape, Side};
-use fedreg_common::session::Order;
 use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
 use fedreg_proto::dealer::{Answer, Caller, Ordered};
 use fedreg_proto::link::Notice;
@@ -27,20 +27,13 @@ const REMEMBERED: usize = 64;
 /// Events of lines that wait to be taken.
 const QUEUE: usize = 16;
 
-/// Starts the dealer of a study that needs one; it works until nobody can call any more.
+/// Starts the dealer of a study in which the coordinator deals; it works until nobody can call any more.
 pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
-    if !study.is_dealt() {
+    if !study.is_dealt() || study.head.dealer.is_some() {
         return None;
     }
-    // A sealed run whose masks are lost is over. A private one goes on under its charge, as long as no share was stored that these masks
-    // were for; its parties decide that.
-    let repeats = match study.guarantee {
-        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
-        VerticalGuarantee::Private(_) => true,
-    };
-    let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role)).collect();
     let (callers, calls) = mpsc::channel(QUEUE);
-    tokio::spawn(DealerService::new(study.digest(), certificates, repeats).run(calls));
+    tokio::spawn(DealerService::of(study).run(calls, true));
     Some(callers)
 }
 
@@ -113,7 +106,7 @@ type News = (u64, Option<Heard<Ordered>>);
 type Computed = (RunId, Result<(), String>);
 
 /// Both parties' lines, and the runs that they are in.
-struct DealerService {
+pub(crate) struct DealerService {
     study: Digest,
     certificates: BTreeMap<String, Role>,
     /// Whether a run that is over may be dealt for again, with fresh seeds.
@@ -122,9 +115,23 @@ struct DealerService {
     runs: BTreeMap<RunId, Run>,
     work: JoinSet<Computed>,
     next: u64,
+    /// How the last run ended.
+    ended: Option<Exit>,
 }
 
 impl DealerService {
+    /// The dealer of a study, before anybody came.
+    pub(crate) fn of(study: &Study<Vertical>) -> DealerService {
+        let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role));
+        // A sealed run whose masks are lost is over. A private one goes on under its charge, as long as no share was stored that these
+        // masks were for; its parties decide that.
+        let repeats = match study.guarantee {
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
+            VerticalGuarantee::Private(_) => true,
+        };
+        DealerService::new(study.digest(), certificates.collect(), repeats)
+    }
+
     fn new(study: Digest, certificates: BTreeMap<String, Role>, repeats: bool) -> DealerService {
         DealerService {
             study,
@@ -134,16 +141,22 @@ impl DealerService {
             runs: BTreeMap::new(),
             work: JoinSet::new(),
             next: 0,
+            ended: None,
         }
     }
 
-    async fn run(mut self, mut calls: mpsc::Receiver<Caller>) {
+    /// Deals until nobody can call any more, or, unless it is to `keep` on, until a run has ended: with which code.
+    pub(crate) async fn run(mut self, mut calls: mpsc::Receiver<Caller>, keep: bool) -> Exit {
         let (heard, mut hear) = mpsc::channel::<News>(QUEUE);
         loop {
+            match self.ended {
+                Some(exit) if !keep => return exit,
+                Some(_) | None => {}
+            }
             tokio::select! {
                 caller = calls.recv() => match caller {
                     Some(caller) => self.open(caller, &heard),
-                    None => return,
+                    None => return self.ended.unwrap_or(Exit::Done),
                 },
                 Some((line, news)) = hear.recv() => match news {
                     Some(Heard::Message(ordered)) => self.ordered(line, ordered),
@@ -201,8 +214,7 @@ impl DealerService {
             return self.end(run, &gone(role(other)));
         }
         let Some(dealing) = &mut state.dealing else { return };
-        let Order::Table(shape) = order;
-        match dealing.order(side, shape) {
+        match dealing.order(side, order) {
             Ok(()) => self.proceed(run),
             Err(refusal) => self.end(run, &Notice { exit: Exit::Peer, sentence: refusal.to_string() }),
         }
@@ -283,6 +295,18 @@ impl DealerService {
                     let stop = Arc::clone(&state.stop);
                     self.work.spawn(async move { (run, deal(dealer, stop, left, right).await) });
                 }
+                Step::Product(order, product) => {
+                    tracing::info!("dealing for {order:?} in run {run}");
+                    state.busy = true;
+                    let stop = Arc::clone(&state.stop);
+                    let silent = Product::silent(&order);
+                    let lines = [left, right];
+                    let work = move || stream(product, silent, &stop, &lines);
+                    self.work.spawn(async move {
+                        let done = tokio::task::spawn_blocking(work).await;
+                        (run, done.unwrap_or_else(|panic| Err(panic.to_string())))
+                    });
+                }
             }
         }
     }
@@ -327,6 +351,7 @@ impl DealerService {
         } else if state.lines == [None; 2] {
             state.dealing = None;
             state.over = "both parties have left the dealer".to_owned();
+            self.ended = Some(Exit::Done);
         }
     }
 
@@ -338,6 +363,7 @@ impl DealerService {
         }
         tracing::warn!("the dealer ends run {run}: {} ({})", notice.sentence, notice.exit.code());
         state.over.clone_from(&notice.sentence);
+        self.ended = Some(notice.exit);
         state.stop.store(true, Ordering::Relaxed);
         for number in std::mem::take(&mut state.lines).into_iter().flatten() {
             self.dismiss(number, notice.clone());
@@ -400,6 +426,34 @@ async fn deal(
     // Fails when the line is gone, which ends the run.
     drop(right.send(Answer::Dealt(Dealt::Correction(entries))).await);
     drop(left.send(Answer::Computed).await);
+    Ok(())
+}
+
+/// Computes a product portion by portion, and waits with the next one until the lines have room: whatever the rows are, a few row blocks are
+/// in memory.
+fn stream(
+    mut product: Box<Product>,
+    silent: Side,
+    stop: &AtomicBool,
+    lines: &[mpsc::Sender<Answer>; 2],
+) -> Result<(), String> {
+    // Fails when the line is gone, which ends the run.
+    let say = |side: usize, dealt: Dealt| drop(lines[side].blocking_send(Answer::Dealt(dealt)));
+    while let Some(portion) = product.step().map_err(|fault| fault.to_string())? {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match portion {
+            Portion::Nothing => {}
+            Portion::Rows(first, both) => {
+                for (side, entries) in both.into_iter().enumerate() {
+                    entries.into_iter().for_each(|entries| say(side, Dealt::Rows(first, entries)));
+                }
+            }
+            Portion::Last(entries) => say(1, Dealt::Correction(entries)),
+        }
+    }
+    drop(lines[place(silent)].blocking_send(Answer::Computed));
     Ok(())
 }
 

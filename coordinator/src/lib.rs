@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod config;
 pub mod consolidate;
+mod deal;
 mod dealer;
 pub mod register;
 pub mod service;

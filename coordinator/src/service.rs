@@ -178,19 +178,29 @@ pub(crate) fn follow<L: Copy + Send + 'static, E: Send + 'static>(
     });
 }
 
-/// Listens for the parties with these names in their certificates, and tells where.
-pub(crate) async fn listen<M: Guaranteed>(job: &Job<M>, mut names: Vec<String>) -> Result<Listener, Failure> {
+/// Listens as the coordinator for the parties with these names in their certificates, and tells where.
+pub(crate) async fn listen<M: Guaranteed>(job: &Job<M>, names: Vec<String>) -> Result<Listener, Failure> {
+    listen_as(job, &job.study.head.coordinator.certificate, names, "coordinating").await
+}
+
+/// Listens with a certificate of a given name, which the study has for this process.
+pub(crate) async fn listen_as<M: Guaranteed>(
+    job: &Job<M>,
+    own: &str,
+    mut names: Vec<String>,
+    doing: &str,
+) -> Result<Listener, Failure> {
     let Job { config, study, .. } = job;
     let identity = Identity::load(&config.tls)?;
-    identity.check_own_name(&study.head.coordinator.certificate)?;
+    identity.check_own_name(own)?;
     for warning in identity.warnings() {
         tracing::warn!("{warning}");
     }
     // Its own name is let in too: `coordinator status` shows the coordinator's certificate.
-    names.push(study.head.coordinator.certificate.clone());
+    names.push(own.to_owned());
     let listener = Listener::bind(&config.listen, &identity, &names).await?;
     let address = listener.address();
-    tracing::info!("coordinating `{}` at {address}, study {}", study.head.id, study.digest());
+    tracing::info!("{doing} `{}` at {address}, study {}", study.head.id, study.digest());
     if let Some(path) = &job.announce {
         write_whole(path, address.to_string().as_bytes())?;
     }

@@ -445,7 +445,7 @@ pub(crate) enum ModeName {
     /// Numbers that the study declares, counted and metered, without noise
     #[default]
     Plain,
-    /// Columns behind masks, of which only a table of cross-products opens; gaussian models of two parties
+    /// Columns behind masks, of which only declared tables and gradients open; models of two parties without a penalty
     Sealed,
     /// Differential privacy: noised values, charged to a ledger
     Private,

@@ -304,6 +304,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
         parties: BTreeMap::new(),
         workers,
         coordinator: CoordinatorTerms::default(),
+        dealer: None,
         model: Model { features: rows.features.clone(), ..Model::default() },
         outcome: HeldColumn { column: rows.outcome.clone(), held_by: Default::default() },
         offset: None,

@@ -7,6 +7,7 @@ use std::path::Path;
 use fedreg_common::data::encode::{column_terms, refuse_too_many};
 use fedreg_common::data::{DataError, advice};
 use fedreg_common::exit::Exit;
+use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::report::reconstructible;
 use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
@@ -206,6 +207,7 @@ impl<'a> Play<'a> {
         let config = Config {
             study: "study.toml".into(),
             coordinator: coordinator.to_string(),
+            dealer: None,
             listen,
             connect,
             state: role.name().into(),
@@ -309,6 +311,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
+        dealer: None,
         model: Model { family: arguments.family, ..Model::default() },
         outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at },
         offset: shared(&arguments.offset),
@@ -400,7 +403,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
             Mechanism::Residual => "phases, rounds and bytes",
             Mechanism::Crossprod => "phases, the size of the table that it dealt masks for, and bytes",
         },
-        Mode::Sealed => "phases, the size of the table that it dealt masks for, and bytes",
+        Mode::Sealed => "phases, the sizes of what it dealt masks for, and bytes",
     };
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n",));
     text.push_str(&format!(
@@ -431,12 +434,25 @@ fn instead(file: &StudyFile, merged: &Report) -> String {
     };
     let (alice, bob, rows) = (columns(Role::Alice), columns(Role::Bob), merged.statistics.nobs);
     let limits = Limits::default();
+    let table = (alice + 1) * bob;
+    let all = 1 + alice + bob;
+    // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table.
+    let more = if merged.family == Family::Gaussian { 0 } else { 10 * all + all * (all + 1) / 2 };
     let met = limits
         .rows(Rows::All, rows, alice + bob)
-        .and_then(|()| limits.opened(0, (alice + 1) * bob, rows, [alice, bob]).map(|_| ()));
+        .and_then(|()| limits.opened(0, table + more, rows, [alice, bob]).map(|_| ()));
     if let Err(refusal) = met {
         return format!(
             "\nThis run was plain. Sealed mode (--mode sealed) would have refused it, for its limits on what may open: {refusal}\n"
+        );
+    }
+    if more > 0 {
+        return format!(
+            "\nThis run was plain: see above what each side can reconstruct. With --mode sealed, the recommended mode, no value of a row \
+             would have left readably: about {} numbers beside {} unknown values would have opened to alice, a table of cross-products, a \
+             gradient of {all} numbers several times, and a weighted table; the coefficients are the same.\n",
+            table + more,
+            rows * alice.min(bob),
         );
     }
     format!(

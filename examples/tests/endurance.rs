@@ -1,5 +1,5 @@
-//! Kills and broken lines against real processes, many times over: no result is lost, no budget is charged twice, and what
-//! comes out is what an undisturbed run gives.
+//! Kills and broken lines against real processes, many times over: no result is lost, no budget is charged twice or lost where nothing
+//! had left, and what comes out is what an undisturbed run gives.
 //!
 //! The quick version runs with all other tests. `tests/faults.sh` runs the long one: `FEDREG_KILLS` and `FEDREG_LINES` are
 //! the numbers of kills and of broken lines, `FEDREG_SEED` begins another sequence of them.
@@ -16,13 +16,13 @@ mod world;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ledgers::{records, stored};
+use ledgers::{hold, let_go, records, stored};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
@@ -298,8 +298,57 @@ impl Play {
     }
 
     fn releases(&self) -> Vec<usize> {
-        let ledgers = self.roles.iter().filter_map(|role| role.ledger.as_ref());
-        ledgers.map(|ledger| stored(ledger, "sent/%").len()).collect()
+        self.ledgers().map(|(_, ledger)| stored(ledger, "sent/%").len()).collect()
+    }
+
+    fn ledgers(&self) -> impl Iterator<Item = (&Role, &PathBuf)> {
+        self.roles.iter().filter_map(|role| Some((role, role.ledger.as_ref()?)))
+    }
+
+    /// Roles whose ledger counts the charge of a run of which nothing is stored, after every process has ended.
+    fn lost_budgets(&self) -> Vec<&'static str> {
+        let lost = |ledger: &PathBuf| charges(ledger).iter().any(|(_, stored)| *stored == 0);
+        self.ledgers().filter(|(_, ledger)| lost(ledger)).map(|(role, _)| role.name).collect()
+    }
+
+    /// Kills everybody, forgets the run at the coordinator, and starts everybody again. Names the roles that had stored nothing and
+    /// lack the budget of another run, and counts those that had reserved and stored nothing.
+    fn given_up(&self, running: Vec<Running>, held: bool, clean: &Clean, what: &str) -> (Vec<&'static str>, usize) {
+        drop(running);
+        self.ledgers().filter(|_| held).for_each(|(_, ledger)| let_go(ledger));
+        let idle = self.lost_budgets().len();
+        let whole = self.result().is_some();
+        let unreleased: Vec<bool> = self.releases().iter().map(|count| *count == 0).collect();
+        let _ = fs::remove_dir_all(self.folder.join("coordinator-state"));
+        if whole {
+            return (self.lost_budgets(), idle);
+        }
+        self.forget_logs();
+        let begun = Instant::now();
+        // A role whose budget is spent ends the run, and the others need not wait for long.
+        let all = unreleased.iter().all(|unreleased| *unreleased);
+        let wait = [("60".to_string(), if all { "60" } else { "5" }.to_string())];
+        let running: Vec<Running> = (0..self.roles.len()).map(|at| self.start(at, &wait)).collect();
+        let codes = self.codes(running, begun);
+        if all {
+            // Nothing had left anywhere: the next run has all budgets, and costs each of them once.
+            self.assert_whole(clean, &codes, &format!("the run after {what}"));
+        }
+        // Where something had, those of whom nothing had left have no less than before.
+        let refused = |role: &Role| {
+            let log = fs::read_to_string(self.folder.join(format!("{}.log", role.name))).unwrap_or_default();
+            log.contains("the budget of data set")
+        };
+        let roles = self.ledgers().zip(&unreleased);
+        let lost: Vec<&'static str> = roles
+            .filter(|((role, _), unreleased)| **unreleased && refused(role))
+            .map(|((role, _), _)| role.name)
+            .collect();
+        for (role, ledger) in self.ledgers() {
+            assert!(charges(ledger).len() <= 1, "{} was charged {:?}: {}", role.name, charges(ledger), self.logs());
+            assert!(self.privacy(role, "verify").status.success(), "{}: {what}: {}", self.name, self.logs());
+        }
+        (lost, idle)
     }
 
     fn undisturbed(&self) -> Clean {
@@ -347,14 +396,25 @@ impl Play {
             false => assert_eq!(found.len(), clean.estimates.len(), "{}", say()),
         }
         if self.private {
-            for (role, ledger) in self.roles.iter().filter_map(|role| Some((role, role.ledger.as_ref()?))) {
-                let reserved = records(ledger).iter().filter(|body| body.contains("\"kind\":\"reserved\"")).count();
-                assert_eq!(reserved, 1, "{} was charged {reserved} times: {}", role.name, say());
+            for (role, ledger) in self.ledgers() {
+                let charged = charges(ledger);
+                assert_eq!(charged.len(), 1, "{} was charged {charged:?}: {}", role.name, say());
                 assert!(self.privacy(role, "verify").status.success(), "{}", say());
             }
             assert_eq!(self.releases(), clean.releases, "{}", say());
         }
     }
+}
+
+/// The runs that a ledger counts, each with the number of releases that it stored.
+fn charges(ledger: &Path) -> Vec<(String, usize)> {
+    let entries: Vec<Value> = records(ledger).iter().map(|body| serde_json::from_str(body).unwrap()).collect();
+    let count = |kind: &str, at: &str, run: &Value| {
+        entries.iter().filter(|entry| entry["kind"] == kind && entry.pointer(at) == Some(run)).count()
+    };
+    let reserved = entries.iter().filter(|entry| entry["kind"] == "reserved").map(|entry| &entry["run"]);
+    let counted = reserved.filter(|run| count("withdrawn", "/run", run) == 0);
+    counted.map(|run| (run.as_str().unwrap().to_string(), count("stored", "/receipt/run", run))).collect()
 }
 
 fn private_file(name: &str) -> String {
@@ -382,8 +442,9 @@ impl Drop for Running {
 }
 
 #[test]
-fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice() {
+fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice_or_lost() {
     let mut rng = generator();
+    let (mut given_up, mut idle, mut lost): (usize, usize, Vec<String>) = (0, 0, Vec::new());
     let plays = Play::all();
     let wanted = count("FEDREG_KILLS", plays.len());
     let clean: Vec<Clean> = plays.iter().map(Play::undisturbed).collect();
@@ -396,8 +457,13 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice()
         assert!(tries < 20 * wanted + 100, "processes end before they can be killed");
         let victim = rng.random_range(0..play.roles.len());
         let delay = clean.time.mul_f64(rng.random_range(0.0..1.0));
+        // Half of the private runs are given up: nobody goes on with them. In half of these nobody gets to its first release.
+        let gives_up = play.private && rng.random_bool(0.5);
+        let held = gives_up && rng.random_bool(0.5);
         play.forget_logs();
         play.reset();
+        let first = "bytes WHEN NEW.name LIKE 'sent/%/0'";
+        play.ledgers().filter(|_| held).for_each(|(_, ledger)| hold(ledger, first));
         let mut running: Vec<Running> = (0..play.roles.len()).map(|at| play.start(at, &[])).collect();
         std::thread::sleep(delay);
         if running[victim].ended().is_some() {
@@ -408,6 +474,13 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice()
         running[victim].child.wait().unwrap();
         kills += 1;
         let what = format!("kill {kills}: {name} after {} ms", delay.as_millis());
+        if gives_up {
+            let (found, unreleased) = play.given_up(running, held, clean, &what);
+            lost.extend(found.iter().map(|name| format!("{} at {name}: {what}", play.name)));
+            given_up += 1;
+            idle += unreleased;
+            continue;
+        }
         if play.report(victim).is_none() || victim == 0 {
             running[victim] = play.start(victim, &[]);
         } else {
@@ -417,6 +490,7 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice()
         let codes = play.codes(running, Instant::now());
         if play.resumes || victim == 0 {
             play.assert_whole(clean, &codes, &what);
+            lost.extend(play.lost_budgets().iter().map(|name| format!("{} at {name}: {what}", play.name)));
             continue;
         }
         // A plain run between two ends when a party is killed: both are told or wait in vain, and the next run is whole.
@@ -427,7 +501,12 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice()
             play.assert_whole(clean, &codes, &format!("the run after {what}"));
         }
     }
-    println!("{kills} kills: no result lost, no double charge");
+    assert!(lost.is_empty(), "budgets lost where nothing had left: {lost:#?}");
+    println!(
+        "{kills} kills ({given_up} of them of runs that were then given up, where {idle} ledgers had a charge and no release): no result \
+         lost, no double charge, {} budgets lost where nothing had left",
+        lost.len()
+    );
 }
 
 // ------------------------------------------------------------------------------------------------------ broken lines

@@ -90,6 +90,91 @@ fn a_sealed_rehearsal_gives_the_plain_fit_and_says_what_opened() {
     }
 }
 
+/// A table of two parties with an outcome that both know, of 0 and 1 or of counts.
+fn written(path: &Path, rows: u32, counts: bool) {
+    let mut text = String::from("id,a,b,c,d,y\n");
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    for row in 0..rows {
+        let [a, c, d] = [(); 3].map(|()| 2.0 * uniform() - 1.0);
+        let b = 0.5 * a + uniform();
+        let eta = 0.3 + 0.8 * a - 0.5 * b + 0.9 * c + 0.2 * d;
+        let y = match counts {
+            true => (eta.exp() + 2.0 * uniform()).floor(),
+            false => f64::from(u8::from(uniform() < 1.0 / (1.0 + (-eta).exp()))),
+        };
+        text.push_str(&format!("{row},{a},{b},{c},{d},{y}\n"));
+    }
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn sealed_binomial_and_poisson_rehearsals_give_the_plain_fits_and_list_every_gradient() {
+    let folder = tempfile::tempdir().unwrap();
+    for family in ["binomial", "poisson"] {
+        let data = folder.path().join(format!("{family}.csv"));
+        written(&data, 3000, family == "poisson");
+        let own = ["--data", data.to_str().unwrap(), "--outcome", "y", "--id", "id", "--family", family];
+        let [plain, sealed] = ["plain", "sealed"].map(|mode| folder.path().join(format!("{family}-{mode}")));
+        let (code, printed, said) = rehearse(&plain, &own);
+        assert_eq!(code, 0, "{said}");
+        assert!(printed.contains("a gradient of 5 numbers several times"), "{printed}");
+        let (code, printed, said) = rehearse(&sealed, &[&own[..], &["--mode", "sealed"]].concat());
+        assert_eq!(code, 0, "{said}\n{printed}");
+        let (plain, merged) = (report(&plain), report(&sealed));
+        let rows = |report: &Value| report["coefficients"].as_array().unwrap().clone();
+        assert_eq!(rows(&merged).len(), 5);
+        for (ours, theirs) in rows(&merged).iter().zip(&rows(&plain)) {
+            assert_eq!(ours["term"], theirs["term"]);
+            for (key, digits) in [("estimate", 1e-6), ("std_error", 1e-6)] {
+                let (ours, theirs) = (ours[key].as_f64().unwrap(), theirs[key].as_f64().unwrap());
+                assert!((ours - theirs).abs() <= digits * theirs.abs().max(1e-3), "{key}: {ours} {theirs}");
+            }
+        }
+        for key in ["deviance", "null_deviance", "aic", "bic", "log_lik"] {
+            assert_close(&merged[key], &plain[key], key);
+        }
+        let rounds = merged["rounds"].as_u64().unwrap();
+        assert!((3..=9).contains(&rounds), "{rounds}");
+        assert!(printed.contains(&format!("({rounds} gradients, certificate")), "{printed}");
+        let opened = merged["disclosure"]["bob"]["opened"].as_array().unwrap();
+        let gradients = opened.iter().find(|table| table["what"] == "gradients").unwrap();
+        assert_eq!((&gradients["rows"], &gradients["numbers"]), (&json!(rounds), &json!(5 * rounds)));
+        // What a check foretells holds: so many gradients could have opened, and these are their sizes.
+        let config = sealed.join("bob.toml");
+        let output = demo(&["--role", "bob", "check", "--config", config.to_str().unwrap(), "--format", "json"]);
+        let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(checked["opened"][0], opened[0]);
+        assert_eq!(checked["opened"][1]["numbers"], 6);
+        assert_eq!(checked["round_limit"], 60);
+        let policy = checked["policy"].to_string();
+        assert!(policy.contains("at most 60 gradients may open"), "{policy}");
+    }
+}
+
+#[test]
+fn a_sealed_binomial_fit_that_may_open_no_further_gradient_ends_unconverged_and_says_whose_limit_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, out) = (folder.path().join("few.csv"), folder.path().join("out"));
+    written(&data, 70, false);
+    // 70 rows with two columns each: 140 unknown values, of which 70 may open. Bob's table and end have 6 + 15 + 1 + 3, a gradient
+    // with his range 6: seven gradients.
+    let own =
+        ["--data", data.to_str().unwrap(), "--outcome", "y", "--id", "id", "--family", "binomial", "--mode", "sealed"];
+    let (code, printed, said) = rehearse(&out, &own);
+    let notes = report(&out)["notes"].to_string();
+    match code {
+        0 => assert!(report(&out)["rounds"].as_u64().unwrap() <= 7, "{printed}"),
+        code => {
+            assert_eq!(code, 3, "{said}");
+            assert!(notes.contains("7 gradients have opened, and the limits of bob"), "{notes}");
+        }
+    }
+}
+
 #[test]
 fn limits_hold_in_a_rehearsal_and_loosening_them_is_said_in_every_report() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +212,7 @@ fn limits_hold_in_a_rehearsal_and_loosening_them_is_said_in_every_report() {
 fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_of_the_study() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, says) in [
-        (&["--family", "binomial"][..], "`model.family` is binomial"),
+        (&["--family", "binomial", "--weights", "bmi"][..], "`weights` is given"),
         (&["--lambda", "1"], "`penalty` is given"),
         (&["--acceleration", "none"], "`fit.acceleration` has no place"),
         (&["--tol", "1e-6"], "`fit.tol` has no place"),
@@ -171,8 +256,8 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
         assert!(checked["leaves"][0]["amount"].as_str().unwrap().contains(&format!("{masked} elements")), "{checked}");
         assert!(checked["opened"][0]["unknowns"] == 40, "{checked}");
     }
-    let (code, _, log) = check("alice", &format!("model.family = \"binomial\"\n{sealed}"));
-    assert!(code == 2 && log.contains("`model.family` is binomial"), "{code} {log}");
+    let (code, _, log) = check("alice", &format!("model.family = \"binomial\"\nmodel.intercept = false\n{sealed}"));
+    assert!(code == 2 && log.contains("`model.intercept` is false"), "{code} {log}");
     // Forty rows are too few for three columns of Bob and one of Alice, which Alice knows from the study alone.
     let wide = sealed.replace("columns = [\"b\"]", "columns = [\"b\", \"c\", \"d\", \"e\"]");
     let (code, _, log) = check("alice", &wide);
@@ -266,4 +351,50 @@ fn a_plain_run_before_any_ledger_counts_in_the_first_sealed_one() {
     let (codes, said) = sealed_run(&world);
     assert_eq!(codes, [77, 77], "{said}");
     assert!(shown.iter().any(|shown| said.contains(shown)), "{said}");
+}
+
+#[test]
+fn a_dealer_apart_from_the_coordinator_deals_and_ends_with_the_run() {
+    let world = World::new();
+    world.certificates("authority", &["alice", "bob", "coordinator", "randomness.example"]);
+    let study = format!("mode = \"sealed\"\n{STUDY}\n[dealer]\ncertificate = \"randomness.example\"\n");
+    world.write("study.toml", &study);
+    // Not with the certificate of a party, and not without an address.
+    let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address"];
+    let party = world.start_as("coordinator", "alice", &alone).end();
+    assert!(party.code == 77 && party.log.contains("randomness.example"), "{} {}", party.code, party.log);
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &[]).end();
+    assert!(alice.code == 2 && alice.log.contains("masks are dealt by `randomness.example`"), "{}", alice.log);
+    drop(coordinator);
+
+    let dealer = world.start_as("coordinator", "randomness.example", &alone);
+    let deals = world.address("dealer.address");
+    fs::remove_file(world.path("coordinator.address")).unwrap();
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--dealer", &deals, "--out", "out/alice"]);
+    let bob = world.bob(&address, &["--dealer", &deals, "--out", "out/bob"]);
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    world::assert_codes(&ended, 0);
+    let dealer = dealer.end();
+    assert_eq!(dealer.code, 0, "{}", dealer.log);
+    assert!(dealer.log.contains("dealing for a table of 40 rows"), "{}", dealer.log);
+    assert!(!ended[0].log.contains("dealing"), "{}", ended[0].log);
+}
+
+#[test]
+fn a_dealer_that_is_killed_ends_the_run_for_both_parties() {
+    let world = World::new();
+    world.certificates("authority", &["alice", "bob", "coordinator", "dealer"]);
+    world.write("study.toml", &format!("mode = \"sealed\"\n{STUDY}\n[dealer]\ncertificate = \"dealer\"\n"));
+    let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address", "--keep"];
+    let dealer = world.start_as("coordinator", "dealer", &alone);
+    let deals = world.address("dealer.address");
+    let (coordinator, address) = world.coordinator();
+    let alice = world.alice(&address, &["--dealer", &deals, "--wait", "5"]);
+    drop(dealer);
+    let bob = world.bob(&address, &["--dealer", &deals, "--wait", "5"]);
+    let ended = [coordinator.end(), alice.end(), bob.end()];
+    world::assert_codes(&ended, 69);
+    assert!(ended[1].log.contains("dealer") && ended[2].log.contains("dealer"), "{}\n{}", ended[1].log, ended[2].log);
 }

@@ -169,7 +169,7 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     let mut policy = planned.budget_lines();
     let mut ledger = private::open(config)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    ledger.afford(&config.data_set(), &persons, &planned.plan)?;
+    ledger.afford(&config.data_set(), &persons, &party.study.digest().to_string(), &planned.plan)?;
     if let Some(most) = config.policy.max_epsilon {
         policy.push(format!("a run may cost at most epsilon {most}"));
     }
@@ -270,6 +270,9 @@ impl Checked {
         };
         match (self.run.opened.is_empty(), self.run.predicted_bytes) {
             (false, Some(bytes)) => text.push_str(&format!("\nPredicted: one exchange and {} sent\n", size(bytes))),
+            (false, None) => {
+                text.push_str(&format!("\nPredicted: 5 to 20 gradients; at most {} may open\n", self.run.round_limit));
+            }
             _ => text.push_str(&format!("\nPredicted: {predicted}; at most {} rounds a fit\n", self.run.round_limit)),
         }
         for line in &self.run.policy {

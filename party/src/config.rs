@@ -27,6 +27,9 @@ pub struct Config {
     pub study: PathBuf,
     /// Address of the coordinator, `host:port`.
     pub coordinator: String,
+    /// Address of the dealer, `host:port`, where the study names one apart from the coordinator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dealer: Option<String>,
     /// Address at which this party listens for the other; or use `connect`.
     pub listen: Option<String>,
     /// Address at which the other party listens.
@@ -317,6 +320,9 @@ pub struct Overrides {
     /// Address of the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     pub coordinator: Option<String>,
+    /// Address of the dealer, where the study names one apart from the coordinator
+    #[arg(long, value_name = "HOST:PORT")]
+    pub dealer: Option<String>,
     /// Address to listen at for the other party
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "connect")]
     pub listen: Option<String>,
@@ -440,6 +446,7 @@ impl Config {
         }
         layers.set("listen", flags.listen.as_deref());
         layers.set("connect", flags.connect.as_deref());
+        layers.set("dealer", flags.dealer.as_deref());
         layers.set("policy.max_disclosure", flags.max_disclosure);
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
         layers.set("policy.allow_basis", flags.no_basis.then_some(false));
@@ -456,7 +463,7 @@ impl Config {
             return wrong("listen, connect", format!("are both {both}: one party listens, the other connects"));
         }
         check_address("coordinator", &self.coordinator)?;
-        for (key, address) in [("listen", &self.listen), ("connect", &self.connect)] {
+        for (key, address) in [("listen", &self.listen), ("connect", &self.connect), ("dealer", &self.dealer)] {
             address.as_deref().map_or(Ok(()), |address| check_address(key, address))?;
         }
         self.data.written()?;

@@ -156,6 +156,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         dealer,
         kept: None,
         awaited: ends.peer,
+        room: true,
         ends,
         patience,
         stop,
@@ -203,6 +204,8 @@ struct Driver<'a, L: Link> {
     kept: Option<VecDeque<L::Inbound>>,
     /// Who has to say something before the session can go on.
     awaited: Role,
+    /// Whether the session has room for what the dealer sends.
+    room: bool,
     ends: &'a Ends,
     patience: &'a Patience,
     stop: &'a mut mpsc::Receiver<Abort>,
@@ -336,7 +339,7 @@ impl<L: Link> Driver<'_, L> {
                     return Ok((session, output, confirmed));
                 }
             }
-            self.awaited = session.awaits();
+            (self.awaited, self.room) = (session.awaits(), session.room());
             let (from, message) = self.next(&session).await?;
             if from != self.ends.peer {
                 self.kept.get_or_insert_default();
@@ -529,7 +532,7 @@ impl<L: Link> Driver<'_, L> {
             biased;
             abort = stopped(self.stop) => return Err(abort),
             // While the session computes, what the dealer sends waits.
-            dealt = dealt(&mut self.dealer), if !self.computing => return Ok(Heard::Dealt(dealt?)),
+            dealt = dealt(&mut self.dealer), if !self.computing && self.room => return Ok(Heard::Dealt(dealt?)),
             event = timeout(quiet, self.link.recv()) => event,
         };
         if let Ok(Event::Message(_) | Event::Alive | Event::Part | Event::Bye) = &event {

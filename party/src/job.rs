@@ -10,7 +10,7 @@ use fedreg_common::methods::vertical::predict;
 use fedreg_common::methods::vertical::prepare::{Prepared, needed_columns};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Study, Vertical};
-use fedreg_proto::files::read_study;
+use fedreg_proto::files::{FileError, read_study};
 use fedreg_proto::tls::Identity;
 
 use crate::config::Config;
@@ -74,6 +74,23 @@ impl<'a> Party<'a> {
         identity.check_own_name(self.certificate(self.role)?)?;
         identity.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(identity)
+    }
+
+    /// Where the dealer of a sealed run is, and the name in its certificate.
+    ///
+    /// # Errors
+    /// The study and the private file do not agree on who deals.
+    pub(crate) fn dealer(self) -> Result<(&'a str, &'a str), Failure> {
+        let wrong = |problem: &str| Err(FileError::Value { key: "dealer", problem: problem.to_string() }.into());
+        match (&self.study.head.dealer, &self.config.dealer) {
+            (None, None) => Ok((&self.config.coordinator, &self.study.head.coordinator.certificate)),
+            (Some(dealer), Some(address)) => Ok((address, &dealer.certificate)),
+            (Some(dealer), None) => wrong(&format!(
+                "is missing: masks are dealt by `{}`, apart from the coordinator; set its address in the private file, or give --dealer",
+                dealer.certificate
+            )),
+            (None, Some(_)) => wrong("is given, but the study names no dealer: the coordinator deals"),
+        }
     }
 
     /// The name in a party's certificate.

@@ -47,7 +47,8 @@ CREATE TRIGGER bytes_are_final_1 BEFORE UPDATE ON bytes BEGIN SELECT RAISE(ABORT
 CREATE TRIGGER bytes_are_final_2 BEFORE DELETE ON bytes BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE VIEW charges AS SELECT sequence, datetime(at, 'unixepoch') AS at, json_extract(body, '$.data_set') AS data_set,
     json_extract(body, '$.run') AS run, json_extract(body, '$.peers') AS peers, json_extract(body, '$.charge') AS charge
-    FROM records WHERE json_extract(body, '$.kind') IN ('reserved', 'plain');
+    FROM records WHERE json_extract(body, '$.kind') IN ('reserved', 'plain') AND json_extract(body, '$.run') NOT IN
+    (SELECT json_extract(body, '$.run') FROM records WHERE json_extract(body, '$.kind') = 'withdrawn');
 CREATE VIEW releases AS SELECT sequence, datetime(at, 'unixepoch') AS at, json_extract(body, '$.receipt.run') AS run,
     json_extract(body, '$.receipt.label') AS label, json_extract(body, '$.receipt.sensitivity') AS sensitivity,
     json_extract(body, '$.receipt.formula') AS formula, json_extract(body, '$.receipt.sigma') AS sigma
@@ -412,7 +413,9 @@ mod tests {
         fn reserve(&self, ledger: &mut Ledger<LedgerFile>, run: &str, mu: f64) -> Result<(), LedgerError> {
             let persons = self.persons(ledger);
             let plan = ReleasePlan::new(vec![PlannedRelease { label: "counts".to_owned(), mu }]);
-            ledger.reserve(run, "cohort", &persons, &["bob".to_owned()], "digest", &plan)
+            // Each run is of a study of its own.
+            let study = run.replace(' ', "-");
+            ledger.reserve(run, "cohort", &persons, &["bob".to_owned()], &study, &plan)
         }
     }
 
@@ -553,7 +556,7 @@ mod tests {
                 let known = ledger.account("cohort")?;
                 let persons = home.persons(&mut ledger);
                 let plan = ReleasePlan::new(vec![PlannedRelease { label: "counts".to_owned(), mu: 0.1 }]);
-                ledger.afford("cohort", &persons, &plan)?;
+                ledger.afford("cohort", &persons, "digest", &plan)?;
                 Ok(known)
             });
             match spent {

@@ -154,7 +154,9 @@ pub(crate) async fn meet<W: Work>(
         true => match read_table(work, job, &mut stopped).await {
             // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
             Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
-                if let (Failure::Abort(Abort::Changed { .. }), Some(run)) = (&failure, work.interrupted(job)) {
+                if let Failure::Abort(Abort::Changed { run }) = &failure
+                    && let Ok(run) = run.parse()
+                {
                     work.given_up(job, run, &failure);
                 }
                 let ended = Err(failure);
@@ -325,11 +327,11 @@ impl Meeting<'_> {
         work.finish(self.job, met)
     }
 
-    /// Opens the line to the dealer, who is the coordinator.
+    /// Opens the line to the dealer, who is the coordinator unless the study names another.
     async fn dealer(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
-        let Job { config, study, .. } = self.job;
-        let (address, name) = (&config.coordinator, &study.head.coordinator.certificate);
-        let opened = dealer::open(address, &self.job.party().identity()?, name, study.digest(), run).await;
+        let party = self.job.party();
+        let (address, name) = party.dealer()?;
+        let opened = dealer::open(address, &party.identity()?, name, self.job.study.digest(), run).await;
         let dealing = opened.map_err(|error| {
             let (waited, hint) = (format!("the dealer at {address} is needed for the run"), "start both parties again");
             error.in_vain(&waited, hint)

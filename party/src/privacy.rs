@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::plan::{Outlook, Side};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
-use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration};
+use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration, Unreleased};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, ErrorsByMechanism, Mechanism, PrivacyTerms, Search};
@@ -179,7 +179,7 @@ pub(crate) fn run<C, O: PlanFlags>(
             terms.apply((keeper.terms)(&mut config));
             let (account, [path, _]) = ((keeper.register)(role, &config)?, (keeper.places)(&config)?);
             let (name, place) = (&account.data_set, path.display());
-            format!("data set `{name}` is registered in {place}\n{}", account_lines(&account))
+            format!("data set `{name}` is registered in {place}\n{}", Standing::of(&account, Vec::new()).lines())
         }
         PrivacyCommand::Plan { overrides, rows, format } => (keeper.plan)(role, &load(overrides)?, *rows, *format)?,
         PrivacyCommand::Status { overrides, format } => {
@@ -284,16 +284,33 @@ struct Standing {
     left: f64,
     epsilon_spent_zcdp: f64,
     epsilon_spent_exact: f64,
+    /// Runs of which nothing was stored, so that nothing of them has left.
+    unreleased: Vec<Unreleased>,
 }
 
 impl Standing {
-    fn of(account: &Account) -> Standing {
+    fn of(account: &Account, unreleased: Vec<Unreleased>) -> Standing {
         Standing {
             left: account.left(),
             epsilon_spent_zcdp: account.epsilon_spent(Accountant::Zcdp),
             epsilon_spent_exact: account.epsilon_spent(Accountant::Exact),
             account: account.clone(),
+            unreleased,
         }
+    }
+
+    fn lines(&self) -> String {
+        let mut text = account_lines(self);
+        for Unreleased { run, charge, withdrawn } in &self.unreleased {
+            text.push_str(&match withdrawn {
+                true => format!("  withdrawn  run {run}: nothing of it had left, its charge of {charge:.6} was taken back\n"),
+                false => format!(
+                    "  open       run {run}: {charge:.6} is reserved, and nothing of it has left; the same command goes on with it, and \
+                     another run of its study takes the charge back\n"
+                ),
+            });
+        }
+        text
     }
 }
 
@@ -313,7 +330,7 @@ struct DataSet {
 impl DataSet {
     fn text(&self) -> String {
         let mut text = match (&self.budget, &self.name) {
-            (Some(standing), _) => account_lines(&standing.account),
+            (Some(standing), _) => standing.lines(),
             (None, Some(name)) => format!("{name}: has no budget\n"),
             (None, None) => String::new(),
         };
@@ -333,7 +350,12 @@ fn status(ledger: &Ledger<LedgerFile>) -> Vec<DataSet> {
     let mut opened: BTreeMap<&str, Before> = ledger.openings().collect();
     let registered = ledger.accounts().map(|account| {
         let Before { runs, numbers } = opened.remove(account.data_set.as_str()).unwrap_or_default();
-        DataSet { budget: Some(Standing::of(account)), name: None, numbers_opened: numbers, runs_opened: runs }
+        DataSet {
+            budget: Some(Standing::of(account, ledger.unreleased(&account.data_set))),
+            name: None,
+            numbers_opened: numbers,
+            runs_opened: runs,
+        }
     });
     let registered: Vec<DataSet> = registered.collect();
     let others = opened.into_iter().map(|(name, Before { runs, numbers })| DataSet {
@@ -345,8 +367,8 @@ fn status(ledger: &Ledger<LedgerFile>) -> Vec<DataSet> {
     registered.into_iter().chain(others).collect()
 }
 
-fn account_lines(account: &Account) -> String {
-    let Standing { left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = Standing::of(account);
+fn account_lines(standing: &Standing) -> String {
+    let Standing { account, left, epsilon_spent_zcdp: zcdp, epsilon_spent_exact: exact, .. } = standing;
     let accountant = account.accountant.name();
     let whose = match account.is_anyone() {
         true => "a stream of persons who are not known beforehand".to_string(),

@@ -61,7 +61,9 @@ impl Work for PrivateFit {
     fn interrupted(&self, job: &Job) -> Option<RunId> {
         // A ledger that cannot be opened is complained of when the data are read, where the others hear of it.
         let ledger = open(&job.config).ok()?;
-        ledger.unfinished(&job.config.data_set(), &job.study.digest().to_string())?.parse().ok()
+        // Where nothing of it has left it is not claimed: the coordinator tells it if the other party is in it, and else another run
+        // begins, which withdraws it.
+        ledger.interrupted(&job.config.data_set(), &job.study.digest().to_string())?.parse().ok()
     }
 
     fn session(&self, _job: &Job, ready: Ready, opening: Opening) -> Result<Self::Session, Failure> {
@@ -89,11 +91,15 @@ impl Work for PrivateFit {
         }
         let run = run.to_string();
         let closed = open(&job.config).and_then(|mut ledger| match ledger.is_reserved(&run) {
-            true => ledger.finish(&run),
-            false => Ok(()),
+            true => ledger.finish(&run).map(|()| ledger.is_withdrawn(&run)),
+            false => Ok(false),
         });
-        if let Err(error) = closed {
-            tracing::warn!("the end of the run is not in the privacy ledger: {error}");
+        match closed {
+            Ok(true) => {
+                tracing::info!("run {run} costs nothing: nothing of it had left, and its charge was taken back")
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!("the end of the run is not in the privacy ledger: {error}"),
         }
     }
 

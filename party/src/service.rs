@@ -46,7 +46,10 @@ pub async fn fit(
     let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
     match job.study.guarantee {
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
-        VerticalGuarantee::Sealed => meet(&SealedFit { folder }, job, stop, stopped).await,
+        VerticalGuarantee::Sealed => {
+            job.party().dealer()?;
+            meet(&SealedFit { folder }, job, stop, stopped).await
+        }
         VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
     }
 }

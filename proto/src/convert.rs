@@ -16,7 +16,7 @@ use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::methods::vertical::message::{
-    Basis, Ended, Held, HeldKind, Joint, JointKind, Noised, Partial, Rows, Shared, Terms,
+    Basis, Ended, Held, HeldKind, Joint, JointKind, Noised, Partial, ProductKind, Rows, Shared, Terms,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::secure::ring::Width;
@@ -113,7 +113,9 @@ correspond!("a reason to end", Termination, wire::Termination,
     CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,
     Interrupted => Interrupted);
 correspond!("a kind of joint numbers", JointKind, wire::JointKind,
-    LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means);
+    LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means, Point => Point, Range => Range, End => End);
+correspond!("a kind of part of a product", ProductKind, wire::ProductKind,
+    Rows => Rows, Canary => Canary, Shares => Shares);
 correspond!("a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);
 

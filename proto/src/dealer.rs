@@ -1,6 +1,6 @@
 //! The lines between the parties of a sealed study and the dealer over gRPC, seen from both ends.
 //!
-//! The dealer is the coordinator, and its lines stand on the coordinator's port. A line's own liveness is HTTP/2's: a peer that answers
+//! The dealer is the coordinator, and its lines stand on the coordinator's port; or a process of its own. A line's own liveness is HTTP/2's: a peer that answers
 //! no ping for half a minute is lost.
 
 use std::sync::Arc;
@@ -10,10 +10,12 @@ use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::session::{Abort, Order, PeerFault};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 pub use crate::convert::dealer::{Answer, AnswerDecoder, Ordered, answer_frames, ordered};
 use crate::coordinator::{self, RunService, ServeError, answer};
+use crate::health::HealthService;
 use crate::limits::{EVENT_WINDOW_BYTES, FRAME_BYTES, ORDER_BYTES};
 use crate::link::{Notice, OpenError};
 use crate::register::StatusReply;
@@ -185,6 +187,21 @@ pub async fn serve(
     let dealer = DealerServer::new(Service { dealing, closed: closed.clone() }).max_decoding_message_size(ORDER_BYTES);
     let service = Arc::new(RunService { callers, status, closed });
     let routes = coordinator::routes(service).add_service(dealer);
+    coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
+}
+
+/// Serves a dealer apart from the coordinator.
+///
+/// # Errors
+/// The server cannot go on.
+pub async fn serve_alone(
+    listener: Listener,
+    dealing: mpsc::Sender<Caller>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let (closing, closed) = watch::channel(false);
+    let dealer = DealerServer::new(Service { dealing, closed }).max_decoding_message_size(ORDER_BYTES);
+    let routes = Routes::new(dealer).add_service(HealthService::server());
     coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
 }
 

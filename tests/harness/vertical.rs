@@ -112,7 +112,7 @@ pub fn run_with(
 /// Runs a study in sealed mode over one file that holds both parties' columns, with limits that let few rows pass.
 pub fn run_sealed(study: &Study<Vertical>, file: &Path, faults: Faults) -> Ended<VerticalFit> {
     let study = Arc::new(study.clone());
-    let limits = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, opened_share: 1.0 };
+    let limits = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, opened_share: 1e6 };
     let start = |role| {
         let policy = Policy { limits, ..Policy::default() };
         let prepared = Prepared::new(Arc::clone(&study), role, policy, frame(&study, role, file)).unwrap();

@@ -12,6 +12,29 @@
 //! at the largest sum among those. So no person's total is ever above the sum of any data set it is in. Persons are
 //! compared by keyed digests; a person under two pseudonyms is two persons here, and nothing can detect that.
 //!
+//! # A run of which nothing was stored
+//!
+//! Such a run can be *withdrawn*: a record ends it, and its charge counts no longer. This is sound because what a process of a
+//! private run says is of two kinds. What it says without noise (the study's digest, numbers of rows, digests of identifiers,
+//! budgets, readiness) is what it says in a run that ends before the reservation; it is not covered by the budget, and such a run is
+//! never charged. All else is made of noised releases, and only [`Ledger::store`] and [`Grant::Stored`] hand out a release that
+//! can be sent. The records of a stream are noised under a stored release too
+//! ([`PerRecord`](super::mechanism::records::PerRecord)): none of them exists where nothing is stored. So of a run without a stored
+//! release the others have seen that the process contacted them, which is public, and nothing that depends on the values of the
+//! rows. Two neighbouring tables give them the same: the run loses no privacy at any epsilon, and the sum over all other runs is
+//! what bounds the loss.
+//!
+//! Nor can it release anything later. The withdrawal and the storing of a release are transactions of one file, and one of them is
+//! first: behind the storing the withdrawal does not apply, and behind the withdrawal no release of the run is stored, permits that
+//! another process still holds included. A record of the one kind behind one of the other makes a chain that is refused. A release
+//! that is stored may have left, and nothing on this disk can tell whether it has: its run stays charged in full.
+//!
+//! Withdrawn are, in the transaction that reserves a new run, the unfinished runs of the same study on the same data set of which
+//! nothing is stored, and a run that is over with nothing stored ([`Ledger::finish`]). Sums are computed anew without it, so that data
+//! sets that share persons with its data set, inherited from it or were linked to it are what they would be had it never been charged.
+//!
+//! # The cap
+//!
 //! The guarantee is the cap. The running sum is bookkeeping and no guarantee of its own, because later charges may depend on
 //! earlier results.
 //!
@@ -27,7 +50,7 @@ mod persons;
 mod state;
 mod storage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
@@ -35,7 +58,7 @@ pub use self::error::LedgerError;
 pub use self::openings::{Before, Opening, TableRows};
 use self::persons::is_anyone;
 pub use self::persons::{PersonDigester, PersonDigests, canonical_id, keyed};
-pub use self::state::{Account, BoundsChange};
+pub use self::state::{Account, BoundsChange, Unreleased};
 use self::state::{Entry, Run, State};
 pub use self::storage::{Anchor, Record, Storage, StorageError};
 use crate::privacy::accountant::{Budget, add_charge};
@@ -224,7 +247,8 @@ impl<S: Storage> Ledger<S> {
         self.account(data_set)
     }
 
-    /// Reserves the budget of a whole protocol. When this returns the charge is on disk, and no crash undoes it.
+    /// Reserves the budget of a whole protocol. When this returns the charge is on disk, and no crash undoes it. Unfinished runs of
+    /// the same study (the first word of `study`) on the data set of which nothing was stored are withdrawn in the same transaction.
     ///
     /// # Errors
     ///
@@ -260,10 +284,16 @@ impl<S: Storage> Ledger<S> {
         received: &[(u32, Vec<u8>)],
     ) -> Result<(), LedgerError> {
         self.transact(|transaction| {
+            if transaction.state.runs.get(run).is_some_and(|known| known.withdrawn) {
+                return Err(LedgerError::Withdrawn { run: run.to_owned() });
+            }
             if transaction.state.runs.contains_key(run) || transaction.state.plain_runs.contains_key(run) {
                 return Err(LedgerError::RunExists { run: run.to_owned() });
             }
             transaction.read_ids_by_value(data_set, persons)?;
+            for idle in transaction.state.idle(data_set, study) {
+                transaction.append(Entry::Withdrawn { run: idle })?;
+            }
             let charge = transaction.affordable(data_set, persons, plan)?;
             transaction.append(Entry::Reserved {
                 run: run.to_owned(),
@@ -297,30 +327,61 @@ impl<S: Storage> Ledger<S> {
         })
     }
 
-    /// Whether a protocol could be reserved now; nothing is charged. Another process may still be faster. Every stored byte is
-    /// checked, as before a charge.
+    /// Whether a protocol could be reserved now, with the runs of the study withdrawn of which nothing was stored; nothing is charged
+    /// or withdrawn. Another process may still be faster. Every stored byte is checked, as before a charge.
     ///
     /// # Errors
     ///
     /// As [`Ledger::reserve`].
-    pub fn afford(&mut self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<(), LedgerError> {
-        self.transact(|transaction| transaction.affordable(data_set, persons, plan).map(drop))
+    pub fn afford(
+        &mut self,
+        data_set: &str,
+        persons: &PersonDigests,
+        study: &str,
+        plan: &ReleasePlan,
+    ) -> Result<(), LedgerError> {
+        self.transact(|transaction| {
+            let known = transaction.state.clone();
+            let idle = known.idle(data_set, study);
+            let withdrawn = idle.into_iter().try_for_each(|run| transaction.state.apply(Entry::Withdrawn { run }));
+            let afforded = transaction.affordable(data_set, persons, plan).map(drop);
+            *transaction.state = known;
+            let sequence = transaction.end().sequence;
+            withdrawn.ok_or(LedgerError::Broken { sequence }).and(afforded)
+        })
     }
 
-    /// Whether the budget of a run is reserved.
+    /// Whether the budget of a run is reserved, and was not given back.
     pub fn is_reserved(&self, run: &str) -> bool {
-        self.state.runs.contains_key(run)
+        self.state.runs.get(run).is_some_and(|known| !known.withdrawn)
+    }
+
+    /// Whether a run was withdrawn.
+    pub fn is_withdrawn(&self, run: &str) -> bool {
+        self.state.runs.get(run).is_some_and(|known| known.withdrawn)
+    }
+
+    /// The runs on a data set of which nothing was stored: those that were withdrawn, and those that may still go on.
+    pub fn unreleased(&self, data_set: &str) -> Vec<Unreleased> {
+        let open = |run: &Run| run.data_set == data_set && run.is_unreleased() && (run.withdrawn || !run.finished);
+        let shown = |(run, known): (&String, &Run)| Unreleased {
+            run: run.clone(),
+            charge: known.charge,
+            withdrawn: known.withdrawn,
+        };
+        self.state.runs.iter().filter(|(_, known)| open(known)).map(shown).collect()
     }
 
     /// Whether a run of this study on this data set was reserved and interrupted, so that it may go on.
     ///
     /// # Errors
     ///
-    /// There was a run of this name, of another study or data set, or one that is over: going on with it could combine
+    /// There was a run of this name, of another study or data set, or one that is over or withdrawn: going on with it could combine
     /// releases that were not planned together.
     pub fn resumes(&self, run: &str, data_set: &str, study: &str) -> Result<bool, LedgerError> {
         match self.state.runs.get(run) {
             None => Ok(false),
+            Some(known) if known.withdrawn => Err(LedgerError::Withdrawn { run: run.to_owned() }),
             Some(known) if known.data_set == data_set && known.study == study && !known.finished => Ok(true),
             Some(_) => Err(LedgerError::RunExists { run: run.to_owned() }),
         }
@@ -330,6 +391,12 @@ impl<S: Storage> Ledger<S> {
     /// was killed.
     pub fn unfinished(&self, data_set: &str, study: &str) -> Option<&str> {
         let open = |run: &Run| run.data_set == data_set && run.study == study && !run.finished;
+        self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
+    }
+
+    /// The same of a run of which something was stored: one of which nothing was can as well be begun anew.
+    pub fn interrupted(&self, data_set: &str, study: &str) -> Option<&str> {
+        let open = |run: &Run| run.data_set == data_set && run.study == study && !run.finished && !run.is_unreleased();
         self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
     }
 
@@ -348,10 +415,10 @@ impl<S: Storage> Ledger<S> {
     ///
     /// # Errors
     ///
-    /// An unknown run or release, and stored bytes that were changed.
+    /// An unknown run or release, a run that was withdrawn, and stored bytes that were changed.
     pub fn permit(&mut self, run: &str, index: u32) -> Result<Grant, LedgerError> {
         self.transact(|transaction| {
-            let known = transaction.run(run)?;
+            let known = transaction.open_run(run)?;
             let Some(planned) = known.plan.releases().get(index as usize).cloned() else {
                 return Err(LedgerError::NoSuchRelease { run: run.to_owned(), index });
             };
@@ -368,12 +435,12 @@ impl<S: Storage> Ledger<S> {
     ///
     /// # Errors
     ///
-    /// A release that was not planned or is stored already, and storage errors: then it is never sent.
+    /// A release that was not planned or is stored already, a run that was withdrawn, and storage errors: then it is never sent.
     pub fn store(&mut self, unsent: Unsent) -> Result<NoisedRelease, LedgerError> {
         self.transact(|transaction| {
             let receipt = unsent.receipt().clone();
             let (run, index) = (receipt.run.clone(), receipt.index);
-            let known = transaction.run(&run)?;
+            let known = transaction.open_run(&run)?;
             let planned = known.plan.releases().get(index as usize);
             let fits = planned.is_some_and(|planned| planned.label == receipt.label && receipt.mu <= planned.mu);
             if !fits || known.stored.contains_key(&index) {
@@ -408,7 +475,7 @@ impl<S: Storage> Ledger<S> {
     ///
     /// # Errors
     ///
-    /// Other bytes than before under the same number.
+    /// Other bytes than before under the same number, and a run that was withdrawn.
     pub fn keep_received(&mut self, run: &str, index: u32, bytes: &[u8]) -> Result<(), LedgerError> {
         self.transact(|transaction| transaction.keep(run, index, bytes))
     }
@@ -425,17 +492,20 @@ impl<S: Storage> Ledger<S> {
         })
     }
 
-    /// Records that a run came to its end.
+    /// Records that a run came to its end. One of which nothing was stored is withdrawn: it costs nothing.
     ///
     /// # Errors
     ///
     /// An unknown run.
     pub fn finish(&mut self, run: &str) -> Result<(), LedgerError> {
         self.transact(|transaction| {
-            if transaction.run(run)?.finished {
-                return Ok(());
+            let known = transaction.run(run)?;
+            let name = run.to_owned();
+            match (known.finished, known.is_unreleased()) {
+                (true, _) => Ok(()),
+                (false, true) => transaction.append(Entry::Withdrawn { run: name }),
+                (false, false) => transaction.append(Entry::Finished { run: name }),
             }
-            transaction.append(Entry::Finished { run: run.to_owned() })
         })
     }
 
@@ -623,7 +693,7 @@ impl<S: Storage> Transaction<'_, S> {
     /// Keeps a message of the peer; a repeat must be equal.
     fn keep(&mut self, run: &str, index: u32, bytes: &[u8]) -> Result<(), LedgerError> {
         let bytes_digest = hexadecimal(&Sha256::digest(bytes));
-        if let Some(before) = self.run(run)?.received.get(&index) {
+        if let Some(before) = self.open_run(run)?.received.get(&index) {
             return match *before == bytes_digest {
                 true => Ok(()),
                 false => Err(LedgerError::Differs { run: run.to_owned(), index }),
@@ -656,6 +726,14 @@ impl<S: Storage> Transaction<'_, S> {
         self.state.runs.get(run).ok_or_else(|| LedgerError::UnknownRun { run: run.to_owned() })
     }
 
+    /// A run that may go on.
+    fn open_run(&self, run: &str) -> Result<&Run, LedgerError> {
+        match self.run(run)? {
+            known if known.withdrawn => Err(LedgerError::Withdrawn { run: run.to_owned() }),
+            known => Ok(known),
+        }
+    }
+
     /// The charge of a plan, if the data set and all that share persons with it have it left.
     fn affordable(&mut self, data_set: &str, persons: &PersonDigests, plan: &ReleasePlan) -> Result<f64, LedgerError> {
         self.check_bytes()?;
@@ -681,7 +759,7 @@ impl<S: Storage> Transaction<'_, S> {
         Ok(charge)
     }
 
-    /// The data sets with one of these persons.
+    /// The data sets with one of these persons, under whichever pseudonym.
     fn sharing(&mut self, persons: &PersonDigests) -> Result<Vec<String>, LedgerError> {
         let known: Vec<(String, String, bool)> = self
             .state
@@ -689,13 +767,13 @@ impl<S: Storage> Transaction<'_, S> {
             .values()
             .map(|account| (account.data_set.clone(), account.persons_digest.clone(), account.read_otherwise.is_none()))
             .collect();
-        let mut sharing = Vec::new();
+        let mut sharing = BTreeSet::new();
         for (name, digest, first) in known {
             if persons.shares_any(&self.checked_blob(&persons_blob(&name, first), &digest)?) {
-                sharing.push(name);
+                sharing.insert(name);
             }
         }
-        Ok(sharing)
+        Ok(self.state.with_linked(sharing).into_iter().collect())
     }
 
     /// The plain runs that showed one of these persons.

@@ -8,8 +8,10 @@ use std::borrow::Borrow;
 use std::ops::Range;
 
 use nalgebra::{DMatrix, DVector};
+use rayon::prelude::*;
 
 use super::product::Blocks;
+use super::ring::row_blocks;
 use crate::linalg::{self, DEPENDENCE, Definite};
 
 /// Pivots of a Gram matrix that are so far apart leave too few digits for the second factor to repair.
@@ -164,6 +166,31 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
         self.factors.iter().rev().fold(DMatrix::identity(all, all), |product, factor| product * factor)
     }
 
+    /// `Q gamma`, one value a row.
+    pub fn predictor(&self, gamma: &DVector<f64>) -> Vec<f64> {
+        let (rows, own) = (self.x.borrow().nrows(), self.own());
+        let product = self.product();
+        let factor = product.view((0, 0), (own, own));
+        let mut slopes = gamma.clone();
+        // A factor of columns that depend too much on each other would take digits: then the basis itself is multiplied.
+        let direct = self.factors.len() == 1 && factor.solve_upper_triangular_mut(&mut slopes);
+        let part = |range: Range<usize>| {
+            let mut columns = Vec::new();
+            let weights = if direct { &slopes } else { gamma };
+            match direct {
+                true => self.raw(range.clone(), &mut columns),
+                false => self.fill(range.clone(), &mut columns),
+            }
+            let mut eta = vec![0.0; range.len()];
+            for (column, weight) in columns.chunks_exact(range.len()).zip(weights.iter()) {
+                eta.iter_mut().zip(column).for_each(|(eta, value)| *eta += weight * value);
+            }
+            eta
+        };
+        let blocks: Vec<Vec<f64>> = row_blocks(rows).collect::<Vec<_>>().into_par_iter().map(part).collect();
+        blocks.concat()
+    }
+
     /// What the owner keeps.
     pub fn finish(&self) -> Own {
         let own = self.own();
@@ -222,6 +249,20 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Blocks for Basis<X> {
 
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
         let begin = out.len();
+        self.raw(rows.clone(), out);
+        for factor in &self.factors {
+            linalg::divide_rows(&mut out[begin..], factor);
+            if self.explained {
+                let last = out.len() - rows.len();
+                out[last..].fill(0.0);
+            }
+        }
+    }
+}
+
+impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
+    /// The columns before they are divided, the outcome last.
+    fn raw(&self, rows: Range<usize>, out: &mut Vec<f64>) {
         let target = self.target.iter().map(|target| &target.values[..]);
         let x = self.x.borrow();
         let columns = self.columns.clone().map(|j| x.column(j).data.into_slice()).chain(target);
@@ -230,13 +271,6 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Blocks for Basis<X> {
             match &self.roots {
                 None => out.extend_from_slice(column),
                 Some(roots) => out.extend(column.iter().zip(&roots[rows.clone()]).map(|(x, root)| x * root)),
-            }
-        }
-        for factor in &self.factors {
-            linalg::divide_rows(&mut out[begin..], factor);
-            if self.explained {
-                let last = out.len() - rows.len();
-                out[last..].fill(0.0);
             }
         }
     }

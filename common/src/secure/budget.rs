@@ -35,11 +35,17 @@ pub fn binomial(rows: usize) -> Option<Bits> {
     Some(Bits { columns, features: (122 - lg - columns) / 2, weights: (124 - lg - 2 * columns) / 2 })
 }
 
+/// Bits of the columns of a poisson fit.
+pub const POISSON_COLUMNS: u32 = 28;
+
+/// Bits that a factor of a poisson mean may have.
+pub const POISSON_FACTORS: std::ops::RangeInclusive<u32> = 16..=40;
+
 /// Bits of a poisson fit whose products of factors are at most `e^largest`, and whose outcome is at most `outcome`: `n 2^(c columns
 /// + 2 features) max(e^largest, 1 + outcome)` stays below 2^125 with `c = 1` for features, `c = 2` for weights. None beyond
 /// [`MOST_ROWS`], or where fewer than 16 bits are left.
 pub fn poisson(rows: usize, largest: f64, outcome: f64) -> Option<Bits> {
-    let (columns, lg) = (28_i64, i64::from(log_rows(rows)?));
+    let (columns, lg) = (i64::from(POISSON_COLUMNS), i64::from(log_rows(rows)?));
     // Compared first, as a maximum passes over what is not a number.
     if !(largest.abs() <= 700.0 && (0.0..1e300).contains(&outcome)) {
         return None;
@@ -48,5 +54,5 @@ pub fn poisson(rows: usize, largest: f64, outcome: f64) -> Option<Bits> {
     let left = |times: i64| (122 - lg - times * columns - size as i64).div_euclid(2).min(40);
     let (features, weights) = (left(1), left(2));
     let bits = || Bits { columns: columns as u32, features: features as u32, weights: weights as u32 };
-    (weights >= 16).then(bits)
+    (weights >= i64::from(*POISSON_FACTORS.start())).then(bits)
 }

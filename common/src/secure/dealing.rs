@@ -5,11 +5,15 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 use super::budget;
+use super::kernel;
 use super::masks::{Labels, Seed};
-use super::product::{Dealer, Shape, Side};
-use super::ring::{ROWS, Width};
+use super::product::{
+    Dealer, Fault, Masks, RowDealer, RowShape, Shape, Side, VectorDealer, VectorShape, WeightedDealer, WeightedShape,
+};
+use super::ring::{Elements, ROWS, Width};
 use crate::id::{Digest, RunId};
 
 /// Most elements of a table, and of a row block of one party: what fits into one message between parties.
@@ -17,6 +21,19 @@ pub const MOST_ELEMENTS: usize = 1 << 24;
 
 /// Orders of one party that the other has not followed with its own yet: far beyond any protocol, so that nobody fills the memory.
 const AHEAD: usize = 64;
+
+/// What a party asks of the dealer. Both parties order the same, in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The correction of a table of this shape.
+    Table(Shape),
+    /// Corrections of products within rows, for the party that the shape names.
+    Rows(RowShape),
+    /// The correction of a product of the last table's blocks with a shared vector.
+    Vector(VectorShape),
+    /// Corrections of a weighted table of the last table's blocks, row block by row block for both parties.
+    Weighted(WeightedShape),
+}
 
 /// The dealer of one run, as a value.
 pub struct Dealing {
@@ -27,7 +44,11 @@ pub struct Dealing {
     /// Whether the seeds are handed out.
     given: bool,
     /// Orders that the other party has not given yet.
-    waiting: [VecDeque<Shape>; 2],
+    waiting: [VecDeque<Order>; 2],
+    /// The table with whose blocks later products are made, and its masks.
+    table: Option<(Shape, Arc<Masks>)>,
+    /// Products within rows so far: corrections go to both sides in turn.
+    rows: u64,
     /// What is to be done, in this order.
     steps: VecDeque<Step>,
 }
@@ -38,6 +59,91 @@ pub enum Step {
     Seed(Side, [u8; 32]),
     /// Compute the correction of a table, for the right party.
     Table(Shape, Box<Dealer>),
+    /// Compute what a later product needs, portion by portion.
+    Product(Order, Box<Product>),
+}
+
+/// A product with a table's blocks, at work.
+pub enum Product {
+    /// Products within rows.
+    Rows(RowShape, RowDealer),
+    /// A product with a shared vector.
+    Vector(VectorDealer, Arc<Masks>),
+    /// A weighted table.
+    Weighted(WeightedShape, WeightedDealer, Arc<Masks>),
+    /// All of it has gone out.
+    Over,
+}
+
+/// What goes out next.
+pub enum Portion {
+    /// Nothing yet.
+    Nothing,
+    /// Corrections of row blocks from this one on, for the left and for the right party.
+    Rows(u64, [Option<Elements>; 2]),
+    /// The last correction of a product, for the right party.
+    Last(Elements),
+}
+
+impl Product {
+    /// Works on the next row blocks; none once the product is done.
+    ///
+    /// # Errors
+    /// Never with masks of the agreed shape.
+    pub fn step(&mut self) -> Result<Option<Portion>, Fault> {
+        match std::mem::replace(self, Product::Over) {
+            Product::Over => Ok(None),
+            Product::Rows(shape, mut dealer) => {
+                let (mut first, mut parts) = (None, Vec::new());
+                while parts.len() < shape.batch() {
+                    let Some(frame) = dealer.step()? else { break };
+                    first.get_or_insert(frame.block);
+                    parts.push(frame.entries);
+                }
+                let Some(first) = first else { return Ok(None) };
+                *self = Product::Rows(shape, dealer);
+                let entries = Some(concat(shape.width, &parts)?);
+                let both = match shape.corrected {
+                    Side::Left => [entries, None],
+                    Side::Right => [None, entries],
+                };
+                Ok(Some(Portion::Rows(first, both)))
+            }
+            Product::Vector(mut dealer, masks) => {
+                if !dealer.step(&masks) {
+                    return dealer.finish().map(|last| Some(Portion::Last(last)));
+                }
+                *self = Product::Vector(dealer, masks);
+                Ok(Some(Portion::Nothing))
+            }
+            Product::Weighted(shape, mut dealer, masks) => {
+                let (mut first, mut parts) = (None, [Vec::new(), Vec::new()]);
+                while parts[0].len() < shape.batch() {
+                    let Some([left, right]) = dealer.step(&masks)? else { break };
+                    first.get_or_insert(left.block);
+                    parts[0].push(left.entries);
+                    parts[1].push(right.entries);
+                }
+                let Some(first) = first else { return dealer.finish().map(|last| Some(Portion::Last(last))) };
+                *self = Product::Weighted(shape, dealer, masks);
+                let [left, right] = &parts;
+                let both = [Some(concat(shape.width, left)?), Some(concat(shape.width, right)?)];
+                Ok(Some(Portion::Rows(first, both)))
+            }
+        }
+    }
+
+    /// The party that hears nothing else at the end but that the product is done.
+    pub fn silent(order: &Order) -> Side {
+        match order {
+            Order::Rows(shape) => shape.corrected.other(),
+            Order::Table(_) | Order::Vector(_) | Order::Weighted(_) => Side::Left,
+        }
+    }
+}
+
+fn concat(width: Width, parts: &[Elements]) -> Result<Elements, Fault> {
+    Elements::concat(width, parts.iter()).map_err(|fault| Fault::Ring { what: "corrections", fault })
 }
 
 /// Why the dealer ends a run. Public sizes only.
@@ -75,6 +181,20 @@ pub enum Refusal {
         expected: u32,
         /// Rows of the table.
         rows: usize,
+    },
+    /// A product that does not fit the table, or for which nothing is proved.
+    #[error("{who} ordered {what}")]
+    Product {
+        /// Who ordered.
+        who: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Another kind of product than the other party.
+    #[error("{} and {} ordered products of different kinds", .names[0], .names[1])]
+    Kinds {
+        /// The left party and the right party.
+        names: [String; 2],
     },
     /// Another ring than that of tables.
     #[error("{who} ordered a table of elements of {came} bytes, expected {}", Width::Two.bytes())]
@@ -130,40 +250,83 @@ impl Dealing {
             labels: Labels::new(study, run),
             given: false,
             waiting: [VecDeque::new(), VecDeque::new()],
+            table: None,
+            rows: 0,
             steps: VecDeque::new(),
         }
     }
 
-    /// Takes a party's next order of a table.
+    /// Takes a party's next order.
     ///
     /// # Errors
     /// The order is none that can be dealt, or not the same as the other party's; the run must end.
-    pub fn order(&mut self, side: Side, shape: Shape) -> Result<(), Refusal> {
+    pub fn order(&mut self, side: Side, order: Order) -> Result<(), Refusal> {
         let who = self.name(side).to_owned();
-        check(&shape, &who)?;
+        if let Order::Table(shape) = &order {
+            check(shape, &who)?;
+        }
         let own = &mut self.waiting[place(side)];
         if own.len() == AHEAD {
             return Err(Refusal::Ahead { who });
         }
-        own.push_back(shape);
+        own.push_back(order);
         let [Some(left), Some(right)] =
             [Side::Left, Side::Right].map(|side| self.waiting[place(side)].front().copied())
         else {
             return Ok(());
         };
         if left != right {
-            return Err(Refusal::Different { names: self.names.clone(), differing: self.differences(&left, &right) });
+            return Err(self.differ(&left, &right));
         }
         for waiting in &mut self.waiting {
             waiting.pop_front();
         }
+        self.take(left, &who)
+    }
+
+    /// Takes an order that both parties have given.
+    fn take(&mut self, order: Order, who: &str) -> Result<(), Refusal> {
+        let refused = |what| Err(Refusal::Product { who: who.to_owned(), what });
         let [first, second] = &self.seeds;
-        if !std::mem::replace(&mut self.given, true) {
-            let seeds = [(Side::Left, first), (Side::Right, second)];
-            self.steps.extend(seeds.map(|(side, seed)| Step::Seed(side, *seed.bytes())));
-        }
-        let dealer = Dealer::new(left, first, second, &mut self.labels);
-        self.steps.push_back(Step::Table(left, Box::new(dealer)));
+        let product = match (order, &self.table) {
+            (Order::Table(shape), _) => {
+                if !std::mem::replace(&mut self.given, true) {
+                    let seeds = [(Side::Left, first), (Side::Right, second)];
+                    self.steps.extend(seeds.map(|(side, seed)| Step::Seed(side, *seed.bytes())));
+                }
+                let dealer = Dealer::new(shape, first, second, &mut self.labels);
+                self.table = Some((shape, dealer.masks()));
+                self.steps.push_back(Step::Table(shape, Box::new(dealer)));
+                return Ok(());
+            }
+            (Order::Rows(_) | Order::Vector(_) | Order::Weighted(_), None) => {
+                return refused("a product before any table");
+            }
+            (Order::Rows(shape), Some((table, _))) => {
+                let turn = if self.rows.is_multiple_of(2) { Side::Right } else { Side::Left };
+                if let Some(what) = unfit_rows(&shape, table, turn) {
+                    return refused(what);
+                }
+                self.rows += 1;
+                Product::Rows(shape, RowDealer::new(shape, first, second, &mut self.labels))
+            }
+            (Order::Vector(shape), Some((table, masks))) => {
+                let VectorShape { width, bits, rows, left, right } = shape;
+                if !within(table, Shape { width, bits, rows, left, right }) {
+                    return refused("a product with a vector that does not fit the table");
+                }
+                Product::Vector(VectorDealer::new(shape, first, second, &mut self.labels), Arc::clone(masks))
+            }
+            (Order::Weighted(shape), Some((table, masks))) => {
+                let WeightedShape { width, bits, rows, left, right } = shape;
+                if !within(table, Shape { width, bits, rows, left, right }) {
+                    return refused("a weighted table that does not fit the table");
+                }
+                let dealer = WeightedDealer::new(shape, first, second, &mut self.labels);
+                Product::Weighted(shape, dealer, Arc::clone(masks))
+            }
+        };
+        self.steps.push_back(Step::Product(order, Box::new(product)));
         Ok(())
     }
 
@@ -181,8 +344,43 @@ impl Dealing {
         &self.names[place(side)]
     }
 
-    fn differences(&self, left: &Shape, right: &Shape) -> Vec<Difference> {
+    fn differ(&self, left: &Order, right: &Order) -> Refusal {
         let of = |side| format!("columns of {}", self.name(side));
+        let names = self.names.clone();
+        let [left, right] = match [left, right] {
+            [Order::Table(left), Order::Table(right)] => [*left, *right],
+            [Order::Rows(left), Order::Rows(right)] => {
+                let mut differing = vec![
+                    ("rows".to_owned(), left.rows, right.rows),
+                    ("bits".to_owned(), left.bits as usize, right.bits as usize),
+                    ("terms".to_owned(), left.terms, right.terms),
+                ];
+                differing.retain(|(_, left, right)| left != right);
+                let named = |(what, left, right)| Difference { what, left, right };
+                return Refusal::Different { names, differing: differing.into_iter().map(named).collect() };
+            }
+            [Order::Vector(left), Order::Vector(right)] => {
+                [left, right].map(|VectorShape { width, bits, rows, left, right }| Shape {
+                    width: *width,
+                    bits: *bits,
+                    rows: *rows,
+                    left: *left,
+                    right: *right,
+                })
+            }
+            [Order::Weighted(left), Order::Weighted(right)] => {
+                [left, right].map(|WeightedShape { width, bits, rows, left, right }| Shape {
+                    width: *width,
+                    bits: *bits,
+                    rows: *rows,
+                    left: *left,
+                    right: *right,
+                })
+            }
+            [Order::Table(_) | Order::Rows(_) | Order::Vector(_) | Order::Weighted(_), _] => {
+                return Refusal::Kinds { names };
+            }
+        };
         let sizes = [
             ("bytes an element".to_owned(), left.width.bytes(), right.width.bytes()),
             ("bits".to_owned(), left.bits as usize, right.bits as usize),
@@ -191,7 +389,8 @@ impl Dealing {
             (of(Side::Right), left.right, right.right),
         ];
         let differing = sizes.into_iter().filter(|(_, left, right)| left != right);
-        differing.map(|(what, left, right)| Difference { what, left, right }).collect()
+        let differing = differing.map(|(what, left, right)| Difference { what, left, right }).collect();
+        Refusal::Different { names, differing }
     }
 }
 
@@ -223,8 +422,37 @@ fn check(shape: &Shape, who: &str) -> Result<(), Refusal> {
         Width::Two => {}
         Width::One => return Err(Refusal::Width { who: who(), came: width.bytes() }),
     }
-    if bits != expected {
+    // What is proved for some family.
+    let others = [budget::binomial(rows).map(|bits| bits.columns), Some(budget::POISSON_COLUMNS)];
+    if bits != expected && !others.contains(&Some(bits)) {
         return Err(Refusal::Bits { who: who(), came: bits, expected, rows });
     }
     Ok(())
+}
+
+/// Whether a product takes no more of a table's blocks than there is, in the ring of tables.
+fn within(table: &Shape, product: Shape) -> bool {
+    let Shape { width, bits, rows, left, right } = product;
+    (width, bits, rows) == (table.width, table.bits, table.rows)
+        && (1..=table.left).contains(&left)
+        && (1..=table.right).contains(&right)
+}
+
+/// What is wrong with products within rows, if anything is; `turn` is the side whose turn it is to be corrected.
+fn unfit_rows(shape: &RowShape, table: &Shape, turn: Side) -> Option<&'static str> {
+    let RowShape { width, bits, rows, terms, corrected } = *shape;
+    let proved = match budget::binomial(rows) {
+        Some(of) if table.bits == of.columns => bits == of.features || bits == of.weights,
+        Some(_) | None => table.bits == budget::POISSON_COLUMNS && budget::POISSON_FACTORS.contains(&bits),
+    };
+    let wrong = [
+        ((width, rows) != (table.width, table.rows), "products of rows that are not those of the table"),
+        (!proved, "products of rows with bits for which nothing is proved"),
+        (
+            !(1..=kernel::MOST_TERMS).contains(&terms),
+            "products of rows with another number of terms than any kernel has",
+        ),
+        (corrected != turn, "corrections of rows out of turn"),
+    ];
+    wrong.into_iter().find(|(wrong, _)| *wrong).map(|(_, what)| what)
 }

@@ -55,6 +55,11 @@ pub struct Part {
 }
 
 impl Table {
+    /// Columns of Alice's block.
+    pub fn left(&self) -> usize {
+        self.cross.nrows()
+    }
+
     /// From the opened table, `(p_a + 1) x p_b`, the outcome's direction last.
     pub fn new(opened: &DMatrix<f64>) -> Option<Table> {
         let left = opened.nrows().checked_sub(1)?;
@@ -70,6 +75,34 @@ impl Table {
     /// `Q_b' y / n`, of the outcome in Alice's basis.
     pub fn outcome(&self, outcome: &OwnOutcome) -> DVector<f64> {
         self.cross.tr_mul(&outcome.along) + &self.along * outcome.rest
+    }
+
+    /// The table of `1, Q_a, Q_b` and the outcome's mean products with these, for columns and an outcome that were centred.
+    pub fn joint(&self, outcome: &OwnOutcome) -> (DMatrix<f64>, DVector<f64>) {
+        let (left, right) = self.cross.shape();
+        let mut joint = DMatrix::identity(1 + left + right, 1 + left + right);
+        joint.view_mut((1, 1 + left), (left, right)).copy_from(&self.cross);
+        joint.view_mut((1 + left, 1), (right, left)).copy_from(&self.cross.transpose());
+        let of_bob = self.outcome(outcome);
+        let score = std::iter::once(&outcome.centre).chain(outcome.along.iter()).chain(of_bob.iter());
+        let score = DVector::from_iterator(1 + left + right, score.copied());
+        (joint, score)
+    }
+
+    /// What Alice's columns and the outcome's own direction hold of Bob's, `C'C + d d'`.
+    pub fn held(&self) -> DMatrix<f64> {
+        self.cross.tr_mul(&self.cross) + &self.along * self.along.transpose()
+    }
+
+    /// R squared of Alice's first column on Bob's columns, and on the outcome where he holds it.
+    pub fn only(&self, outcome: &OwnOutcome, held: bool) -> f64 {
+        let column = self.cross.row(0).transpose();
+        let (own, across) = (outcome.along[0], self.outcome(outcome));
+        let share = column.norm_squared();
+        // What Bob's columns leave of the outcome, and its product with the column.
+        let (rest, along) = (outcome.square - across.norm_squared(), own - across.dot(&column));
+        let more = if held && rest > 1e-12 * outcome.square { along * along / rest } else { 0.0 };
+        (share + more).clamp(0.0, 1.0)
     }
 
     /// Whether columns of Bob depend on columns of Alice.
@@ -245,7 +278,7 @@ impl Answer {
 }
 
 /// Column means in the coordinates of the basis: `R^-T m`.
-fn position(factor: &DMatrix<f64>, means: &DVector<f64>) -> DVector<f64> {
+pub fn position(factor: &DMatrix<f64>, means: &DVector<f64>) -> DVector<f64> {
     let mut position = means.clone();
     factor.tr_solve_upper_triangular_mut(&mut position);
     position

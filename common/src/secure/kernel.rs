@@ -27,6 +27,9 @@ pub enum Kernel {
 /// Ranges of the side that takes the polynomials; which one is told to the peer.
 pub const CLASSES: [f64; 16] = [0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0];
 
+/// Products that a row of any kernel has at most.
+pub const MOST_TERMS: usize = 254;
+
 /// Powers of ten of the errors that can be asked for, from `1e-3` to `1e-10`.
 pub const TOLERANCES: std::ops::RangeInclusive<u32> = 3..=10;
 
@@ -206,9 +209,12 @@ impl Factors<'_> {
         match self.part {
             Part::Polynomials => vec![0.0; count],
             Part::Functions => {
-                let mut all = self.all(rows);
-                all.truncate(count);
-                all
+                let Separated { kernel, terms, .. } = self.separated;
+                let nodes = self.separated.nodes();
+                // The first coefficient is the mean over the nodes.
+                let mean = |t: &f64| nodes.iter().map(|s| kernel.at(s + t)).sum::<f64>() / terms as f64;
+                let root = |row: usize| self.roots.map_or(1.0, |roots| roots[row]);
+                rows.clone().zip(&self.own[rows]).map(|(row, t)| mean(t) * root(row)).collect()
             }
         }
     }

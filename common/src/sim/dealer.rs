@@ -2,7 +2,7 @@
 
 use crate::id::{Header, Role, RunId};
 use crate::methods::vertical::message::{Body, Dealt, Message};
-use crate::secure::dealing::{Dealing, Step};
+use crate::secure::dealing::{Dealing, Portion, Step};
 use crate::secure::product::Side;
 use crate::session::Order;
 use crate::study::{Study, Vertical};
@@ -29,27 +29,39 @@ pub fn seeded(
     let mut dealing = Dealing::new(names, seeds, study, run);
     let mut sent = [0, 0];
     move |from, order| {
-        let Order::Table(shape) = order;
         let side = if from == 0 { Side::Left } else { Side::Right };
-        if dealing.order(side, shape).is_err() {
+        if dealing.order(side, order).is_err() {
             return Vec::new();
         }
-        let mut messages = Vec::new();
+        let mut dealt = Vec::new();
         while let Some(step) = dealing.step() {
-            let (to, mut dealt) = match step {
-                Step::Seed(Side::Left, seed) => (0, Dealt::Seed(seed)),
-                Step::Seed(Side::Right, seed) => (1, Dealt::Seed(seed)),
+            match step {
+                Step::Seed(Side::Left, seed) => dealt.push((0, Dealt::Seed(seed))),
+                Step::Seed(Side::Right, seed) => dealt.push((1, Dealt::Seed(seed))),
                 Step::Table(_, mut dealer) => {
                     while dealer.step() {}
-                    let Ok(correction) = dealer.finish() else { continue };
-                    (1, Dealt::Correction(correction.0))
+                    dealt.extend(dealer.finish().ok().map(|correction| (1, Dealt::Correction(correction.0))));
                 }
-            };
+                Step::Product(_, mut product) => {
+                    while let Ok(Some(portion)) = product.step() {
+                        match portion {
+                            Portion::Nothing => {}
+                            Portion::Rows(first, both) => {
+                                let each = both.into_iter().enumerate();
+                                dealt.extend(each.filter_map(|(to, rows)| Some((to, Dealt::Rows(first, rows?)))));
+                            }
+                            Portion::Last(entries) => dealt.push((1, Dealt::Correction(entries))),
+                        }
+                    }
+                }
+            }
+        }
+        let message = |(to, mut dealt): (usize, Dealt)| {
             spoil(to, &mut dealt);
             let header = Header { study, run, sender: Role::Coordinator, sequence: sent[to] };
             sent[to] += 1;
-            messages.push((to, Message { header, body: Body::Dealt(dealt) }));
-        }
-        messages
+            (to, Message { header, body: Body::Dealt(dealt) })
+        };
+        dealt.into_iter().map(message).collect()
     }
 }

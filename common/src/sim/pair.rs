@@ -132,9 +132,11 @@ where
             continue;
         }
         // What the dealer sends comes now or later, in its order.
-        let from_dealer = !dealt.is_empty() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5));
+        let room = [first.room(), second.room()];
+        let next = dealt.iter().position(|(side, _)| room[*side]);
+        let from_dealer = next.is_some() && (lines.iter().all(VecDeque::is_empty) || rng.random_bool(0.5));
         let arrived = match from_dealer {
-            true => dealt.pop_front().map(|(side, message)| (side, Role::Coordinator, message)),
+            true => next.and_then(|at| dealt.remove(at)).map(|(side, message)| (side, Role::Coordinator, message)),
             false => [0, 1]
                 .into_iter()
                 .find_map(|side| lines[side].pop_front().map(|message| (side, roles[1 - side], message))),

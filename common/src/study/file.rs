@@ -14,8 +14,8 @@ use crate::methods::robust::terms::RobustTerms;
 use crate::methods::stream::terms::StreamTerms;
 use crate::methods::vertical::terms::{FitTerms, InferenceTerms, PartyTerms, PenaltyTerms, PredictionTerms};
 use crate::terms::{
-    ColumnTerms, CoordinatorTerms, HeldBy, HeldColumn, Model, PrivacyTerms, RowTerms, SiteTerms, StudyError,
-    WorkerTerms, value,
+    ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, Model, PrivacyTerms, RowTerms, SiteTerms,
+    StudyError, WorkerTerms, value,
 };
 
 /// A study file as it is written, with the sections of every method; [`Study::parse`](super::Study::parse) makes of it what fits
@@ -43,6 +43,9 @@ pub struct StudyFile {
     /// Who convenes.
     #[serde(default)]
     pub coordinator: CoordinatorTerms,
+    /// Who deals the masks of a sealed run; the coordinator if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dealer: Option<DealerTerms>,
     /// Family and link.
     #[serde(default)]
     pub model: Model,
@@ -110,6 +113,7 @@ impl StudyFile {
         let sections = [
             ("parties", !self.parties.is_empty()),
             ("workers", !self.workers.is_empty()),
+            ("dealer", self.dealer.is_some()),
             ("offset", self.offset.is_some()),
             ("weights", self.weights.is_some()),
             ("penalty", self.penalty.is_some()),

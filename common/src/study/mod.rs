@@ -30,9 +30,9 @@ pub use crate::methods::vertical::terms::{
 };
 pub use crate::terms::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use crate::terms::{
-    CoefficientGuess, ColumnTerms, CoordinatorTerms, DesignTerms, Expectation, Guarantee, Guaranteed, Head, HeldBy,
-    HeldColumn, Mechanism, Missing, Model, NoExpectation, PrivacyTerms, PrivateTerms, Promise, RowTerms, SiteTerms,
-    Size, StudyError, WorkerTerms, explain, statement,
+    CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, Expectation, Guarantee, Guaranteed,
+    Head, HeldBy, HeldColumn, Mechanism, Missing, Model, NoExpectation, PrivacyTerms, PrivateTerms, Promise, RowTerms,
+    SiteTerms, Size, StudyError, WorkerTerms, explain, statement,
 };
 
 /// A study, parsed and checked: of any method, or of one of them ([`Vertical`], [`Sites`]) where code knows which.
@@ -104,13 +104,14 @@ impl TryFrom<StudyFile> for Study {
 
     fn try_from(mut file: StudyFile) -> Result<Study, StudyError> {
         file.complete();
-        let StudyFile { id, coordinator, columns, rows, .. } = file.clone();
-        let head = Head { id, coordinator, columns, rows };
+        let StudyFile { id, coordinator, dealer, columns, rows, .. } = file.clone();
+        let head = Head { id, coordinator, dealer, columns, rows };
         head.check()?;
         let keys = file.key_digests();
         match file.protocol {
             Protocol::Vertical => {
                 let study = file.parse_vertical(head, keys)?;
+                study.check_dealer()?;
                 let names = study.method.parties.values().map(|terms| terms.certificate.as_str());
                 certificates("parties", "alice, bob and the coordinator", names, &study.head)?;
                 let Study { head, guarantee, method, keys } = study;
@@ -134,7 +135,8 @@ fn certificates<'a>(
     names: impl Iterator<Item = &'a str>,
     head: &'a Head,
 ) -> Result<(), StudyError> {
-    let mut names: Vec<&str> = names.chain([head.coordinator.certificate.as_str()]).collect();
+    let dealer = head.dealer.iter().map(|dealer| dealer.certificate.as_str());
+    let mut names: Vec<&str> = names.chain([head.coordinator.certificate.as_str()]).chain(dealer).collect();
     if names.iter().any(|name| name.is_empty()) {
         return Err(value(key, "must give each party the name in its certificate"));
     }

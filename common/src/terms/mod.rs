@@ -24,7 +24,9 @@ pub(crate) use self::privacy::{
     bounds_sentence, check_positive, default_clip, one_round, public_number, refused_in_private, row_bounds,
 };
 pub(crate) use self::sections::one;
-pub use self::sections::{ColumnTerms, CoordinatorTerms, HeldBy, HeldColumn, Missing, Model, RowTerms, explain};
+pub use self::sections::{
+    ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, Missing, Model, RowTerms, explain,
+};
 pub use self::sites::{Between, MethodTerms, SiteTerms, Sites, WorkerTerms};
 
 /// What rounding may add to a sum of squares, per release.
@@ -68,6 +70,8 @@ pub struct Head {
     pub id: String,
     /// Who convenes.
     pub coordinator: CoordinatorTerms,
+    /// Who deals masks, apart from the coordinator.
+    pub dealer: Option<DealerTerms>,
     /// What is known of columns beforehand.
     pub columns: BTreeMap<String, ColumnTerms>,
     /// How rows are matched.

@@ -18,6 +18,14 @@ impl Default for CoordinatorTerms {
     }
 }
 
+/// A dealer of masks apart from the coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DealerTerms {
+    /// The name in the dealer's certificate.
+    pub certificate: String,
+}
+
 /// Family and intercept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -2,8 +2,9 @@ use super::*;
 use fedreg_common::id::RunId;
 use fedreg_common::secure::budget::{self, MOST_ROWS};
 use fedreg_common::secure::masks::{Labels, Seed};
-use fedreg_common::secure::ring::Width;
-use fedreg_common::session::PeerFault;
+use fedreg_common::secure::product::{RowDealer, RowShape, VectorShape, WeightedShape};
+use fedreg_common::secure::ring::{Elements, Width};
+use fedreg_common::session::{Order, PeerFault};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -60,8 +61,11 @@ impl Office {
     }
 
     async fn order(&self, party: &Party, run: RunId, shape: Shape) {
-        let order = Ordered { study: self.study, run, order: Order::Table(shape) };
-        party.say(Heard::Message(order)).await;
+        self.ask(party, run, Order::Table(shape)).await;
+    }
+
+    async fn ask(&self, party: &Party, run: RunId, order: Order) {
+        party.say(Heard::Message(Ordered { study: self.study, run, order })).await;
     }
 
     /// Both parties with one order of the same table.
@@ -90,6 +94,12 @@ impl Party {
 
     async fn computed(&mut self) {
         assert!(matches!(self.next().await, Some(Answer::Computed)));
+    }
+
+    async fn rows(&mut self, expected: u64) -> Elements {
+        let Some(Answer::Dealt(Dealt::Rows(first, entries))) = self.next().await else { panic!("no rows") };
+        assert_eq!(first, expected);
+        entries
     }
 
     async fn correction(&mut self) -> Correction {
@@ -313,4 +323,74 @@ async fn a_certificate_that_is_none_of_the_parties_is_refused() {
     let office = Office::open();
     let mut carol = office.call("coordinator").await;
     carol.dismissed(Exit::Refused, "`coordinator` has no part in the study").await;
+}
+
+#[tokio::test]
+async fn products_with_the_columns_of_a_table_stream_to_those_who_get_their_corrections() {
+    let office = Office::open();
+    // Two messages of row blocks of one column.
+    let rows = 300_000;
+    let bits = budget::binomial(rows).unwrap();
+    let [mut alice, mut bob] = office.both(RUN, Shape { bits: bits.columns, ..shape(rows, 2, 1) }).await;
+    let seeds = [alice.seed().await, bob.seed().await].map(Seed::new);
+    alice.computed().await;
+    bob.correction().await;
+    let width = Width::Two;
+    let within = RowShape { width, bits: bits.features, rows, terms: 1, corrected: Side::Right };
+    let vector = VectorShape { width, bits: bits.columns, rows, left: 1, right: 1 };
+    let weighted = WeightedShape { width, bits: bits.columns, rows, left: 1, right: 1 };
+    for order in [Order::Rows(within), Order::Vector(vector), Order::Weighted(weighted)] {
+        for party in [&alice, &bob] {
+            office.ask(party, RUN, order).await;
+        }
+    }
+    // The corrections of rows are those of these seeds.
+    let mut labels = Labels::new(office.study, RUN);
+    let [left, right] = &seeds;
+    let _ = Dealer::new(Shape { bits: bits.columns, ..shape(rows, 2, 1) }, left, right, &mut labels);
+    let mut dealer = RowDealer::new(within, left, right, &mut labels);
+    let mut expected = Vec::new();
+    while let Some(frame) = dealer.step().unwrap() {
+        expected.push(frame.entries);
+    }
+    let whole = |parts: &[Elements]| Elements::concat(width, parts.iter()).unwrap();
+    let [first, second] = [bob.rows(0).await, bob.rows(within.batch() as u64).await];
+    assert!(first == whole(&expected[..within.batch()]) && second == whole(&expected[within.batch()..]));
+    alice.computed().await;
+    // A product with a vector has one correction, for Bob; a weighted table corrections of rows for both, and one for him.
+    assert_eq!(bob.correction().await.0.count(), 2);
+    alice.computed().await;
+    for first in [0, weighted.batch() as u64] {
+        assert_eq!(alice.rows(first).await.count(), bob.rows(first).await.count());
+    }
+    assert_eq!(bob.correction().await.0.count(), 3);
+    alice.computed().await;
+    alice.silent();
+    bob.silent();
+}
+
+#[tokio::test]
+async fn a_party_that_does_not_read_holds_the_dealer_up_and_nothing_piles_up() {
+    let office = Office::open();
+    // Forty messages of row blocks, of which the line holds eight.
+    let rows = 40 * 128 * 2048;
+    let bits = budget::binomial(rows).unwrap();
+    let wanted = Shape { bits: bits.columns, ..shape(rows, 1, 1) };
+    let [mut alice, mut bob] = office.both(RUN, wanted).await;
+    alice.seed().await;
+    bob.seed().await;
+    alice.computed().await;
+    bob.correction().await;
+    let within = RowShape { width: Width::Two, bits: bits.features, rows, terms: 1, corrected: Side::Right };
+    for party in [&alice, &bob] {
+        office.ask(party, RUN, Order::Rows(within)).await;
+    }
+    bob.rows(0).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // The dealer has not come to the end, which Alice would hear of.
+    alice.silent();
+    for at in 1..=40 {
+        bob.rows(at * within.batch() as u64).await;
+    }
+    alice.computed().await;
 }

@@ -93,15 +93,20 @@ impl World {
     }
 
     pub(crate) fn start(&self, role: &str, arguments: &[&str]) -> Running {
-        let log = self.path(&format!("{role}.log"));
+        self.start_as(role, role, arguments)
+    }
+
+    /// A program of a role, with the certificate of a given name.
+    pub(crate) fn start_as(&self, role: &str, name: &str, arguments: &[&str]) -> Running {
+        let log = self.path(&format!("{name}.log"));
         let (authority, certificate, key) =
-            (self.path("authority.pem"), self.path(&format!("{role}.pem")), self.path(&format!("{role}.key")));
+            (self.path("authority.pem"), self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
         let mut command = Command::new(DEMO);
         command
             .args(["--role", role])
             .args(arguments)
             .args(["--leash", "--log", "text", "--study", "study.toml"])
-            .args(["--state", &format!("{role}-state")])
+            .args(["--state", &format!("{name}-state")])
             .arg("--authority")
             .arg(authority)
             .arg("--certificate")
@@ -112,7 +117,7 @@ impl World {
             // Anchors of ledgers, away from those of the user who tests.
             .env("XDG_STATE_HOME", self.path("state-home"))
             .stdin(Stdio::piped())
-            .stdout(fs::File::create(self.path(&format!("{role}.out"))).unwrap())
+            .stdout(fs::File::create(self.path(&format!("{name}.out"))).unwrap())
             .stderr(fs::File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
         Running { leash: child.stdin.take(), child, log }

@@ -1,13 +1,15 @@
 //! What a sealed run would disclose.
 
 use fedreg_common::data::formula::Formula;
+use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
-use fedreg_common::methods::vertical::sealed;
+use fedreg_common::methods::vertical::sealed::{self, Sizes};
 use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
 use fedreg_common::secure::open::Limits;
-use fedreg_common::study::{Missing, Study, Vertical};
+use fedreg_common::secure::optimiser::MOST_EVALUATIONS;
+use fedreg_common::study::{HeldBy, Missing, Study, Vertical};
 
 use super::{Foreseen, Leaving, size};
 use crate::config::Config;
@@ -36,6 +38,7 @@ const COEFFICIENT: u64 = 45;
 /// What the run would end with here before a column leaves.
 pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
     let Party { role, config, study } = party;
+    party.dealer()?;
     let table = party.table()?;
     let mut terms = table.term_names();
     let (rows, own) = (table.rows() as u64, terms.len() as u64);
@@ -46,13 +49,15 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
         terms.insert(0, INTERCEPT.to_string());
     }
     let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
-    let forecast = Forecast { role, config, study, rows, alice, bob, before };
+    let sizes = Sizes::new(study, table.rows(), alice as usize, bob as usize);
+    let forecast = Forecast { role, config, study, rows, alice, bob, before, sizes };
+    let table = forecast.one_table();
     let run = Foreseen {
         leaves: forecast.leaves(),
-        predicted_rounds: Some(1),
-        round_limit: 1,
+        predicted_rounds: table.then_some(1),
+        round_limit: if table { 1 } else { forecast.gradients() as u32 },
         fits: 1,
-        predicted_bytes: Some(forecast.bytes()),
+        predicted_bytes: table.then(|| forecast.bytes()),
         policy: forecast.policy(),
         opened: forecast.opened(),
     };
@@ -81,9 +86,77 @@ struct Forecast<'a> {
     bob: u64,
     /// What other runs let open.
     before: Before,
+    sizes: Sizes,
 }
 
+/// Products of a row in a gradient, of most kernels of a fit.
+const FEW_TERMS: u64 = 6;
+const MANY_TERMS: u64 = 30;
+
 impl Forecast<'_> {
+    /// Whether all follows from one table.
+    fn one_table(&self) -> bool {
+        self.study.method.family == Family::Gaussian
+    }
+
+    /// Gradients that the own limit on openings allows.
+    fn gradients(&self) -> u64 {
+        let limits = self.config.policy.limits();
+        let table = if self.role == Role::Alice { 0 } else { self.sizes.table() };
+        let allowed = |gradients: &u64| {
+            let numbers = table.saturating_add(self.sizes.leaving(self.role, *gradients));
+            limits.opened(self.before.numbers, numbers, self.rows, [self.alice, self.bob]).is_ok()
+        };
+        (0..=u64::from(MOST_EVALUATIONS)).rev().find(allowed).unwrap_or(0)
+    }
+
+    /// Bytes of a gradient that leave here, with products of a row: factors behind their mask, and a share of the residuals.
+    fn gradient_bytes(&self, terms: u64) -> u64 {
+        let products = if self.study.method.family == Family::Poisson { 1 } else { terms };
+        ELEMENT * self.rows * (products + 1)
+    }
+
+    /// What opens in a fit that is led by gradients: once a gradient, and at the end.
+    fn opened_by_gradients(&self, one: impl Fn(&str, [u64; 2], u64) -> Opened) -> Vec<Opened> {
+        let (alice, bob, sizes) = (self.alice, self.bob, &self.sizes);
+        let all = sizes.gradient();
+        match self.role {
+            Role::Alice => {
+                let covariance = if sizes.inference() { bob + 1 } else { 0 };
+                vec![
+                    one(
+                        "a point for each gradient: bob's coordinates, the intercept, range and kernel",
+                        [1, bob + 3],
+                        bob + 3,
+                    ),
+                    one("what alice's columns and the outcome hold of bob's", [bob, bob], bob * bob),
+                    one(
+                        "bob's part of the solution with its covariance",
+                        [bob, 1 + covariance],
+                        bob * (1 + covariance),
+                    ),
+                ]
+            }
+            Role::Bob | Role::Worker | Role::Coordinator => {
+                let mut opened = vec![
+                    one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
+                    one("a gradient with bob's range, several times", [1, all + 1], all + 1),
+                ];
+                if sizes.inference() {
+                    opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
+                }
+                if sizes.loss() {
+                    opened.push(one("the sum of the losses", [1, 1], 1));
+                }
+                opened.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
+                if self.study.method.outcome.held_by == HeldBy::Both {
+                    opened.push(one("the outcome's product with bob's part of the linear predictor", [1, 1], 1));
+                }
+                opened
+            }
+        }
+    }
+
     fn unknowns(&self) -> u64 {
         self.rows * self.alice.min(self.bob)
     }
@@ -106,6 +179,9 @@ impl Forecast<'_> {
             unknowns: self.unknowns(),
             to: self.role.partner(),
         };
+        if !self.one_table() {
+            return self.opened_by_gradients(one);
+        }
         match self.role {
             Role::Alice => vec![one(
                 "bob's part of the solution with its covariance, and two sums",
@@ -216,6 +292,15 @@ impl Forecast<'_> {
                     .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),
             ),
         ];
+        if !self.one_table() {
+            lines.push(format!(
+                "with these numbers at most {} gradients may open; each sends {} to {}, as the kernel of the means has {FEW_TERMS} to \
+                 {MANY_TERMS} products of a row (poisson: one)",
+                self.gradients(),
+                size(self.gradient_bytes(FEW_TERMS)),
+                size(self.gradient_bytes(MANY_TERMS)),
+            ));
+        }
         if self.study.head.rows.missing == Missing::CompleteCases {
             let sentence = "which rows take part is settled with the other party: two-valued columns and the number of rows are checked then";
             lines.push(sentence.to_string());

@@ -160,15 +160,25 @@ impl<'a> Private<'a> {
 
     /// What a run without a result has cost here, in a sentence.
     pub(crate) fn cost(self, run: RunId) -> Option<String> {
-        Some(match self.open().ok()?.is_reserved(&run.to_string()) {
-            false => {
-                "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string()
-            }
-            true => format!(
-                "run {run} is reserved: while the coordinator has it open the same command goes on with it, and nothing is charged again; \
-                 if it is over there, what was reserved stays spent (`privacy status`)"
-            ),
-        })
+        let (ledger, name) = (self.open().ok()?, run.to_string());
+        if ledger.is_withdrawn(&name) {
+            return Some(format!(
+                "run {run} costs nothing: nothing of it had left, and its charge was taken back (`privacy status`)"
+            ));
+        }
+        if !ledger.is_reserved(&name) {
+            return Some(
+                "the privacy ledger is as it was: nothing was reserved for this run, and nothing was sent".to_string(),
+            );
+        }
+        let over = match ledger.unreleased(&self.config.data_set()).iter().any(|known| known.run == name) {
+            true => "nothing of it has left: if it is over there, the next run of this study takes its charge back",
+            false => "if it is over there, what was reserved stays spent, because some of its releases may have left",
+        };
+        Some(format!(
+            "run {run} is reserved: while the coordinator has it open the same command goes on with it, and nothing is charged again; \
+             {over} (`privacy status`)"
+        ))
     }
 
     /// Keeps the coordinator's last word of a run whose budget is reserved, so that the result is not lost where it cannot be written.
@@ -245,6 +255,9 @@ impl Charged {
     /// Charges what was claimed. The records of a stream must have been counted from the first on.
     pub(crate) fn reserve(&mut self) -> Result<(), Failure> {
         self.ledger.reserve()?;
+        if self.persons.is_some() {
+            self.ledger.withdrawn().iter().for_each(|run| forget(&self.anchor, run));
+        }
         match (&mut self.persons, self.ledger.has_begun()) {
             (None, _) => Ok(()),
             (Some(persons), false) => persons.begin(self.ledger.run(), &self.anchor),

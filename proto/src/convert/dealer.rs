@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
-use fedreg_common::secure::product::Shape;
-use fedreg_common::secure::ring::{Elements, Width};
+use fedreg_common::secure::product::{RowShape, Shape, Side, VectorShape, WeightedShape};
+use fedreg_common::secure::ring::{Elements, ROWS, Width};
 use fedreg_common::session::{Order, PeerFault};
 
 use super::decode::elements;
@@ -36,19 +36,47 @@ pub enum Answer {
     Notice(Notice),
 }
 
+fn table(width: Width, bits: u32, rows: usize, [left, right]: [usize; 2]) -> wire::TableShape {
+    wire::TableShape { words: width.to_wire(), bits, rows: rows as u64, left: left as u64, right: right as u64 }
+}
+
 impl From<&Ordered> for wire::DealerOrder {
     fn from(ordered: &Ordered) -> wire::DealerOrder {
-        let Order::Table(Shape { width, bits, rows, left, right }) = ordered.order;
-        let table = wire::TableShape {
-            words: width.to_wire(),
-            bits,
-            rows: rows as u64,
-            left: left as u64,
-            right: right as u64,
-        };
-        let order = Some(dealer_order::Order::Table(table));
+        use dealer_order::Order as Form;
+        let order = Some(match ordered.order {
+            Order::Table(Shape { width, bits, rows, left, right }) => {
+                Form::Table(table(width, bits, rows, [left, right]))
+            }
+            Order::Vector(VectorShape { width, bits, rows, left, right }) => {
+                Form::Vector(table(width, bits, rows, [left, right]))
+            }
+            Order::Weighted(WeightedShape { width, bits, rows, left, right }) => {
+                Form::Weighted(table(width, bits, rows, [left, right]))
+            }
+            Order::Rows(RowShape { width, bits, rows, terms, corrected }) => Form::Rows(wire::RowsShape {
+                words: width.to_wire(),
+                bits,
+                rows: rows as u64,
+                terms: terms as u64,
+                left: corrected == Side::Left,
+            }),
+        });
         wire::DealerOrder { study: ordered.study.to_wire(), run: ordered.run.to_wire(), order }
     }
+}
+
+fn size(size: u64) -> Result<usize, PeerFault> {
+    usize::try_from(size).map_err(|_| garbage(format!("an order of size {size}")))
+}
+
+fn shape(table: wire::TableShape) -> Result<Shape, PeerFault> {
+    Ok(Shape {
+        width: checked(table.words)?,
+        bits: table.bits,
+        rows: size(table.rows)?,
+        left: size(table.left)?,
+        right: size(table.right)?,
+    })
 }
 
 /// An order, checked. Whether it can be dealt is for the dealer to say.
@@ -56,19 +84,30 @@ impl From<&Ordered> for wire::DealerOrder {
 /// # Errors
 /// What is wrong with it.
 pub fn ordered(order: wire::DealerOrder) -> Result<Ordered, PeerFault> {
-    let dealer_order::Order::Table(table) = order.order.ok_or_else(|| garbage("an order of no known kind"))?;
-    let size = |size: u64| usize::try_from(size).map_err(|_| garbage(format!("an order of size {size}")));
-    let shape = Shape {
-        width: checked(table.words)?,
-        bits: table.bits,
-        rows: size(table.rows)?,
-        left: size(table.left)?,
-        right: size(table.right)?,
+    use dealer_order::Order as Form;
+    let form = order.order.ok_or_else(|| garbage("an order of no known kind"))?;
+    let ordered = match form {
+        Form::Table(table) => Order::Table(shape(table)?),
+        Form::Vector(table) => {
+            let Shape { width, bits, rows, left, right } = shape(table)?;
+            Order::Vector(VectorShape { width, bits, rows, left, right })
+        }
+        Form::Weighted(table) => {
+            let Shape { width, bits, rows, left, right } = shape(table)?;
+            Order::Weighted(WeightedShape { width, bits, rows, left, right })
+        }
+        Form::Rows(rows) => Order::Rows(RowShape {
+            width: checked(rows.words)?,
+            bits: rows.bits,
+            rows: size(rows.rows)?,
+            terms: size(rows.terms)?,
+            corrected: if rows.left { Side::Left } else { Side::Right },
+        }),
     };
     Ok(Ordered {
         study: Wire::from_wire(order.study, "the digest of a study")?,
         run: checked(order.run)?,
-        order: Order::Table(shape),
+        order: ordered,
     })
 }
 
@@ -79,12 +118,11 @@ pub fn answer_frames(answer: Answer) -> Vec<wire::DealerFrame> {
         Answer::Dealt(Dealt::Seed(seed)) => vec![Kind::Seed(seed.to_wire())],
         Answer::Dealt(Dealt::Correction(entries)) => {
             let begin = wire::Correction { words: entries.width().to_wire(), elements: entries.count() as u64 };
-            let mut bytes = Bytes::from(entries.to_bytes());
-            let chunks = std::iter::from_fn(|| {
-                let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
-                (!chunk.is_empty()).then_some(Kind::Chunk(chunk))
-            });
-            std::iter::once(Kind::Correction(begin)).chain(chunks).collect()
+            in_chunks(Kind::Correction(begin), &entries)
+        }
+        Answer::Dealt(Dealt::Rows(first, entries)) => {
+            let (words, elements) = (entries.width().to_wire(), entries.count() as u64);
+            in_chunks(Kind::Rows(wire::CorrectionRows { words, elements, first }), &entries)
         }
         Answer::Computed => vec![Kind::Computed(wire::Nothing {})],
         Answer::Notice(notice) => vec![Kind::Notice((&notice).into())],
@@ -92,22 +130,41 @@ pub fn answer_frames(answer: Answer) -> Vec<wire::DealerFrame> {
     kinds.into_iter().map(|kind| wire::DealerFrame { kind: Some(kind) }).collect()
 }
 
+fn in_chunks(begin: dealer_frame::Kind, entries: &Elements) -> Vec<dealer_frame::Kind> {
+    let mut bytes = Bytes::from(entries.to_bytes());
+    let chunks = std::iter::from_fn(|| {
+        let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+        (!chunk.is_empty()).then_some(dealer_frame::Kind::Chunk(chunk))
+    });
+    std::iter::once(begin).chain(chunks).collect()
+}
+
 /// Puts what the dealer says together from frames. It takes what was ordered and nothing else, so that no dealer can make a party store
 /// more.
 #[derive(Debug, Default)]
 pub struct AnswerDecoder {
-    /// What was ordered and is not answered.
-    expected: VecDeque<Shape>,
+    /// What was ordered and is not answered, and how many of its row blocks have had their corrections.
+    expected: VecDeque<(Order, usize)>,
     seeded: bool,
-    /// A correction that is still coming, and its bytes so far.
-    open: Option<Vec<u8>>,
+    /// A correction that is still coming.
+    open: Option<Open>,
+}
+
+/// A correction that is still coming.
+#[derive(Debug)]
+struct Open {
+    /// The first row block, of corrections of rows.
+    first: Option<u64>,
+    width: Width,
+    /// Bytes in all.
+    whole: u64,
+    bytes: Vec<u8>,
 }
 
 impl AnswerDecoder {
     /// Takes note of an order.
     pub fn order(&mut self, order: Order) {
-        let Order::Table(shape) = order;
-        self.expected.push_back(shape);
+        self.expected.push_back((order, 0));
     }
 
     /// Whether everything ordered has come.
@@ -129,62 +186,159 @@ impl AnswerDecoder {
             Kind::Seed(_) if self.seeded => "a second seed",
             Kind::Seed(_) => "a seed",
             Kind::Correction(_) => "a correction",
+            Kind::Rows(_) => "corrections of rows",
             Kind::Chunk(_) => "a part of a correction",
             Kind::Computed(_) => "the end of a computation",
             Kind::Notice(_) => "a notice",
         };
         let unexpected = |expected| Err(PeerFault::Kind { came, expected });
-        let Some(shape) = self.expected.front().copied() else {
+        let Some((order, passed)) = self.expected.front().copied() else {
             return unexpected("nothing, as everything ordered has come");
         };
+        let left = blocks(&order) - passed;
         match (kind, self.open.take()) {
-            (Kind::Chunk(chunk), Some(open)) => self.chunk(open, &chunk, &shape),
+            (Kind::Chunk(chunk), Some(open)) => self.chunk(open, &chunk),
             (_, Some(_)) => unexpected("a part of a correction"),
             (Kind::Seed(seed), None) if !self.seeded => {
                 self.seeded = true;
                 Ok(Some(Answer::Dealt(Dealt::Seed(Wire::from_wire(seed, "a seed")?))))
             }
             (_, None) if !self.seeded => unexpected("a seed"),
-            (Kind::Correction(begin), None) => {
-                let (width, expected): (Width, u64) = (checked(begin.words)?, size(&shape));
-                if width != shape.width {
-                    let (came, expected) = (begin.words, shape.width.words());
-                    return Err(garbage(format!("a correction of elements of {came} words, expected {expected}")));
+            (Kind::Rows(begin), None) if left > 0 => {
+                let wire::CorrectionRows { words, elements, first } = begin;
+                if first != passed as u64 {
+                    return Err(garbage(format!("corrections of row block {first}, expected {passed}")));
                 }
-                if begin.elements != expected {
-                    return Err(PeerFault::Length { what: "a correction", came: begin.elements, expected });
-                }
-                self.open = Some(Vec::new());
-                Ok(None)
+                self.begin(width(&order), (words, elements), &sizes_of_rows(&order, passed), Some(first))
             }
-            (Kind::Computed(_), None) => {
+            (Kind::Correction(begin), None)
+                if last(&order).is_some() && (left == 0 || passed == 0 && !weighted(&order)) =>
+            {
+                self.begin(width(&order), (begin.words, begin.elements), &[last(&order).unwrap_or(0)], None)
+            }
+            // Of rows either all corrections come to a party or none; of a weighted table they come to both.
+            (Kind::Computed(_), None) if passed == 0 && !weighted(&order) || left == 0 => {
                 self.expected.pop_front();
                 Ok(Some(Answer::Computed))
             }
-            (Kind::Seed(_) | Kind::Chunk(_) | Kind::Notice(_), None) => unexpected("a correction"),
+            (
+                Kind::Seed(_)
+                | Kind::Chunk(_)
+                | Kind::Notice(_)
+                | Kind::Rows(_)
+                | Kind::Correction(_)
+                | Kind::Computed(_),
+                None,
+            ) => unexpected(if left > 0 { "corrections of rows" } else { "a correction" }),
         }
     }
 
-    fn chunk(&mut self, mut open: Vec<u8>, chunk: &[u8], shape: &Shape) -> Result<Option<Answer>, PeerFault> {
-        let whole = size(shape).saturating_mul(shape.width.bytes() as u64);
-        let left = whole - open.len() as u64;
+    /// A correction begins, of one of these sizes.
+    fn begin(
+        &mut self,
+        ordered: Width,
+        (words, elements): (u32, u64),
+        sizes: &[u64],
+        first: Option<u64>,
+    ) -> Result<Option<Answer>, PeerFault> {
+        let width: Width = checked(words)?;
+        if width != ordered {
+            let expected = ordered.words();
+            return Err(garbage(format!("a correction of elements of {words} words, expected {expected}")));
+        }
+        if !sizes.contains(&elements) {
+            let expected = sizes.iter().copied().max().unwrap_or(0);
+            return Err(PeerFault::Length { what: "a correction", came: elements, expected });
+        }
+        let whole = elements.saturating_mul(width.bytes() as u64);
+        self.open = Some(Open { first, width, whole, bytes: Vec::new() });
+        Ok(None)
+    }
+
+    fn chunk(&mut self, mut open: Open, chunk: &[u8]) -> Result<Option<Answer>, PeerFault> {
+        let left = open.whole - open.bytes.len() as u64;
         let expected = left.min(CHUNK_BYTES as u64);
         if chunk.len() as u64 != expected {
             return Err(garbage(format!("a chunk of {} bytes, expected {expected}", chunk.len())));
         }
-        open.extend_from_slice(chunk);
+        open.bytes.extend_from_slice(chunk);
         if expected < left {
             self.open = Some(open);
             return Ok(None);
         }
-        self.expected.pop_front();
-        let correction: Elements = elements(shape.width, &open)?;
-        Ok(Some(Answer::Dealt(Dealt::Correction(correction))))
+        let entries: Elements = elements(open.width, &open.bytes)?;
+        let Some((order, passed)) = self.expected.front_mut() else { return Ok(None) };
+        let Some(first) = open.first else {
+            self.expected.pop_front();
+            return Ok(Some(Answer::Dealt(Dealt::Correction(entries))));
+        };
+        *passed += batch(order).min(blocks(order) - *passed);
+        if *passed == blocks(order) && last(order).is_none() {
+            self.expected.pop_front();
+        }
+        Ok(Some(Answer::Dealt(Dealt::Rows(first, entries))))
     }
 }
 
-/// Elements of the correction of a table: the public columns stand behind the others.
-fn size(shape: &Shape) -> u64 {
-    let [left, right] = [shape.left, shape.right].map(|columns| (columns as u64).saturating_add(1));
-    left.saturating_mul(right)
+/// The ring of an order.
+fn width(order: &Order) -> Width {
+    match order {
+        Order::Table(shape) => shape.width,
+        Order::Vector(shape) => shape.width,
+        Order::Weighted(shape) => shape.width,
+        Order::Rows(shape) => shape.width,
+    }
+}
+
+/// Row blocks of an order that have corrections of their own.
+fn blocks(order: &Order) -> usize {
+    match order {
+        Order::Table(_) | Order::Vector(_) => 0,
+        Order::Rows(shape) => shape.blocks(),
+        Order::Weighted(shape) => shape.blocks(),
+    }
+}
+
+/// Row blocks of a message of their corrections.
+fn batch(order: &Order) -> usize {
+    match order {
+        Order::Table(_) | Order::Vector(_) => 0,
+        Order::Rows(shape) => shape.batch(),
+        Order::Weighted(shape) => shape.batch(),
+    }
+}
+
+fn weighted(order: &Order) -> bool {
+    matches!(order, Order::Weighted(_))
+}
+
+/// Elements that the corrections of the next row blocks may have: those of a weighted table are of the columns of either side.
+fn sizes_of_rows(order: &Order, passed: usize) -> Vec<u64> {
+    let range = passed..blocks(order).min(passed.saturating_add(batch(order)));
+    match order {
+        Order::Table(_) | Order::Vector(_) => Vec::new(),
+        Order::Rows(shape) => vec![range.map(|block| shape.correction(block) as u64).sum()],
+        Order::Weighted(shape) => {
+            let rows =
+                shape.rows.min(range.end.saturating_mul(ROWS)) - shape.rows.min(range.start.saturating_mul(ROWS));
+            [shape.left, shape.right].map(|columns| (rows as u64).saturating_mul(columns as u64)).to_vec()
+        }
+    }
+}
+
+/// Elements of the last correction of an order, which the right party gets: of a table the public columns stand behind the others.
+fn last(order: &Order) -> Option<u64> {
+    let product = |left: u64, right: u64| left.saturating_mul(right);
+    match order {
+        Order::Table(shape) => {
+            let [left, right] = [shape.left, shape.right].map(|columns| (columns as u64).saturating_add(1));
+            Some(product(left, right))
+        }
+        Order::Vector(shape) => Some((shape.left as u64).saturating_add(shape.right as u64)),
+        Order::Weighted(shape) => {
+            let [left, right] = [shape.left, shape.right].map(|columns| columns as u64);
+            Some(product(left, left).saturating_add(product(right, right)).saturating_add(product(left, right)))
+        }
+        Order::Rows(_) => None,
+    }
 }

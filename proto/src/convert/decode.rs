@@ -7,7 +7,7 @@ use fedreg_common::conversation::Content;
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
 use fedreg_common::methods::vertical::message::{
-    Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Results, Share, Table,
+    Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Product, Results, Share, Table,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::secure::ring::{Elements, Width};
@@ -217,6 +217,7 @@ impl Open {
             | Body::Joint(Joint { values: empty, .. })
             | Body::Prediction(empty) => *empty = values,
             Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
+            Body::Product(product) => product.entries = elements(product.entries.width(), &bytes)?,
             Body::Share(share) => {
                 let width = share.canary.width();
                 // The split is at most the number of elements, which are in memory.
@@ -271,7 +272,7 @@ struct Head {
 impl Head {
     /// Whether what travels in chunks is not doubles.
     fn raw(&self) -> bool {
-        matches!(self.body, Body::Complete(_) | Body::Noised(_) | Body::Masked(_) | Body::Share(_))
+        matches!(self.body, Body::Complete(_) | Body::Noised(_) | Body::Masked(_) | Body::Share(_) | Body::Product(_))
     }
 
     /// Bytes of a value.
@@ -280,6 +281,7 @@ impl Head {
             Body::Complete(_) => return 1,
             Body::Masked(masked) => &masked.entries,
             Body::Share(share) => &share.canary,
+            Body::Product(product) => &product.entries,
             Body::Hello(_)
             | Body::Rows(_)
             | Body::Shared(_)
@@ -373,6 +375,11 @@ impl Head {
                 Body::Masked(Masked { first: masked.first, entries: empty(masked.words)? })
             }
             start::Body::Share(share) => head.share(&share, limits)?,
+            start::Body::Product(product) => {
+                head.takes("a part of a product", limits.matrix);
+                let wire::Product { number, what, first, words } = product;
+                Body::Product(Product { number, what: checked(what)?, first, entries: empty(words)? })
+            }
             start::Body::Joint(joint) => {
                 head.takes("numbers of the joint solution", limits.matrix);
                 Body::Joint(checked(joint)?)

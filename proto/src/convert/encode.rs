@@ -4,7 +4,7 @@ use super::Wire;
 use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
-use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Share};
+use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Product, Share};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::secure::ring::Elements;
 use std::vec::IntoIter;
@@ -148,6 +148,11 @@ impl Frames {
                 bytes.extend(table.iter().flat_map(Elements::to_bytes));
                 self.payload = Payload::Bytes(bytes.into());
                 start::Body::Share(wire::Share { words, canary: canary.count() as u64, table: with })
+            }
+            Body::Product(Product { number, what, first, entries }) => {
+                self.payload = Payload::Bytes(entries.to_bytes().into());
+                let (what, words) = (what.to_wire(), entries.width().to_wire());
+                start::Body::Product(wire::Product { number, what, first, words })
             }
             Body::Joint(joint) => start::Body::Joint(joint.to_wire()),
             // No study declares a seed or a correction, so that nothing released holds one. If one came here all the same, a message

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::methods::vertical::message::{Body, Dealt, Message};
-use fedreg_common::secure::product::Shape;
+use fedreg_common::secure::product::{RowShape, Shape, Side, VectorShape, WeightedShape};
 use fedreg_common::secure::ring::Width;
 use fedreg_common::session::{Abort, Order, PeerFault};
 use fedreg_proto::coordinator::{self, ServeError, join};
@@ -410,4 +410,70 @@ async fn a_dealer_that_errs_is_named_with_its_fault() {
         assert!(abort.to_string().contains(part), "{abort}");
         server.abort();
     }
+}
+
+/// Orders of later products: two messages of corrections of rows, for products within rows and for a weighted table.
+fn products() -> [Order; 3] {
+    let (width, rows) = (Width::Two, 300_000);
+    [
+        Order::Rows(RowShape { width, bits: 36, rows, terms: 1, corrected: Side::Right }),
+        Order::Vector(VectorShape { width, bits: 30, rows, left: 2, right: 1 }),
+        Order::Weighted(WeightedShape { width, bits: 30, rows, left: 1, right: 1 }),
+    ]
+}
+
+#[test]
+fn orders_of_products_survive_the_wire() {
+    for order in products() {
+        let order = Ordered { study: STUDY, run: RUN, order };
+        let form = DealerOrder::decode(Bytes::from(DealerOrder::from(&order).encode_to_vec())).unwrap();
+        assert_eq!(ordered(form), Ok(order));
+    }
+}
+
+#[test]
+fn corrections_of_rows_come_in_their_order_and_sizes_and_nothing_else_does() {
+    let [rows, vector, weighted] = products();
+    // 147 row blocks, 128 in the first message; the row of the canary behind them.
+    let sizes = [128 * 2048, 300_000 - 128 * 2048];
+    let dealt = |first: u64, elements: usize| Answer::Dealt(Dealt::Rows(first, some(Width::Two, elements)));
+    let sent = [
+        seed(),
+        dealt(0, sizes[0]),
+        dealt(128, sizes[1] + 1),
+        correction(3),
+        dealt(0, sizes[0]),
+        dealt(128, sizes[1]),
+        correction(3),
+    ];
+    let came = decode(&[rows, vector, weighted], frames(sent)).unwrap();
+    let firsts: Vec<Option<u64>> = came
+        .iter()
+        .map(|answer| match answer {
+            Answer::Dealt(Dealt::Rows(first, _)) => Some(*first),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(firsts, [None, Some(0), Some(128), None, Some(0), Some(128), None]);
+    // The silent party hears of the end only, of a weighted table after its corrections.
+    let silent =
+        [seed(), Answer::Computed, Answer::Computed, dealt(0, sizes[0]), dealt(128, sizes[1]), Answer::Computed];
+    assert_eq!(decode(&[rows, vector, weighted], frames(silent)).unwrap().len(), 6);
+    let says = |orders: &[Order], answers: Vec<Answer>, part: &str| {
+        let said = fault(orders, frames([seed()].into_iter().chain(answers)));
+        assert!(said.contains(part), "{said}");
+    };
+    says(&[rows], vec![dealt(1, sizes[0])], "corrections of row block 1, expected 0");
+    says(&[rows], vec![dealt(0, sizes[0]), dealt(0, sizes[0])], "corrections of row block 0, expected 128");
+    says(&[rows], vec![dealt(0, sizes[0] - 1)], "262143");
+    says(&[rows], vec![correction(3)], "sent a correction, expected corrections of rows");
+    says(
+        &[rows],
+        vec![dealt(0, sizes[0]), Answer::Computed],
+        "sent the end of a computation, expected corrections of rows",
+    );
+    says(&[vector], vec![dealt(0, sizes[0])], "sent corrections of rows, expected a correction");
+    says(&[weighted], vec![Answer::Computed], "sent the end of a computation, expected corrections of rows");
+    says(&[weighted], vec![correction(3)], "sent a correction, expected corrections of rows");
+    says(&[weighted], vec![dealt(0, sizes[0]), dealt(128, sizes[1]), correction(4)], "sent 4 values of a correction");
 }

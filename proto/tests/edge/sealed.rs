@@ -2,7 +2,9 @@
 
 use crate::frames::{LIMITS, begin, chunk, decode, fault, frame, not_finite, number, says, too_long, wired};
 use crate::say::{message, same};
-use fedreg_common::methods::vertical::message::{Body, Dealt, Joint, JointKind, Masked, Message, Share};
+use fedreg_common::methods::vertical::message::{
+    Body, Dealt, Joint, JointKind, Masked, Message, Product, ProductKind, Share,
+};
 use fedreg_common::privacy::release::{Declaration, Discloses};
 use fedreg_common::secure::ring::{Elements, PRIMES, Width};
 use fedreg_proto::limits::CHUNK_BYTES;
@@ -36,13 +38,24 @@ fn said(body: Body) -> Message {
 
 /// Any message of a sealed fit that travels between parties.
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
-    let kinds = [JointKind::LeftOver, JointKind::Reduction, JointKind::Answer, JointKind::Means];
+    let kinds = [
+        JointKind::LeftOver,
+        JointKind::Reduction,
+        JointKind::Answer,
+        JointKind::Means,
+        JointKind::Point,
+        JointKind::Range,
+        JointKind::End,
+    ];
+    let parts = [ProductKind::Rows, ProductKind::Canary, ProductKind::Shares];
     prop_oneof![
         (any::<u64>(), elements()).prop_map(|(first, entries)| said(Body::Masked(Masked { first, entries }))),
         (elements(), 0..3_usize, any::<bool>()).prop_map(|(both, canary, with)| {
             let (canary, table) = (both.slice(0..canary), both.slice(canary..both.count()));
             said(Body::Share(Share { canary, table: with.then_some(table) }))
         }),
+        (any::<u32>(), prop::sample::select(parts.to_vec()), any::<u64>(), elements())
+            .prop_map(|(number, what, first, entries)| said(Body::Product(Product { number, what, first, entries }))),
         (prop::sample::select(kinds.to_vec()), prop::collection::vec(number(), 0..40))
             .prop_map(|(what, values)| said(Body::Joint(Joint { what, values }))),
     ]
@@ -59,7 +72,10 @@ pub(crate) fn any_form() -> impl Strategy<Value = start::Body> {
             canary,
             table
         })),
-        (-1..6_i32).prop_map(|what| start::Body::Joint(wire::Joint { what })),
+        (any::<u32>(), -1..5_i32, any::<u64>(), words()).prop_map(|(number, what, first, words)| start::Body::Product(
+            wire::Product { number, what, first, words }
+        )),
+        (-1..9_i32).prop_map(|what| start::Body::Joint(wire::Joint { what })),
     ]
 }
 
@@ -189,7 +205,7 @@ fn more_than_the_limit_is_refused_at_its_announcement() {
 
 #[test]
 fn what_the_dealer_hands_out_cannot_be_released() {
-    for dealt in [Dealt::Seed([1; 32]), Dealt::Correction(some(Width::Two, 1))] {
+    for dealt in [Dealt::Seed([1; 32]), Dealt::Correction(some(Width::Two, 1)), Dealt::Rows(0, some(Width::Two, 1))] {
         assert_eq!(Body::Dealt(dealt).discloses(), [Declaration::Undeclarable]);
     }
 }

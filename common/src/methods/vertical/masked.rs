@@ -9,7 +9,7 @@ use super::message::{Body, Dealt, Masked, Share};
 use crate::conversation::{Refusal, Step};
 use crate::id::{Role, RunId};
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Blocks, Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
+use crate::secure::product::{Blocks, Correction, Fault, Frame, OwnMask, Party, Shape, Shares, Side, TableShare};
 use crate::secure::ring::{Elements, ROWS};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
@@ -38,6 +38,7 @@ pub(super) struct MaskedTable {
     role: Role,
     shape: Shape,
     labels: Labels,
+    seed: Option<Seed>,
     place: Place,
     order: Option<Order>,
     party: Option<Party>,
@@ -45,10 +46,23 @@ pub(super) struct MaskedTable {
     ready: Option<(usize, Elements)>,
     /// The peer's row blocks that came last and are not multiplied yet.
     came: Vec<Frame>,
+    /// All of the peer's row blocks, where further products with them follow.
+    received: Option<Vec<Frame>>,
+    own: Option<OwnMask>,
     shares: Option<Shares>,
     share: Option<TableShare>,
     /// Whether the exchange was made by a process that is gone, and what came of it is kept: then only the turns are counted.
     past: bool,
+}
+
+/// What further products with the columns of a table need.
+pub(super) struct Kept {
+    pub(super) labels: Labels,
+    pub(super) seed: Seed,
+    /// The peer's row blocks.
+    pub(super) received: Vec<Frame>,
+    /// The mask of the own ones.
+    pub(super) own: Option<OwnMask>,
 }
 
 impl MaskedTable {
@@ -57,11 +71,14 @@ impl MaskedTable {
             role,
             shape,
             labels: Labels::new(study.digest(), run),
+            seed: None,
             place: Place::Seed,
             order: Some(Order::Table(shape)),
             party: None,
             ready: None,
             came: Vec::new(),
+            received: None,
+            own: None,
             shares: None,
             share: None,
             past: false,
@@ -78,6 +95,19 @@ impl MaskedTable {
     /// Whether the exchange was made by a process that is gone.
     pub(super) fn is_of_the_past(&self) -> bool {
         self.past
+    }
+
+    /// The same, with all that further products with the columns need.
+    pub(super) fn keeping(self) -> MaskedTable {
+        MaskedTable { received: Some(Vec::with_capacity(self.shape.blocks())), ..self }
+    }
+
+    /// What was kept, once all is said.
+    pub(super) fn kept(self) -> Result<Kept, Abort> {
+        match (self.seed, self.received, self.own) {
+            (Some(seed), Some(received), own @ Some(_)) => Ok(Kept { labels: self.labels, seed, received, own }),
+            _ => Err(out_of_order()),
+        }
     }
 
     /// What is to be ordered from the dealer, once.
@@ -118,7 +148,8 @@ impl MaskedTable {
             Place::Canary => {
                 self.multiply(own)?;
                 let party = self.party.take().ok_or_else(out_of_order)?;
-                let shares = party.finish(None).map_err(own_fault)?;
+                let (shares, own) = party.finish_and_keep(None).map_err(own_fault)?;
+                self.own = Some(own);
                 let canary = shares.canary().clone();
                 self.shares = Some(shares);
                 self.place = Place::Over;
@@ -133,7 +164,9 @@ impl MaskedTable {
         match (self.place, body) {
             (Place::Masked { .. } | Place::Canary, Body::Go) if self.past => self.count_on(),
             (Place::Seed, Body::Dealt(Dealt::Seed(seed))) => {
-                self.party = Some(Party::new(self.shape, side(self.role), &Seed::new(seed), &mut self.labels));
+                let seed = Seed::new(seed);
+                self.party = Some(Party::new(self.shape, side(self.role), &seed, &mut self.labels));
+                self.seed = Some(seed);
                 self.place = Place::Masked { first: 0, from: Role::Alice };
             }
             (Place::Masked { first, .. }, Body::Masked(masked)) => {
@@ -143,7 +176,8 @@ impl MaskedTable {
             (Place::Correction, Body::Dealt(Dealt::Correction(correction))) => {
                 self.multiply(own)?;
                 let party = self.party.take().ok_or_else(out_of_order)?;
-                self.shares = Some(party.finish(Some(&Correction(correction))).map_err(peer_fault)?);
+                let (shares, own) = party.finish_and_keep(Some(&Correction(correction))).map_err(peer_fault)?;
+                (self.shares, self.own) = (Some(shares), Some(own));
                 self.place = Place::Canary;
             }
             (Place::Canary, Body::Share(Share { canary, table: None })) => {
@@ -256,12 +290,17 @@ impl MaskedTable {
             return Ok(());
         }
         let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        party.take_blocks(&std::mem::take(&mut self.came), own).map_err(own_fault)
+        let came = std::mem::take(&mut self.came);
+        party.take_blocks(&came, own).map_err(own_fault)?;
+        if let Some(received) = &mut self.received {
+            received.extend(came);
+        }
+        Ok(())
     }
 }
 
 /// A party's side of a table: Alice's columns are its rows.
-fn side(role: Role) -> Side {
+pub(super) fn side(role: Role) -> Side {
     match role {
         Role::Alice => Side::Left,
         Role::Bob | Role::Worker | Role::Coordinator => Side::Right,

@@ -52,6 +52,8 @@ pub enum Body {
     Share(Share),
     /// In sealed mode: what follows from an opened table alone.
     Joint(Joint),
+    /// In sealed mode: the sender's part of a product with the columns of a table.
+    Product(Product),
     /// In sealed mode: what the dealer sends. No party says it.
     Dealt(Dealt),
     /// Nothing to say, go on.
@@ -228,6 +230,30 @@ pub struct Share {
     pub table: Option<Elements>,
 }
 
+/// See [`Body::Product`].
+#[derive(Clone, PartialEq)]
+pub struct Product {
+    /// Which product of the run, counted from 0: a part of another one must never be taken for one of this.
+    pub number: u32,
+    /// What it is.
+    pub what: ProductKind,
+    /// Of rows: the number of the first row block.
+    pub first: u64,
+    /// Row blocks one behind the other, each column by column; or shares.
+    pub entries: Elements,
+}
+
+/// What a [`Product`] message holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProductKind {
+    /// Row blocks behind their mask.
+    Rows,
+    /// Shares of products of public integers, one a product within rows.
+    Canary,
+    /// The same, then the sender's shares of what opens to the receiver.
+    Shares,
+}
+
 /// See [`Body::Joint`].
 #[derive(Clone, PartialEq)]
 pub struct Joint {
@@ -249,6 +275,13 @@ pub enum JointKind {
     Answer,
     /// The linear predictor at the sender's column means, and what the sender's columns add to the variance of the intercept.
     Means,
+    /// A point at which a gradient is to open: digits of the kernel (poisson: bits of the largest outcome), the sender's range, the
+    /// intercept where the receiver adds it, and the receiver's coordinates.
+    Point,
+    /// The answer: the sender's range.
+    Range,
+    /// There are no further points: why, as a number.
+    End,
 }
 
 /// See [`Body::Dealt`].
@@ -258,6 +291,8 @@ pub enum Dealt {
     Seed([u8; 32]),
     /// The receiver's share of a product of masks.
     Correction(Elements),
+    /// Corrections of row blocks, from the one with this number on.
+    Rows(u64, Elements),
 }
 
 /// How one fit ended, as one side sees it.
@@ -301,8 +336,12 @@ impl Content for Body {
             Body::Masked(_) => "masked columns",
             Body::Share(_) => "shares of a table",
             Body::Joint(_) => "numbers of the joint solution",
+            Body::Product(Product { what: ProductKind::Rows, .. }) => "masked rows of a product",
+            Body::Product(Product { what: ProductKind::Canary, .. }) => "the share of a product's canary",
+            Body::Product(Product { what: ProductKind::Shares, .. }) => "shares of a product",
             Body::Dealt(Dealt::Seed(_)) => "the seed of masks",
             Body::Dealt(Dealt::Correction(_)) => "a correction",
+            Body::Dealt(Dealt::Rows(..)) => "corrections of rows",
             Body::Go => "a go-ahead",
         }
     }
@@ -316,7 +355,10 @@ impl Discloses for Body {
             Body::Noised(_) | Body::Estimates(_) | Body::Dealt(_) => vec![Declaration::Undeclarable],
             // The share of a product of public integers says nothing of any column.
             Body::Masked(_) | Body::Share(Share { table: None, .. }) => vec![Declaration::Masked],
-            Body::Share(Share { table: Some(_), .. }) | Body::Joint(_) => vec![Declaration::CrossProducts],
+            Body::Product(Product { what: ProductKind::Rows, .. }) => vec![Declaration::Masked],
+            Body::Product(Product { what: ProductKind::Canary | ProductKind::Shares, .. })
+            | Body::Share(Share { table: Some(_), .. })
+            | Body::Joint(_) => vec![Declaration::CrossProducts],
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {
                 HeldKind::Outcome | HeldKind::NullResidual => vec![Declaration::Outcome, Declaration::Summary],

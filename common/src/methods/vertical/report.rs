@@ -73,7 +73,8 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         ("rows", thousands(s.nobs)),
         ("coefficients", report.coefficients.iter().filter(|row| row.estimate.is_some()).count().to_string()),
         match is_sealed(report) {
-            true => ("exchanges", thousands(u64::from(report.rounds))),
+            true if sealed::one_table(report) => ("exchanges", thousands(u64::from(report.rounds))),
+            true => ("gradients", thousands(u64::from(report.rounds))),
             false => ("rounds", thousands(u64::from(report.rounds))),
         },
     ];
@@ -153,7 +154,8 @@ fn fit(report: &Report) -> Section {
         }
     }
     section.line(match is_sealed(report) {
-        true => "\nOne exchange, without rounds".to_string(),
+        true if sealed::one_table(report) => "\nOne exchange, without rounds".to_string(),
+        true => format!("\nNumber of gradients that opened: {}", report.rounds),
         false => format!("\nNumber of rounds: {}", report.rounds),
     })
 }
@@ -246,7 +248,7 @@ fn cross_validation(report: &Report, cv: &[CvPoint], chosen: &[(&str, f64)]) -> 
 fn convergence(report: &Report) -> Section {
     let section = Section::new("Convergence");
     if is_sealed(report) {
-        return section.remark(html! { (sealed::NO_COURSE) });
+        return sealed::course(report, section);
     }
     let section = match plot::convergence(&report.trace, report.tol) {
         Some(picture) => section.figure(Some(picture), html! {
@@ -393,7 +395,8 @@ fn accounts(report: &Report) -> Vec<(Option<Role>, String)> {
 /// How it ended, in one sentence.
 fn ending(report: &Report) -> String {
     let rounds = match report.rounds {
-        _ if is_sealed(report) => "one exchange".to_string(),
+        _ if is_sealed(report) && sealed::one_table(report) => "one exchange".to_string(),
+        n if is_sealed(report) => format!("{n} gradient{}", if n == 1 { "" } else { "s" }),
         1 => "1 round".to_string(),
         n => format!("{n} rounds"),
     };

@@ -21,7 +21,8 @@ pub use self::private::PrivacyError;
 pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 10] = [
+pub(crate) const SECTIONS: [&str; 11] = [
+    "dealer",
     "parties",
     "offset",
     "weights",

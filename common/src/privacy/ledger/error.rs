@@ -143,6 +143,14 @@ pub enum LedgerError {
         /// Its name.
         run: String,
     },
+    /// The run was withdrawn: it releases nothing any more.
+    #[error(
+        "run {run:?} was withdrawn: nothing of it had left when it was given up for another run of its study, or ended, and its charge was taken back; start a new run"
+    )]
+    Withdrawn {
+        /// Its name.
+        run: String,
+    },
     /// The plan has no such release.
     #[error("run {run:?} has no release {index}")]
     NoSuchRelease {
@@ -211,6 +219,7 @@ impl LedgerError {
             | LedgerError::Charge { .. }
             | LedgerError::UnknownRun { .. }
             | LedgerError::RunExists { .. }
+            | LedgerError::Withdrawn { .. }
             | LedgerError::Lattice(_) => Exit::Refused,
         }
     }

@@ -71,6 +71,10 @@ pub(super) enum Entry {
     Finished {
         run: String,
     },
+    /// A run that ended before any of its releases was stored: its charge counts no longer.
+    Withdrawn {
+        run: String,
+    },
     Plain {
         run: String,
         data_set: String,
@@ -189,9 +193,92 @@ pub(super) struct Run {
     pub(super) data_set: String,
     pub(super) study: String,
     pub(super) plan: ReleasePlan,
+    pub(super) charge: f64,
+    /// Whether an earlier version has begun with a release.
+    pub(super) started: bool,
     pub(super) stored: BTreeMap<u32, (Receipt, String)>,
     pub(super) received: BTreeMap<u32, String>,
     pub(super) finished: bool,
+    pub(super) withdrawn: bool,
+}
+
+impl Run {
+    fn new(data_set: String, study: String, plan: ReleasePlan, charge: f64) -> Run {
+        Run {
+            data_set,
+            study,
+            plan,
+            charge,
+            started: false,
+            stored: BTreeMap::new(),
+            received: BTreeMap::new(),
+            finished: false,
+            withdrawn: false,
+        }
+    }
+
+    /// Whether nothing of it can have left: only what is stored may be sent.
+    pub(super) fn is_unreleased(&self) -> bool {
+        self.stored.is_empty() && !self.started
+    }
+}
+
+/// What changes sums, with the data sets that shared persons then. Kept so that sums can be computed without a run that is withdrawn.
+#[derive(Debug, Clone, PartialEq)]
+enum Posting {
+    /// A new data set begins at the largest sum of these.
+    Inherited { data_set: String, from: BTreeSet<String> },
+    /// A run's charge on its data set and on those that share persons with it.
+    Charged { run: String, data_set: String, affected: BTreeSet<String>, peers: Vec<String>, charge: f64 },
+    /// What each of two data sets has spent is added to the sums of the other and of those that share persons with it.
+    Joined { data_sets: [String; 2], affected: [BTreeSet<String>; 2] },
+}
+
+impl Posting {
+    fn post(&self, accounts: &mut BTreeMap<String, Account>) -> Option<()> {
+        match self {
+            Posting::Inherited { data_set, from } => {
+                let sums = from.iter().map(|other| accounts.get(other).map(|other| other.sum));
+                let largest = sums.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max);
+                accounts.get_mut(data_set)?.sum = largest;
+            }
+            Posting::Charged { data_set, affected, peers, charge, .. } => {
+                for name in affected {
+                    let account = accounts.get_mut(name)?;
+                    account.sum = add_charge(account.sum, *charge);
+                }
+                // The sums per peer are those of the data set alone.
+                let account = accounts.get_mut(data_set)?;
+                for peer in peers {
+                    let sum = account.peers.entry(peer.clone()).or_insert(0.0);
+                    *sum = add_charge(*sum, *charge);
+                }
+            }
+            Posting::Joined { data_sets: [first, second], affected: [of_first, of_second] } => {
+                let [from_first, from_second] = [accounts.get(first)?.sum, accounts.get(second)?.sum];
+                for name in of_first.union(of_second) {
+                    let account = accounts.get_mut(name)?;
+                    account.sum = match (of_first.contains(name), of_second.contains(name)) {
+                        (true, true) => account.sum,
+                        (true, false) => add_charge(account.sum, from_second),
+                        (false, _) => add_charge(account.sum, from_first),
+                    };
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// A run whose budget was reserved and of which nothing was stored, so that nothing of it has left.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Unreleased {
+    /// The run.
+    pub run: String,
+    /// What it reserved.
+    pub charge: f64,
+    /// Whether it was withdrawn: then it can release nothing any more, and its charge does not count.
+    pub withdrawn: bool,
 }
 
 /// What a run let open.
@@ -211,6 +298,8 @@ pub(super) struct State {
     pub(super) plain_runs: BTreeMap<String, Option<String>>,
     /// By run.
     pub(super) openings: BTreeMap<String, Openings>,
+    postings: Vec<Posting>,
+    links: Vec<[String; 2]>,
 }
 
 /// Nothing, where there was nothing before.
@@ -260,33 +349,28 @@ impl State {
                 self.register(account, &plain_runs)?;
             }
             Entry::Reserved { run, data_set, peers, charge, plan, study } => {
-                if self.runs.contains_key(&run) || charge.is_nan() || charge <= 0.0 {
-                    return None;
-                }
-                self.charge(&data_set, peers, charge)?;
-                let fresh =
-                    Run { data_set, study, plan, stored: BTreeMap::new(), received: BTreeMap::new(), finished: false };
-                self.runs.insert(run, fresh);
+                self.reserve(run, Run::new(data_set, study, plan, charge), peers)?;
             }
             Entry::Persons { data_set, persons_digest } => {
                 let account = self.accounts.get_mut(&data_set)?;
-                if account.read_otherwise.is_some() {
-                    return None;
-                }
-                account.read_otherwise = Some(std::mem::replace(&mut account.persons_digest, persons_digest));
+                let before = std::mem::replace(&mut account.persons_digest, persons_digest);
+                new(account.read_otherwise.replace(before))?;
             }
             Entry::Linked { data_sets } => self.link(&data_sets)?,
             Entry::Started { run, index } => {
-                self.runs.get(&run)?.plan.releases().get(index as usize)?;
+                let run = self.open(&run)?;
+                run.plan.releases().get(index as usize)?;
+                run.started = true;
             }
             Entry::Stored { receipt, bytes_digest } => {
-                let run = self.runs.get_mut(&receipt.run)?;
+                let run = self.open(&receipt.run)?;
                 new(run.stored.insert(receipt.index, (receipt, bytes_digest)))?;
             }
             Entry::Received { run, index, bytes_digest } => {
-                new(self.runs.get_mut(&run)?.received.insert(index, bytes_digest))?;
+                new(self.open(&run)?.received.insert(index, bytes_digest))?;
             }
-            Entry::Finished { run } => self.runs.get_mut(&run)?.finished = true,
+            Entry::Finished { run } => self.open(&run)?.finished = true,
+            Entry::Withdrawn { run } => self.withdraw(&run)?,
             Entry::Plain { run, data_set, persons_digest, shares_with, .. } => {
                 let names = match &persons_digest {
                     Some(_) => shares_with.into_iter().collect(),
@@ -313,12 +397,12 @@ impl State {
         }
         for other in &account.shares_with {
             let other = self.accounts.get_mut(other)?;
-            account.sum = account.sum.max(other.sum);
             account.unbounded |= other.unbounded;
             other.shares_with.insert(account.data_set.clone());
         }
-        self.accounts.insert(account.data_set.clone(), account);
-        Some(())
+        let (data_set, from) = (account.data_set.clone(), account.shares_with.clone());
+        self.accounts.insert(data_set.clone(), account);
+        self.post(Posting::Inherited { data_set, from })
     }
 
     /// A run without privacy has shown persons of these data sets, or of anybody.
@@ -331,25 +415,58 @@ impl State {
         Some(())
     }
 
-    /// Charges a data set and all that share persons with it; the sums per peer are those of the data set alone.
-    fn charge(&mut self, data_set: &str, peers: Vec<String>, charge: f64) -> Option<()> {
-        for name in self.affected(data_set)? {
-            let account = self.accounts.get_mut(&name)?;
-            account.sum = add_charge(account.sum, charge);
+    /// A run begins with its charge.
+    fn reserve(&mut self, run: String, fresh: Run, peers: Vec<String>) -> Option<()> {
+        let Run { data_set, charge, .. } = &fresh;
+        if self.runs.contains_key(&run) || charge.is_nan() || *charge <= 0.0 {
+            return None;
         }
-        let account = self.accounts.get_mut(data_set)?;
-        for peer in peers {
-            let sum = account.peers.entry(peer).or_insert(0.0);
-            *sum = add_charge(*sum, charge);
-        }
+        let (data_set, charge, affected) = (data_set.clone(), *charge, self.affected(data_set)?);
+        self.post(Posting::Charged { run: run.clone(), data_set, affected, peers, charge })?;
+        new(self.runs.insert(run, fresh))
+    }
+
+    fn post(&mut self, posting: Posting) -> Option<()> {
+        posting.post(&mut self.accounts)?;
+        self.postings.push(posting);
         Some(())
+    }
+
+    /// A run that was not withdrawn.
+    fn open(&mut self, run: &str) -> Option<&mut Run> {
+        self.runs.get_mut(run).filter(|run| !run.withdrawn)
+    }
+
+    /// Ends a run of which nothing was stored, and computes all sums as if it had never been charged. To subtract its charge would
+    /// not do: sums round up, a later data set inherited the largest of several, and a link added what was spent by then.
+    fn withdraw(&mut self, run: &str) -> Option<()> {
+        let known = self.runs.get_mut(run).filter(|known| known.is_unreleased() && !known.finished)?;
+        (known.finished, known.withdrawn) = (true, true);
+        self.postings.retain(|posting| !matches!(posting, Posting::Charged { run: charged, .. } if charged == run));
+        for account in self.accounts.values_mut() {
+            account.sum = 0.0;
+            account.peers.clear();
+        }
+        self.postings.iter().try_for_each(|posting| posting.post(&mut self.accounts))
+    }
+
+    /// The runs of a study on a data set that did not come to their end, and of which nothing was stored. A study's digest is the
+    /// first word of what a reservation says of it.
+    pub(super) fn idle(&self, data_set: &str, study: &str) -> Vec<String> {
+        let digest = |study: &str| study.split_whitespace().next().map(str::to_owned);
+        let idle = |run: &Run| {
+            run.data_set == data_set && digest(&run.study) == digest(study) && !run.finished && run.is_unreleased()
+        };
+        self.runs.iter().filter(|(_, run)| idle(run)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Makes two data sets share what they spend. Anyone who is in one of them is in the other too, so that what the other has
     /// spent is added to its sum, and to those of data sets that share persons with it.
     fn link(&mut self, [first, second]: &[String; 2]) -> Option<()> {
+        self.links.push([first.clone(), second.clone()]);
         let [of_first, of_second] = [self.affected(first)?, self.affected(second)?];
-        let [from_first, from_second] = [self.accounts.get(first)?.sum, self.accounts.get(second)?.sum];
+        let affected = [of_first.clone(), of_second.clone()];
+        self.post(Posting::Joined { data_sets: [first.clone(), second.clone()], affected })?;
         let known: Vec<&Account> = [first, second].iter().filter_map(|name| self.accounts.get(*name)).collect();
         let unbounded = known.iter().any(|account| account.unbounded);
         let unbounded_by_unknown = known.iter().any(|account| account.unbounded_by_unknown);
@@ -357,11 +474,6 @@ impl State {
             let account = self.accounts.get_mut(name)?;
             account.unbounded |= unbounded;
             account.unbounded_by_unknown |= unbounded_by_unknown;
-            account.sum = match (of_first.contains(name), of_second.contains(name)) {
-                (true, true) => account.sum,
-                (true, false) => add_charge(account.sum, from_second),
-                (false, _) => add_charge(account.sum, from_first),
-            };
             account.shares_with.extend([first, second].into_iter().filter(|other| *other != name).cloned());
         }
         for (own, others) in [(first, &of_second), (second, &of_first)] {
@@ -369,6 +481,15 @@ impl State {
             account.shares_with.extend(others.iter().filter(|other| *other != own).cloned());
         }
         Some(())
+    }
+
+    /// These data sets and those that were found to hold the rows of one of them: anyone who is in one is in the other too.
+    pub(super) fn with_linked(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
+        loop {
+            let one_of = |pair: &&[String; 2]| names.contains(&pair[0]) != names.contains(&pair[1]);
+            let Some(pair) = self.links.iter().find(one_of) else { return names };
+            names.extend(pair.iter().cloned());
+        }
     }
 
     /// The data set and all that share persons with it.

@@ -1,3 +1,5 @@
+mod withdrawn;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -136,7 +138,9 @@ fn query() -> Query {
 }
 
 fn reserve(ledger: &mut Ledger<Memory>, run: &str, mu: f64, releases: usize) -> Result<(), LedgerError> {
-    ledger.reserve(run, "cohort", &persons(0..1000), &["bob".to_owned()], "digest", &plan(mu, releases))
+    // Every run of a study of its own: a second one of a study withdraws the first, if nothing of that is stored.
+    let study = format!("digest-of-{run}").replace(' ', "-");
+    ledger.reserve(run, "cohort", &persons(0..1000), &["bob".to_owned()], &study, &plan(mu, releases))
 }
 
 #[test]
@@ -257,7 +261,7 @@ fn data_sets_that_turn_out_to_hold_the_same_rows_share_what_both_have_spent() {
     }
     reserve(&mut ledger, "run", 0.1, 1).unwrap();
     let by_row = |ledger: &mut Ledger<Memory>, run: &str, mu: f64| {
-        ledger.reserve(run, "by row", &persons(5000..6000), &[], "digest", &plan(mu, 1))
+        ledger.reserve(run, "by row", &persons(5000..6000), &[], &run.replace(' ', "-"), &plan(mu, 1))
     };
     by_row(&mut ledger, "run 2", 0.2).unwrap();
     ledger.link("by row", "cohort").unwrap();
@@ -339,7 +343,7 @@ fn a_data_set_of_an_earlier_version_keeps_its_persons_and_counts_numbers_by_thei
     ["007", "0042"].iter().for_each(|id| code.push(id.as_bytes()));
     let persons = code.finish(1).unwrap();
     let mut ledger = Ledger::open(memory.clone()).unwrap();
-    ledger.afford("old", &persons, &plan(0.1, 1)).unwrap();
+    ledger.afford("old", &persons, "digest", &plan(0.1, 1)).unwrap();
     ledger.reserve("run", "old", &persons, &[], "digest", &plan(0.1, 1)).unwrap();
     // The person 42 is in the cohort and in `parquet`: what those have spent counts here too, and the other way round.
     let mut ledger = Ledger::open(memory).unwrap();
@@ -367,7 +371,7 @@ fn a_changed_byte_is_noticed_before_a_run_spends_and_while_the_ledger_is_open() 
         let flip = || memory.disk.borrow_mut().blobs.get_mut(name).unwrap()[0] ^= 1;
         flip();
         for ledger in [&mut ledger, &mut Ledger::open(memory.clone()).unwrap()] {
-            let afford = ledger.afford("cohort", &persons(0..1000), &plan(0.1, 1)).unwrap_err();
+            let afford = ledger.afford("cohort", &persons(0..1000), "digest", &plan(0.1, 1)).unwrap_err();
             assert_eq!(
                 (afford.exit(), afford.clone()),
                 (crate::exit::Exit::Refused, LedgerError::Changed { name: name.to_owned() })

@@ -14,7 +14,15 @@ pub use weighted::{Rows, WeightedDealer, WeightedParty, WeightedShape, WeightedS
 use std::ops::Range;
 
 use super::masks::Mask;
-use super::ring::{Elements, RingError, Width};
+use super::ring::{Elements, ROWS, RingError, Width};
+
+/// Bytes of a message of row blocks of a product, about, of a party and of the dealer alike.
+const MESSAGE_BYTES: usize = 4 << 20;
+
+/// Row blocks of a message: the same for all three roles, so that a correction comes for what has just been exchanged.
+fn batch(width: Width, columns: usize) -> usize {
+    (MESSAGE_BYTES / (ROWS * columns.max(1) * width.bytes())).max(1)
+}
 
 /// Why a product ends before it opens.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,6 +6,10 @@
 //! Behind the rows stands one more, the canary, of public 20-bit integers on both sides. Its product opens before anything that is
 //! made from the other rows.
 
+use std::collections::VecDeque;
+
+use rayon::prelude::*;
+
 use super::table::{Blocks, Frame, Side, expect};
 use super::{Fault, public};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
@@ -37,6 +41,16 @@ impl RowShape {
         if block + 1 == self.blocks() { 1 } else { row_block(self.rows, block).len() }
     }
 
+    /// Row blocks of a message.
+    pub fn batch(&self) -> usize {
+        super::batch(self.width, self.terms)
+    }
+
+    /// Elements of the corrections of a row block.
+    pub fn correction(&self, block: usize) -> usize {
+        self.length(block)
+    }
+
     /// Elements of a row block of factors.
     pub fn frame(&self, block: usize) -> usize {
         self.length(block) * self.terms
@@ -61,6 +75,8 @@ pub struct RowParty {
     /// At the party that receives no correction.
     share: Option<Mask>,
     canary: Mask,
+    /// Own factors that were sent and whose counterpart has not come, at the left party, who multiplies with them.
+    own: VecDeque<Elements>,
     sent: usize,
     taken: usize,
     opened: Option<Elements>,
@@ -78,7 +94,7 @@ impl RowParty {
         let mask = own.expand(seed, shape.width);
         let share = (side != shape.corrected).then(|| share.expand(seed, shape.width));
         let canary = labels.take(Purpose::Canary).publish(Width::One);
-        RowParty { shape, side, mask, share, canary, sent: 0, taken: 0, opened: None }
+        RowParty { shape, side, mask, share, canary, own: VecDeque::new(), sent: 0, taken: 0, opened: None }
     }
 
     /// The next row block to send; none after the last, which is the canary's.
@@ -86,13 +102,26 @@ impl RowParty {
     /// # Errors
     /// The factors have another shape than agreed, or a value is beyond the bound of fixed point.
     pub fn hide(&mut self, own: &impl Blocks) -> Result<Option<Frame>, Fault> {
-        if self.sent == self.shape.blocks() {
-            return Ok(None);
-        }
-        let mut entries = self.quantise(self.sent, own)?;
-        entries.subtract(&self.mask.block(self.sent, entries.count())).map_err(Fault::ring("own row block"))?;
-        self.sent += 1;
-        Ok(Some(Frame { block: self.sent as u64 - 1, entries }))
+        Ok(self.hide_blocks(own, 1)?.pop())
+    }
+
+    /// The next row blocks to send, at most a given number of, worked on in parallel; none after the last.
+    ///
+    /// # Errors
+    /// As [`RowParty::hide`].
+    pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
+        let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
+        let hidden = |block: usize| {
+            let mut entries = self.quantise(block, own)?;
+            let own = (self.side == Side::Left).then(|| entries.clone());
+            entries.subtract(&self.mask.block(block, entries.count())).map_err(Fault::ring("own row block"))?;
+            Ok((own, Frame { block: block as u64, entries }))
+        };
+        let hidden: Vec<_> = blocks.clone().into_par_iter().map(hidden).collect::<Result<_, Fault>>()?;
+        let (own, frames): (Vec<Option<Elements>>, Vec<Frame>) = hidden.into_iter().unzip();
+        self.own.extend(own.into_iter().flatten());
+        self.sent = blocks.end;
+        Ok(frames)
     }
 
     /// Takes the peer's next row block in, with the dealer's correction where this party is the one that gets it: the share of the
@@ -106,24 +135,63 @@ impl RowParty {
         correction: Option<&Frame>,
         own: &impl Blocks,
     ) -> Result<Option<Elements>, Fault> {
-        let (block, shape) = (self.taken, self.shape);
-        let mut numbers = std::iter::once(frame).chain(correction).map(|frame| frame.block);
-        if let Some(came) = numbers.find(|came| *came != block as u64 || block == shape.blocks()) {
-            return Err(Fault::Order { came, expected: block as u64 });
+        let corrections = correction.map(std::slice::from_ref);
+        Ok(self.take_blocks(std::slice::from_ref(frame), corrections, own)?.pop())
+    }
+
+    /// Takes the peer's next row blocks in, with their corrections at the party that gets them: shares of the sums of these rows, without
+    /// the canary's.
+    ///
+    /// # Errors
+    /// As [`RowParty::take`].
+    pub fn take_blocks(
+        &mut self,
+        frames: &[Frame],
+        corrections: Option<&[Frame]>,
+        own: &impl Blocks,
+    ) -> Result<Vec<Elements>, Fault> {
+        let (first, shape) = (self.taken, self.shape);
+        if (self.side == shape.corrected) != corrections.is_some() {
+            return Err(Fault::Correction);
         }
-        let rows = shape.length(block);
-        expect(&frame.entries, shape.width, shape.frame(block), "row block of factors")?;
-        let mut products = match self.side {
-            Side::Left => self.quantise(block, own)?,
-            Side::Right => self.mask.block(block, shape.frame(block)),
+        for frames in std::iter::once(frames).chain(corrections) {
+            for (block, frame) in (first..).zip(frames) {
+                if frame.block != block as u64 || block >= shape.blocks() {
+                    return Err(Fault::Order { came: frame.block, expected: block as u64 });
+                }
+            }
+        }
+        let mut kept: Vec<Option<Elements>> = self.own.drain(..self.own.len().min(frames.len())).map(Some).collect();
+        kept.resize_with(frames.len(), || None);
+        let taken = |(at, kept): (usize, Option<Elements>)| {
+            let factors = match (self.side, kept) {
+                (Side::Left, Some(own)) => own,
+                (Side::Left, None) => self.quantise(first + at, own)?,
+                (Side::Right, _) => self.mask.block(first + at, shape.frame(first + at)),
+            };
+            let correction = corrections.map(|corrections| corrections.get(at).ok_or(Fault::Correction)).transpose()?;
+            self.share_of(first + at, factors, &frames[at], correction)
         };
-        products.multiply(&frame.entries).map_err(Fault::ring("row block of factors"))?;
-        let mut share = Elements::zeros(shape.width, rows);
-        for term in 0..shape.terms {
-            let column = products.slice(term * rows..(term + 1) * rows);
-            share.add(&column).map_err(Fault::ring("row block of factors"))?;
+        let mut shares: Vec<Elements> = kept.into_par_iter().enumerate().map(taken).collect::<Result<_, Fault>>()?;
+        self.taken += frames.len();
+        if self.taken == shape.blocks() {
+            self.opened = shares.pop();
         }
-        let dealt = match (&self.share, correction) {
+        Ok(shares)
+    }
+
+    /// The own share of the sums of a row block.
+    fn share_of(
+        &self,
+        block: usize,
+        mut products: Elements,
+        frame: &Frame,
+        correction: Option<&Frame>,
+    ) -> Result<Elements, Fault> {
+        let (shape, rows) = (self.shape, self.shape.length(block));
+        expect(&frame.entries, shape.width, shape.frame(block), "row block of factors")?;
+        products.multiply(&frame.entries).map_err(Fault::ring("row block of factors"))?;
+        let mut share = match (&self.share, correction) {
             (Some(mask), None) => mask.block(block, rows),
             (None, Some(correction)) => {
                 expect(&correction.entries, shape.width, rows, "correction of rows")?;
@@ -131,13 +199,11 @@ impl RowParty {
             }
             (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
         };
-        share.add(&dealt).map_err(Fault::ring("correction of rows"))?;
-        self.taken += 1;
-        if self.taken < shape.blocks() {
-            return Ok(Some(share));
+        for term in 0..shape.terms {
+            let column = products.slice(term * rows..(term + 1) * rows);
+            share.add(&column).map_err(Fault::ring("row block of factors"))?;
         }
-        self.opened = Some(share);
-        Ok(None)
+        Ok(share)
     }
 
     /// The share of the canary, once all row blocks have gone both ways, and what both shares must add up to.
@@ -186,9 +252,9 @@ impl Canary {
     ///
     /// # Errors
     /// [`Fault::OutOfStep`], and the run must end without an opening; or a share of another size.
-    pub fn check(self, peer: &Elements) -> Result<(), Fault> {
+    pub fn check(&self, peer: &Elements) -> Result<(), Fault> {
         expect(peer, self.share.width(), 1, "share of the canary")?;
-        let mut opened = self.share;
+        let mut opened = self.share.clone();
         opened.add(peer).map_err(Fault::ring("share of the canary"))?;
         if opened == self.expected { Ok(()) } else { Err(Fault::OutOfStep) }
     }

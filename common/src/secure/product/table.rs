@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -411,8 +412,7 @@ impl Opened {
 /// The dealer's part of a table. It receives nothing, and its memory does not depend on the rows.
 pub struct Dealer {
     shape: Shape,
-    left: Mask,
-    right: Mask,
+    masks: Arc<Masks>,
     share: Mask,
     done: usize,
     sum: Sum,
@@ -425,7 +425,13 @@ impl Dealer {
         let (left, share) = (expand(Purpose::TableLeft, left), expand(Purpose::TableShare, left));
         let right = expand(Purpose::TableRight, right);
         labels.take(Purpose::Canary);
-        Dealer { shape, left, right, share, done: 0, sum: Sum::new(shape.width, shape.left + 1, shape.right + 1) }
+        let masks = Arc::new(Masks { shape, left, right });
+        Dealer { shape, masks, share, done: 0, sum: Sum::new(shape.width, shape.left + 1, shape.right + 1) }
+    }
+
+    /// The masks of both blocks, for further products with them.
+    pub fn masks(&self) -> Arc<Masks> {
+        Arc::clone(&self.masks)
     }
 
     /// Works on the next row block; false after the last.
@@ -434,10 +440,7 @@ impl Dealer {
             return false;
         }
         let rows = row_block(self.shape.rows, self.done).len();
-        let (left, right) = rayon::join(
-            || self.left.block(self.done, self.shape.frame(Side::Left, self.done)),
-            || self.right.block(self.done, self.shape.frame(Side::Right, self.done)),
-        );
+        let (left, right) = self.masks.block(self.done);
         self.sum.add(&left, &right, rows);
         self.done += 1;
         true
@@ -455,7 +458,7 @@ impl Dealer {
     ///
     /// # Errors
     /// Row blocks are missing.
-    pub fn finish_and_keep(self) -> Result<(Correction, Masks), Fault> {
+    pub fn finish_and_keep(self) -> Result<(Correction, Arc<Masks>), Fault> {
         let (came, expected) = (self.done as u64, self.shape.blocks() as u64);
         if came < expected {
             return Err(Fault::Early { what: "the correction of a table", came, expected });
@@ -463,7 +466,7 @@ impl Dealer {
         let mut product = self.sum.into_elements();
         let share = self.share.block(0, self.shape.correction());
         product.subtract(&share).map_err(Fault::ring("correction"))?;
-        Ok((Correction(product), Masks { shape: self.shape, left: self.left, right: self.right }))
+        Ok((Correction(product), self.masks))
     }
 }
 

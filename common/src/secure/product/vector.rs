@@ -34,6 +34,11 @@ impl VectorShape {
         row_blocks(self.rows).len()
     }
 
+    /// Row blocks of a message.
+    pub fn batch(&self) -> usize {
+        super::batch(self.width, 1)
+    }
+
     /// Elements of the dealer's correction.
     pub fn correction(&self) -> usize {
         self.left + self.right

@@ -33,6 +33,11 @@ impl WeightedShape {
         row_blocks(self.rows).len()
     }
 
+    /// Row blocks of a message.
+    pub fn batch(&self) -> usize {
+        super::batch(self.width, self.left.max(self.right))
+    }
+
     /// Columns of a side.
     pub fn columns(&self, side: Side) -> usize {
         match side {

@@ -4,10 +4,11 @@ use nalgebra::DMatrix;
 
 use crate::id::{Digest, RunId};
 use crate::secure::budget;
-use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Refusal, Step};
+use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Order, Portion, Product, Refusal, Step};
+use crate::secure::kernel::MOST_TERMS;
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Correction, Dealer, Party, Shape, Side};
-use crate::secure::ring::Width;
+use crate::secure::product::{Correction, Dealer, Party, RowShape, Shape, Side, VectorShape, WeightedShape};
+use crate::secure::ring::{Elements, Width};
 
 const SEEDS: [[u8; 32]; 2] = [[3; 32], [4; 32]];
 const STUDY: Digest = Digest([1; 32]);
@@ -22,8 +23,8 @@ fn shape(rows: usize, left: usize, right: usize) -> Shape {
 }
 
 fn both(dealing: &mut Dealing, shape: Shape) {
-    dealing.order(Side::Left, shape).unwrap();
-    dealing.order(Side::Right, shape).unwrap();
+    dealing.order(Side::Left, Order::Table(shape)).unwrap();
+    dealing.order(Side::Right, Order::Table(shape)).unwrap();
 }
 
 fn table(step: Option<Step>) -> (Shape, Correction) {
@@ -41,15 +42,15 @@ fn seed(step: Option<Step>) -> (Side, [u8; 32]) {
 fn nothing_is_handed_out_before_both_have_ordered_and_each_side_gets_its_own_seed_once() {
     let mut dealing = dealing();
     assert!(dealing.is_done());
-    dealing.order(Side::Right, shape(50, 2, 3)).unwrap();
-    dealing.order(Side::Right, shape(50, 2, 1)).unwrap();
+    dealing.order(Side::Right, Order::Table(shape(50, 2, 3))).unwrap();
+    dealing.order(Side::Right, Order::Table(shape(50, 2, 1))).unwrap();
     assert!(dealing.step().is_none() && !dealing.is_done());
-    dealing.order(Side::Left, shape(50, 2, 3)).unwrap();
+    dealing.order(Side::Left, Order::Table(shape(50, 2, 3))).unwrap();
     assert_eq!(seed(dealing.step()), (Side::Left, SEEDS[0]));
     assert_eq!(seed(dealing.step()), (Side::Right, SEEDS[1]));
     assert_eq!(table(dealing.step()).0, shape(50, 2, 3));
     assert!(dealing.step().is_none() && !dealing.is_done());
-    dealing.order(Side::Left, shape(50, 2, 1)).unwrap();
+    dealing.order(Side::Left, Order::Table(shape(50, 2, 1))).unwrap();
     assert_eq!(table(dealing.step()).0, shape(50, 2, 1));
     assert!(dealing.step().is_none() && dealing.is_done());
 }
@@ -95,30 +96,30 @@ fn what_is_dealt_fits_the_masks_of_the_parties() {
 #[test]
 fn different_orders_are_refused_and_every_difference_is_named() {
     let (left, mut dealing) = (shape(100, 4, 5), dealing());
-    dealing.order(Side::Left, left).unwrap();
-    let refusal = dealing.order(Side::Right, shape(90, 4, 6)).unwrap_err();
+    dealing.order(Side::Left, Order::Table(left)).unwrap();
+    let refusal = dealing.order(Side::Right, Order::Table(shape(90, 4, 6))).unwrap_err();
     let sentence = "alice and bob ordered different tables: rows 100 and 90; columns of bob 5 and 6";
     assert_eq!(refusal.to_string(), sentence);
     assert!(dealing.step().is_none());
     // The orders of one place are compared, not those that came together.
     let mut dealing = self::dealing();
     both(&mut dealing, left);
-    dealing.order(Side::Right, shape(100, 3, 5)).unwrap();
-    let refusal = dealing.order(Side::Left, left).unwrap_err();
+    dealing.order(Side::Right, Order::Table(shape(100, 3, 5))).unwrap();
+    let refusal = dealing.order(Side::Left, Order::Table(left)).unwrap_err();
     assert_eq!(refusal.to_string(), "alice and bob ordered different tables: columns of alice 4 and 3");
 }
 
 #[test]
 fn shapes_for_which_nothing_is_proved_or_which_no_message_holds_are_refused() {
-    let refused = |shape| dealing().order(Side::Right, shape).unwrap_err();
+    let refused = |shape| dealing().order(Side::Right, Order::Table(shape)).unwrap_err();
     for rows in [0, budget::MOST_ROWS + 1, usize::MAX] {
         assert_eq!(refused(shape(rows, 1, 1)), Refusal::Rows { who: "bob".to_owned(), rows });
     }
-    assert!(dealing().order(Side::Right, shape(budget::MOST_ROWS, 1, 1)).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(budget::MOST_ROWS, 1, 1))).is_ok());
     // A public column stands behind the others on each side.
-    assert!(dealing().order(Side::Right, shape(2, 4095, 4095)).is_ok());
-    assert!(dealing().order(Side::Right, shape(2048, 8191, 1)).is_ok());
-    assert!(dealing().order(Side::Right, shape(1, MOST_ELEMENTS / 2 - 1, 1)).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(2, 4095, 4095))).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(2048, 8191, 1))).is_ok());
+    assert!(dealing().order(Side::Right, Order::Table(shape(1, MOST_ELEMENTS / 2 - 1, 1))).is_ok());
     let sizes = [
         (2, 0, 1),
         (2, 1, 0),
@@ -143,6 +144,93 @@ fn shapes_for_which_nothing_is_proved_or_which_no_message_holds_are_refused() {
 fn a_party_that_orders_without_end_is_refused() {
     let mut dealing = dealing();
     let wanted = shape(10, 1, 1);
-    let refusal = (0..1000).find_map(|_| dealing.order(Side::Left, wanted).err());
+    let refusal = (0..1000).find_map(|_| dealing.order(Side::Left, Order::Table(wanted)).err());
     assert_eq!(refusal.unwrap().to_string(), "alice ordered 64 products more than the other party");
+}
+
+/// A run whose table, for a binomial fit, is dealt.
+fn with_table(rows: usize) -> (Dealing, budget::Bits) {
+    let mut dealing = dealing();
+    let bits = budget::binomial(rows).unwrap();
+    both(&mut dealing, Shape { bits: bits.columns, ..shape(rows, 3, 2) });
+    (0..3).for_each(|_| drop(dealing.step()));
+    (dealing, bits)
+}
+
+#[test]
+fn later_products_fit_the_table_and_their_corrections_go_to_both_sides_in_turn() {
+    let (mut dealing, bits) = with_table(100);
+    let rows =
+        |corrected| Order::Rows(RowShape { width: Width::Two, bits: bits.features, rows: 100, terms: 5, corrected });
+    let vector = Order::Vector(VectorShape { width: Width::Two, bits: bits.columns, rows: 100, left: 2, right: 2 });
+    for order in [rows(Side::Right), vector, rows(Side::Left), vector, rows(Side::Right)] {
+        for side in [Side::Left, Side::Right] {
+            dealing.order(side, order).unwrap();
+        }
+        let Some(Step::Product(came, mut product)) = dealing.step() else { panic!("no product") };
+        assert_eq!(came, order);
+        let mut portions = Vec::new();
+        while let Some(portion) = product.step().unwrap() {
+            portions.push(portion);
+        }
+        match (order, &portions[..]) {
+            (Order::Rows(shape), [Portion::Rows(0, both)]) => {
+                let corrected = both.each_ref().map(|entries| entries.as_ref().map(Elements::count));
+                let expected = if shape.corrected == Side::Left { [Some(101), None] } else { [None, Some(101)] };
+                assert_eq!(corrected, expected);
+                assert_eq!(Product::silent(&order), shape.corrected.other());
+            }
+            (Order::Vector(_), [Portion::Nothing, Portion::Last(entries)]) => assert_eq!(entries.count(), 4),
+            _ => panic!("{} portions", portions.len()),
+        }
+    }
+}
+
+#[test]
+fn products_that_do_not_fit_the_table_are_refused() {
+    let refused = |order: Order| {
+        let (mut dealing, _) = with_table(100);
+        dealing.order(Side::Left, order).unwrap();
+        dealing.order(Side::Right, order).unwrap_err().to_string()
+    };
+    let bits = budget::binomial(100).unwrap();
+    let rows = RowShape { width: Width::Two, bits: bits.features, rows: 100, terms: 5, corrected: Side::Right };
+    let of_rows = [
+        (RowShape { width: Width::One, ..rows }, "not those of the table"),
+        (RowShape { rows: 99, ..rows }, "not those of the table"),
+        (RowShape { bits: bits.features + 1, ..rows }, "bits for which nothing is proved"),
+        (RowShape { bits: 28, ..rows }, "bits for which nothing is proved"),
+        (RowShape { terms: 0, ..rows }, "another number of terms"),
+        (RowShape { terms: MOST_TERMS + 1, ..rows }, "another number of terms"),
+        (RowShape { corrected: Side::Left, ..rows }, "out of turn"),
+    ];
+    for (shape, says) in of_rows {
+        assert!(refused(Order::Rows(shape)).contains(says), "{shape:?}");
+    }
+    let vector = VectorShape { width: Width::Two, bits: bits.columns, rows: 100, left: 3, right: 2 };
+    let weighted = WeightedShape { width: Width::Two, bits: bits.columns, rows: 100, left: 3, right: 2 };
+    for shape in [
+        VectorShape { left: 4, ..vector },
+        VectorShape { right: 0, ..vector },
+        VectorShape { bits: 31, ..vector },
+        VectorShape { rows: 101, ..vector },
+        VectorShape { width: Width::One, ..vector },
+    ] {
+        assert!(refused(Order::Vector(shape)).contains("does not fit the table"), "{shape:?}");
+    }
+    for shape in [WeightedShape { left: 4, ..weighted }, WeightedShape { bits: 31, ..weighted }] {
+        assert!(refused(Order::Weighted(shape)).contains("does not fit the table"), "{shape:?}");
+    }
+    let mut early = dealing();
+    early.order(Side::Left, Order::Rows(rows)).unwrap();
+    let refusal = early.order(Side::Right, Order::Rows(rows)).unwrap_err();
+    assert_eq!(refusal.to_string(), "bob ordered a product before any table");
+    let (mut differing, _) = with_table(100);
+    differing.order(Side::Left, Order::Rows(rows)).unwrap();
+    let refusal = differing.order(Side::Right, Order::Rows(RowShape { terms: 6, ..rows })).unwrap_err();
+    assert_eq!(refusal.to_string(), "alice and bob ordered different tables: terms 5 and 6");
+    let (mut differing, _) = with_table(100);
+    differing.order(Side::Left, Order::Rows(rows)).unwrap();
+    let refusal = differing.order(Side::Right, Order::Vector(vector)).unwrap_err();
+    assert_eq!(refusal.to_string(), "alice and bob ordered products of different kinds");
 }

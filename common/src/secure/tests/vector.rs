@@ -1,5 +1,7 @@
 //! Products within rows and with shared vectors against integers.
 
+use std::sync::Arc;
+
 use nalgebra::DMatrix;
 
 use crate::id::{Digest, RunId};
@@ -137,7 +139,7 @@ impl Roles {
 pub(super) struct Table {
     at_alice: Vec<Frame>,
     at_bob: Vec<Frame>,
-    masks: Masks,
+    masks: Arc<Masks>,
     own: [OwnMask; 2],
     pub(super) opened: DMatrix<f64>,
 }

@@ -128,13 +128,14 @@ impl<S: Storage> RunLedger<S> {
         }
         let reserved = resumes?;
         if !reserved {
-            self.ledger.afford(&self.data_set, &persons, &self.plan)?;
+            self.ledger.afford(&self.data_set, &persons, &about, &self.plan)?;
         }
         self.claimed = Some(Claimed { persons, about, reserved });
         Ok(())
     }
 
-    /// Reserves what was claimed, unless it is reserved already. When this returns the charge is on disk.
+    /// Reserves what was claimed, unless it is reserved already. When this returns the charge is on disk. Runs of the same study that
+    /// were interrupted before anything of them was stored are withdrawn with it.
     ///
     /// # Errors
     /// Nothing was claimed, or the budget is not there any more.
@@ -161,6 +162,12 @@ impl<S: Storage> RunLedger<S> {
     /// Whether a release of the run was made before.
     pub fn has_begun(&self) -> bool {
         !self.ledger.receipts(&self.run).is_empty()
+    }
+
+    /// Runs on the data set that were withdrawn, this one's predecessors among them.
+    pub fn withdrawn(&self) -> Vec<String> {
+        let unreleased = self.ledger.unreleased(&self.data_set).into_iter();
+        unreleased.filter(|known| known.withdrawn).map(|known| known.run).collect()
     }
 
     /// The run.

@@ -185,6 +185,7 @@ fn record(body: &Body) -> Option<Vec<u8>> {
         | Body::Masked(_)
         | Body::Share(_)
         | Body::Joint(_)
+        | Body::Product(_)
         | Body::Dealt(_) => return None,
     };
     serde_json::to_vec(&kept).ok()

@@ -75,7 +75,8 @@ impl<S: Storage> PrivateSession<S> {
         let run = opening.run.to_string();
         let reserved = setting.ledger.resumes(&run, &setting.data_set, &study.digest().to_string())?;
         if !reserved {
-            setting.ledger.afford(&setting.data_set, &setting.persons, plan.releases(Side::of(role)))?;
+            let digest = study.digest().to_string();
+            setting.ledger.afford(&setting.data_set, &setting.persons, &digest, plan.releases(Side::of(role)))?;
         } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
             // Releases of one run are charged together because they are about the same rows.
             return Err(Abort::Changed { run });

@@ -3,6 +3,7 @@
 use maud::html;
 
 use super::{SMALLEST_SHARE, party};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
 use crate::report::section::Section;
@@ -17,11 +18,30 @@ pub(super) const RESTS_ON: &str = "sealed: no value of a row left in a readable 
                                    a peer that follows the protocol and on a dealer that colludes with neither party";
 
 /// In place of the course of an iteration.
-pub(super) const NO_COURSE: &str = "The fit follows from one table: there is no course.";
+const NO_COURSE: &str = "The fit follows from one table: there is no course.";
 
 /// What Bob knows of Alice's columns, which no meter of single columns shows.
 const OF_ALICE: &str = "of alice's columns bob learns how well they together explain his own, and how his own relate to alice's column \
                         means and, where he holds the outcome, to alice's part of the linear predictor";
+
+/// Whether the fit follows from one table.
+pub(super) fn one_table(report: &Report) -> bool {
+    report.family == Family::Gaussian
+}
+
+/// The course of a fit: its gradients, at the party to whom they opened.
+pub(super) fn course(report: &Report, section: Section) -> Section {
+    if one_table(report) {
+        return section.remark(html! { (NO_COURSE) });
+    }
+    match plot::convergence(&report.trace, report.tol) {
+        Some(picture) => section.figure(Some(picture), html! {
+            "The scaled gradient (certificate) at each point at which one opened to alice, and the relative change of the joint coordinates \
+             to it. The fit ends when the gradient is at most the tolerance, after one more step from there."
+        }),
+        None => section.remark(html! { "Not known on this side: the gradients opened to alice." }),
+    }
+}
 
 /// A table in words: its size, how many numbers, and how many unknown values they are about.
 pub fn opened_in_words(opened: &Opened) -> String {
@@ -122,7 +142,7 @@ pub(super) fn disclosure(report: &Report) -> Section {
         .table(left(report, &all).into_iter().map(Column::page_only).collect())
         .remark(html! {
             "Masked columns are uniform random numbers to a party that does not hold their mask. The dealer of the masks, which is the \
-             coordinator, sees who is ready, how many rows and columns there are, phases and byte counts, and no column, masked or not."
+             coordinator unless the study names another, sees who is ready, how many rows and columns there are, phases and byte counts, and no column, masked or not."
         });
     all.iter().fold(section, |section, (role, left)| {
         let name = party(*role);

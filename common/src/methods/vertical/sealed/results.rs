@@ -2,8 +2,11 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::glm::End;
 use super::session::Work;
+use super::solution::Solved;
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{Deviances, VerticalFit, data_notes, model, unpenalised};
@@ -50,17 +53,20 @@ pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
     let model = model(&work.study, work.role, &work.encoded, work.opening.run, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = if work.role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
-    let termination = match work.dropped().is_empty() {
-        true => Termination::Converged,
-        false => Termination::CollinearAcrossParties,
+    let dropped = !work.dropped().is_empty();
+    let termination = match (&work.solved, dropped) {
+        (Some(solved), dropped) => solved.termination(dropped),
+        (None, false) => Termination::Converged,
+        (None, true) => Termination::CollinearAcrossParties,
     };
+    let trace = work.solved.as_ref().map(|solved| solved.trace.clone()).unwrap_or_default();
     Ok(VerticalFit {
         coefficients,
         statistics: statistics.unwrap_or_default(),
         termination,
-        rounds: 1,
-        trace: Vec::new(),
-        certificate: f64::NAN,
+        rounds: work.rounds(),
+        certificate: trace.last().map_or(f64::NAN, |point| point.certificate),
+        trace,
         notes: notes(work),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, &joined),
@@ -84,23 +90,55 @@ fn weight_sum(work: &Work) -> f64 {
 }
 
 fn statistics(work: &Work, joined: &Joined) -> Statistics {
+    if let Some(solved) = &work.solved {
+        return likelihood(work, solved);
+    }
     let deviance = joined.residual * weight_sum(work);
     let fit = Deviances { df: df_residual(work), deviance, null_deviance: work.null_deviance };
     // Gaussian only: the likelihood follows from the deviance.
     unpenalised(&work.study, &work.encoded, &fit, |_| 0.0)
 }
 
+/// Statistics of a binomial or poisson fit; without a likelihood where it has not converged.
+fn likelihood(work: &Work, solved: &Solved) -> Statistics {
+    let (family, df) = (work.study.method.family, df_residual(work));
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    match solved.loss {
+        Some(loss) => {
+            let saturated: f64 = y.iter().map(|y| family.saturated(*y)).sum();
+            let deviance = (2.0 * (loss - solved.along - saturated)).max(0.0);
+            let fit = Deviances { df, deviance, null_deviance: work.null_deviance };
+            // Of outcomes 0 and 1, and of counts, the likelihood follows from the deviance.
+            unpenalised(&work.study, &work.encoded, &fit, |_| 0.0)
+        }
+        None => Statistics {
+            nobs: y.len() as u64,
+            df_residual: Some(df),
+            df_null: Some(y.len() as i64 - 1),
+            null_deviance: Some(work.null_deviance),
+            ..Statistics::default()
+        },
+    }
+}
+
 /// The own rows of the coefficient table, on the original scale.
 fn table(work: &Work, joined: &Joined) -> Vec<Coefficient> {
     let (df, sum) = (df_residual(work), weight_sum(work));
     let dispersion = (df > 0 && work.study.method.inference.allowed).then(|| joined.residual * sum / df as f64);
-    let error = |variance: f64, scale: f64| dispersion.map(|dispersion| (dispersion * variance / sum).sqrt() / scale);
+    let error = |variance: f64, scale: f64| match &work.solved {
+        Some(solved) => solved.inference().then(|| variance.sqrt() / scale),
+        None => dispersion.map(|dispersion| (dispersion * variance / sum).sqrt() / scale),
+    };
     let family = work.study.method.family;
     let row = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
         Coefficient::new(term.to_string(), work.role, estimate, std_error, family, df as f64)
     };
     let factor = work.factor();
-    let (estimates, variances) = (joined.part.coefficients(&factor), joined.part.coefficient_covariance(&factor));
+    let estimates = joined.part.coefficients(&factor);
+    let variances = match joined.part.covariance.is_empty() {
+        true => DMatrix::zeros(estimates.len(), estimates.len()),
+        false => joined.part.coefficient_covariance(&factor),
+    };
     let mut rows = Vec::new();
     if let (true, Some((intercept, variance))) = (work.encoded.block.has_intercept(), joined.intercept) {
         rows.push(row(INTERCEPT, Some(intercept), error(variance, 1.0)));
@@ -139,6 +177,12 @@ fn notes(work: &Work) -> Vec<String> {
     );
     dropped.sort_unstable();
     notes.extend(data_notes(work.role, &work.encoded, &dropped));
+    if let Some(solved) = &work.solved {
+        notes.extend(solved.note(work.study.method.family));
+        if work.study.method.inference.allowed && !solved.inference() {
+            notes.push("standard errors: not computed, since the fit did not converge".to_string());
+        }
+    }
     if !work.study.method.inference.allowed {
         notes.push("standard errors: the study does not allow them".to_string());
     }
@@ -165,6 +209,7 @@ fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
 fn opened(work: &Work) -> Vec<Opened> {
     let (alice, bob) = ((work.shape.left - 1) as u64, work.shape.right as u64);
     let stay = bob - work.dropped().len() as u64;
+    let glm = work.solved.as_ref();
     let unknowns = work.rows as u64 * alice.min(bob);
     let to = work.role.partner();
     let one = |what: &str, [rows, columns]: [u64; 2], numbers: u64| Opened {
@@ -182,6 +227,20 @@ fn opened(work: &Work) -> Vec<Opened> {
             if dependent {
                 all.push(one("what alice's columns leave of bob's", [bob, bob], bob * bob));
             }
+            if let Some(solved) = glm {
+                let evaluations = u64::from(solved.evaluations);
+                all.push(one(
+                    "points: bob's coordinates and the intercept",
+                    [evaluations, stay + 1],
+                    evaluations * (stay + 1),
+                ));
+                all.push(one("ranges and kernels of the points", [evaluations, 2], evaluations * 2));
+                all.push(one("what alice's columns and the outcome hold of bob's", [stay, stay], stay * stay));
+                let covariance = if solved.inference() { stay + 1 } else { 0 };
+                let (columns, numbers) = (1 + covariance, stay * (1 + covariance));
+                all.push(one("bob's part of the solution with its covariance", [stay, columns], numbers));
+                return all;
+            }
             // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
             all.push(one(
                 "bob's part of the solution with its covariance, and two sums",
@@ -195,7 +254,23 @@ fn opened(work: &Work) -> Vec<Opened> {
                 let numbers = bob * stay + work.dropped().len() as u64;
                 all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));
             }
+            if let Some(solved) = glm {
+                let (columns, evaluations) = (1 + alice + bob, u64::from(solved.evaluations));
+                all.push(one("gradients", [evaluations, columns], evaluations * columns));
+                let points = u64::from(solved.points);
+                all.push(one("ranges of the points", [points, 1], points));
+                let ended = solved.end == End::Converged;
+                if ended && work.study.method.inference.allowed {
+                    all.push(one("weighted cross-products", [columns, columns], columns * (columns + 1) / 2));
+                }
+                if ended && work.study.method.family == Family::Binomial {
+                    all.push(one("the sum of the losses", [1, 1], 1));
+                }
+            }
             all.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
+            if glm.is_some() && work.study.method.outcome.held_by == HeldBy::Both {
+                all.push(one("the outcome's product with bob's part of the linear predictor", [1, 1], 1));
+            }
         }
     }
     all
@@ -204,20 +279,27 @@ fn opened(work: &Work) -> Vec<Opened> {
 /// At Bob: per own column, R squared of what Alice could predict from her columns and the outcome. With `C` and `d` from the table that is
 /// the share of the column in `C'C + d d'`, where `C'C = I - V^-1` of the own covariance `V` and `d = V^-1 gamma / |e|`.
 fn column_shares(work: &Work, joined: &Joined) -> Vec<ColumnDisclosure> {
+    if let Some(solved) = &work.solved {
+        return shares_of(work, &solved.held);
+    }
     let size = joined.part.covariance.nrows();
     let Some(left_over) = joined.part.covariance.clone().try_inverse() else { return Vec::new() };
     let along = match joined.rest > 0.0 {
         true => &left_over * &joined.part.gamma / joined.rest,
         false => DVector::zeros(size),
     };
-    let known = DMatrix::identity(size, size) - left_over + &along * along.transpose();
+    shares_of(work, &(DMatrix::identity(size, size) - left_over + &along * along.transpose()))
+}
+
+/// The share of each own column of Bob in what Alice knows, in coordinates of the columns that stay.
+fn shares_of(work: &Work, known: &DMatrix<f64>) -> Vec<ColumnDisclosure> {
     let factor = work.factor();
     kept(work)
         .iter()
         .enumerate()
         .filter_map(|(at, (_, place))| {
             let column = factor.column(at);
-            let share = (&known * column).dot(&column) / column.norm_squared();
+            let share = (known * column).dot(&column) / column.norm_squared();
             Some(ColumnDisclosure { term: work.encoded.terms.get((*place)?)?.clone(), share: share.clamp(0.0, 1.0) })
         })
         .collect()
@@ -227,6 +309,11 @@ fn column_shares(work: &Work, joined: &Joined) -> Vec<ColumnDisclosure> {
 /// `C'C` of the cross-products `C` and, with his outcome, `C' gamma_a`: with several columns he knows them up to a rotation that he does
 /// not know, with one column in full. Its covariance `V` has `1 / V = 1 - |C|^2`; the outcome adds its partial correlation.
 fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
+    if work.solved.is_some() {
+        let share = work.only_share()?;
+        let (_, place) = *kept(work).first()?;
+        return Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share });
+    }
     let ([variance], [gamma]) = (joined.part.covariance.as_slice(), joined.part.gamma.as_slice()) else { return None };
     let (_, place) = *kept(work).first()?;
     let alone = work.study.method.outcome.held_by == HeldBy::Alice;

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
+use super::glm::{Glm, Lead, Own as Holds};
+use super::limits::{Sizes, countable, not_opened, within_limits};
 use super::results::{self, Joined};
+use super::solution::{self, Solved};
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::agree::{self, Agreement};
 use crate::methods::vertical::block::Scaling;
@@ -15,15 +19,16 @@ use crate::methods::vertical::outcome::{VerticalFit, check_shown};
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
 use crate::privacy::ledger::Before;
-use crate::privacy::openings::{Account, NotOpened, Opens};
+use crate::privacy::openings::{Account, Opens};
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::budget;
-use crate::secure::gaussian::{Answer, Means, Part as Solved, Reduction, Solution, Table};
-use crate::secure::open::{Limits, Refusal as Limit, Rows};
+use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table};
+use crate::secure::open::Limits;
+use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{Shape, Shares, TableShare};
 use crate::secure::ring::Width;
 use crate::session::{Abort, Order, PeerFault};
-use crate::study::{Study, Vertical};
+use crate::study::{HeldBy, Study, Vertical};
 
 /// One side of a sealed fit.
 pub type SealedSession = Conversation<SealedScript>;
@@ -57,6 +62,10 @@ enum Place {
     /// What Alice finds in the table: that columns depend on each other, or the solution.
     Solution,
     Reduction,
+    /// Gradients of a binomial or poisson fit, and what opens at its end.
+    Evaluations,
+    /// Bob's part of its solution.
+    Answer,
     Means,
     /// Alice's results come first.
     Results {
@@ -85,9 +94,12 @@ pub(super) struct Work {
     pub(super) null_deviance: f64,
     pub(super) own: Own,
     pub(super) shape: Shape,
-    basis: Basis<DMatrix<f64>>,
+    pub(super) basis: Basis<DMatrix<f64>>,
     place: Place,
-    masked: MaskedTable,
+    masked: Option<MaskedTable>,
+    /// Evaluations of a binomial or poisson fit, and its solution.
+    glm: Option<Box<Glm>>,
+    pub(super) solved: Option<Solved>,
     account: Box<dyn Account + Send>,
     limits: Limits,
     /// Numbers that this party has let open.
@@ -167,14 +179,14 @@ impl Script for SealedScript {
     fn order(&mut self) -> Option<Order> {
         match &mut self.stage {
             Stage::Agreeing { .. } => None,
-            Stage::Fitting(work) => work.masked.order(),
+            Stage::Fitting(work) => work.order(),
         }
     }
 
     fn work(&mut self) -> Result<(), Abort> {
         match &mut self.stage {
             Stage::Agreeing { .. } => Ok(()),
-            Stage::Fitting(work) => work.masked.go_ahead(&work.basis),
+            Stage::Fitting(work) => work.go_ahead(),
         }
     }
 
@@ -227,26 +239,28 @@ impl Work {
                 )));
             }
         }
-        let bits = budget::gaussian(rows).ok_or_else(|| {
+        let family = study.method.family;
+        let bits = match family {
+            Family::Gaussian => budget::gaussian(rows),
+            Family::Binomial => budget::binomial(rows).map(|bits| bits.columns),
+            Family::Poisson => budget::gaussian(rows).map(|_| budget::POISSON_COLUMNS),
+        };
+        let bits = bits.ok_or_else(|| {
             Abort::Data(format!("{rows} rows are more than the {} that a sealed fit has digits for", budget::MOST_ROWS))
         })?;
         let shape = Shape { width: Width::Two, bits, rows, left: alice + 1, right: bob };
         // What earlier runs let open is the account's to judge.
-        within_limits(role, &limits, &encoded, peer_columns, Before::default())?;
-        let numbers = (shape.left * shape.right) as u64;
-        let opens = Opens {
-            numbers,
-            rows: rows as u64,
-            columns: [alice, bob].map(|columns| columns as u64),
-            dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
-            limits: &limits,
-        };
+        let sizes = Sizes::new(&study, rows, alice, bob);
+        within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
+        countable(family, &encoded)?;
+        let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
         account.may_open(&opens).map_err(|why| not_opened(role, why))?;
         let null_deviance = match role {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
         };
         let masked = MaskedTable::new(role, &study, opening.run, shape);
+        let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
         let scalings = block.scalings()[own.clone()].to_vec();
         let target = (role == Role::Alice).then(|| target(&encoded));
         let matrix = encoded.block.take_matrix();
@@ -265,7 +279,9 @@ impl Work {
             basis,
             encoded,
             place: Place::Masked,
-            masked,
+            masked: Some(masked),
+            glm: None,
+            solved: None,
             account,
             limits,
             numbers: 0,
@@ -283,17 +299,22 @@ impl Work {
 
     fn progress(&self) -> (&'static str, u32) {
         match self.place {
-            Place::Masked if self.masked.waits_for_dealer() => ("waiting for the dealer", 0),
+            Place::Masked if self.masked.as_ref().is_some_and(MaskedTable::waits_for_dealer) => {
+                ("waiting for the dealer", 0)
+            }
             Place::Masked | Place::Share => ("exchanging masked columns", 0),
-            Place::Solution | Place::Reduction | Place::Means => ("solving", 1),
-            Place::Results { .. } => ("exchanging results", 1),
-            Place::Over => ("done", 1),
+            Place::Evaluations => ("opening gradients", self.rounds() + 1),
+            Place::Solution | Place::Reduction | Place::Answer | Place::Means => ("solving", self.rounds()),
+            Place::Results { .. } => ("exchanging results", self.rounds()),
+            Place::Over => ("done", self.rounds()),
         }
     }
 
     fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Masked => return self.masked.step(),
+            Place::Masked => return self.masked.as_ref().and_then(MaskedTable::step),
+            Place::Evaluations => return self.glm.as_ref().and_then(|glm| glm.step()),
+            Place::Answer => (Role::Alice, "the solution"),
             Place::Share => (Role::Bob, "shares of a table"),
             Place::Solution => (Role::Alice, "the joint solution"),
             Place::Reduction => (Role::Bob, "the columns that stay"),
@@ -309,9 +330,25 @@ impl Work {
     fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
             Place::Masked => {
-                let body = self.masked.build(&self.basis)?;
+                let body = self.masked.as_mut().ok_or_else(out_of_order)?.build(&self.basis)?;
                 self.after_masked()?;
                 body
+            }
+            Place::Evaluations => {
+                let (glm, own) = self.glm()?;
+                let body = glm.build(&own)?;
+                let opens = glm.opens(&body);
+                self.count(opens)?;
+                self.after_evaluations();
+                body
+            }
+            Place::Answer => {
+                let glm = self.glm.as_ref().ok_or_else(out_of_order)?;
+                let (solved, joint) = solution::answer(self, glm)?;
+                self.count(solution::numbers(&joint))?;
+                self.solved = Some(solved);
+                self.place = Place::Means;
+                Body::Joint(joint)
             }
             Place::Share => {
                 self.count(self.shape.left * self.shape.right)?;
@@ -319,7 +356,10 @@ impl Work {
                 self.place = Place::Solution;
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
             }
-            Place::Solution => Body::Joint(self.solve()?),
+            Place::Solution => match self.solve()? {
+                Some(joint) => Body::Joint(joint),
+                None => return self.build(),
+            },
             Place::Reduction => {
                 let reduction = self.reduction.as_ref().ok_or_else(out_of_order)?;
                 let (map, dropped) = (reduction.map.len(), reduction.dropped.len());
@@ -330,9 +370,11 @@ impl Work {
             }
             Place::Means => {
                 let means = self.means.ok_or_else(out_of_order)?;
-                self.count(2)?;
+                let mut values = vec![means.shift, means.spread];
+                values.extend(solution::along(self));
+                self.count(values.len())?;
                 self.place = Place::Results { answered: false };
-                Body::Joint(Joint { what: JointKind::Means, values: vec![means.shift, means.spread] })
+                Body::Joint(Joint { what: JointKind::Means, values })
             }
             Place::Results { answered } => {
                 let results = results::results(self)?;
@@ -348,8 +390,19 @@ impl Work {
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
             (Place::Masked, body) => {
-                self.masked.absorb(body, &self.basis)?;
+                self.masked.as_mut().ok_or_else(out_of_order)?.absorb(body, &self.basis)?;
                 self.after_masked()?;
+            }
+            (Place::Evaluations, body) => {
+                let (glm, own) = self.glm()?;
+                glm.absorb(body, &own)?;
+                self.after_evaluations();
+            }
+            (Place::Answer, Body::Joint(Joint { what: JointKind::Answer, values })) => {
+                let glm = self.glm.as_ref().ok_or_else(out_of_order)?;
+                let (solved, means) = solution::take_answer(self, glm, &values)?;
+                (self.solved, self.means) = (Some(solved), Some(means));
+                self.place = Place::Means;
             }
             (Place::Share, Body::Share(Share { canary, table: Some(table) })) => {
                 let shares = self.shares.take().ok_or_else(out_of_order)?;
@@ -361,6 +414,10 @@ impl Work {
                 self.take_left_over(values)?;
                 self.place = Place::Reduction;
             }
+            (Place::Solution, body) if self.is_glm() => {
+                self.begin_evaluations(None)?;
+                return self.absorb(body);
+            }
             (Place::Solution, Body::Joint(Joint { what: JointKind::Answer, values })) => {
                 self.take_answer(&values)?;
                 self.place = Place::Means;
@@ -370,8 +427,7 @@ impl Work {
                 self.place = Place::Solution;
             }
             (Place::Means, Body::Joint(Joint { what: JointKind::Means, values })) => {
-                let [shift, spread] = values[..] else { return Err(length("means", values.len(), 2).into()) };
-                self.means = Some(Means { shift, spread });
+                self.means = Some(self.take_means(&values)?);
                 self.place = Place::Results { answered: false };
             }
             (Place::Results { answered }, Body::Results(results)) => {
@@ -384,33 +440,115 @@ impl Work {
         Ok(())
     }
 
+    /// At Alice: Bob's part of the intercept, and of a binomial or poisson fit with his outcome his part of the likelihood.
+    fn take_means(&mut self, values: &[f64]) -> Result<Means, PeerFault> {
+        let both = self.study.method.outcome.held_by == HeldBy::Both;
+        let expected = if self.solved.is_some() && both { 3 } else { 2 };
+        match (values, &mut self.solved) {
+            ([shift, spread, along], Some(solved)) if expected == 3 => {
+                solved.along = *along;
+                Ok(Means { shift: *shift, spread: *spread })
+            }
+            ([shift, spread], _) if expected == 2 => Ok(Means { shift: *shift, spread: *spread }),
+            _ => Err(length("means", values.len(), expected)),
+        }
+    }
+
     /// Records numbers that are about to leave, beside those of the run that have left.
     fn count(&mut self, numbers: usize) -> Result<(), Abort> {
+        if numbers == 0 {
+            return Ok(());
+        }
         self.numbers += numbers as u64;
-        let opens = Opens {
-            numbers: self.numbers,
-            rows: self.rows as u64,
-            columns: [self.shape.left - 1, self.shape.right].map(|columns| columns as u64),
-            dropped: self.encoded.complete.as_ref().map(|complete| &complete.dropped),
-            limits: &self.limits,
-        };
+        let opens = opens(self.numbers, self.rows, &self.shape, &self.encoded, &self.limits);
         self.account.open(&opens).map_err(|why| not_opened(self.role, why))
+    }
+
+    /// Gradients that may open by the own limits, with what leaves at the end, beside what earlier runs let open.
+    fn gradients(&mut self, sizes: &Sizes) -> u64 {
+        let (mut below, mut above) = (0, u64::from(MOST_EVALUATIONS) + 1);
+        while above - below > 1 {
+            let middle = (below + above) / 2;
+            let numbers = self.numbers.saturating_add(sizes.leaving(self.role, middle));
+            let opens = opens(numbers, self.rows, &self.shape, &self.encoded, &self.limits);
+            if self.account.may_open(&opens).is_ok() { below = middle } else { above = middle }
+        }
+        below
     }
 
     /// Once all masked columns have passed, the share waits for its message.
     fn after_masked(&mut self) -> Result<(), Abort> {
-        if self.masked.step().is_none() {
+        let masked = self.masked.as_mut().ok_or_else(out_of_order)?;
+        if masked.step().is_none() {
             match self.role {
-                Role::Alice => self.shares = Some(self.masked.take_shares()?),
-                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(self.masked.take_share()?),
+                Role::Alice => self.shares = Some(masked.take_shares()?),
+                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(masked.take_share()?),
             }
             self.place = Place::Share;
         }
         Ok(())
     }
 
-    /// Alice's next step with the open table.
-    fn solve(&mut self) -> Result<Joint, Abort> {
+    fn is_glm(&self) -> bool {
+        self.study.method.family != Family::Gaussian
+    }
+
+    /// Exchanges that the report counts: gradients, or the table of a gaussian fit.
+    pub(super) fn rounds(&self) -> u32 {
+        self.glm.as_ref().map_or(1, |glm| glm.evaluations())
+    }
+
+    fn order(&mut self) -> Option<Order> {
+        match &mut self.glm {
+            Some(glm) => glm.order(),
+            None => self.masked.as_mut().and_then(MaskedTable::order),
+        }
+    }
+
+    /// Does what can be done while the others are at work.
+    fn go_ahead(&mut self) -> Result<(), Abort> {
+        match &mut self.masked {
+            Some(masked) => masked.go_ahead(&self.basis),
+            None => Ok(()),
+        }
+    }
+
+    fn glm(&mut self) -> Result<(&mut Glm, Holds<'_>), Abort> {
+        let y = self.encoded.outcome.as_deref().unwrap_or_default();
+        let glm = self.glm.as_mut().ok_or_else(out_of_order)?;
+        Ok((glm, Holds { basis: &self.basis, y }))
+    }
+
+    fn after_evaluations(&mut self) {
+        if self.glm.as_ref().is_some_and(|glm| glm.step().is_none()) {
+            self.place = Place::Answer;
+        }
+    }
+
+    /// The table is open, and it is known which columns stay.
+    fn begin_evaluations(&mut self, lead: Option<Lead>) -> Result<(), Abort> {
+        let kept = self.masked.take().ok_or_else(out_of_order)?.kept()?;
+        let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
+        let sizes = Sizes::new(&self.study, self.rows, self.shape.left - 1, self.shape.right);
+        let most = self.gradients(&sizes);
+        self.glm = Some(Box::new(Glm::new(self.role, (sizes, self.shape, most), kept, map, lead)));
+        self.place = Place::Evaluations;
+        Ok(())
+    }
+
+    /// At Alice.
+    fn lead(&self) -> Result<Lead, Abort> {
+        let missing = || Abort::Bug("the table is not open".to_string());
+        let table = self.table.as_ref().filter(|table| !table.dependent());
+        let table = table.ok_or_else(dependent_beyond)?;
+        let (joint, score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
+        let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
+        let lead = Lead::new(self.study.method.family, joint, score, map, [self.rows, table.left()]);
+        lead.ok_or_else(|| Abort::Data("the outcome has only one value: there is nothing to fit".to_string()))
+    }
+
+    /// Alice's next step with the open table; none where she names points from here on.
+    fn solve(&mut self) -> Result<Option<Joint>, Abort> {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().ok_or_else(missing)?;
         let outcome = self.own.outcome.as_ref().ok_or_else(missing)?;
@@ -418,13 +556,13 @@ impl Work {
             let values = table.left_over().as_slice().to_vec();
             self.count(values.len())?;
             self.place = Place::Reduction;
-            return Ok(Joint { what: JointKind::LeftOver, values });
+            return Ok(Some(Joint { what: JointKind::LeftOver, values }));
         }
-        let solution = table.solve(outcome).ok_or_else(|| {
-            Abort::Data(
-                "columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string(),
-            )
-        })?;
+        if self.is_glm() {
+            let lead = self.lead()?;
+            return self.begin_evaluations(Some(lead)).map(|()| None);
+        }
+        let solution = table.solve(outcome).ok_or_else(dependent_beyond)?;
         let answer = solution.answer(&self.own.factor, &self.means_of(&[]));
         let mut values = answer.part.gamma.as_slice().to_vec();
         values.extend_from_slice(answer.part.covariance.as_slice());
@@ -435,7 +573,7 @@ impl Work {
         self.answer = Some((answer, rest));
         self.solution = Some(solution);
         self.place = Place::Means;
-        Ok(Joint { what: JointKind::Answer, values })
+        Ok(Some(Joint { what: JointKind::Answer, values }))
     }
 
     /// At Bob: which of his columns stay, from what Alice's columns leave of his.
@@ -480,7 +618,7 @@ impl Work {
             let (what, expected) = ("the joint solution", "possible");
             return Err(PeerFault::Value { what, expected, round: 1 }.into());
         }
-        let part = Solved { gamma: DVector::from_column_slice(gamma), covariance };
+        let part = Part { gamma: DVector::from_column_slice(gamma), covariance };
         let answer = Answer { part, lean: DVector::from_column_slice(lean), residual };
         let kept = self.dropped();
         self.means = Some(answer.means(&self.factor(), &self.means_of(&kept)));
@@ -502,7 +640,7 @@ impl Work {
     }
 
     /// Means of the own columns but those at some positions, on the scale of the factor.
-    fn means_of(&self, dropped: &[usize]) -> DVector<f64> {
+    pub(super) fn means_of(&self, dropped: &[usize]) -> DVector<f64> {
         let kept = self.scalings.iter().enumerate().filter(|(at, _)| !dropped.contains(at));
         DVector::from_iterator(
             self.scalings.len() - dropped.len(),
@@ -513,15 +651,35 @@ impl Work {
     /// At Alice: R squared of the outcome on Bob's part of the linear predictor. With `Q_b'y / n = C' Q_a'y / n + |e| d` it is
     /// `(gamma_b' Q_b'y / n)^2 / (|gamma_b|^2 y'y / n)`.
     pub(super) fn explained_by_bob(&self) -> Option<f64> {
-        let (table, solution, outcome) = (self.table.as_ref()?, self.solution.as_ref()?, self.own.outcome.as_ref()?);
-        let gamma = &solution.bob.gamma;
+        let (table, outcome) = (self.table.as_ref()?, self.own.outcome.as_ref()?);
+        let gamma = match (&self.solution, &self.solved) {
+            (Some(solution), _) => &solution.bob.gamma,
+            (None, Some(solved)) => &solved.bob,
+            (None, None) => return None,
+        };
         let along = table.outcome(outcome).dot(gamma);
         let size = gamma.norm_squared() * outcome.square;
         (size > 0.0).then(|| (along * along / size).min(1.0))
     }
 
+    /// At Alice, the open table, of Bob's columns that stay.
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// At Alice, where she has one column only: R squared of it on Bob's columns, and on the outcome where he holds it.
+    pub(super) fn only_share(&self) -> Option<f64> {
+        let (table, outcome) = (self.table.as_ref()?, self.own.outcome.as_ref()?);
+        let both = self.study.method.outcome.held_by == HeldBy::Both;
+        (table.left() == 1).then(|| table.only(outcome, both))
+    }
+
     /// What both parties know of the solution, as this one sees it.
     pub(super) fn joined(&self) -> Option<Joined> {
+        if let Some(solved) = &self.solved {
+            let intercept = solution::intercept(solved, self.means?).ok();
+            return Some(Joined { part: solved.part.clone(), residual: f64::NAN, rest: f64::NAN, intercept });
+        }
         let (answer, rest) = self.answer.as_ref()?;
         let means = self.means?;
         Some(match &self.solution {
@@ -546,53 +704,18 @@ fn target(encoded: &Encoded) -> Vec<f64> {
     encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
 }
 
-/// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
-/// the other. `before` is what earlier runs let open.
-///
-/// # Errors
-/// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
-pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Result<(), Abort> {
-    match prepared.encoded() {
-        Ok(encoded) => within_limits(prepared.role(), &prepared.policy.limits, encoded, peer_columns, before),
-        Err(_) => Ok(()),
+fn opens<'a>(numbers: u64, rows: usize, shape: &Shape, encoded: &'a Encoded, limits: &'a Limits) -> Opens<'a> {
+    Opens {
+        numbers,
+        rows: rows as u64,
+        columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
+        dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
+        limits,
     }
 }
 
-fn within_limits(role: Role, limits: &Limits, encoded: &Encoded, peer: usize, before: Before) -> Result<(), Abort> {
-    let block = &encoded.block;
-    let own = usize::from(block.has_intercept())..block.columns();
-    let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
-    let named = own.map(|j| {
-        let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
-        (name, block.column(j))
-    });
-    // Alice's block has the outcome behind its columns.
-    let [left, right] = if role == Role::Alice { [columns, other] } else { [other, columns] };
-    let opened = left.saturating_add(1).saturating_mul(right);
-    limits
-        .rows(Rows::All, rows, columns.saturating_add(other))
-        .and_then(|()| limits.columns(Rows::All, named, other))
-        .and_then(|()| limits.opened(before.numbers, opened, rows, [columns, other]))
-        .map(|_| ())
-        .map_err(|limit| beyond(role, &limit))
-}
-
-/// A limit that is not kept, with the key that loosens it.
-fn beyond(role: Role, limit: &Limit) -> Abort {
-    let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
-    match limit {
-        Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
-        Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
-        Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
-        Limit::Opened { .. } => Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") },
-    }
-}
-
-fn not_opened(role: Role, why: NotOpened) -> Abort {
-    match why {
-        NotOpened::Limit(limit) => beyond(role, &limit),
-        NotOpened::Ledger(error) => Abort::Ledger(error),
-    }
+fn dependent_beyond() -> Abort {
+    Abort::Data("columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string())
 }
 
 /// Why there is no basis of the own columns; `first` is the position of the first among all columns of the block.

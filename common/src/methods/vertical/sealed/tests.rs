@@ -21,11 +21,11 @@ use crate::sim::pair::{self, Ended, Faults};
 use crate::study::tests::vertical;
 use crate::study::{Study, Vertical};
 
-const RUN: RunId = RunId([9; 16]);
+pub(super) const RUN: RunId = RunId([9; 16]);
 /// More than two row blocks.
-const ROWS: usize = 4500;
+pub(super) const ROWS: usize = 4500;
 
-fn study(mode: &str, more: &str) -> Arc<Study<Vertical>> {
+pub(super) fn study(mode: &str, more: &str) -> Arc<Study<Vertical>> {
     Arc::new(vertical(&format!(
         "id = \"s\"\nmode = \"{mode}\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"a1\", \
          \"a2\"]\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [\"b1\", \"b2\", \"b3\"]\n{more}"
@@ -33,7 +33,7 @@ fn study(mode: &str, more: &str) -> Arc<Study<Vertical>> {
 }
 
 /// Columns a1, a2, b1, b2, b3 and y. Where `dependent`, b2 = 2 a1 - b1.
-fn values(rows: usize, dependent: bool) -> Vec<[f64; 6]> {
+pub(super) fn values(rows: usize, dependent: bool) -> Vec<[f64; 6]> {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     (0..rows)
         .map(|_| {
@@ -46,7 +46,7 @@ fn values(rows: usize, dependent: bool) -> Vec<[f64; 6]> {
         .collect()
 }
 
-fn frame(role: Role, values: &[[f64; 6]]) -> Frame {
+pub(super) fn frame(role: Role, values: &[[f64; 6]]) -> Frame {
     let mut places = Places::default();
     (1..=values.len()).for_each(|row| places.push(Place::Row(row as u64)));
     let names: &[(usize, &str)] = match role {
@@ -63,15 +63,20 @@ fn frame(role: Role, values: &[[f64; 6]]) -> Frame {
     Frame::new(columns.collect(), None, places).unwrap()
 }
 
-fn opening(role: Role) -> Opening {
+pub(super) fn opening(role: Role) -> Opening {
     Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] }
 }
 
-fn prepared(study: &Arc<Study<Vertical>>, role: Role, values: &[[f64; 6]], policy: &Policy) -> Result<Prepared, Abort> {
+pub(super) fn prepared(
+    study: &Arc<Study<Vertical>>,
+    role: Role,
+    values: &[[f64; 6]],
+    policy: &Policy,
+) -> Result<Prepared, Abort> {
     Prepared::new(Arc::clone(study), role, policy.clone(), frame(role, values))
 }
 
-fn sealed_with(
+pub(super) fn sealed_with(
     study: &Arc<Study<Vertical>>,
     values: &[[f64; 6]],
     faults: Faults,
@@ -84,21 +89,21 @@ fn sealed_with(
     pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), faults, observe, dealer(study, RUN, spoil))
 }
 
-fn sealed(study: &Arc<Study<Vertical>>, values: &[[f64; 6]], faults: Faults) -> [VerticalFit; 2] {
+pub(super) fn sealed(study: &Arc<Study<Vertical>>, values: &[[f64; 6]], faults: Faults) -> [VerticalFit; 2] {
     fits(sealed_with(study, values, faults, |_, _| {}, |_, _| {}))
 }
 
-fn plain(values: &[[f64; 6]], more: &str) -> [VerticalFit; 2] {
+pub(super) fn plain(values: &[[f64; 6]], more: &str) -> [VerticalFit; 2] {
     let study = study("plain", more);
     let start = |role| VerticalSession::new(prepared(&study, role, values, &Policy::default()).unwrap(), opening(role));
     fits(pair::run(&mut start(Role::Alice), &mut start(Role::Bob), Faults::NONE, |_, _| {}))
 }
 
-fn fits(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
+pub(super) fn fits(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
     ended.results.map(|result| result.unwrap().unwrap())
 }
 
-fn abort(ended: Ended<VerticalFit>) -> Abort {
+pub(super) fn abort(ended: Ended<VerticalFit>) -> Abort {
     ended.results.into_iter().flatten().find_map(Result::err).unwrap()
 }
 
@@ -384,9 +389,9 @@ fn what_may_not_open_is_refused_before_a_column_leaves() {
 }
 
 /// Records what opens, and refuses beyond a number of calls.
-struct Recorder {
-    opened: Arc<Mutex<Vec<u64>>>,
-    most: usize,
+pub(super) struct Recorder {
+    pub(super) opened: Arc<Mutex<Vec<u64>>>,
+    pub(super) most: usize,
 }
 
 impl Account for Recorder {

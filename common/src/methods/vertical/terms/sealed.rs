@@ -3,7 +3,7 @@
 use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
 use crate::privacy::release::Declaration;
-use crate::terms::{HeldBy, Missing, Study, StudyError, value};
+use crate::terms::{HeldBy, Missing, Promise, Study, StudyError, value};
 
 impl Study<Vertical> {
     /// Refuses what a sealed run between two parties cannot keep.
@@ -11,12 +11,17 @@ impl Study<Vertical> {
         let method = &self.method;
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
         let default = FitTerms::default();
+        let gaussian = method.family == Family::Gaussian;
+        let only_gaussian = |what: &str| format!("{what}: sealed mode has that for gaussian only in this version");
+        let rounds = || if gaussian { one_table() } else { no_rounds() };
         let refused = [
             (
-                "model.family",
-                method.family != Family::Gaussian,
-                format!("is {}: sealed mode is for gaussian in this version", method.family),
+                "model.intercept",
+                !gaussian && !method.intercept,
+                only_gaussian(&format!("is false, and the family {}", method.family)),
             ),
+            ("weights", !gaussian && method.weights.is_some(), only_gaussian("is given")),
+            ("offset", !gaussian && method.offset.is_some(), only_gaussian("is given")),
             (
                 "penalty",
                 method.penalty.is_some(),
@@ -28,14 +33,26 @@ impl Study<Vertical> {
                 "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them"
                     .to_owned(),
             ),
-            ("fit.acceleration", *acceleration != Acceleration::default(), one_table()),
-            ("fit.tol", *tol != default.tol, one_table()),
-            ("fit.max_rounds", max_rounds.is_some(), one_table()),
+            ("fit.acceleration", *acceleration != Acceleration::default(), rounds()),
+            ("fit.tol", *tol != default.tol, rounds()),
+            ("fit.max_rounds", max_rounds.is_some(), rounds()),
         ];
         match refused.into_iter().find(|(_, given, _)| *given) {
             Some((key, _, problem)) => Err(value(key, problem)),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a dealer where nothing is dealt.
+    pub(crate) fn check_dealer(&self) -> Result<(), StudyError> {
+        if self.head.dealer.is_none() || self.is_dealt() {
+            return Ok(());
+        }
+        let mode = self.guarantee.mode().name();
+        let problem = format!(
+            "has no place in a {mode} study: masks are dealt in sealed mode, and in private mode by `mechanism = \"crossprod\"`"
+        );
+        Err(value("dealer", problem))
     }
 
     /// What a sealed run lets either party disclose.
@@ -53,4 +70,9 @@ impl Study<Vertical> {
 
 fn one_table() -> String {
     "has no place in a sealed gaussian study: the fit follows from one table, without rounds".to_owned()
+}
+
+fn no_rounds() -> String {
+    "has no place in a sealed study: the fit ends where the opened gradient vanishes, after 60 of them at most"
+        .to_owned()
 }

@@ -1,0 +1,540 @@
+//! The evaluations of a sealed binomial or poisson fit, after its table is open.
+//!
+//! Alice leads: she names a [point](JointKind::Point), Bob answers with his [range](JointKind::Range), and both know which kernel takes
+//! the two parts of the linear predictor together. Then come the products: the mean within rows, and the residuals with the columns of
+//! both, of which Bob's share goes to Alice once the canary of the products within rows was right. She has the gradient and names the next
+//! point, or the [end](JointKind::End), after which weights, losses and the weighted table follow where the fit has converged.
+//!
+//! The ranges of both sides are classes of the largest predictor in a binomial fit, of which the smaller takes the polynomials, and whole
+//! numbers above it in a poisson fit.
+
+mod exchange;
+mod lead;
+mod point;
+
+use std::collections::VecDeque;
+
+use nalgebra::{DMatrix, DVector};
+
+use self::exchange::{Columns, RowExchange, VectorExchange, WeightedExchange, of_product};
+pub(super) use self::lead::{End, Ended, Lead};
+use self::point::Point;
+use super::limits::Sizes;
+use crate::conversation::{Refusal, Step};
+use crate::glm::Family;
+use crate::id::Role;
+use crate::methods::vertical::masked::{Kept, length, out_of_order, peer_fault};
+use crate::methods::vertical::message::{Body, Joint, JointKind, Product, ProductKind};
+use crate::secure::basis::Basis;
+use crate::secure::kernel::Kernel;
+use crate::secure::product::{Canary, RowShape, Shape, Side, VectorShape, VectorShare, WeightedShape, WeightedShare};
+use crate::secure::ring::{Elements, Width};
+use crate::session::{Abort, Order, PeerFault};
+
+/// What Bob answers where his own limits allow no further gradient.
+const NO_MORE: f64 = 255.0;
+
+/// What a party has beside what the table left.
+pub(super) struct Own<'a> {
+    pub(super) basis: &'a Basis<DMatrix<f64>>,
+    /// The outcome, at Alice.
+    pub(super) y: &'a [f64],
+}
+
+/// The place among the evaluations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A point, or that there are no further ones.
+    Point,
+    Range,
+    Product,
+    /// Alice's shares of the canaries.
+    Canary,
+    /// Bob's shares of what opens.
+    Shares,
+    Over,
+}
+
+/// A product that both parties have planned.
+#[derive(Debug, Clone, Copy)]
+enum Planned {
+    Rows(Kernel, RowShape),
+    Vector(VectorShape),
+    Weighted(WeightedShape),
+}
+
+/// The product that is being exchanged.
+enum Active {
+    Rows(Kernel, RowExchange),
+    Vector(VectorExchange),
+    Weighted(WeightedExchange),
+}
+
+/// One side of the evaluations.
+pub(super) struct Glm {
+    role: Role,
+    sizes: Sizes,
+    /// Of the table, whose blocks the products are made with.
+    table: Shape,
+    /// Gradients that may open by the own limits.
+    allowed: u64,
+    /// At Bob: his columns that stay, in coordinates of his basis.
+    map: Option<DMatrix<f64>>,
+    kept: Kept,
+    orders: VecDeque<Order>,
+    /// Products so far, and products within rows among them.
+    products: u32,
+    corrected: u64,
+    evaluations: u32,
+    /// Points that were named, of which the last may have had no gradient.
+    points: u32,
+    place: Place,
+    point: Option<Point>,
+    /// Whether the products of the end are under way.
+    ending: bool,
+    planned: VecDeque<Planned>,
+    active: Option<Active>,
+    canaries: Vec<Canary>,
+    /// Canaries in the last message of shares.
+    said: usize,
+    /// The own share of a vector over the rows, for the next product with the columns.
+    vector: Vec<Elements>,
+    loss: Option<Elements>,
+    gradient: Option<VectorShare>,
+    weighted: Option<WeightedShare>,
+    /// At Alice.
+    lead: Option<Lead>,
+    end: Option<End>,
+}
+
+impl Glm {
+    /// Once the table is open and it is known which columns stay. `lead` is Alice's.
+    pub(super) fn new(
+        role: Role,
+        (sizes, table, allowed): (Sizes, Shape, u64),
+        kept: Kept,
+        map: Option<DMatrix<f64>>,
+        lead: Option<Lead>,
+    ) -> Glm {
+        Glm {
+            role,
+            sizes,
+            table,
+            allowed,
+            map,
+            kept,
+            orders: VecDeque::new(),
+            products: 0,
+            corrected: 0,
+            evaluations: 0,
+            points: 0,
+            place: Place::Point,
+            point: None,
+            ending: false,
+            planned: VecDeque::new(),
+            active: None,
+            canaries: Vec::new(),
+            said: 0,
+            vector: Vec::new(),
+            loss: None,
+            gradient: None,
+            weighted: None,
+            lead,
+            end: None,
+        }
+    }
+
+    pub(super) fn order(&mut self) -> Option<Order> {
+        self.orders.pop_front()
+    }
+
+    /// Gradients that have opened.
+    pub(super) fn evaluations(&self) -> u32 {
+        self.evaluations
+    }
+
+    /// Points that were named.
+    pub(super) fn points(&self) -> u32 {
+        self.points
+    }
+
+    /// Numbers that open with a message.
+    pub(super) fn opens(&self, body: &Body) -> usize {
+        match body {
+            Body::Joint(Joint { what: JointKind::Point | JointKind::Range, values }) => values.len(),
+            Body::Product(Product { what: ProductKind::Shares, entries, .. }) => entries.count() - self.said,
+            _ => 0,
+        }
+    }
+
+    /// Why there were no further points, once that is known.
+    pub(super) fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    pub(super) fn lead(&self) -> Option<&Lead> {
+        self.lead.as_ref()
+    }
+
+    pub(super) fn step(&self) -> Option<Step> {
+        let (speaker, expected) = match self.place {
+            Place::Point => (Role::Alice, "a point"),
+            Place::Range => (Role::Bob, "a range"),
+            Place::Product => match &self.active {
+                Some(Active::Rows(_, exchange)) => return exchange.step(),
+                Some(Active::Vector(exchange)) => return exchange.step(),
+                Some(Active::Weighted(exchange)) => return exchange.step(),
+                None => return None,
+            },
+            Place::Canary => (Role::Alice, "the share of a product's canary"),
+            Place::Shares => (Role::Bob, "shares of a product"),
+            Place::Over => return None,
+        };
+        Some(Step { speaker, expected })
+    }
+
+    pub(super) fn build(&mut self, own: &Own<'_>) -> Result<Body, Abort> {
+        match self.place {
+            Place::Point => self.name_point(own),
+            Place::Range => self.answer_range(),
+            Place::Product => {
+                let body = match self.active.as_mut().ok_or_else(out_of_order)? {
+                    Active::Rows(kernel, exchange) => {
+                        let point = self.point.as_ref().ok_or_else(out_of_order)?;
+                        exchange.build(&point.feature(*kernel))?
+                    }
+                    Active::Vector(exchange) => exchange.build(&self.vector)?,
+                    Active::Weighted(exchange) => exchange.build(&self.vector)?,
+                };
+                self.go_on(own)?;
+                Ok(body)
+            }
+            Place::Canary => {
+                let canaries = self.canaries.iter().map(Canary::share);
+                let entries = joined(canaries)?;
+                self.place = Place::Shares;
+                Ok(self.message(ProductKind::Canary, entries))
+            }
+            Place::Shares => self.open_own(),
+            Place::Over => Err(out_of_order()),
+        }
+    }
+
+    pub(super) fn absorb(&mut self, body: Body, own: &Own<'_>) -> Result<(), Refusal> {
+        match (self.place, body) {
+            (Place::Point, Body::Joint(Joint { what: JointKind::Point, values })) => self.take_point(&values, own),
+            (Place::Point, Body::Joint(Joint { what: JointKind::End, values })) => self.take_end(&values),
+            (Place::Range, Body::Joint(Joint { what: JointKind::Range, values })) => {
+                let [range] = values[..] else { return Err(length("a range", values.len(), 1).into()) };
+                if range == NO_MORE {
+                    let lead = self.lead.as_mut().ok_or_else(out_of_order)?;
+                    lead.stop(End::LimitOfBob);
+                    self.place = Place::Point;
+                    return Ok(());
+                }
+                self.settle(Role::Bob, range)
+            }
+            (Place::Product, body) => {
+                let columns = Columns { own: own.basis, received: &self.kept.received };
+                match self.active.as_mut().ok_or_else(out_of_order)? {
+                    Active::Rows(kernel, exchange) => {
+                        let point = self.point.as_ref().ok_or_else(out_of_order)?;
+                        exchange.absorb(body, &point.feature(*kernel))?;
+                    }
+                    Active::Vector(exchange) => exchange.absorb(body, &self.vector, &columns)?,
+                    Active::Weighted(exchange) => exchange.absorb(body, &self.vector, &columns)?,
+                }
+                Ok(self.go_on(own)?)
+            }
+            (Place::Canary, Body::Product(Product { number, what: ProductKind::Canary, entries, .. })) => {
+                of_product(self.products, number)?;
+                self.check_canaries(&entries)?;
+                self.place = Place::Shares;
+                Ok(())
+            }
+            (Place::Shares, Body::Product(Product { number, what: ProductKind::Shares, entries, .. })) => {
+                of_product(self.products, number)?;
+                self.open(&entries)
+            }
+            _ => Err(Refusal::Kind),
+        }
+    }
+
+    fn message(&self, what: ProductKind, entries: Elements) -> Body {
+        Body::Product(Product { number: self.products, what, first: 0, entries })
+    }
+
+    /// At Alice: the next point, or the end.
+    fn name_point(&mut self, own: &Own<'_>) -> Result<Body, Abort> {
+        let lead = self.lead.as_mut().ok_or_else(out_of_order)?;
+        if u64::from(self.evaluations) >= self.allowed {
+            lead.stop(End::LimitOfAlice);
+        }
+        let Some((point, digits)) = lead.next() else {
+            let end = lead.end();
+            self.finish_points(end)?;
+            return Ok(Body::Joint(Joint { what: JointKind::End, values: vec![f64::from(end.code())] }));
+        };
+        let (alice, bob) = (self.sizes.alice, point.len() - 1 - self.sizes.alice);
+        let eta = own.basis.predictor(&point.rows(1, alice).into_owned());
+        let size = match self.sizes.family {
+            Family::Gaussian | Family::Binomial => digits,
+            Family::Poisson => {
+                own.y.iter().fold(0.0_f64, |most, y| most.max(*y)).ln_1p().div_euclid(2f64.ln()) as u32 + 1
+            }
+        };
+        let point_here = Point::new(self.sizes.family, Role::Alice, eta, point[0], size);
+        let mut values = vec![f64::from(size), point_here.range(), point_here.told()];
+        values.extend_from_slice(point.rows(1 + alice, bob).as_slice());
+        self.point = Some(point_here);
+        self.points += 1;
+        self.place = Place::Range;
+        Ok(Body::Joint(Joint { what: JointKind::Point, values }))
+    }
+
+    /// At Bob.
+    fn take_point(&mut self, values: &[f64], own: &Own<'_>) -> Result<(), Refusal> {
+        let stay = self.map.as_ref().map_or(self.sizes.bob, DMatrix::ncols);
+        let expected = 3 + stay;
+        let ([size, range, told], gamma) = match values.split_first_chunk::<3>() {
+            Some((head, gamma)) if gamma.len() == stay => (*head, gamma),
+            _ => return Err(length("a point", values.len(), expected).into()),
+        };
+        let wrong = || PeerFault::Value { what: "a point", expected: "possible", round: self.evaluations + 1 };
+        let size = whole(size, 1100).ok_or_else(wrong)?;
+        let gamma = DVector::from_column_slice(gamma);
+        let gamma = match &self.map {
+            Some(map) => map * gamma,
+            None => gamma,
+        };
+        let eta = own.basis.predictor(&gamma);
+        let mut point = Point::new(self.sizes.family, Role::Bob, eta, told, size);
+        if !point.take_range(Role::Alice, range) {
+            return Err(wrong().into());
+        }
+        self.point = Some(point);
+        self.points += 1;
+        self.place = Place::Range;
+        Ok(())
+    }
+
+    /// At Bob.
+    fn answer_range(&mut self) -> Result<Body, Abort> {
+        let point = self.point.as_ref().ok_or_else(out_of_order)?;
+        let range = point.range();
+        let values = if u64::from(self.evaluations) >= self.allowed {
+            self.place = Place::Point;
+            vec![NO_MORE]
+        } else {
+            self.settle(Role::Bob, range).map_err(|_| out_of_order())?;
+            vec![range]
+        };
+        Ok(Body::Joint(Joint { what: JointKind::Range, values }))
+    }
+
+    /// Both ranges are known: plans the products of an evaluation, unless no kernel holds the point.
+    fn settle(&mut self, of: Role, range: f64) -> Result<(), Refusal> {
+        let point = self.point.as_mut().ok_or_else(out_of_order)?;
+        if self.role != of && !point.take_range(of, range) {
+            let round = self.evaluations + 1;
+            return Err(PeerFault::Value { what: "a range", expected: "one of the ranges", round }.into());
+        }
+        point.settle();
+        let Some(shape) = self.rows(Kernel::Mean)? else {
+            if let Some(lead) = &mut self.lead {
+                lead.stop(End::OutOfRange);
+            }
+            self.place = Place::Point;
+            return Ok(());
+        };
+        let Sizes { rows, alice: left, bob: right, .. } = self.sizes;
+        let vector = VectorShape { width: Width::Two, bits: self.table.bits, rows, left, right };
+        self.plan([Planned::Rows(Kernel::Mean, shape), Planned::Vector(vector)].into())?;
+        Ok(())
+    }
+
+    /// The next products within rows; none where no kernel holds the point.
+    fn rows(&mut self, kernel: Kernel) -> Result<Option<RowShape>, Abort> {
+        let point = self.point.as_ref().ok_or_else(out_of_order)?;
+        let Some((bits, terms)) = point.shape(kernel, self.sizes.rows) else { return Ok(None) };
+        let corrected = if self.corrected.is_multiple_of(2) { Side::Right } else { Side::Left };
+        self.corrected += 1;
+        Ok(Some(RowShape { width: Width::Two, bits, rows: self.sizes.rows, terms, corrected }))
+    }
+
+    fn plan(&mut self, planned: VecDeque<Planned>) -> Result<(), Abort> {
+        self.orders.extend(planned.iter().map(|planned| match planned {
+            Planned::Rows(_, shape) => Order::Rows(*shape),
+            Planned::Vector(shape) => Order::Vector(*shape),
+            Planned::Weighted(shape) => Order::Weighted(*shape),
+        }));
+        self.planned = planned;
+        self.begin()
+    }
+
+    /// Begins the next product that is planned; after the last the canaries are compared.
+    fn begin(&mut self) -> Result<(), Abort> {
+        let Some(planned) = self.planned.pop_front() else {
+            self.place = Place::Canary;
+            return Ok(());
+        };
+        self.products += 1;
+        let (role, number) = (self.role, self.products);
+        let Kept { labels, seed, own, .. } = &mut self.kept;
+        self.active = Some(match planned {
+            Planned::Rows(kernel, shape) => Active::Rows(kernel, RowExchange::new(role, number, shape, seed, labels)),
+            Planned::Vector(shape) => Active::Vector(VectorExchange::new(role, number, shape, seed, labels)),
+            Planned::Weighted(shape) => {
+                let mask = own.take().ok_or_else(out_of_order)?;
+                Active::Weighted(WeightedExchange::new(role, number, shape, mask, seed, labels))
+            }
+        });
+        self.place = Place::Product;
+        Ok(())
+    }
+
+    /// Takes what a product has come to, once it is done, and begins the next.
+    fn go_on(&mut self, own: &Own<'_>) -> Result<(), Abort> {
+        let done = match self.active.as_ref().ok_or_else(out_of_order)? {
+            Active::Rows(_, exchange) => exchange.step().is_none(),
+            Active::Vector(exchange) => exchange.step().is_none(),
+            Active::Weighted(exchange) => exchange.step().is_none(),
+        };
+        if !done {
+            return Ok(());
+        }
+        match self.active.take().ok_or_else(out_of_order)? {
+            Active::Rows(kernel, exchange) => {
+                let (mut shares, canary) = exchange.finish()?;
+                self.canaries.push(canary);
+                let point = self.point.as_ref().ok_or_else(out_of_order)?;
+                point.complete(kernel, &mut shares, (self.role == Role::Alice).then_some(own.y))?;
+                match kernel {
+                    Kernel::Mean | Kernel::Weight => self.vector = shares,
+                    Kernel::Loss => self.loss = Some(point::sum(&shares)?),
+                }
+            }
+            Active::Vector(exchange) => self.gradient = Some(exchange.finish()?),
+            Active::Weighted(exchange) => self.weighted = Some(exchange.finish()?),
+        }
+        self.begin()
+    }
+
+    /// At Bob: his shares of the canaries, and of what opens to Alice.
+    fn open_own(&mut self) -> Result<Body, Abort> {
+        let mut parts: Vec<&Elements> = self.canaries.iter().map(Canary::share).collect();
+        let (gradient, weighted) = (self.gradient.take(), self.weighted.take());
+        parts.extend(gradient.as_ref().map(VectorShare::share));
+        parts.extend(weighted.as_ref().map(WeightedShare::share));
+        parts.extend(&self.loss);
+        let entries = joined(parts.into_iter())?;
+        let body = self.message(ProductKind::Shares, entries);
+        self.said = self.canaries.len();
+        self.opened();
+        Ok(body)
+    }
+
+    /// Something has opened: the next point, or the end.
+    fn opened(&mut self) {
+        self.canaries.clear();
+        self.vector.clear();
+        self.evaluations += u32::from(!self.ending);
+        self.place = if self.ending { Place::Over } else { Place::Point };
+    }
+
+    /// Compares the canaries with the peer's shares of them. The own ones stay, for the peer.
+    fn check_canaries(&self, peer: &Elements) -> Result<(), Refusal> {
+        if peer.count() != self.canaries.len() {
+            return Err(length("shares of canaries", peer.count(), self.canaries.len()).into());
+        }
+        for (at, canary) in self.canaries.iter().enumerate() {
+            canary.check(&peer.slice(at..at + 1)).map_err(peer_fault)?;
+        }
+        Ok(())
+    }
+
+    /// At Alice: what opens with Bob's shares.
+    fn open(&mut self, entries: &Elements) -> Result<(), Refusal> {
+        let count = self.canaries.len();
+        self.check_canaries(&entries.slice(0..count))?;
+        let rest = entries.slice(count..entries.count());
+        let point = self.point.as_ref().ok_or_else(out_of_order)?;
+        let lead = self.lead.as_mut().ok_or_else(out_of_order)?;
+        let columns = self.table.bits;
+        if let Some(share) = self.gradient.take() {
+            let (bits, bound) = point.bits(Kernel::Mean, self.sizes.rows, columns)?;
+            let opened = share.open(&rest, bound).map_err(peer_fault)?;
+            lead.take_gradient(&opened, [columns, bits], self.sizes.rows);
+        } else {
+            let table = self.weighted.take();
+            let size = table.as_ref().map_or(0, |share| share.share().count());
+            let expected = size + usize::from(self.loss.is_some());
+            if rest.count() != expected {
+                return Err(length("shares of what opens at the end", rest.count(), expected).into());
+            }
+            if let Some(share) = table {
+                let (bits, bound) = point.bits(Kernel::Weight, self.sizes.rows, columns)?;
+                let opened = share.open(&rest.slice(0..size), bound).map_err(peer_fault)?;
+                lead.take_weighted(&opened, [columns, bits], self.sizes);
+            }
+            if let Some(mut own) = self.loss.take() {
+                let (bits, bound) = point.bits(Kernel::Loss, self.sizes.rows, columns)?;
+                own.add(&rest.slice(size..size + 1)).map_err(|error| Abort::Bug(error.to_string()))?;
+                let opened = own.to_integers()[0];
+                if opened < 0 || opened.unsigned_abs() > bound {
+                    return Err(peer_fault(crate::secure::product::Fault::Bound).into());
+                }
+                lead.take_loss(opened, bits);
+            }
+        }
+        self.opened();
+        Ok(())
+    }
+
+    /// At Bob: there are no further points.
+    fn take_end(&mut self, values: &[f64]) -> Result<(), Refusal> {
+        let [code] = values[..] else { return Err(length("an end", values.len(), 1).into()) };
+        let wrong = PeerFault::Value { what: "an end", expected: "one of the ends", round: self.evaluations };
+        let end = End::ALL.into_iter().find(|end| f64::from(end.code()) == code).ok_or(wrong)?;
+        if end == End::Converged && self.evaluations == 0 {
+            let (came, expected) = ("an end", "a point");
+            return Err(PeerFault::Kind { came, expected }.into());
+        }
+        Ok(self.finish_points(end)?)
+    }
+
+    /// Plans what opens at the end of a fit that has converged.
+    fn finish_points(&mut self, end: End) -> Result<(), Abort> {
+        self.end = Some(end);
+        self.place = Place::Over;
+        if end != End::Converged {
+            return Ok(());
+        }
+        self.ending = true;
+        let mut planned = VecDeque::new();
+        let unheld = || Abort::Bug("the last point has no kernel".to_string());
+        if self.sizes.inference {
+            let shape = self.rows(Kernel::Weight)?.ok_or_else(unheld)?;
+            planned.push_back(Planned::Rows(Kernel::Weight, shape));
+        }
+        if self.sizes.family == Family::Binomial {
+            let shape = self.rows(Kernel::Loss)?.ok_or_else(unheld)?;
+            planned.push_back(Planned::Rows(Kernel::Loss, shape));
+        }
+        if self.sizes.inference {
+            let Sizes { rows, alice: left, bob: right, .. } = self.sizes;
+            let shape = WeightedShape { width: Width::Two, bits: self.table.bits, rows, left, right };
+            planned.push_back(Planned::Weighted(shape));
+        }
+        if planned.is_empty() { Ok(()) } else { self.plan(planned) }
+    }
+}
+
+fn joined<'a>(parts: impl Iterator<Item = &'a Elements> + Clone) -> Result<Elements, Abort> {
+    Elements::concat(Width::Two, parts).map_err(|error| Abort::Bug(error.to_string()))
+}
+
+/// A whole number from 0 to a largest one.
+fn whole(value: f64, most: u32) -> Option<u32> {
+    (value.fract() == 0.0 && value >= 0.0 && value <= f64::from(most)).then_some(value as u32)
+}

@@ -1,0 +1,280 @@
+//! What Alice makes of the numbers that open: the next point, and the solution.
+
+use nalgebra::{DMatrix, DVector};
+
+use super::Sizes;
+use crate::glm::Family;
+use crate::linalg::Definite;
+use crate::report::TracePoint;
+use crate::secure::optimiser::{Descent, Next};
+
+/// A direction along which the weights are this small beside the columns may be one of separated outcomes.
+const FLAT: f64 = 1e-5;
+
+/// A last step along such a direction that is longer than this, in standard deviations of the linear predictor, goes on without end.
+const ENDLESS: f64 = 1e-3;
+
+/// Standard deviation of the linear predictor above which a fit that does not end, or whose weighted table does not open, counts as one of
+/// separated outcomes.
+const STEEP: f64 = 12.0;
+
+/// Standard deviation of the linear predictor up to which a binomial fit is followed.
+const STEEPEST: f64 = 64.0;
+
+/// Why there are no further points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum End {
+    /// The gradient vanishes.
+    Converged,
+    /// Both parties' parts of the linear predictor are beyond all ranges.
+    OutOfRange,
+    /// Too many evaluations.
+    Exhausted,
+    /// Alice's limits allow no further numbers to open.
+    LimitOfAlice,
+    /// Bob's limits allow none.
+    LimitOfBob,
+}
+
+impl End {
+    pub(super) const ALL: [End; 5] =
+        [End::Converged, End::OutOfRange, End::Exhausted, End::LimitOfAlice, End::LimitOfBob];
+
+    /// What is said to the peer.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            End::Converged => 0,
+            End::OutOfRange => 1,
+            End::Exhausted => 2,
+            End::LimitOfAlice => 3,
+            End::LimitOfBob => 4,
+        }
+    }
+}
+
+/// What a fit has come to.
+#[derive(Clone)]
+pub(in super::super) struct Ended {
+    /// Coordinates of `1, Q_a, Q_b`, of the columns that stay.
+    pub(in super::super) point: DVector<f64>,
+    /// Their covariance, where the weighted table has opened and is one of a maximum.
+    pub(in super::super) covariance: Option<DMatrix<f64>>,
+    /// The loss over the rows, where it has opened, without the products of the outcome with the linear predictor.
+    pub(in super::super) loss: Option<f64>,
+    /// The outcome times Bob's part of the linear predictor, in the digits of the table.
+    pub(in super::super) along: f64,
+    /// Whether the estimates grow without bound.
+    pub(in super::super) separated: bool,
+}
+
+/// Alice's part.
+pub(in super::super) struct Lead {
+    family: Family,
+    /// The table of `1, Q_a, Q_b`.
+    joint: DMatrix<f64>,
+    /// Mean products of the outcome with these.
+    score: DVector<f64>,
+    /// Bob's columns that stay, in coordinates of his basis.
+    map: Option<DMatrix<f64>>,
+    rows: usize,
+    /// Columns of Alice.
+    alice: usize,
+    descent: Descent,
+    next: Next,
+    stopped: Option<End>,
+    /// The last point whose gradient has opened, with it.
+    last: Option<(DVector<f64>, DVector<f64>)>,
+    asked: Option<DVector<f64>>,
+    weighted: Option<DMatrix<f64>>,
+    loss: Option<f64>,
+    pub(in super::super) trace: Vec<TracePoint>,
+}
+
+impl Lead {
+    /// From the table of `1, Q_a, Q_b` and the outcome's mean products with them. None where the outcome has no variation.
+    pub(in super::super) fn new(
+        family: Family,
+        joint: DMatrix<f64>,
+        score: DVector<f64>,
+        map: Option<DMatrix<f64>>,
+        [rows, alice]: [usize; 2],
+    ) -> Option<Lead> {
+        let (descent, next) = Descent::new(family, joint.clone(), &score)?;
+        Some(Lead {
+            family,
+            joint,
+            score,
+            map,
+            rows,
+            alice,
+            descent,
+            next,
+            stopped: None,
+            last: None,
+            asked: None,
+            weighted: None,
+            loss: None,
+            trace: Vec::new(),
+        })
+    }
+
+    /// Names no further points.
+    pub(super) fn stop(&mut self, why: End) {
+        if matches!(self.next, Next::Evaluate { .. }) {
+            self.stopped.get_or_insert(why);
+        }
+    }
+
+    /// The next point, with the digits of its kernel.
+    pub(super) fn next(&mut self) -> Option<(DVector<f64>, u32)> {
+        if let Next::Evaluate { point, .. } = &self.next
+            && self.family == Family::Binomial
+            && self.spread(point) > STEEPEST
+        {
+            self.stop(End::OutOfRange);
+        }
+        match (&self.next, self.stopped) {
+            (Next::Evaluate { point, digits }, None) => {
+                self.asked = Some(point.clone());
+                Some((point.clone(), *digits))
+            }
+            (Next::Evaluate { .. } | Next::Converged { .. } | Next::Exhausted { .. }, _) => None,
+        }
+    }
+
+    /// Standard deviation of the linear predictor.
+    fn spread(&self, point: &DVector<f64>) -> f64 {
+        let slopes = point.rows(1, point.len() - 1);
+        (self.joint.view((1, 1), (slopes.len(), slopes.len())) * slopes).dot(&slopes).sqrt()
+    }
+
+    /// Why there is no next point.
+    pub(super) fn end(&self) -> End {
+        match (self.stopped, &self.next) {
+            (Some(end), _) => end,
+            (None, Next::Converged { .. }) => End::Converged,
+            (None, Next::Exhausted { .. } | Next::Evaluate { .. }) => End::Exhausted,
+        }
+    }
+
+    /// From coordinates of all of Bob's columns to those of the columns that stay.
+    fn reduced(&self, gradient: DVector<f64>) -> DVector<f64> {
+        let Some(map) = &self.map else { return gradient };
+        let first = gradient.len() - map.nrows();
+        let bob = map.tr_mul(&gradient.rows(first, map.nrows()));
+        DVector::from_iterator(first + bob.len(), gradient.rows(0, first).iter().chain(bob.iter()).copied())
+    }
+
+    /// The gradient at the last point, as integers: the sum over the rows, then products with the columns.
+    pub(super) fn take_gradient(&mut self, opened: &[i128], bits: [u32; 2], rows: usize) {
+        let scale = 2f64.powi(-((bits[0] + 2 * bits[1]) as i32)) / rows as f64;
+        let gradient = DVector::from_iterator(opened.len(), opened.iter().map(|value| *value as f64 * scale));
+        let gradient = self.reduced(gradient);
+        let point = self.asked.take().unwrap_or_else(|| DVector::zeros(gradient.len()));
+        let before = self.last.as_ref().map(|(point, _)| point.clone());
+        let change = before.map_or(1.0, |before| (&point - before).amax() / point.amax().max(f64::MIN_POSITIVE));
+        self.last = Some((point, gradient.clone()));
+        let certificate = self.descent.scaled(&gradient);
+        self.next = self.descent.next(gradient);
+        let round = self.descent.evaluations();
+        self.trace.push(TracePoint { round, certificate, change, objective: f64::NAN });
+    }
+
+    /// The weighted table at the last point: its lower triangle, row by row.
+    pub(super) fn take_weighted(&mut self, opened: &[i128], bits: [u32; 2], sizes: Sizes) {
+        let scale = 2f64.powi(-((2 * bits[0] + 2 * bits[1]) as i32)) / sizes.rows as f64;
+        let size = 1 + sizes.alice + sizes.bob;
+        let mut table = DMatrix::zeros(size, size);
+        let places = (0..size).flat_map(|j| (0..=j).map(move |k| (j, k)));
+        for ((j, k), value) in places.zip(opened) {
+            (table[(j, k)], table[(k, j)]) = (*value as f64 * scale, *value as f64 * scale);
+        }
+        if let Some(map) = &self.map {
+            let first = 1 + sizes.alice;
+            let mut whole = DMatrix::zeros(size, first + map.ncols());
+            whole.view_mut((0, 0), (first, first)).fill_with_identity();
+            whole.view_mut((first, first), map.shape()).copy_from(map);
+            table = whole.tr_mul(&table) * whole;
+        }
+        self.weighted = Some(table);
+    }
+
+    /// The sum of `log(1 + e^eta)` over the rows.
+    pub(super) fn take_loss(&mut self, opened: i128, bits: u32) {
+        self.loss = Some(opened as f64 * 2f64.powi(-(2 * bits as i32)));
+    }
+
+    /// What the fit has come to.
+    pub(in super::super) fn ended(&self) -> Ended {
+        let Next::Converged { point, gradient, step } = &self.next else {
+            let zero = || DVector::zeros(self.score.len());
+            let point =
+                self.last.as_ref().map(|(point, _)| point).or(self.asked.as_ref()).cloned().unwrap_or_else(zero);
+            let separated = match self.end() {
+                End::OutOfRange => true,
+                End::Exhausted => self.spread(&point) > STEEP,
+                End::Converged | End::LimitOfAlice | End::LimitOfBob => false,
+            };
+            let separated = separated && self.family == Family::Binomial;
+            let along = self.along(&point);
+            return Ended { point, covariance: None, loss: None, along, separated };
+        };
+        let rows = self.rows as f64;
+        let exact = self.weighted.as_ref().map(|table| (table, Definite::from_gram(table)));
+        let (step, covariance, separated) = match exact {
+            Some((table, Some(definite))) => {
+                let step = -definite.solve(gradient);
+                match self.endless(table, gradient) {
+                    true => (step, None, true),
+                    false => (step, Some(definite.inverse() / rows), false),
+                }
+            }
+            Some((_, None)) => (DVector::zeros(point.len()), None, true),
+            None => (step.clone(), None, self.family == Family::Binomial && self.spread(point) > STEEP),
+        };
+        // The last point's loss, the change along the step, of which the slope says twice as much as there is, and the products of the
+        // outcome with the step, which belong to the last point no more.
+        let mean = match self.family {
+            // The gradient of the intercept is the mean of the means less that of the outcome.
+            Family::Poisson => Some(gradient[0] + self.score[0]),
+            Family::Binomial | Family::Gaussian => self.loss.map(|loss| loss / rows),
+        };
+        let loss = mean.map(|mean| (mean + self.score.dot(&step) + 0.5 * gradient.dot(&step)) * rows);
+        if separated {
+            let along = self.along(point);
+            return Ended { point: point.clone(), covariance: None, loss: None, along, separated };
+        }
+        let point = point + step;
+        let along = self.along(&point);
+        Ended { point, covariance, loss, along, separated }
+    }
+
+    fn along(&self, point: &DVector<f64>) -> f64 {
+        let bob = self.bob(point.len());
+        self.score.rows(bob.start, bob.len()).dot(&point.rows(bob.start, bob.len())) * self.rows as f64
+    }
+
+    /// Positions of Bob's coordinates.
+    fn bob(&self, all: usize) -> std::ops::Range<usize> {
+        self.alice + 1..all
+    }
+
+    /// Whether a step would go on without end along a direction in which the weights vanish.
+    fn endless(&self, table: &DMatrix<f64>, gradient: &DVector<f64>) -> bool {
+        let Some(joint) = Definite::from_gram(&self.joint) else { return false };
+        // Coordinates in which the columns are orthonormal.
+        let mut half = table.clone();
+        joint.factor().tr_solve_upper_triangular_mut(&mut half);
+        let mut whole = half.transpose();
+        joint.factor().tr_solve_upper_triangular_mut(&mut whole);
+        if !whole.iter().all(|entry| entry.is_finite()) {
+            return true;
+        }
+        let mut turned = gradient.clone();
+        joint.factor().tr_solve_upper_triangular_mut(&mut turned);
+        let eigen = whole.symmetric_eigen();
+        let along = eigen.eigenvectors.tr_mul(&turned);
+        let both = eigen.eigenvalues.iter().zip(along.iter());
+        both.into_iter().any(|(value, along)| *value < FLAT && along.abs() > ENDLESS * value.max(0.0))
+    }
+}

@@ -1,0 +1,244 @@
+//! A point of a sealed fit as one party sees it: its own part of the linear predictor, and what both parties know of the kernel.
+
+use std::ops::Range;
+
+use crate::glm::Family;
+use crate::id::Role;
+use crate::secure::budget;
+use crate::secure::kernel::{self, CLASSES, Factors, Kernel, Part, Separated, TOLERANCES};
+use crate::secure::product::Blocks;
+use crate::secure::ring::{Elements, Width, row_blocks};
+use crate::session::Abort;
+
+/// Digits of the kernels at the end of a fit.
+const DIGITS_AT_END: u32 = 9;
+
+/// Largest whole number above a predictor of a poisson fit, either way: the budget ends far below.
+const MOST: f64 = 2000.0;
+
+/// Where a gradient opens.
+pub(super) struct Point {
+    family: Family,
+    role: Role,
+    /// The own part of the linear predictor. Once the ranges are settled, with the intercept at the party that adds it.
+    eta: Vec<f64>,
+    intercept: f64,
+    /// Digits of the kernel; bits of the largest outcome in a poisson fit.
+    size: u32,
+    /// Alice's range and Bob's.
+    ranges: [f64; 2],
+}
+
+fn place(role: Role) -> usize {
+    usize::from(role != Role::Alice)
+}
+
+impl Point {
+    /// With the own range. `intercept` is what this party knows of it.
+    pub(super) fn new(family: Family, role: Role, mut eta: Vec<f64>, intercept: f64, size: u32) -> Point {
+        let largest =
+            |eta: &[f64], of: fn(f64) -> f64| eta.iter().fold(f64::NEG_INFINITY, |most, eta| most.max(of(*eta)));
+        let range = match family {
+            Family::Gaussian | Family::Binomial => {
+                let largest = largest(&eta, f64::abs);
+                kernel::class(largest).unwrap_or(CLASSES.len()) as f64
+            }
+            Family::Poisson => {
+                if role == Role::Alice {
+                    eta.iter_mut().for_each(|eta| *eta += intercept);
+                }
+                largest(&eta, |eta| eta).ceil().clamp(-MOST, MOST)
+            }
+        };
+        let mut ranges = [0.0; 2];
+        ranges[place(role)] = range;
+        Point { family, role, eta, intercept, size, ranges }
+    }
+
+    /// The own range: a class, or the smallest whole number above the own part.
+    pub(super) fn range(&self) -> f64 {
+        self.ranges[place(self.role)]
+    }
+
+    /// What Alice tells Bob of the intercept: she keeps that of a poisson fit, where it belongs to no kernel.
+    pub(super) fn told(&self) -> f64 {
+        match self.family {
+            Family::Gaussian | Family::Binomial => self.intercept,
+            Family::Poisson => 0.0,
+        }
+    }
+
+    /// Takes the range of a party; false where there is no such range.
+    pub(super) fn take_range(&mut self, of: Role, range: f64) -> bool {
+        self.ranges[place(of)] = range;
+        let least = if self.family == Family::Poisson { -MOST } else { 0.0 };
+        let most = if self.family == Family::Poisson { MOST } else { CLASSES.len() as f64 };
+        range.fract() == 0.0 && range >= least && range <= most
+    }
+
+    /// Both ranges are known: in a binomial fit the side with the larger one adds the intercept.
+    pub(super) fn settle(&mut self) {
+        if self.family != Family::Poisson && self.part() == Part::Functions {
+            let intercept = self.intercept;
+            self.eta.iter_mut().for_each(|eta| *eta += intercept);
+        }
+    }
+
+    /// The factors that this party has.
+    fn part(&self) -> Part {
+        let alice = self.ranges[0] <= self.ranges[1];
+        if alice == (self.role == Role::Alice) { Part::Polynomials } else { Part::Functions }
+    }
+
+    /// In a binomial fit; none where both ranges are beyond all classes.
+    fn separated(&self, kernel: Kernel) -> Option<Separated> {
+        let digits = match kernel {
+            Kernel::Mean => self.size.clamp(*TOLERANCES.start(), *TOLERANCES.end()),
+            Kernel::Weight | Kernel::Loss => DIGITS_AT_END,
+        };
+        let class = self.ranges[0].min(self.ranges[1]);
+        Separated::new(kernel, class as usize, digits)
+    }
+
+    /// Bits of the factors of a product within rows, and how many there are in a row; none where no kernel or no budget holds the point.
+    pub(super) fn shape(&self, kernel: Kernel, rows: usize) -> Option<(u32, usize)> {
+        match self.family {
+            Family::Gaussian | Family::Binomial => {
+                let (bits, separated) = (budget::binomial(rows)?, self.separated(kernel)?);
+                let bits = match kernel {
+                    Kernel::Mean | Kernel::Loss => bits.features,
+                    Kernel::Weight => bits.weights,
+                };
+                Some((bits, separated.terms - 1))
+            }
+            Family::Poisson => {
+                let largest = self.ranges[0] + self.ranges[1];
+                // The largest outcome is below this power of two.
+                let outcome = 2f64.powi(self.size as i32) - 1.0;
+                let bits = budget::poisson(rows, largest, outcome)?;
+                let bits = match kernel {
+                    Kernel::Mean | Kernel::Loss => bits.features,
+                    Kernel::Weight => bits.weights,
+                };
+                (budget::POISSON_FACTORS.contains(&bits)).then_some((bits, 1))
+            }
+        }
+    }
+
+    /// Bits of the factors, and the largest size of what opens with columns of some bits.
+    pub(super) fn bits(&self, kernel: Kernel, rows: usize, columns: u32) -> Result<(u32, u128), Abort> {
+        let (bits, _) = self.shape(kernel, rows).ok_or_else(|| Abort::Bug("a point without a kernel".to_string()))?;
+        let bound = match (self.family, kernel) {
+            (Family::Gaussian | Family::Binomial, Kernel::Mean) => (rows as u128) << (columns + 2 * bits + 1),
+            (Family::Gaussian | Family::Binomial, Kernel::Weight) => (rows as u128) << (2 * columns + 2 * bits),
+            (Family::Gaussian | Family::Binomial, Kernel::Loss) | (Family::Poisson, _) => u128::MAX,
+        };
+        Ok((bits, bound))
+    }
+
+    /// The own factors of products within rows.
+    pub(super) fn feature(&self, kernel: Kernel) -> Feature<'_> {
+        match (self.family, self.separated(kernel)) {
+            (Family::Gaussian | Family::Binomial, Some(separated)) => {
+                Feature::Separated(Factors { separated, part: self.part(), own: &self.eta, roots: None })
+            }
+            (Family::Gaussian | Family::Binomial, None) | (Family::Poisson, _) => {
+                let [alice, bob] = self.ranges;
+                // Both parties' factors have the same largest size, so that both have the same digits.
+                let above = if self.role == Role::Alice { bob - alice } else { alice - bob };
+                let shift = above / 2.0;
+                Feature::Exponential { eta: &self.eta, shift }
+            }
+        }
+    }
+
+    /// Adds to the shares of products within rows what needs no product: the first coefficient of a kernel, and Alice's outcome with
+    /// a minus sign where a residual is meant.
+    pub(super) fn complete(&self, kernel: Kernel, shares: &mut [Elements], y: Option<&[f64]>) -> Result<(), Abort> {
+        let (bits, _) = self.bits(kernel, self.eta.len(), 0)?;
+        let bug = |error: crate::secure::ring::RingError| Abort::Bug(error.to_string());
+        let feature = self.feature(kernel);
+        let y = y.filter(|_| kernel == Kernel::Mean);
+        for (share, range) in shares.iter_mut().zip(row_blocks(self.eta.len())) {
+            if let Feature::Separated(factors) = &feature
+                && factors.part == Part::Functions
+            {
+                share.add(&scaled(&factors.constant(range.clone()), bits)?).map_err(bug)?;
+            }
+            if let Some(y) = y {
+                let rows = y.get(range).ok_or_else(|| Abort::Bug("an outcome of another length".to_string()))?;
+                share.subtract(&scaled(rows, bits)?).map_err(bug)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Values at twice the bits of a factor.
+fn scaled(values: &[f64], bits: u32) -> Result<Elements, Abort> {
+    let bug = |error: crate::secure::ring::RingError| Abort::Bug(error.to_string());
+    if let Ok(mut scaled) = Elements::fixed(Width::Two, values, bits) {
+        let unit = Elements::from_integers(Width::Two, &vec![1_i128 << bits; values.len()]);
+        scaled.multiply(&unit).map_err(bug)?;
+        return Ok(scaled);
+    }
+    // Beyond what fixed point takes at once: counts are far below 2^80.
+    let integer = |value: &f64| ((value * 2f64.powi(bits as i32)).round_ties_even() as i128) << bits;
+    if !values.iter().all(|value| value.abs() <= 1e15) {
+        return Err(Abort::OwnData("a value is beyond what fixed point holds".to_string()));
+    }
+    Ok(Elements::from_integers(Width::Two, &values.iter().map(integer).collect::<Vec<_>>()))
+}
+
+/// The sum of all shares.
+pub(super) fn sum(shares: &[Elements]) -> Result<Elements, Abort> {
+    let mut sum = Elements::zeros(Width::Two, 1);
+    for share in shares {
+        let mut folded = share.clone();
+        while folded.count() > 1 {
+            let half = folded.count() / 2;
+            let mut first = folded.slice(0..half);
+            first.add(&folded.slice(half..2 * half)).map_err(|error| Abort::Bug(error.to_string()))?;
+            if folded.count() % 2 == 1 {
+                let last = folded.slice(2 * half..folded.count());
+                first.append(&last).map_err(|error| Abort::Bug(error.to_string()))?;
+            }
+            folded = first;
+        }
+        if folded.count() == 1 {
+            sum.add(&folded).map_err(|error| Abort::Bug(error.to_string()))?;
+        }
+    }
+    Ok(sum)
+}
+
+/// The own factors of products within rows.
+pub(super) enum Feature<'a> {
+    /// Of a separated kernel.
+    Separated(Factors<'a>),
+    /// The exponential of the own part, shifted.
+    Exponential { eta: &'a [f64], shift: f64 },
+}
+
+impl Blocks for Feature<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Feature::Separated(factors) => factors.rows(),
+            Feature::Exponential { eta, .. } => eta.len(),
+        }
+    }
+
+    fn columns(&self) -> usize {
+        match self {
+            Feature::Separated(factors) => factors.columns(),
+            Feature::Exponential { .. } => 1,
+        }
+    }
+
+    fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
+        match self {
+            Feature::Separated(factors) => factors.fill(rows, out),
+            Feature::Exponential { eta, shift } => out.extend(eta[rows].iter().map(|eta| (eta + shift).exp())),
+        }
+    }
+}

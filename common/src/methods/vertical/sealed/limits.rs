@@ -1,0 +1,155 @@
+//! What a sealed fit opens, in numbers, and what a party checks before a column leaves.
+
+use crate::glm::Family;
+use crate::id::Role;
+use crate::methods::vertical::prepare::{Encoded, Prepared};
+use crate::privacy::ledger::Before;
+use crate::privacy::openings::NotOpened;
+use crate::secure::open::{Limits, Refusal as Limit, Rows};
+use crate::session::Abort;
+use crate::study::{Study, Vertical};
+
+/// Sizes of a fit that both parties know.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    pub(super) family: Family,
+    pub(super) rows: usize,
+    pub(super) alice: usize,
+    pub(super) bob: usize,
+    /// Whether the weighted table of a binomial or poisson fit opens at the end.
+    pub(super) inference: bool,
+}
+
+impl Sizes {
+    /// Of a study, with these rows and columns of both parties, without intercept and outcome.
+    pub fn new(study: &Study<Vertical>, rows: usize, alice: usize, bob: usize) -> Sizes {
+        Sizes { family: study.method.family, rows, alice, bob, inference: study.method.inference.allowed }
+    }
+
+    /// Whether standard errors follow.
+    pub fn inference(&self) -> bool {
+        self.inference
+    }
+
+    /// Numbers of the table.
+    pub fn table(&self) -> u64 {
+        (self.alice as u64).saturating_add(1).saturating_mul(self.bob as u64)
+    }
+
+    /// Numbers of a gradient.
+    pub fn gradient(&self) -> u64 {
+        1_u64.saturating_add(self.alice as u64).saturating_add(self.bob as u64)
+    }
+
+    /// Numbers of the weighted table that opens at the end.
+    pub fn weighted(&self) -> u64 {
+        let all = self.gradient();
+        if self.inference { all.saturating_mul(all.saturating_add(1)) / 2 } else { 0 }
+    }
+
+    /// Whether the sum of the losses opens at the end.
+    pub fn loss(&self) -> bool {
+        self.family == Family::Binomial
+    }
+
+    /// Numbers that leave a party after the table of a binomial or poisson fit of this number of gradients.
+    pub fn leaving(&self, role: Role, gradients: u64) -> u64 {
+        let bob = self.bob as u64;
+        let square = bob.saturating_mul(bob);
+        match role {
+            Role::Alice => {
+                // A point with its range and kernel; Bob's part of the solution, and what is held of his columns.
+                let covariance = if self.inference { square.saturating_add(bob) } else { 0 };
+                let points = gradients.saturating_mul(bob.saturating_add(3));
+                points.saturating_add(bob).saturating_add(square).saturating_add(covariance)
+            }
+            Role::Bob | Role::Worker | Role::Coordinator => {
+                let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
+                // His parts of the intercept, its variance and the likelihood.
+                gradients.saturating_add(self.weighted()).saturating_add(u64::from(self.loss())).saturating_add(3)
+            }
+        }
+    }
+
+    /// Numbers of which a fit cannot do with fewer: the table, in a binomial or poisson fit one gradient and what follows from it too.
+    pub fn at_least(&self, role: Role) -> u64 {
+        match (self.family, role) {
+            (Family::Gaussian, _) => self.table(),
+            (Family::Binomial | Family::Poisson, Role::Alice) => self.table().max(self.leaving(role, 1)),
+            (Family::Binomial | Family::Poisson, _) => self.table().saturating_add(self.leaving(role, 1)),
+        }
+    }
+}
+
+/// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
+/// the other. `before` is what earlier runs let open.
+///
+/// # Errors
+/// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
+pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Result<(), Abort> {
+    let Ok(encoded) = prepared.encoded() else { return Ok(()) };
+    let block = &encoded.block;
+    let own = block.columns() - usize::from(block.has_intercept());
+    let role = prepared.role();
+    let (alice, bob) = if role == Role::Alice { (own, peer_columns) } else { (peer_columns, own) };
+    let sizes = Sizes::new(prepared.study(), block.rows(), alice, bob);
+    countable(sizes.family, encoded)?;
+    within_limits(role, &prepared.policy.limits, &sizes, encoded, peer_columns, before)
+}
+
+/// Outcomes for which the likelihood of a family follows from sums alone.
+pub(super) fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> {
+    let of = |y: f64| match family {
+        Family::Gaussian => true,
+        Family::Binomial => y == 0.0 || y == 1.0,
+        Family::Poisson => y <= 1e12,
+    };
+    match encoded.outcome.iter().flatten().all(|y| of(*y)) {
+        true => Ok(()),
+        false if family == Family::Binomial => {
+            Err(Abort::OwnData("the outcome is not 0 or 1 in every row, which a sealed binomial fit needs".to_string()))
+        }
+        false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
+    }
+}
+
+pub(super) fn within_limits(
+    role: Role,
+    limits: &Limits,
+    sizes: &Sizes,
+    encoded: &Encoded,
+    peer: usize,
+    before: Before,
+) -> Result<(), Abort> {
+    let block = &encoded.block;
+    let own = usize::from(block.has_intercept())..block.columns();
+    let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
+    let named = own.map(|j| {
+        let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
+        (name, block.column(j))
+    });
+    limits
+        .rows(Rows::All, rows, columns.saturating_add(other))
+        .and_then(|()| limits.columns(Rows::All, named, other))
+        .and_then(|()| limits.opened(before.numbers, sizes.at_least(role), rows, [columns, other]))
+        .map(|_| ())
+        .map_err(|limit| beyond(role, &limit))
+}
+
+/// A limit that is not kept, with the key that loosens it.
+fn beyond(role: Role, limit: &Limit) -> Abort {
+    let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
+    match limit {
+        Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
+        Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
+        Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
+        Limit::Opened { .. } => Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") },
+    }
+}
+
+pub(super) fn not_opened(role: Role, why: NotOpened) -> Abort {
+    match why {
+        NotOpened::Limit(limit) => beyond(role, &limit),
+        NotOpened::Ledger(error) => Abort::Ledger(error),
+    }
+}

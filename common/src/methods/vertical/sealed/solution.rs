@@ -1,0 +1,203 @@
+//! The solution of a sealed binomial or poisson fit: what Alice makes of what opened, what she tells Bob, and how each party sees it.
+
+use nalgebra::{DMatrix, DVector};
+
+use super::glm::{End, Ended, Glm};
+use super::session::Work;
+use crate::fit::Termination;
+use crate::glm::Family;
+use crate::id::Role;
+use crate::methods::vertical::masked::{length, out_of_order};
+use crate::methods::vertical::message::{Joint, JointKind};
+use crate::report::TracePoint;
+use crate::secure::gaussian::{Answer, Means, Part, position};
+use crate::session::{Abort, PeerFault};
+use crate::study::HeldBy;
+
+/// The solution as one party sees it.
+pub(super) struct Solved {
+    /// The own part, with the covariance of the coordinates; none has opened where it is empty.
+    pub(super) part: Part,
+    /// Bob's coordinates.
+    pub(super) bob: DVector<f64>,
+    /// What Alice's columns and the outcome hold of Bob's, in coordinates of his columns that stay.
+    pub(super) held: DMatrix<f64>,
+    /// At Alice: the intercept and its variance, without what Bob's columns add.
+    pub(super) intercept: Option<(f64, f64)>,
+    /// At Alice, where it has opened: the loss over the rows, without Bob's part of the next number.
+    pub(super) loss: Option<f64>,
+    /// At Alice: the outcome times Bob's part of the linear predictor, in the digits of the table, or as Bob computes it who has the outcome
+    /// too.
+    pub(super) along: f64,
+    pub(super) end: End,
+    pub(super) separated: bool,
+    pub(super) evaluations: u32,
+    /// Points that were named.
+    pub(super) points: u32,
+    pub(super) trace: Vec<TracePoint>,
+}
+
+impl Solved {
+    /// Whether there are standard errors.
+    pub(super) fn inference(&self) -> bool {
+        !self.part.covariance.is_empty()
+    }
+
+    pub(super) fn termination(&self, dropped: bool) -> Termination {
+        match (self.end, self.separated) {
+            (_, true) => Termination::Separation,
+            (End::Converged, false) if dropped => Termination::CollinearAcrossParties,
+            (End::Converged, false) => Termination::Converged,
+            (End::OutOfRange | End::Exhausted | End::LimitOfAlice | End::LimitOfBob, false) => Termination::MaxRounds,
+        }
+    }
+
+    /// Why the fit ended before it converged, for the reader.
+    pub(super) fn note(&self, family: Family) -> Option<String> {
+        let limit = |who: Role| {
+            format!(
+                "{} gradients have opened, and the limits of {who} on what may open allow no further one: the fit ended before it \
+                 converged; leave columns out, or loosen `sealed_opened_share` in the policy of {who}",
+                self.evaluations
+            )
+        };
+        match self.end {
+            End::Converged => None,
+            End::OutOfRange if family == Family::Poisson => {
+                Some("out of range: the means of the next step are beyond what fixed point holds".to_owned())
+            }
+            End::OutOfRange => Some(
+                "out of range: the linear predictor has grown beyond what a sealed fit follows, 32 at both parties or a standard \
+                 deviation of 64"
+                    .to_owned(),
+            ),
+            End::Exhausted => Some(format!("{} gradients have opened without convergence", self.evaluations)),
+            End::LimitOfAlice => Some(limit(Role::Alice)),
+            End::LimitOfBob => Some(limit(Role::Bob)),
+        }
+    }
+}
+
+fn missing() -> Abort {
+    Abort::Bug("the evaluations have not ended".to_string())
+}
+
+/// At Alice: the solution, and what Bob is told of it.
+pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
+    let (lead, end) = (glm.lead().ok_or_else(missing)?, glm.end().ok_or_else(missing)?);
+    let table = work.table().ok_or_else(missing)?;
+    let Ended { point, covariance, loss, along, separated } = lead.ended();
+    let alice = table.left();
+    let bob = point.len() - 1 - alice;
+    let place = position(&work.own.factor, &work.means_of(&[]));
+    let held = table.held();
+    let gamma = point.rows(1 + alice, bob).into_owned();
+    let mut values = vec![f64::from(u8::from(separated)), f64::from(u8::from(covariance.is_some()))];
+    values.extend_from_slice(gamma.as_slice());
+    values.extend_from_slice(held.as_slice());
+    let own = point.rows(1, alice).into_owned();
+    let shift = point[0] - place.dot(&own);
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    let loss = loss.map(|loss| loss - dot(y, &work.basis.predictor(&own)) - point[0] * y.iter().sum::<f64>());
+    let (own_covariance, variance) = match &covariance {
+        None => (DMatrix::zeros(0, 0), 0.0),
+        Some(covariance) => {
+            let first = 1 + alice;
+            let of_alice = covariance.view((1, 1), (alice, alice)).into_owned();
+            let leans = covariance.view((1, 0), (alice, 1)).column(0).dot(&place);
+            let variance = covariance[(0, 0)] + (&of_alice * &place).dot(&place) - 2.0 * leans;
+            // Between Bob's coordinates and the linear predictor at Alice's column means, less the intercept.
+            let lean =
+                covariance.view((first, 1), (bob, alice)) * &place - covariance.view((first, 0), (bob, 1)).column(0);
+            values.extend(covariance.view((first, first), (bob, bob)).iter());
+            values.extend(lean.iter());
+            (of_alice, variance)
+        }
+    };
+    let solved = Solved {
+        part: Part { gamma: own, covariance: own_covariance },
+        bob: gamma,
+        held,
+        intercept: Some((shift, variance)),
+        loss,
+        along,
+        end,
+        separated,
+        evaluations: glm.evaluations(),
+        points: glm.points(),
+        trace: lead.trace.clone(),
+    };
+    Ok((solved, Joint { what: JointKind::Answer, values }))
+}
+
+/// Numbers of a solution that opens with a message: all but its two marks.
+pub(super) fn numbers(answer: &Joint) -> usize {
+    answer.values.len() - 2
+}
+
+/// At Bob: the solution as Alice tells it, and his part of the intercept.
+pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Solved, Means), PeerFault> {
+    let size = work.shape.right - work.dropped().len();
+    let wrong = || PeerFault::Value { what: "the solution", expected: "possible", round: glm.evaluations() };
+    let (head, rest) = values.split_first_chunk::<2>().ok_or_else(|| length("the solution", values.len(), 2))?;
+    let flag = |value: f64| (value == 0.0 || value == 1.0).then_some(value == 1.0);
+    let (separated, inference) = (flag(head[0]).ok_or_else(wrong)?, flag(head[1]).ok_or_else(wrong)?);
+    let expected = size + size * size + usize::from(inference) * (size * size + size);
+    if rest.len() != expected {
+        return Err(length("the solution", values.len(), 2 + expected));
+    }
+    let end = glm.end().ok_or_else(wrong)?;
+    if inference && (separated || end != End::Converged || !work.study.method.inference.allowed) {
+        return Err(wrong());
+    }
+    let (gamma, rest) = rest.split_at(size);
+    let (held, rest) = rest.split_at(size * size);
+    let gamma = DVector::from_column_slice(gamma);
+    let (covariance, lean) = match inference {
+        false => (DMatrix::zeros(0, 0), DVector::zeros(size)),
+        true => {
+            let (covariance, lean) = rest.split_at(size * size);
+            (DMatrix::from_column_slice(size, size, covariance), DVector::from_column_slice(lean))
+        }
+    };
+    if covariance.diagonal().iter().any(|variance| !(*variance > 0.0)) {
+        return Err(wrong());
+    }
+    let whole = if inference { covariance.clone() } else { DMatrix::zeros(size, size) };
+    let answer = Answer { part: Part { gamma: gamma.clone(), covariance: whole }, lean, residual: 0.0 };
+    let means = answer.means(&work.factor(), &work.means_of(&work.dropped()));
+    let solved = Solved {
+        part: Part { gamma: gamma.clone(), covariance },
+        bob: gamma,
+        held: DMatrix::from_column_slice(size, size, held),
+        intercept: None,
+        loss: None,
+        along: 0.0,
+        end,
+        separated,
+        evaluations: glm.evaluations(),
+        points: glm.points(),
+        trace: Vec::new(),
+    };
+    Ok((solved, means))
+}
+
+/// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor.
+pub(super) fn along(work: &Work) -> Option<f64> {
+    let solved = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by == HeldBy::Both)?;
+    let gamma = match &work.reduction {
+        Some(reduction) => &reduction.map * &solved.part.gamma,
+        None => solved.part.gamma.clone(),
+    };
+    Some(dot(work.encoded.outcome.as_deref().unwrap_or_default(), &work.basis.predictor(&gamma)))
+}
+
+fn dot(y: &[f64], eta: &[f64]) -> f64 {
+    y.iter().zip(eta).map(|(y, eta)| y * eta).sum()
+}
+
+/// What is left of an intercept once Bob's part is known.
+pub(super) fn intercept(solved: &Solved, means: Means) -> Result<(f64, f64), Abort> {
+    let (shift, variance) = solved.intercept.ok_or_else(out_of_order)?;
+    Ok((shift - means.shift, variance + means.spread))
+}
