@@ -105,7 +105,10 @@ impl Work for SealedFit {
     type Yield = Report;
 
     const COMMAND: &'static str = "fit";
-    const DEALT: bool = true;
+
+    fn is_dealt(&self, _job: &Job) -> bool {
+        true
+    }
 
     fn read(&self, job: &Job) -> Result<Prepared, Failure> {
         job.party().table()

@@ -20,10 +20,15 @@ use crate::openings;
 /// An element of a share, in bytes.
 const ELEMENT: u64 = 16;
 /// What a message has beside its elements and numbers, and how many of them a party sends beside its greeting and its columns.
-const MESSAGE: u64 = 95;
+pub(super) const MESSAGE: u64 = 95;
 const MESSAGES: u64 = 6;
 /// A key of the study in a greeting, beside its name.
 const KEY: u64 = 38;
+
+/// Bytes of the study's keys in the greeting.
+pub(super) fn greeting(study: &Study<Vertical>) -> u64 {
+    study.key_digests().iter().map(|(key, _)| key.len() as u64 + KEY).sum()
+}
 /// A row of the coefficient table.
 const COEFFICIENT: u64 = 45;
 
@@ -239,7 +244,7 @@ impl Forecast<'_> {
             Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
         };
         let numbers = self.numbers();
-        let keys: u64 = self.study.key_digests().iter().map(|(key, _)| key.len() as u64 + KEY).sum();
+        let keys = greeting(self.study);
         ELEMENT * (self.rows * self.masked() + shared) + 8 * numbers + COEFFICIENT * rows + keys + MESSAGES * MESSAGE
     }
 
