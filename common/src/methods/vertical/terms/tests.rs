@@ -292,6 +292,10 @@ fn the_mechanism_crossprod_refuses_rounds_and_cuts_and_takes_an_outcome_at_alice
         let side = crate::methods::vertical::plan::Side::of(role);
         assert!(plan.releases(side).charge() <= cap && plan.releases(side).charge() > 0.999 * cap);
     }
+    // Masks may be dealt by somebody apart from the coordinator, where masks are dealt.
+    let dealer = "\n[dealer]\ncertificate = \"registry\"\n";
+    assert!(vertical(&format!("{}{dealer}", by(""))).is_dealt());
+    assert!(complaint(&format!("{PRIVATE}{dealer}")).contains("`dealer` has no place in a private study"));
     // A study that names no mechanism means the other one, with its digest.
     let named = vertical(&PRIVATE.replace("[privacy]", "[privacy]\nmechanism = \"residual\""));
     assert_eq!(named.private_plan(1_000).unwrap(), vertical(PRIVATE).private_plan(1_000).unwrap());
