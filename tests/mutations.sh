@@ -335,6 +335,10 @@ mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \
     's/\(value \* factor\)\.trunc\(\)/(value * factor).round()/; s/\.sum::<i64>\(\) > limit \{/.sum::<i64>() > limit + limit \/ 64 {/' bounds::tests plan::crossprod
+mutate "a path of other lambdas than the study's" common/src/methods/vertical/sealed/penalised.rs \
+    's/if !agreed \|\| !possible/if !possible/' penalised::tests
+mutate "a factor of columns of any size" common/src/methods/vertical/sealed/penalised.rs \
+    's/if !\(0\.\.size\)\.all\(sound\) \|\| /if /' penalised::tests
 mutate "seeds with every product" $secure/dealing.rs \
     's/std::mem::replace\(&mut self\.given, true\)/std::mem::replace(\&mut self.given, false)/' secure::tests::dealing
 mutate "products that the parties do not both order" $secure/dealing.rs \

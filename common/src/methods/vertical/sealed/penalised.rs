@@ -62,7 +62,7 @@ fn given(terms: &PenaltyTerms) -> Option<Vec<f64>> {
     Some(lambdas)
 }
 
-fn terms(work: &Work) -> Result<&PenaltyTerms, Abort> {
+pub(super) fn terms(work: &Work) -> Result<&PenaltyTerms, Abort> {
     work.study.method.penalty.as_ref().ok_or_else(out_of_order)
 }
 
@@ -182,9 +182,7 @@ fn shares_of_alice(work: &Work, table: &Table) -> Vec<f64> {
 }
 
 /// At Bob: the fits as Alice has sent them.
-pub(super) fn take_path(work: &Work, values: &[f64]) -> Result<Path, PeerFault> {
-    let terms = terms(work).map_err(|_| length("a path", values.len(), 0))?;
-    let size = work.own.factor.ncols();
+pub(super) fn take_path(terms: &PenaltyTerms, size: usize, values: &[f64]) -> Result<Path, PeerFault> {
     let expected = path_numbers(count(terms), size);
     if values.len() != expected {
         return Err(length("a path", values.len(), expected));
@@ -216,4 +214,51 @@ pub(super) fn shifts(work: &Work, path: &Path) -> Vec<f64> {
         columns.map(|(beta, scaling)| scaling.centre * beta / scaling.scale).sum()
     };
     path.fits.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(lambda: Lambda) -> PenaltyTerms {
+        PenaltyTerms { lambda, alpha: 1.0, cv: None, folds: None }
+    }
+
+    #[test]
+    fn a_factor_that_no_columns_can_have_is_refused() {
+        // Two columns with correlation 0.6, row by row from the diagonal on, and their units.
+        let sound = [1.0, 0.6, 0.8, 1.0, 1.0];
+        let (factor, units) = take_factor(2, &sound).unwrap();
+        assert_eq!((factor[(0, 1)], factor[(1, 0)], units), (0.6, 0.0, vec![1.0, 1.0]));
+        let spoiled = |at: usize, value: f64| {
+            let mut values = sound;
+            values[at] = value;
+            take_factor(2, &values)
+        };
+        // A column of another size, one that is turned round, one that vanishes beside the first, a unit that no column has.
+        for (at, value) in [(0, 2.0), (0, -1.0), (2, 0.0), (3, -0.1), (4, 1.5), (1, f64::NAN)] {
+            assert!(matches!(spoiled(at, value), Err(PeerFault::Value { .. })), "{at} {value}");
+        }
+        assert!(matches!(take_factor(2, &sound[..4]), Err(PeerFault::Length { .. })));
+    }
+
+    #[test]
+    fn a_path_that_is_not_the_study_s_is_refused() {
+        let given = terms(Lambda::Many(vec![0.1, 0.5, 0.1]));
+        // At each lambda: lambda, mean square, violation, one coefficient; then the share of the column.
+        let sound = [0.5, 2.0, 0.0, 0.1, 0.1, 1.0, 0.0, 0.7, 0.25];
+        let path = take_path(&given, 1, &sound).unwrap();
+        assert_eq!((path.fits.len(), path.fits[1].beta[0], path.shares), (2, 0.7, vec![0.25]));
+        let spoiled = |at: usize, value: f64| {
+            let mut values = sound;
+            values[at] = value;
+            take_path(&given, 1, &values).map(drop)
+        };
+        for (at, value) in [(0, 0.4), (1, -1.0), (2, f64::NAN), (4, 0.5), (8, 1.1), (8, -0.1)] {
+            assert!(matches!(spoiled(at, value), Err(PeerFault::Value { .. })), "{at} {value}");
+        }
+        assert!(matches!(take_path(&given, 1, &sound[1..]), Err(PeerFault::Length { .. })));
+        assert!(matches!(take_path(&given, 2, &sound), Err(PeerFault::Length { .. })));
+        assert_eq!((count(&given), count(&terms(Lambda::One(1.0)))), (2, 1));
+    }
 }

@@ -447,7 +447,8 @@ impl Work {
                 self.place = Place::Path;
             }
             (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => {
-                self.path = Some(penalised::take_path(self, &values)?);
+                let terms = penalised::terms(self)?;
+                self.path = Some(penalised::take_path(terms, self.shape.right, &values)?);
                 self.place = Place::Shifts;
             }
             (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => {
