@@ -316,6 +316,29 @@ mutate "the share of bob beside a canary that nobody has checked" $secure/produc
     's/if opened != self\.expected \{/if false \&\& opened != self.expected {/' sealed::tests::masks_out_of_step
 mutate "a sealed fit without the columns that are set aside" common/src/methods/vertical/sealed/results.rs \
     's/ - work\.dropped\(\)\.len\(\)//' sealed::tests::columns_that_depend
+cross=common/src/methods/vertical/private/crossprod.rs
+mutate "a share without its noise" common/src/privacy/mechanism/share.rs \
+    's/Elements::from_integers\(share\.width\(\), &noise\)/Elements::zeros(share.width(), noise.len())/' mechanism::share
+mutate "a share whose noise is on its first entry alone" common/src/privacy/mechanism/share.rs \
+    's/map\(i128::from\)\.collect\(\);/enumerate().map(|(at, noise)| if at == 0 { i128::from(noise) } else { 0 }).collect();/' mechanism::share
+mutate "the other side without noise" common/src/privacy/mechanism/share.rs \
+    's/for share in shares \{/for share in \&shares[..1] {/' mechanism::share
+mutate "a share sent before its noise" common/src/methods/vertical/terms.rs \
+    's/Disclosures::new\(\[Declaration::Masked\]\)/Disclosures::new([Declaration::Masked, Declaration::CrossProducts])/' private::tests::crossprod
+mutate "masks made anew for a stored share" $cross \
+    's/let stored = held\.reserved && held\.stored\(index\)\?\.is_some\(\);/let stored = false;/' private::tests::crossprod
+mutate "a share with fresh noise for one that was stored" common/src/privacy/ledger.rs \
+    's/if let Some\(\(receipt, digest\)\) = known\.stored\.get\(&index\)\.cloned\(\) \{/if let (false, Some((receipt, digest))) = (index == 2, known.stored.get(\&index).cloned()) {/' private::tests::crossprod
+mutate "a peer waited for whose share was for other masks" $cross \
+    's/\(self\.resumed && waits\)/(false \&\& waits)/' private::tests::crossprod
+mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
+    's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
+mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \
+    's/\(value \* factor\)\.trunc\(\)/(value * factor).round()/; s/\.sum::<i64>\(\) > limit \{/.sum::<i64>() > limit + limit \/ 64 {/' bounds::tests plan::crossprod
+mutate "a path of other lambdas than the study's" common/src/methods/vertical/sealed/penalised.rs \
+    's/if !agreed \|\| !possible/if !possible/' penalised::tests
+mutate "a factor of columns of any size" common/src/methods/vertical/sealed/penalised.rs \
+    's/if !\(0\.\.size\)\.all\(sound\) \|\| /if /' penalised::tests
 mutate "seeds with every product" $secure/dealing.rs \
     's/std::mem::replace\(&mut self\.given, true\)/std::mem::replace(\&mut self.given, false)/' secure::tests::dealing
 mutate "products that the parties do not both order" $secure/dealing.rs \

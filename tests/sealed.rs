@@ -2,7 +2,7 @@
 
 use fedreg_common::fit::Termination;
 use fedreg_common::sim::pair::Faults;
-use fedreg_tests::vectors::{self, Glm};
+use fedreg_tests::vectors::{self, Glm, Penalised};
 use fedreg_tests::vertical::{fitted, run_sealed, statistics_off, study_sealed};
 
 /// The digits that are promised: 1e-9 of the reference, or of a thousandth of its standard error where that is more; 1e-8 of columns
@@ -98,4 +98,49 @@ fn sealed_binomial_fits_have_the_digits_of_the_pooled_glm() {
 #[test]
 fn sealed_poisson_fits_have_the_digits_of_the_pooled_glm() {
     evaluated("poisson", 5e-8, 22);
+}
+
+#[test]
+fn sealed_penalised_fits_reach_the_optimum_at_every_lambda() {
+    let mut worst: Vec<(f64, String)> = Vec::new();
+    let mut cases = 0;
+    for reference in vectors::all::<Penalised>("penalised") {
+        let case = &reference.case;
+        if case.family != "gaussian" || case.is("fewer_rows_than_columns") || case.name.contains("fewer_rows") {
+            continue;
+        }
+        cases += 1;
+        let lambdas: Vec<f64> = reference.path.iter().map(|point| point.lambda).collect();
+        let lambda = if reference.lambda_source == "path" { "\"path\"".to_string() } else { format!("{lambdas:?}") };
+        let study = study_sealed(case, &format!("[penalty]\nlambda = {lambda}\nalpha = {:?}\n", reference.alpha));
+        let fits = fitted(run_sealed(&study, &case.file(), Faults::NONE));
+        let paths = fits.each_ref().map(|fit| fit.path.as_ref().unwrap());
+        for (index, point) in reference.path.iter().enumerate() {
+            let name = format!("{} lambda {} ({index})", case.name, point.lambda);
+            for path in paths {
+                assert!((path[index].lambda - point.lambda).abs() <= 1e-9 * point.lambda, "{name}");
+                worst.push((path[index].kkt / 1e-10, format!("{name}: kkt {}", path[index].kkt)));
+                let off = (path[index].deviance - point.deviance).abs() / (1e-8 * point.deviance);
+                worst.push((off, format!("{name}: deviance {} {}", path[index].deviance, point.deviance)));
+            }
+            let size = point.coefficients.iter().fold(0.0_f64, |size, b| size.max(b.abs()));
+            for row in paths.iter().flat_map(|path| &path[index].coefficients) {
+                let expected = match reference.terms.iter().position(|term| *term == row.term) {
+                    Some(place) => point.coefficients[place],
+                    None => point.intercept.unwrap(),
+                };
+                let unit = expected.abs().max(1e-3 * size).max(1e-12);
+                let off = (row.estimate.unwrap() - expected).abs() / (1e-8 * unit);
+                worst.push((off, format!("{name} {}: {:?} {expected}", row.term, row.estimate)));
+            }
+        }
+        let [alice, bob] = &fits;
+        assert_eq!(alice.coefficients, bob.coefficients, "{}", case.name);
+        assert!(alice.coefficients.iter().all(|row| row.std_error.is_none()));
+    }
+    assert!(cases >= 8, "{cases}");
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    println!("worst {:#?}", &worst[..8]);
+    let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
 }

@@ -215,6 +215,17 @@ pub trait Script {
     fn is_answered_again(&self, _body: &Self::Body) -> bool {
         false
     }
+
+    /// Whether a message of the peer that is older than its newest is answered with our newest: to a peer that was started again and
+    /// has gone back farther than one message, this says where we are.
+    fn says_where_it_is(&self) -> bool {
+        false
+    }
+
+    /// Why this party cannot follow a peer that is ahead of it, where that is no fault of the peer.
+    fn left_behind(&self) -> Option<Abort> {
+        None
+    }
 }
 
 /// What came by one line.
@@ -406,6 +417,11 @@ impl<S: Script> Conversation<S> {
         Ok(turn)
     }
 
+    /// Whether a message was not kept, in a run that was taken up again behind it: what stands in its place equals nothing.
+    fn stands_in(&self, heard: &Message<S::Body>) -> bool {
+        self.script.resumes() && self.script.says_where_it_is() && heard.body == S::Body::GO
+    }
+
     /// A message that came before: the same answer, byte for byte.
     fn repeated(&self, message: &Message<S::Body>) -> Result<Next<S>, Abort> {
         let Header { sender, sequence, .. } = message.header;
@@ -418,11 +434,14 @@ impl<S: Script> Conversation<S> {
             .filter(|(heard, _)| heard.header.sequence == sequence)
             .or(older.map(|(heard, answer)| (heard, Some(answer))));
         match known {
-            Some((heard, _)) if heard != message => {
+            Some((heard, _)) if heard != message && !self.stands_in(heard) => {
                 Err(Abort::Peer { peer: sender, fault: PeerFault::Changed { sequence } })
             }
             // What was said before the message came is no answer to it.
             Some((_, Some(answer))) if answer.value().header.sequence > sequence => Ok(Turn::Send(answer.clone())),
+            None if sender == self.peer && self.script.says_where_it_is() => {
+                Ok(self.sent.clone().map_or(Turn::Wait, Turn::Send))
+            }
             _ => Ok(Turn::Wait),
         }
     }
@@ -485,6 +504,12 @@ impl<S: Script> Session for Conversation<S> {
         let came = message.header.sequence;
         if came < line.next {
             return self.repeated(&message);
+        }
+        if came > line.next
+            && !coordinator
+            && let Some(abort) = self.script.left_behind()
+        {
+            return Err(abort);
         }
         let full = if coordinator { line.waiting.len() == AHEAD } else { self.is_own_turn() };
         let kind = message.body.kind();

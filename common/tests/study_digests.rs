@@ -14,7 +14,7 @@ macro_rules! files {
 /// Computed before studies were parsed into a head, a guarantee and a method.
 const FILES: [(&str, &str, &str); 16] = files! {
     "../../examples/two-hospitals/study.toml" => "546c5672172d0100ee4d1d5f63353b3f9d15b245e08eacea8dc19f2a98528ee0",
-    "../../examples/two-hospitals-private/study.toml" => "2bb71939a4d9e89aa876f354733e5cc84348b6df43cc1fa4b83dc403923556a6",
+    "../../examples/two-hospitals-private/study.toml" => "606546127a7045d5aa6921ccf28414a485398bde48bf45bf18f630d5b3fb5b97",
     "../../examples/many-sites/study.toml" => "0379e03e6584620c14c3048e6c44c51312f9f79ffa0766dfd24d7e2af8cc60b3",
     "studies/vertical-full.toml" => "cc93d25d7d775cb4eeaec298f30f3de03c3ae4e18e44573996d5ad6fe874efb0",
     "studies/vertical-path.toml" => "b3bfb49b13044843f013a1a34752b9b1eccfedce352d9921ac35d0fa89b83113",

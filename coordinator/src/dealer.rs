@@ -1,4 +1,4 @@
-//! The dealer of a sealed study: hands out correlated randomness to both parties of a run, and receives public sizes only.
+//! The dealer of a study whose parties compute on shares: hands out correlated randomness to both parties of a run, and receives public sizes only.
 //!
 //! It stands beside the register, on the same port, or in a process of its own where the study names a dealer apart from the coordinator.
 //! It decides nothing that the register decides: a run is what two parties say it is.
@@ -29,11 +29,7 @@ const QUEUE: usize = 16;
 
 /// Starts the dealer of a study in which the coordinator deals; it works until nobody can call any more.
 pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
-    match study.guarantee {
-        VerticalGuarantee::Sealed => {}
-        VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => return None,
-    }
-    if study.head.dealer.is_some() {
+    if !study.is_dealt() || study.head.dealer.is_some() {
         return None;
     }
     let (callers, calls) = mpsc::channel(QUEUE);
@@ -113,6 +109,8 @@ type Computed = (RunId, Result<(), String>);
 pub(crate) struct DealerService {
     study: Digest,
     certificates: BTreeMap<String, Role>,
+    /// Whether a run that is over may be dealt for again, with fresh seeds.
+    repeats: bool,
     lines: BTreeMap<u64, Line>,
     runs: BTreeMap<RunId, Run>,
     work: JoinSet<Computed>,
@@ -125,13 +123,20 @@ impl DealerService {
     /// The dealer of a study, before anybody came.
     pub(crate) fn of(study: &Study<Vertical>) -> DealerService {
         let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role));
-        DealerService::new(study.digest(), certificates.collect())
+        // A sealed run whose masks are lost is over. A private one goes on under its charge, as long as no share was stored that these
+        // masks were for; its parties decide that.
+        let repeats = match study.guarantee {
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
+            VerticalGuarantee::Private(_) => true,
+        };
+        DealerService::new(study.digest(), certificates.collect(), repeats)
     }
 
-    fn new(study: Digest, certificates: BTreeMap<String, Role>) -> DealerService {
+    fn new(study: Digest, certificates: BTreeMap<String, Role>, repeats: bool) -> DealerService {
         DealerService {
             study,
             certificates,
+            repeats,
             lines: BTreeMap::new(),
             runs: BTreeMap::new(),
             work: JoinSet::new(),
@@ -222,6 +227,11 @@ impl DealerService {
         let others: Vec<u64> =
             self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
         let unreachable = |sentence| Err(Notice { exit: Exit::Unreachable, sentence });
+        if self.repeats && self.runs.get(&run).is_some_and(|state| state.dealing.is_none() || state.came[place(side)]) {
+            // Masks that one of the two has lost open nothing any more: the other one has to begin anew as well.
+            self.end(run, &lost_masks(who));
+            self.runs.remove(&run);
+        }
         if let Some(state) = self.runs.get_mut(&run) {
             if state.dealing.is_none() {
                 return unreachable(format!("run {run} is over: {}", state.over));
@@ -382,7 +392,16 @@ impl DealerService {
 }
 
 fn gone(who: Role) -> Notice {
-    let sentence = format!("the dealer's line to {who} is lost; a sealed run cannot go on without it, start it again");
+    let sentence =
+        format!("the dealer's line to {who} is lost; a run on shares cannot go on without it, start it again");
+    Notice { exit: Exit::Unreachable, sentence }
+}
+
+fn lost_masks(who: Role) -> Notice {
+    let other = who.partner();
+    let sentence = format!(
+        "{who} was started again and has lost its masks, which those of {other} belong to; start {other} again, and both get fresh ones"
+    );
     Notice { exit: Exit::Unreachable, sentence }
 }
 

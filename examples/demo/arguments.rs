@@ -333,7 +333,7 @@ pub(crate) struct Vertical {
     /// Public ranges and levels for a private run, in TOML; shipped for the shipped data
     #[arg(long, value_name = "FILE")]
     pub(crate) bounds: Option<PathBuf>,
-    /// How values are made private; by default residual
+    /// How values are made private; by default crossprod
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) mechanism: Option<MechanismName>,
     /// Whether both parties keep the limits on what may open in sealed mode; by default on
@@ -453,8 +453,10 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum MechanismName {
-    /// Noised partial predictions to and fro
+    /// One table of cross-products, computed on shares that get the noise of both before they leave; gaussian models
     #[default]
+    Crossprod,
+    /// Noised partial predictions to and fro
     Residual,
 }
 

@@ -9,7 +9,7 @@ use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PrivacyTerms, St
 use serde::Deserialize;
 
 use crate::Failure;
-use crate::arguments::{DEFAULT_ACCOUNTANT, DEFAULT_EPSILON, Vertical};
+use crate::arguments::{DEFAULT_ACCOUNTANT, DEFAULT_EPSILON, MechanismName, Vertical};
 
 /// Bounds of the shipped data.
 const DIABETES: &str = include_str!("../data/diabetes.bounds.toml");
@@ -112,7 +112,10 @@ fn read(file: &Path) -> Result<String, Failure> {
 /// The terms of a private run.
 pub(crate) fn terms(arguments: &Vertical) -> PrivacyTerms {
     PrivacyTerms {
-        mechanism: Mechanism::Residual,
+        mechanism: match arguments.mechanism.unwrap_or_default() {
+            MechanismName::Crossprod => Mechanism::Crossprod,
+            MechanismName::Residual => Mechanism::Residual,
+        },
         epsilon: arguments.epsilon.unwrap_or(DEFAULT_EPSILON),
         delta: arguments.delta,
         accountant: arguments.accountant.unwrap_or(DEFAULT_ACCOUNTANT),

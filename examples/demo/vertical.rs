@@ -16,7 +16,7 @@ use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
-    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Missing, Mode, Model, PartyTerms, PenaltyTerms,
+    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, PartyTerms, PenaltyTerms,
     PredictionTerms, Protocol, RowTerms, StudyFile,
 };
 use fedreg_party::check::size;
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     }
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
-        Format::Text => programme(&merged, &alice, &bob, &out) + &instead(&play.file, &merged),
+        Format::Text => programme(play.mechanism(), [&merged, &alice, &bob], &out) + &instead(&play.file, &merged),
         format => format.render(&merged),
     };
     output::print(&text).map_err(cannot_write)?;
@@ -136,6 +136,11 @@ impl<'a> Play<'a> {
         stage.certificates(&["coordinator", "alice", "bob"])?;
         let loosened = arguments.sealed_limits.unwrap_or_default() == SealedLimits::Off;
         Ok(Play { stage, table, seed: arguments.seed.to_string(), private, loosened, file: study })
+    }
+
+    /// By which mechanism values are private, where they are.
+    fn mechanism(&self) -> Mechanism {
+        self.file.privacy.as_ref().map(|terms| terms.mechanism).unwrap_or_default()
     }
 
     /// Runs the processes to their end and reads what Alice and Bob report.
@@ -337,7 +342,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
 }
 
 /// All that is shown of a run: the merged summary, each party's own, and what each side saw.
-fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> String {
+fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Path) -> String {
     let mut text = Format::Text.render(merged);
     for (role, report) in [(Role::Alice, alice), (Role::Bob, bob)] {
         text.push_str(&format!("\n{}\n", heading(&format!("what {role} may see"))));
@@ -351,11 +356,19 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
         if merged.mode == Mode::Private {
             let account = peer.privacy.of(role.partner()).and_then(Option::as_ref);
             let releases = account.and_then(Statement::charged).map_or(0, |charged| charged.releases.len());
+            let saw = match mechanism {
+                Mechanism::Residual => format!(
+                    "{} vector{} with a noised value a row, and coefficients",
+                    merged.rounds,
+                    if merged.rounds == 1 { "" } else { "s" }
+                ),
+                Mechanism::Crossprod => {
+                    "masked columns, noised tables of its own columns and its noised share of the table between the blocks".to_string()
+                }
+            };
             text.push_str(&format!(
-                "{role} saw from {}: {} vector{} with a noised value a row, and coefficients, in {}; {releases} releases were charged\n",
+                "{role} saw from {}: {saw}, in {}; {releases} releases were charged\n",
                 role.partner(),
-                merged.rounds,
-                if merged.rounds == 1 { "" } else { "s" },
                 size(*bytes),
             ));
             continue;
@@ -386,7 +399,10 @@ fn programme(merged: &Report, alice: &Report, bob: &Report, out: &Path) -> Strin
     }
     let seen = match merged.mode {
         Mode::Plain => "phases, rounds, gradients and bytes",
-        Mode::Private => "phases, rounds and bytes",
+        Mode::Private => match mechanism {
+            Mechanism::Residual => "phases, rounds and bytes",
+            Mechanism::Crossprod => "phases, the size of the table that it dealt masks for, and bytes",
+        },
         Mode::Sealed => "phases, the sizes of what it dealt masks for, and bytes",
     };
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n",));

@@ -571,7 +571,7 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
         (&["--acceleration", "none"], 2, "without noise"),
         (&["--lambda", "0.1", "--cv", "5"], 2, "folds"),
         (&["--missing", "complete-cases"], 2, "which rows are incomplete"),
-        (&["--outcome-at", "alice"], 2, "not protected"),
+        (&["--outcome-at", "alice", "--mechanism", "residual"], 2, "not protected"),
         (&["--data", "data/diabetes.csv", "--outcome", "progression"], 2, "needs --bounds"),
         // Noticed although they are what holds by default.
         (&["--mode", "plain", "--epsilon", "1"], 2, "--epsilon needs --mode private"),

@@ -214,7 +214,7 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
     let folder = tempfile::tempdir().unwrap();
     for (flags, says) in [
         (&["--family", "binomial", "--weights", "bmi"][..], "`weights` is given"),
-        (&["--lambda", "1"], "`penalty` is given"),
+        (&["--lambda", "1", "--cv", "5"], "`penalty.cv` is given"),
         (&["--acceleration", "none"], "`fit.acceleration` has no place"),
         (&["--tol", "1e-6"], "`fit.tol` has no place"),
         (&["--max-rounds", "9"], "`fit.max_rounds` has no place"),
@@ -224,8 +224,8 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
         assert!(code == 2 && said.contains(says), "{flags:?}: {code} {said}");
     }
     // A plain rehearsal says so where sealed mode has no such fit.
-    let (code, printed, _) = rehearse(folder.path(), &["--lambda", "1"]);
-    assert!(code == 0 && printed.contains("has no such fit: `penalty` is given"), "{code} {printed}");
+    let (code, printed, _) = rehearse(folder.path(), &["--lambda", "1", "--cv", "5"]);
+    assert!(code == 0 && printed.contains("has no such fit: `penalty.cv` is given"), "{code} {printed}");
     let (code, _, said) = rehearse(folder.path(), &["--sealed-limits", "off"]);
     assert!(code == 2 && said.contains("--sealed-limits needs --mode sealed"), "{code} {said}");
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use clap::Args;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::plan::{CrossPlan, CrossRelease, PrivatePlan, Side};
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
+use fedreg_common::secure::product;
+use fedreg_common::session::Abort;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Study, Vertical, VerticalGuarantee};
 use serde::Serialize;
 
@@ -154,7 +157,7 @@ fn line(role: Role, config: &Config) -> String {
 /// The same for a private study. Here, and only here, a row that cannot be used is refused: a run would count it as
 /// zeros without a word, because the word would be about that row.
 fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
-    let Party { role, config, .. } = party;
+    let Party { role, config, study } = party;
     private::allowed(party)?;
     let table = private::read_table(party, false)?;
     let rows = table.rows() as u64;
@@ -163,7 +166,6 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
         terms.insert(0, INTERCEPT.to_string());
     }
     let planned = privacy::plan(role, config, Some(rows))?;
-    let rounds = planned.rounds;
     let mut policy = planned.budget_lines();
     let mut ledger = private::open(config)?;
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
@@ -174,27 +176,74 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     if let Some(least) = config.policy.min_rows {
         policy.push(format!("at least {least} rows must take part"));
     }
+    let (leaves, rounds, bytes) = match study.private_plan(rows).map_err(|error| Abort::Refused(error.to_string()))? {
+        PrivatePlan::Residual(plan) => by_residual(plan.setup().rounds, rows, terms.len()),
+        PrivatePlan::Crossprod(plan) => {
+            let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
+            (leaves, 1, bytes + sealed::greeting(study))
+        }
+    };
     let run = Foreseen {
-        leaves: vec![
-            Leaving {
-                what: "noised partial predictions",
-                amount: format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
-                reveals: "what the budget permits, whatever the other does with them",
-            },
-            Leaving {
-                what: "noised coefficients",
-                amount: format!("{} estimates with the noise's standard deviation", terms.len()),
-                reveals: "nothing more: they are computed from noised values alone",
-            },
-        ],
+        leaves,
         predicted_rounds: Some(rounds.into()),
         round_limit: rounds,
         fits: 1,
-        predicted_bytes: Some(u64::from(rounds) * (8 * rows + 200)),
+        predicted_bytes: Some(bytes),
         policy,
         opened: Vec::new(),
     };
     Ok((rows, terms, run))
+}
+
+/// Messages of a party by the mechanism `crossprod` beside its greeting and its columns.
+const CROSSPROD_MESSAGES: u64 = 9;
+
+/// What leaves by the mechanism `residual`, with the rounds and the bytes.
+fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64) {
+    let leaves = vec![
+        Leaving {
+            what: "noised partial predictions",
+            amount: format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
+            reveals: "what the budget permits, whatever the other does with them",
+        },
+        Leaving {
+            what: "noised coefficients",
+            amount: format!("{terms} estimates with the noise's standard deviation"),
+            reveals: "nothing more: they are computed from noised values alone",
+        },
+    ];
+    (leaves, rounds, u64::from(rounds) * (8 * rows + 200))
+}
+
+/// What leaves by the mechanism `crossprod`, with the bytes beside the greeting's.
+fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) {
+    let shape = plan.shape();
+    let (masked, columns) = match side {
+        Side::Alice => (shape.bytes(product::Side::Left), shape.left),
+        Side::Bob => (shape.bytes(product::Side::Right), shape.right),
+    };
+    let order = plan.side(side).order().iter();
+    let own = order.clone().filter(|release| **release != CrossRelease::Share);
+    let numbers: usize = own.map(|release| plan.entries(side, *release)).sum();
+    let all: usize = order.map(|release| plan.entries(side, *release)).sum();
+    let leaves = vec![
+        Leaving {
+            what: "masked columns",
+            amount: format!("{columns} columns and a public one of {rows} values, {}", size(masked)),
+            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
+        },
+        Leaving {
+            what: "noised statistics",
+            amount: format!("{numbers} sums over own columns"),
+            reveals: "what the budget permits, whatever the other does with them",
+        },
+        Leaving {
+            what: "a noised share",
+            amount: format!("of a table of {} x {}", shape.left, shape.right),
+            reveals: "what the budget permits: what opens has the noise of both parties",
+        },
+    ];
+    (leaves, masked + 8 * all as u64 + CROSSPROD_MESSAGES * sealed::MESSAGE)
 }
 
 impl Checked {

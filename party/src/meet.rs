@@ -49,7 +49,9 @@ pub(crate) trait Work: Clone + Send + 'static {
     const READS_FIRST: bool = false;
 
     /// Whether a dealer hands out masks for it.
-    const DEALT: bool = false;
+    fn is_dealt(&self, _job: &Job) -> bool {
+        false
+    }
 
     /// Reads the table; runs beside everything else.
     ///
@@ -306,7 +308,7 @@ impl Meeting<'_> {
                 convener.say(event);
             }
         };
-        let dealer = match W::DEALT {
+        let dealer = match work.is_dealt(self.job) {
             false => None,
             true => Some(unless(stopped, self.dealer(run)).await?),
         };
@@ -331,8 +333,7 @@ impl Meeting<'_> {
         let (address, name) = party.dealer()?;
         let opened = dealer::open(address, &party.identity()?, name, self.job.study.digest(), run).await;
         let dealing = opened.map_err(|error| {
-            let (waited, hint) =
-                (format!("the dealer at {address} is needed for a sealed run"), "start both parties again");
+            let (waited, hint) = (format!("the dealer at {address} is needed for the run"), "start both parties again");
             error.in_vain(&waited, hint)
         })?;
         Ok(DealerLine { orders: dealing.orders, heard: dealing.heard })

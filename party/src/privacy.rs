@@ -11,7 +11,7 @@ use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration, Unreleased};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::session::Abort;
-use fedreg_common::study::{ErrorTable, PrivacyTerms, Search};
+use fedreg_common::study::{ErrorTable, ErrorsByMechanism, Mechanism, PrivacyTerms, Search};
 use fedreg_proto::files::FileError;
 use fedreg_proto::shell::{Values, values};
 use serde::Serialize;
@@ -428,13 +428,18 @@ pub struct Planned {
     epsilon: f64,
     delta: f64,
     accountant: Accountant,
-    /// Exchanges of one message each way.
-    pub(crate) rounds: u32,
-    clip: f64,
+    mechanism: Mechanism,
+    /// Exchanges of one message each way, by the mechanism `residual`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rounds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clip: Option<f64>,
     /// What the run would be charged.
     charge: f64,
     releases: Vec<PlannedLine>,
     expected: Outlook,
+    /// What each mechanism is expected to reach, and what nothing exchanged does.
+    by_mechanism: ErrorsByMechanism,
     by_rows_and_epsilon: ErrorTable,
     /// Settings that were tried, and those that are expected to do better.
     #[serde(flatten)]
@@ -471,8 +476,13 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
     let refused = |error: fedreg_common::study::PrivacyError| Abort::Refused(error.to_string());
     let budget = study.run_budget(rows).map_err(refused)?;
     let plan = study.private_plan(rows).map_err(refused)?;
-    let side = plan.side(Side::of(role));
-    let charge = side.releases.charge();
+    let side = Side::of(role);
+    let releases = plan.releases(side);
+    let charge = releases.charge();
+    let (rounds, clip) = match terms.mechanism {
+        Mechanism::Residual => (Some(terms.rounds), Some(terms.clip)),
+        Mechanism::Crossprod => (None, None),
+    };
     let account = open(config).ok().and_then(|ledger| ledger.account(&config.data_set()).ok());
     let left = account.as_ref().map(Account::left);
     Ok(Planned {
@@ -482,18 +492,17 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
         epsilon: budget.epsilon(),
         delta: budget.delta(),
         accountant: budget.accountant(),
-        rounds: terms.rounds,
-        clip: terms.clip,
+        mechanism: terms.mechanism,
+        rounds,
+        clip,
         charge,
-        releases: side
-            .lines()
-            .map(|(label, sigma, sent)| PlannedLine { label: label.to_string(), sigma, sent })
-            .collect(),
+        releases: plan.lines(side).into_iter().map(|(label, sigma, sent)| PlannedLine { label, sigma, sent }).collect(),
         expected: study.outlook(&plan).map_err(refused)?,
+        by_mechanism: study.errors_by_mechanism(rows),
         by_rows_and_epsilon: study.error_table(rows),
         search: study.search(rows),
         left,
-        plan: side.releases.clone(),
+        plan: releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
     })
 }
@@ -530,12 +539,17 @@ impl Planned {
     }
 
     fn text(&self) -> String {
-        let Planned { role, study, rows, rounds, clip, .. } = self;
+        let Planned { role, study, rows, .. } = self;
         let mut text = format!(
-            "A run of `{study}` for {role}, from public facts alone\n\n  rows      {rows}\n  costs     {}\n  rounds    {rounds}, partial \
-             predictions cut at {clip} of half the outcome's range\n",
+            "A run of `{study}` for {role}, from public facts alone\n\n  rows      {rows}\n  costs     {}\n",
             self.cost()
         );
+        match (self.rounds, self.clip) {
+            (Some(rounds), Some(clip)) => text.push_str(&format!(
+                "  rounds    {rounds}, partial predictions cut at {clip} of half the outcome's range\n"
+            )),
+            _ => text.push_str("  exchange  one, of masked columns; the noise of both is in what opens\n"),
+        }
         text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         text.push_str(
             "\nReleases, with the standard deviation of their noise (columns in unit rows, outcome in half ranges)\n",
@@ -546,6 +560,7 @@ impl Planned {
             text.push_str(&format!("  {:width$}  {:12.6}  {place}\n", line.label, line.sigma));
         }
         text.push_str(&outlook_lines(&self.expected));
+        text.push_str(&self.by_mechanism.text());
         text.push_str(&self.by_rows_and_epsilon.text());
         text.push_str(&self.search.text());
         text.push_str("Nothing was spent.\n");

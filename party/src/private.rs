@@ -12,6 +12,7 @@ use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::report::{Caution, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
+use fedreg_common::study::Mechanism;
 use fedreg_common::study::statement::Statement;
 
 use crate::config::Config;
@@ -44,6 +45,10 @@ impl Work for PrivateFit {
 
     const COMMAND: &'static str = "fit";
     const READS_FIRST: bool = true;
+
+    fn is_dealt(&self, job: &Job) -> bool {
+        job.study.is_dealt()
+    }
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         ready(job.party())
@@ -151,10 +156,13 @@ fn ready(party: Party<'_>) -> Result<Ready, Failure> {
         return Err(Abort::Changed { run }.into());
     }
     let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
-    let rounds = study.private().map_or(0, |terms| terms.stated.rounds) as usize;
+    let by_row = study.private().map_or(0, |terms| match terms.stated.mechanism {
+        Mechanism::Residual => terms.stated.rounds as usize,
+        Mechanism::Crossprod => 0,
+    });
     let mut pool = NoisePool::new();
     // Before the parties meet: noise of one fixed law, in memory only, used once and after its charge.
-    pool.fill(rounds * table.rows() + FEW_DRAWS).map_err(|error| Abort::Bug(error.to_string()))?;
+    pool.fill(by_row * table.rows() + FEW_DRAWS).map_err(|error| Abort::Bug(error.to_string()))?;
     let peer = party.certificate(role.partner())?.to_string();
     let setting = Setting { ledger, data_set: config.data_set(), persons, peer, pool };
     Ok(Ready { table, setting })

@@ -44,12 +44,13 @@ pub async fn fit(
     stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
     let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
+    if job.study.is_dealt() {
+        // Known before anybody is contacted.
+        job.party().dealer()?;
+    }
     match job.study.guarantee {
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
-        VerticalGuarantee::Sealed => {
-            job.party().dealer()?;
-            meet(&SealedFit { folder }, job, stop, stopped).await
-        }
+        VerticalGuarantee::Sealed => meet(&SealedFit { folder }, job, stop, stopped).await,
         VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
     }
 }
@@ -105,7 +106,10 @@ impl Work for SealedFit {
     type Yield = Report;
 
     const COMMAND: &'static str = "fit";
-    const DEALT: bool = true;
+
+    fn is_dealt(&self, _job: &Job) -> bool {
+        true
+    }
 
     fn read(&self, job: &Job) -> Result<Prepared, Failure> {
         job.party().table()

@@ -113,7 +113,8 @@ correspond!("a reason to end", Termination, wire::Termination,
     CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,
     Interrupted => Interrupted);
 correspond!("a kind of joint numbers", JointKind, wire::JointKind,
-    LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means, Point => Point, Range => Range, End => End);
+    LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means, Point => Point, Range => Range, End => End,
+    Factor => Factor, Path => Path, Shifts => Shifts);
 correspond!("a kind of part of a product", ProductKind, wire::ProductKind,
     Rows => Rows, Canary => Canary, Shares => Shares);
 correspond!("a state of a party", PeerState, wire::PeerState,

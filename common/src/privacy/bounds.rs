@@ -328,6 +328,11 @@ impl ClippedOutcome {
     pub fn values(&self) -> &[f64] {
         &self.values
     }
+
+    /// The values as integers in units of 2^-15, truncated towards zero: at most 2^15 in size.
+    pub(crate) fn integers(&self) -> Vec<i64> {
+        self.values.iter().map(|value| (value * UNIT as f64).trunc() as i64).collect()
+    }
 }
 
 // Sizes only: a log must not hold anybody's outcome.
@@ -503,6 +508,11 @@ impl ClippedRows {
     /// The constant that the intercept takes in a row.
     pub(crate) fn intercept_entry(&self) -> f64 {
         self.intercept.unwrap_or(0) as f64 / UNIT as f64
+    }
+
+    /// Some rows one behind the other, as integers in units of 2^-15.
+    pub(crate) fn integers(&self, rows: std::ops::Range<usize>) -> &[i32] {
+        &self.entries[rows.start * self.width..rows.end * self.width]
     }
 
     fn is_zero(&self, row: usize) -> bool {

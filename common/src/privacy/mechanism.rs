@@ -46,8 +46,12 @@ use crate::privacy::accountant::{ScaleError, add_charge, charged_mu, enough_for}
 use crate::privacy::bounds::{ClippedResiduals, ClippedRows, ROW_BITS};
 use crate::privacy::ledger::Permit;
 use crate::privacy::sampler::{NoiseError, NoisePool};
+use crate::secure::ring::Elements;
 
 pub mod records;
+pub mod share;
+
+use self::share::ShareScale;
 
 /// The lattice step is sigma times this: 2^-40.
 const STEP_PER_SIGMA: f64 = 1.0 / (1u64 << 40) as f64;
@@ -74,6 +78,8 @@ enum Payload {
     Exact { values: Vec<i128>, exponent: i32 },
     /// One number per row, each within `[-bound, bound]`, and a public number that is added to all after the noise.
     PerRow { values: Vec<f64>, bound: f64, shift: f64 },
+    /// A share of exact integers, which takes the noise as it is.
+    Share { share: Elements, scale: ShareScale },
 }
 
 impl Query {
@@ -146,6 +152,7 @@ impl Query {
         match &self.payload {
             Payload::Exact { values, .. } => values.len(),
             Payload::PerRow { values, .. } => values.len(),
+            Payload::Share { share, .. } => share.count(),
         }
     }
 
@@ -168,7 +175,21 @@ impl Query {
     fn slack(&self) -> f64 {
         match &self.payload {
             Payload::Exact { values, .. } => (values.len() as f64).sqrt().next_up(),
-            Payload::PerRow { .. } => 0.0,
+            Payload::PerRow { .. } | Payload::Share { .. } => 0.0,
+        }
+    }
+
+    /// Standard deviation of the noise, what the release costs, and the lattice step.
+    fn scale(&self, sensitivity: f64, mu: f64) -> Result<(f64, f64, f64), ScaleError> {
+        match &self.payload {
+            Payload::Exact { .. } | Payload::PerRow { .. } => {
+                let (sigma, reached) = scale_for(sensitivity, self.slack(), mu)?;
+                Ok((sigma, reached, sigma * STEP_PER_SIGMA))
+            }
+            Payload::Share { share, scale } => {
+                let (sigma, reached) = share::scale_of(self, *scale, share.count(), mu)?;
+                Ok((sigma, reached, scale.step()))
+            }
         }
     }
 
@@ -191,12 +212,14 @@ impl Query {
                     |value: f64| if value.is_nan() { 0 } else { (value / step).round().clamp(-limit, limit) as i64 };
                 values.iter().map(|&value| cut(value)).collect()
             }
+            // Integers of a ring, which are on no real lattice before they open.
+            Payload::Share { .. } => return None,
         })
     }
 
     fn public_shift(&self, step: f64) -> i64 {
         match self.payload {
-            Payload::Exact { .. } => 0,
+            Payload::Exact { .. } | Payload::Share { .. } => 0,
             // The shift is at most 1, and a saturating cast keeps any step sound.
             Payload::PerRow { shift, .. } => (shift / step).round() as i64,
         }
@@ -204,6 +227,9 @@ impl Query {
 
     /// The value on the lattice with noise, and the public shift; saturated, whatever the value.
     fn noised(&self, step: f64, pool: &mut NoisePool) -> Result<Vec<i64>, ReleaseError> {
+        if let Payload::Share { share, .. } = &self.payload {
+            return share::noised(share, pool);
+        }
         let values = self.on_lattice(step).ok_or(ScaleError::Sigma { sigma: f64::NAN, step })?;
         let (noise, shift) = (pool.take(values.len())?, self.public_shift(step));
         let add = |(value, noise): (i64, i64)| value.saturating_add(noise).saturating_add(shift);
@@ -610,8 +636,7 @@ pub fn release(query: &Query, permit: Permit, pool: &mut NoisePool) -> Result<Un
     if !(planned.mu > 0.0 && planned.mu.is_finite()) {
         return Err(no_share);
     }
-    let (sigma, mu) = scale_for(sensitivity, query.slack(), planned.mu).map_err(|_| no_share)?;
-    let step = sigma * STEP_PER_SIGMA;
+    let (sigma, mu, step) = query.scale(sensitivity, planned.mu).map_err(|_| no_share)?;
     let integers = query.noised(step, pool)?;
     let receipt = Receipt {
         run,

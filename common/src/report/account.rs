@@ -6,6 +6,7 @@ use super::Report;
 use super::number::{percent, plain_number, visible};
 use super::section::Section;
 use crate::id::Role;
+use crate::methods::vertical::plan::MovedBy;
 use crate::privacy::mechanism::{PlannedRelease, Receipt};
 use crate::study::statement::{Charged, Outlook, Planned, Releases, Statement};
 
@@ -74,15 +75,25 @@ fn budget(account: &Statement) -> Vec<(&'static str, String)> {
 }
 
 fn foretold(expected: &Outlook) -> Markup {
+    let (moved, does) = match expected.moved_by {
+        MovedBy::Rounds => (
+            "Rounds and cut may move a coefficient by more than a quarter of its noise",
+            "Rounds and cut do so from a correlation of",
+        ),
+        MovedBy::Table => (
+            "Ridge or floor may move a coefficient by more than a quarter of its noise",
+            "Ridge or floor does so from a correlation of",
+        ),
+    };
     let mut rows = vec![
         ("Distance from the pooled coefficients, of their length", percent_of(expected.relative_error)),
         ("The same when nothing is exchanged", percent_of(expected.relative_error_alone)),
         ("Exchanging nothing would do as well or better", yes_no(expected.better_alone)),
-        ("Rounds and cut may move a coefficient by more than a quarter of its noise", yes_no(expected.biased)),
+        (moved, yes_no(expected.biased)),
     ];
     let from = |label, correlation: Option<f64>| correlation.map(|correlation| (label, plain_number(correlation)));
     rows.extend(from("The run is worth it from a correlation of", expected.better_from_correlation));
-    rows.extend(from("Rounds and cut do so from a correlation of", expected.biased_from_correlation));
+    rows.extend(from(does, expected.biased_from_correlation));
     let cases = expected.cases.iter().map(|case| {
         let numbers = [case.correlation, case.relative_error, case.relative_error_alone, case.bias_to_noise];
         numbers.map(plain_number).to_vec()

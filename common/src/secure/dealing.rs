@@ -414,6 +414,10 @@ fn check(shape: &Shape, who: &str) -> Result<(), Refusal> {
     if left == 0 || right == 0 || !fits(a, b) || !fits(a.max(b), rows.min(ROWS)) {
         return Err(Refusal::Columns { who: who(), left, right });
     }
+    // Whole numbers: the parties choose the ring by a bound of their products that is public.
+    if bits == 0 {
+        return Ok(());
+    }
     match width {
         Width::Two => {}
         Width::One => return Err(Refusal::Width { who: who(), came: width.bytes() }),

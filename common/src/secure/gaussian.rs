@@ -66,6 +66,16 @@ impl Table {
         Some(Table { cross: opened.rows(0, left).into_owned(), along: opened.row(left).transpose() })
     }
 
+    /// `C`, `p_a x p_b`.
+    pub(crate) fn cross(&self) -> &DMatrix<f64> {
+        &self.cross
+    }
+
+    /// `d`: the outcome's direction beside Alice's columns, in Bob's coordinates.
+    pub(crate) fn along(&self) -> &DVector<f64> {
+        &self.along
+    }
+
     /// `I - C'C`: what Alice's columns leave of Bob's, `p_b x p_b`. Goes to Bob only where a direction vanishes.
     pub fn left_over(&self) -> DMatrix<f64> {
         let size = self.cross.ncols();

@@ -12,11 +12,21 @@ use crate::study::{Study, Vertical};
 pub fn dealer(
     study: &Study<Vertical>,
     run: RunId,
+    spoil: impl FnMut(usize, &mut Dealt),
+) -> impl FnMut(usize, Order) -> Vec<(usize, Message)> {
+    seeded(study, run, [[11; 32], [12; 32]], spoil)
+}
+
+/// The same with seeds of one's own, for a run that is dealt for again.
+pub fn seeded(
+    study: &Study<Vertical>,
+    run: RunId,
+    seeds: [[u8; 32]; 2],
     mut spoil: impl FnMut(usize, &mut Dealt),
 ) -> impl FnMut(usize, Order) -> Vec<(usize, Message)> {
     let study = study.digest();
     let names = [Role::Alice, Role::Bob].map(|role| role.to_string());
-    let mut dealing = Dealing::new(names, [[11; 32], [12; 32]], study, run);
+    let mut dealing = Dealing::new(names, seeds, study, run);
     let mut sent = [0, 0];
     move |from, order| {
         let side = if from == 0 { Side::Left } else { Side::Right };

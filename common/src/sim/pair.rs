@@ -121,8 +121,7 @@ where
     settle!(0, first.start());
     settle!(1, second.start());
     for _ in 0..PATIENCE {
-        let failed = |result: &Option<Result<O, Abort>>| matches!(result, Some(Err(_)));
-        if results.iter().all(Option::is_some) || results.iter().any(failed) {
+        if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
             break;
         }
         let worked = [between(first, 0, &mut dealt, &mut deal), between(second, 1, &mut dealt, &mut deal)];

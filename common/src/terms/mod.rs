@@ -20,7 +20,9 @@ pub mod suggestion;
 
 pub use self::expectation::{Expectation, Foretold, NoExpectation, Reckoned, Size};
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyTerms};
-pub(crate) use self::privacy::{bounds_sentence, check_positive, public_number, refused_in_private, row_bounds};
+pub(crate) use self::privacy::{
+    bounds_sentence, check_positive, default_clip, one_round, public_number, refused_in_private, row_bounds,
+};
 pub(crate) use self::sections::one;
 pub use self::sections::{
     ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, Missing, Model, RowTerms, explain,

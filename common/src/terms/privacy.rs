@@ -47,6 +47,9 @@ pub enum Mechanism {
     /// Noised partial predictions to and fro, between noised statistics that stay at home.
     #[default]
     Residual,
+    /// One table of cross-products between the parties' columns, computed on shares to which each party adds its noise before they
+    /// leave; the coordinator deals the masks. Between two parties.
+    Crossprod,
 }
 
 /// The design that errors are predicted for: an assumption, declared before anything is spent.
@@ -126,11 +129,11 @@ pub enum CoefficientGuess {
     Each(BTreeMap<String, f64>),
 }
 
-fn one_round() -> u32 {
+pub(crate) fn one_round() -> u32 {
     1
 }
 
-fn default_clip() -> f64 {
+pub(crate) fn default_clip() -> f64 {
     0.3
 }
 

@@ -17,6 +17,8 @@ const NAMED_SITES: usize = 12;
 
 /// How somebody who is covered may go about it.
 const KIND: &str = "information-theoretic, up to the generator of the noise";
+/// The same where values pass behind masks that are expanded from seeds.
+const KIND_OF_SHARES: &str = "computational: masks are expanded from seeds (AES-256)";
 
 /// How every release is made private.
 pub const MECHANISM: &str = "Gaussian noise on a lattice (exact discrete Gaussian)";
@@ -28,6 +30,13 @@ pub enum Protects {
     Block {
         /// Largest sum of the other party's data set.
         peer_cap: f64,
+    },
+    /// The same where a table between the blocks is computed on shares.
+    Shares {
+        /// Largest sum of the other party's data set.
+        peer_cap: f64,
+        /// Whether both parties hold the outcome.
+        outcome_at_both: bool,
     },
     /// A person's rows at one of many sites.
     Rows {
@@ -45,7 +54,7 @@ impl Protects {
     /// What is replaced by what, where a person has at most `rows` rows.
     pub fn unit(self, rows_per_person: u32) -> String {
         let (row, place, most) = match self {
-            Protects::Block { .. } => ("row", "in this party's block", rows_per_person),
+            Protects::Block { .. } | Protects::Shares { .. } => ("row", "in this party's block", rows_per_person),
             Protects::Rows { .. } => ("row", "at a site", rows_per_person),
             Protects::Records { per_person } => ("record", "of a site's stream", per_person),
         };
@@ -62,6 +71,10 @@ impl Protects {
             Protects::Block { .. } => {
                 "the other party, the coordinator and every earlier peer together, with everything that they ever received; they may \
                  break the protocol"
+            }
+            Protects::Shares { .. } => {
+                "the other party and every earlier peer, with everything that they ever received, as long as they follow the protocol; the \
+                 coordinator alone, who deals masks and must collude with neither party"
             }
             Protects::Rows { .. } => {
                 "the coordinator, every other site and anyone who reads the result together, with everything that they ever received; they \
@@ -81,6 +94,11 @@ impl Protects {
                 "that a person is in the data, matched identifiers, the outcome, which both parties hold, the number of rows, column names \
                  and public bounds, side channels (running time, power, memory), the party's own administrators"
             }
+            Protects::Shares { outcome_at_both: true, .. } => Protects::Block { peer_cap: 0.0 }.not_protected(),
+            Protects::Shares { outcome_at_both: false, .. } => {
+                "that a person is in the data, matched identifiers, the number of rows, column names and public bounds, side channels (running \
+                 time, power, memory), the party's own administrators"
+            }
             Protects::Rows { batches: true } => {
                 "that a person is in the data and with how many rows, the number of rows, where batches begin and end, column names and \
                  public bounds, side channels (running time, power, memory), a site's own administrators"
@@ -96,13 +114,21 @@ impl Protects {
         }
     }
 
+    /// Whether an adversary with unlimited computing power is covered.
+    fn kind(self) -> &'static str {
+        match self {
+            Protects::Block { .. } | Protects::Rows { .. } | Protects::Records { .. } => KIND,
+            Protects::Shares { .. } => KIND_OF_SHARES,
+        }
+    }
+
     /// The definition of privacy where a person has at most `rows` rows.
     pub fn scope(self, rows_per_person: u32) -> Scope {
         Scope {
             unit: self.unit(rows_per_person),
             adversary: self.adversary().to_owned(),
             not_protected: self.not_protected().to_owned(),
-            kind: KIND.to_owned(),
+            kind: self.kind().to_owned(),
             mechanism: MECHANISM.to_owned(),
         }
     }
@@ -111,7 +137,7 @@ impl Protects {
     pub fn lines(self, rows_per_person: u32) -> Vec<String> {
         vec![
             format!("protected: {}", self.unit(rows_per_person)),
-            format!("against: {} ({KIND})", self.adversary()),
+            format!("against: {} ({})", self.adversary(), self.kind()),
             format!("not protected: {}", self.not_protected()),
         ]
     }
@@ -119,7 +145,7 @@ impl Protects {
     /// Towards whom the guarantee of one data set holds.
     fn towards(self) -> &'static str {
         match self {
-            Protects::Block { .. } => "towards the other party and the coordinator",
+            Protects::Block { .. } | Protects::Shares { .. } => "towards the other party and the coordinator",
             Protects::Rows { .. } => "towards the coordinator, every other site and anyone who reads the result",
             Protects::Records { .. } => "towards everybody outside the site",
         }
@@ -224,7 +250,9 @@ impl Statement {
     pub fn new(account: &Account, releases: Vec<Receipt>, charge: f64, protects: Protects) -> Statement {
         let Account { epsilon, delta, accountant, rows_per_person, .. } = *account;
         let epsilon_joint = match protects {
-            Protects::Block { peer_cap } => Some(accountant.epsilon(joint_sum(account.cap, peer_cap), delta)),
+            Protects::Block { peer_cap } | Protects::Shares { peer_cap, .. } => {
+                Some(accountant.epsilon(joint_sum(account.cap, peer_cap), delta))
+            }
             Protects::Rows { .. } | Protects::Records { .. } => None,
         };
         let mut promise = protects.lines(rows_per_person);

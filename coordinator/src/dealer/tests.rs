@@ -20,6 +20,15 @@ fn study(mode: &str) -> Study<Vertical> {
     Study::parse(&text).unwrap().vertical().unwrap()
 }
 
+fn private(mechanism: &str) -> Study<Vertical> {
+    let text = format!(
+        "id = \"s\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n\
+         [parties.bob]\ncertificate = \"b\"\ncolumns = [\"v\"]\n[columns.u]\nrange = [0, 1]\n[columns.v]\nrange = [0, 1]\n[columns.y]\n\
+         range = [0, 1]\n[privacy]\nepsilon = 1.0\nmechanism = \"{mechanism}\"\n"
+    );
+    Study::parse(&text).unwrap().vertical().unwrap()
+}
+
 fn shape(rows: usize, left: usize, right: usize) -> Shape {
     Shape { width: Width::Two, bits: budget::gaussian(rows).unwrap(), rows, left, right }
 }
@@ -38,8 +47,11 @@ struct Office {
 
 impl Office {
     fn open() -> Office {
-        let study = study("sealed");
-        Office { study: study.digest(), callers: start(&study).unwrap() }
+        Office::of(&study("sealed"))
+    }
+
+    fn of(study: &Study<Vertical>) -> Office {
+        Office { study: study.digest(), callers: start(study).unwrap() }
     }
 
     async fn call(&self, name: &str) -> Party {
@@ -110,8 +122,8 @@ impl Party {
 }
 
 #[test]
-fn only_a_sealed_study_has_a_dealer() {
-    assert!(start(&study("plain")).is_none());
+fn only_a_study_on_shares_has_a_dealer() {
+    assert!(start(&study("plain")).is_none() && start(&private("residual")).is_none());
 }
 
 #[tokio::test]
@@ -282,6 +294,28 @@ async fn masks_are_handed_out_to_one_line_of_a_party_and_a_run_that_is_over_stay
     let mut late = office.call("b").await;
     office.order(&late, RUN, shape(20, 1, 1)).await;
     late.dismissed(Exit::Unreachable, "is over: the dealer's line to alice is lost").await;
+}
+
+#[tokio::test]
+async fn a_private_run_is_dealt_for_again_with_fresh_seeds_for_both() {
+    let office = Office::of(&private("crossprod"));
+    // Whole numbers in the narrow ring.
+    let shape = Shape { width: Width::One, bits: 0, rows: 20, left: 2, right: 1 };
+    let [mut alice, mut bob] = office.both(RUN, shape).await;
+    let first = [alice.seed().await, bob.seed().await];
+    bob.correction().await;
+    alice.computed().await;
+    // Bob was started again: what Alice has belongs to masks that are gone.
+    let mut anew = office.call("b").await;
+    office.order(&anew, RUN, shape).await;
+    alice.dismissed(Exit::Unreachable, "bob was started again and has lost its masks").await;
+    anew.silent();
+    let mut again = office.call("a").await;
+    office.order(&again, RUN, shape).await;
+    let second = [again.seed().await, anew.seed().await];
+    anew.correction().await;
+    assert!(first.iter().all(|seed| !second.contains(seed)), "a seed was handed out twice");
+    drop(bob);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 pub(crate) mod baselines;
 pub(crate) mod batches;
+pub(crate) mod crossprod;
 pub(crate) mod printed_em;
 pub(crate) mod printed_features;
 pub(crate) mod private;

@@ -14,6 +14,7 @@ use fedreg_common::privacy::bounds::{
 use fedreg_common::privacy::ledger::{
     Anchor, Grant, Ledger, LedgerError, PersonDigests, Record, Registration, Storage, StorageError,
 };
+use fedreg_common::privacy::mechanism::share::ShareError;
 use fedreg_common::privacy::mechanism::{LatticeVector, NoisedRelease, Query, ReleaseError, ReleasePlan, release};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::study::{PrivacyError, Study, StudyError, Vertical};
@@ -52,6 +53,12 @@ pub(crate) enum SimulationError {
     /// A study that has no plan for so many rows.
     #[error(transparent)]
     Plan(#[from] PrivacyError),
+    /// A table on shares that did not come about.
+    #[error(transparent)]
+    Product(#[from] fedreg_common::secure::product::Fault),
+    /// Noised shares that do not open.
+    #[error(transparent)]
+    Share(#[from] ShareError),
     /// The plan does not end in an estimate.
     #[error("the plan does not end in an estimate")]
     NoEstimate,
@@ -230,12 +237,12 @@ pub(crate) fn batch_setup(rows: usize, width: usize, budget: f64) -> robust::Set
 }
 
 /// A ledger in memory with one run reserved in it: a simulation comes to its noise on the same way as a party.
-struct SimulatedLedger(Ledger<Memory>);
+pub(super) struct SimulatedLedger(Ledger<Memory>);
 
 const RUN: &str = "simulation";
 
 impl SimulatedLedger {
-    fn reserved(plan: &ReleasePlan) -> Result<SimulatedLedger, SimulationError> {
+    pub(super) fn reserved(plan: &ReleasePlan) -> Result<SimulatedLedger, SimulationError> {
         let mut ledger = Ledger::create(Memory::default())?;
         let persons = PersonDigests::anyone();
         // Room for any plan: what a plan costs is decided where it is made.
@@ -250,7 +257,12 @@ impl SimulatedLedger {
         Ok(SimulatedLedger(ledger))
     }
 
-    fn release(&mut self, query: &Query, index: u32, pool: &mut NoisePool) -> Result<NoisedRelease, SimulationError> {
+    pub(super) fn release(
+        &mut self,
+        query: &Query,
+        index: u32,
+        pool: &mut NoisePool,
+    ) -> Result<NoisedRelease, SimulationError> {
         match self.0.permit(RUN, index)? {
             Grant::Fresh(permit) => Ok(self.0.store(release(query, permit, pool)?)?),
             Grant::Stored(again) => Ok(again),
@@ -357,6 +369,11 @@ impl TwoParties {
         })
     }
 
+    /// Both parties' rows, clipped at other bounds.
+    pub(crate) fn rows_under(&self, bounds: &[RowBounds; 2]) -> [ClippedRows; 2] {
+        [0, 1].map(|at| ClippedRows::new(&bounds[at], &self.all.columns(5 * at, 5).into_owned()))
+    }
+
     /// Distance of coefficients from the pooled least squares fit, relative to its length.
     pub(crate) fn error(&self, coefficients: &DVector<f64>) -> f64 {
         (coefficients - &self.pooled).norm() / self.pooled.norm()
@@ -427,6 +444,27 @@ impl TwoParties {
     /// # Errors
     /// An epsilon or a correlation without meaning.
     pub(crate) fn study(correlation: f64, epsilon: f64, rounds: u32) -> Result<Study<Vertical>, SimulationError> {
+        TwoParties::study_by(correlation, epsilon, &format!("rounds = {rounds}"), "both")
+    }
+
+    /// The same by the mechanism `crossprod`; `held_by` says who holds the outcome.
+    ///
+    /// # Errors
+    /// As [`TwoParties::study`].
+    pub(crate) fn crossprod_study(
+        correlation: f64,
+        epsilon: f64,
+        held_by: &str,
+    ) -> Result<Study<Vertical>, SimulationError> {
+        TwoParties::study_by(correlation, epsilon, "mechanism = \"crossprod\"", held_by)
+    }
+
+    fn study_by(
+        correlation: f64,
+        epsilon: f64,
+        mechanism: &str,
+        held_by: &str,
+    ) -> Result<Study<Vertical>, SimulationError> {
         let names: Vec<String> = (0..10).map(|at| format!("{}{}", if at < 5 { "a" } else { "b" }, at % 5)).collect();
         let listed = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let columns: String =
@@ -434,9 +472,9 @@ impl TwoParties {
         let coefficients: Vec<String> =
             names.iter().zip(COEFFICIENTS).map(|(name, value)| format!("{name} = {value:?}")).collect();
         let study = Study::parse(&format!(
-            "id = \"simulated\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\nrow_norm = \
-             1.0\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [{}]\nrow_norm = 1.0\n{columns}[columns.y]\nrange = [-1.0, 1.0]\n[privacy]\nepsilon = \
-             {epsilon:?}\ndelta = 1e-5\naccountant = \"exact\"\nrounds = {rounds}\n[privacy.design]\ncorrelation = {correlation:?}\nmean_square = \
+            "id = \"simulated\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\nheld_by = \"{held_by}\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = \
+             [{}]\nrow_norm = 1.0\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [{}]\nrow_norm = 1.0\n{columns}[columns.y]\nrange = [-1.0, 1.0]\n[privacy]\nepsilon = \
+             {epsilon:?}\ndelta = 1e-5\naccountant = \"exact\"\n{mechanism}\n[privacy.design]\ncorrelation = {correlation:?}\nmean_square = \
              {:?}\ncoefficients = {{ {} }}\n",
             listed(&names[..5]),
             listed(&names[5..]),
@@ -457,6 +495,26 @@ impl TwoParties {
         self.exchange_under_with(study, &mut NoisePool::new())
     }
 
+    /// The same by the mechanism `crossprod`, with standard errors; the noise is that of a run.
+    ///
+    /// # Errors
+    /// A study that is not of these columns or of another mechanism, no randomness.
+    pub(crate) fn opened_under(
+        &self,
+        study: &Study<Vertical>,
+    ) -> Result<(DVector<f64>, DVector<f64>), SimulationError> {
+        let bounds = [study.row_bounds(Role::Alice), study.row_bounds(Role::Bob)];
+        let [alice, bob] = bounds.map(|bounds| bounds.map_err(PrivacyError::from));
+        let (bounds, range) = ([alice?, bob?], study.outcome_bounds()?);
+        let rows = self.rows_under(&bounds);
+        let plan = study.private_plan(self.response.len() as u64)?;
+        let plan = plan.crossprod().ok_or(SimulationError::NoEstimate)?;
+        let outcome = ClippedOutcome::new(&range, self.response.as_slice());
+        let fit = super::crossprod::opened(plan, [&rows[0], &rows[1]], &outcome, &mut NoisePool::new())?;
+        let (values, variances) = fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+        Ok((values.rows(1, 10).into_owned(), variances.rows(1, 10).map(f64::sqrt)))
+    }
+
     pub(crate) fn exchange_under_with(
         &self,
         study: &Study<Vertical>,
@@ -474,7 +532,13 @@ impl TwoParties {
             all: self.all.clone(),
             response: self.response.clone(),
         };
-        let plan = study.private_plan(self.response.len() as u64)?;
+        let plan = match study.private_plan(self.response.len() as u64)? {
+            vertical::PrivatePlan::Residual(plan) => plan,
+            vertical::PrivatePlan::Crossprod(plan) => {
+                let fit = super::crossprod::opened(&plan, [&held.alice, &held.bob], &held.outcome, pool)?;
+                return Ok(fit.on_original_scale([&alice, &bob], &range).0.rows(1, 10).into_owned());
+            }
+        };
         let estimates = held.exchange_with(&plan, pool, |_, _| {})?;
         let slopes = |bounds: &RowBounds, estimate: &vertical::Estimate| {
             bounds.original_scale(&range).coefficients(&estimate.coefficients).rows(1, 5).into_owned()

@@ -20,10 +20,15 @@ use crate::openings;
 /// An element of a share, in bytes.
 const ELEMENT: u64 = 16;
 /// What a message has beside its elements and numbers, and how many of them a party sends beside its greeting and its columns.
-const MESSAGE: u64 = 95;
+pub(super) const MESSAGE: u64 = 95;
 const MESSAGES: u64 = 6;
 /// A key of the study in a greeting, beside its name.
 const KEY: u64 = 38;
+
+/// Bytes of the study's keys in the greeting.
+pub(super) fn greeting(study: &Study<Vertical>) -> u64 {
+    study.key_digests().iter().map(|(key, _)| key.len() as u64 + KEY).sum()
+}
 /// A row of the coefficient table.
 const COEFFICIENT: u64 = 45;
 
@@ -177,6 +182,9 @@ impl Forecast<'_> {
         if !self.one_table() {
             return self.opened_by_gradients(one);
         }
+        if let Some(lambdas) = self.lambdas() {
+            return self.opened_along(lambdas, one);
+        }
         match self.role {
             Role::Alice => vec![one(
                 "bob's part of the solution with its covariance, and two sums",
@@ -190,15 +198,53 @@ impl Forecast<'_> {
         }
     }
 
+    /// How many lambdas a fit with a penalty has.
+    fn lambdas(&self) -> Option<u64> {
+        self.study.method.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64)
+    }
+
+    /// What opens in a fit with a penalty.
+    fn opened_along(&self, lambdas: u64, one: impl Fn(&str, [u64; 2], u64) -> Opened) -> Vec<Opened> {
+        let (alice, bob) = (self.alice, self.bob);
+        match self.role {
+            Role::Alice => vec![one(
+                "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
+                [lambdas + 1, bob + 3],
+                sealed::path_numbers(lambdas as usize, bob as usize) as u64,
+            )],
+            Role::Bob | Role::Worker | Role::Coordinator => vec![
+                one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
+                one(
+                    "bob's factor: with the table the correlations of all columns",
+                    [bob + 1, bob],
+                    sealed::factor_numbers(bob as usize) as u64,
+                ),
+                one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas),
+            ],
+        }
+    }
+
+    /// Numbers that are sent as such, beside the results.
+    fn numbers(&self) -> u64 {
+        let bob = self.bob;
+        match (self.role, self.lambdas()) {
+            (Role::Alice, None) => bob * (bob + 2) + 2,
+            (_, None) => 2,
+            (Role::Alice, Some(lambdas)) => sealed::path_numbers(lambdas as usize, bob as usize) as u64,
+            (_, Some(lambdas)) => sealed::factor_numbers(bob as usize) as u64 + lambdas,
+        }
+    }
+
     /// Elements behind masks and in shares, numbers of the solution, coefficients, and the study's keys in the greeting.
     fn bytes(&self) -> u64 {
         let (alice, bob) = (self.alice, self.bob);
         let canary = alice + 2 + bob;
-        let (shared, numbers, rows) = match self.role {
-            Role::Alice => (canary, bob * (bob + 2) + 2, alice + 1),
-            Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, 2, bob),
+        let (shared, rows) = match self.role {
+            Role::Alice => (canary, alice + 1),
+            Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
         };
-        let keys: u64 = self.study.key_digests().iter().map(|(key, _)| key.len() as u64 + KEY).sum();
+        let numbers = self.numbers();
+        let keys = greeting(self.study);
         ELEMENT * (self.rows * self.masked() + shared) + 8 * numbers + COEFFICIENT * rows + keys + MESSAGES * MESSAGE
     }
 

@@ -209,12 +209,12 @@ impl AnswerDecoder {
                 if first != passed as u64 {
                     return Err(garbage(format!("corrections of row block {first}, expected {passed}")));
                 }
-                self.begin(words, elements, &sizes_of_rows(&order, passed), Some(first))
+                self.begin(width(&order), (words, elements), &sizes_of_rows(&order, passed), Some(first))
             }
             (Kind::Correction(begin), None)
                 if last(&order).is_some() && (left == 0 || passed == 0 && !weighted(&order)) =>
             {
-                self.begin(begin.words, begin.elements, &[last(&order).unwrap_or(0)], None)
+                self.begin(width(&order), (begin.words, begin.elements), &[last(&order).unwrap_or(0)], None)
             }
             // Of rows either all corrections come to a party or none; of a weighted table they come to both.
             (Kind::Computed(_), None) if passed == 0 && !weighted(&order) || left == 0 => {
@@ -236,14 +236,14 @@ impl AnswerDecoder {
     /// A correction begins, of one of these sizes.
     fn begin(
         &mut self,
-        words: u32,
-        elements: u64,
+        ordered: Width,
+        (words, elements): (u32, u64),
         sizes: &[u64],
         first: Option<u64>,
     ) -> Result<Option<Answer>, PeerFault> {
         let width: Width = checked(words)?;
-        if width != Width::Two {
-            let expected = Width::Two.words();
+        if width != ordered {
+            let expected = ordered.words();
             return Err(garbage(format!("a correction of elements of {words} words, expected {expected}")));
         }
         if !sizes.contains(&elements) {
@@ -277,6 +277,16 @@ impl AnswerDecoder {
             self.expected.pop_front();
         }
         Ok(Some(Answer::Dealt(Dealt::Rows(first, entries))))
+    }
+}
+
+/// The ring of an order.
+fn width(order: &Order) -> Width {
+    match order {
+        Order::Table(shape) => shape.width,
+        Order::Vector(shape) => shape.width,
+        Order::Weighted(shape) => shape.width,
+        Order::Rows(shape) => shape.width,
     }
 }
 

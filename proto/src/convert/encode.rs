@@ -126,11 +126,8 @@ impl Frames {
                 let factor = table.factor.len() as u64;
                 table.factor.append(&mut table.score);
                 self.payload = Payload::Values(table.factor, 0);
-                start::Body::Table(wire::Table {
-                    factor,
-                    residual: table.residual.to_wire(),
-                    dependent: table.dependent,
-                })
+                let (residual, dependent) = (table.residual.to_wire(), table.dependent);
+                start::Body::Table(wire::Table { factor, residual, dependent })
             }
             Body::Redo(fewer) => start::Body::Redo(wire::Redo { fewer }),
             Body::Results(results) => {

@@ -2,7 +2,8 @@
 //!
 //! The script: the dealer sends each party its seed; row blocks to and fro, Alice's first; the dealer sends Bob the correction; Alice
 //! sends her share of the canary. Then Bob, who has checked her canary, has a [`TableShare`], and Alice has [`Shares`] that wait for his
-//! canary. What follows, and whose table opens to whom, is the matter of the fit.
+//! canary. What follows, and whose table opens to whom, is the matter of the fit. A sealed fit opens the table as it is; in a private one
+//! each party releases its share with its noise, and nothing else of it leaves.
 
 use super::message::{Body, Dealt, Masked, Share};
 use crate::conversation::{Refusal, Step};
@@ -50,6 +51,8 @@ pub(super) struct MaskedTable {
     own: Option<OwnMask>,
     shares: Option<Shares>,
     share: Option<TableShare>,
+    /// Whether the exchange was made by a process that is gone, and what came of it is kept: then only the turns are counted.
+    past: bool,
 }
 
 /// What further products with the columns of a table need.
@@ -78,7 +81,20 @@ impl MaskedTable {
             own: None,
             shares: None,
             share: None,
+            past: false,
         }
+    }
+
+    /// The exchange of a run that is taken up again where its share was stored: nothing is ordered, nothing is hidden, and the messages
+    /// that passed are counted alone.
+    pub(super) fn of_the_past(role: Role, study: &Study<Vertical>, run: RunId, shape: Shape) -> MaskedTable {
+        let place = Place::Masked { first: 0, from: Role::Alice };
+        MaskedTable { place, order: None, past: true, ..MaskedTable::new(role, study, run, shape) }
+    }
+
+    /// Whether the exchange was made by a process that is gone.
+    pub(super) fn is_of_the_past(&self) -> bool {
+        self.past
     }
 
     /// The same, with all that further products with the columns need.
@@ -119,6 +135,11 @@ impl MaskedTable {
     /// Builds the message of the present place, and moves on. `own` is the own block, with the outcome behind Alice's columns.
     pub(super) fn build(&mut self, own: &impl Blocks) -> Result<Body, Abort> {
         match self.place {
+            // The message has passed: what is built here leaves no more.
+            Place::Masked { .. } | Place::Canary if self.past => {
+                self.count_on();
+                Ok(Body::Go)
+            }
             Place::Masked { first, .. } => {
                 let entries = self.hide(first, own)?;
                 self.after_masked();
@@ -141,6 +162,7 @@ impl MaskedTable {
     /// Takes what was said at the present place, and moves on.
     pub(super) fn absorb(&mut self, body: Body, own: &impl Blocks) -> Result<(), Refusal> {
         match (self.place, body) {
+            (Place::Masked { .. } | Place::Canary, Body::Go) if self.past => self.count_on(),
             (Place::Seed, Body::Dealt(Dealt::Seed(seed))) => {
                 let seed = Seed::new(seed);
                 self.party = Some(Party::new(self.shape, side(self.role), &seed, &mut self.labels));
@@ -172,6 +194,9 @@ impl MaskedTable {
     pub(super) fn go_ahead(&mut self, own: &impl Blocks) -> Result<(), Abort> {
         self.multiply(own)?;
         let Place::Masked { first, from } = self.place else { return Ok(()) };
+        if self.past {
+            return Ok(());
+        }
         // Of the two messages with the same row blocks Alice's comes first.
         let next = if self.role == Role::Alice && from == Role::Bob { self.blocks(first).end } else { first };
         let hidden = self.ready.is_some() || next >= self.shape.blocks() || self.party.is_none();
@@ -212,6 +237,17 @@ impl MaskedTable {
             (false, false) if self.role == Role::Bob => Place::Correction,
             (false, false) => Place::Canary,
         };
+    }
+
+    /// Moves on without a message, where the exchange is one of the past.
+    fn count_on(&mut self) {
+        match self.place {
+            Place::Masked { .. } => self.after_masked(),
+            Place::Seed | Place::Correction | Place::Canary | Place::Over => self.place = Place::Over,
+        }
+        if self.place == Place::Correction {
+            self.place = Place::Canary;
+        }
     }
 
     /// The own row blocks of a message behind their mask.

@@ -282,6 +282,13 @@ pub enum JointKind {
     Range,
     /// There are no further points: why, as a number.
     End,
+    /// The sender's factor, row by row from the diagonal on, and the standard deviations in which a penalty measures its columns.
+    Factor,
+    /// At each lambda: lambda, mean square of the residuals, violation of the optimality conditions, and the receiver's coefficients; then
+    /// for each of the receiver's columns R squared on the sender's columns and the outcome.
+    Path,
+    /// What the sender's centring takes from the intercept, at each lambda.
+    Shifts,
 }
 
 /// See [`Body::Dealt`].
@@ -353,10 +360,11 @@ impl Discloses for Body {
             Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => vec![],
             Body::Terms(_) => vec![],
             Body::Noised(_) | Body::Estimates(_) | Body::Dealt(_) => vec![Declaration::Undeclarable],
-            Body::Masked(_) => vec![Declaration::Masked],
+            // The share of a product of public integers says nothing of any column.
+            Body::Masked(_) | Body::Share(Share { table: None, .. }) => vec![Declaration::Masked],
             Body::Product(Product { what: ProductKind::Rows, .. }) => vec![Declaration::Masked],
             Body::Product(Product { what: ProductKind::Canary | ProductKind::Shares, .. })
-            | Body::Share(_)
+            | Body::Share(Share { table: Some(_), .. })
             | Body::Joint(_) => vec![Declaration::CrossProducts],
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {

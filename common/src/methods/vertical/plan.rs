@@ -34,12 +34,19 @@ use crate::privacy::mechanism::{
 };
 use crate::privacy::release::{PostProcessed, sealed};
 
+mod chosen;
+mod crossprod;
 mod design;
 mod outlook;
 
+pub use self::chosen::PrivatePlan;
+pub(crate) use self::crossprod::SHARE;
+pub use self::crossprod::{
+    CrossFit, CrossPlan, CrossRelease, CrossSetup, CrossSide, CrossTables, OutcomeAt, WholeRows,
+};
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
-pub use self::outlook::{Assumed, Case, Outlook};
+pub use self::outlook::{Assumed, Case, MovedBy, Outlook};
 
 /// A party of the exchange. Alice speaks first and solves once more at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,21 +1,26 @@
-//! Private vertical regression by the mechanism `residual`, as a conversation.
+//! Private vertical regression, as a conversation.
 //!
 //! The script, with one speaker a step and turns that alternate as in the plain session:
 //!
 //! 1. greeting with the study's digest, proof of rows, digests of shared columns: as in plain mode;
 //! 2. terms: what each side's data set may cost. After them each side reserves the budget of the whole run;
-//! 3. noised partial predictions to and fro, for a number of rounds that the study fixes;
-//! 4. coefficients, computed from noised values alone.
+//! 3. by the mechanism `residual`: noised partial predictions to and fro, for a number of rounds that the study fixes, then coefficients,
+//!    computed from noised values alone; by the mechanism `crossprod`: noised statistics of each side, and one table between the blocks
+//!    on shares that get their noise before they leave.
 //!
-//! Whatever comes in after the reservation is kept in the ledger before it is acted on, and whatever goes out was stored
-//! there before. So a party that was killed and starts again replays both: the same bytes, no second charge.
+//! Whatever noised value comes in after the reservation is kept in the ledger before it is acted on, and whatever noised value goes out was
+//! stored there before. So a party that was killed and starts again replays both: the same bytes, no second charge.
 
+mod crossprod;
+mod held;
+mod residual;
 mod session;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use self::session::{PrivateSession, Setting, has_changed};
+pub use self::held::Setting;
+pub use self::session::{PrivateSession, has_changed};
 pub use self::table::Table;
 
 use crate::fit::Coefficient;
@@ -37,4 +42,26 @@ pub struct PrivateFit {
     pub outlook: Outlook,
     /// What the reader must know.
     pub notes: Vec<String>,
+}
+
+/// What was to be expected, as notes of the report.
+fn foretold(outlook: &Outlook) -> Vec<String> {
+    let cases = outlook.cases.iter().map(|case| {
+        format!(
+            "at correlation {} by {:.0} %, and by {:.0} % if nothing is exchanged",
+            case.correlation,
+            100.0 * case.relative_error,
+            100.0 * case.relative_error_alone
+        )
+    });
+    let cases: Vec<String> = cases.collect();
+    vec![
+        format!(
+            "expected before the run, from public facts and assumptions, nothing computed from the data: the slopes miss the pooled \
+             ones, as a share of their length, {}",
+            cases.join("; ")
+        ),
+        format!("assumed: {}", outlook.assumed.words.join("; ")),
+        outlook.comparison(),
+    ]
 }

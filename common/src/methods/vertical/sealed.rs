@@ -6,8 +6,9 @@
 //! 2. row blocks behind masks to and fro, Alice's first; the dealer sends Bob the correction;
 //! 3. shares of the canary, and Bob's share of the table to Alice, who opens it;
 //! 4. where columns of Bob depend on Alice's, what her columns leave of his, and his answer which of his columns stay;
-//! 5. in a binomial or poisson fit gradients at the points that Alice names, and what opens at their end (`glm`);
-//! 6. Bob's part of the solution, his part of the intercept, and the results of both.
+//! 5. where there is a penalty, Bob's factor, and the fits at every lambda in place of a solution (`penalised`);
+//! 6. in a binomial or poisson fit gradients at the points that Alice names, and what opens at their end (`glm`);
+//! 7. Bob's part of the solution, his part of the intercept, and the results of both.
 //!
 //! What each message is and why no more is learnt stands in [`crate::secure`]. Nothing is stored: a run that is interrupted is over, and
 //! the next one has fresh masks.
@@ -16,6 +17,7 @@ mod glm;
 #[cfg(test)]
 mod glm_tests;
 mod limits;
+mod penalised;
 mod reduction;
 mod results;
 mod session;
@@ -24,4 +26,5 @@ mod solution;
 mod tests;
 
 pub use self::limits::{Sizes, allowed};
+pub use self::penalised::{count as lambdas, factor_numbers, path_numbers};
 pub use self::session::{SealedScript, SealedSession};

@@ -9,8 +9,8 @@ use crate::glm::Family;
 use crate::id::{Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::terms::{
-    Guaranteed, HeldBy, HeldColumn, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError, check_positive,
-    one, value,
+    Guaranteed, HeldBy, HeldColumn, Mechanism, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError,
+    check_positive, one, value,
 };
 
 mod private;
@@ -18,6 +18,7 @@ mod sealed;
 mod search;
 
 pub use self::private::PrivacyError;
+pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
 pub(crate) const SECTIONS: [&str; 11] = [
@@ -364,7 +365,13 @@ impl Study<Vertical> {
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
         let mut declared = match &self.guarantee {
-            VerticalGuarantee::Private(_) => return Disclosures::default(),
+            VerticalGuarantee::Private(terms) => {
+                return match terms.stated.mechanism {
+                    Mechanism::Residual => Disclosures::default(),
+                    // Uniform for its receiver. Shares leave with noise and a charge, or not at all.
+                    Mechanism::Crossprod => Disclosures::new([Declaration::Masked]),
+                };
+            }
             VerticalGuarantee::Sealed => return Disclosures::new(self.sealed_declarations()),
             VerticalGuarantee::Plain => vec![Declaration::PartialPrediction, Declaration::Summary],
         };
@@ -413,6 +420,18 @@ impl Study<Vertical> {
                 self.method.inference.allowed && (self.method.penalty.is_none() || self.uses_tables())
             }
             VerticalGuarantee::Sealed | VerticalGuarantee::Private(_) => false,
+        }
+    }
+
+    /// Whether a dealer hands out masks for a fit.
+    pub fn is_dealt(&self) -> bool {
+        match &self.guarantee {
+            VerticalGuarantee::Plain => false,
+            VerticalGuarantee::Sealed => true,
+            VerticalGuarantee::Private(terms) => match terms.stated.mechanism {
+                Mechanism::Residual => false,
+                Mechanism::Crossprod => true,
+            },
         }
     }
 

@@ -15,7 +15,7 @@ use crate::privacy::bounds::{ClippedOutcome, ColumnBounds, OutcomeBounds, RowBou
 use crate::privacy::sampler::SCALE;
 use crate::study::{SiteMethod, Study};
 
-fn bounds(width: usize) -> RowBounds {
+pub(super) fn bounds(width: usize) -> RowBounds {
     let column = |index| (format!("x{index}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
     RowBounds::new((0..width).map(column).collect(), Some(1.0), None).unwrap()
 }
@@ -366,7 +366,7 @@ fn limits(errors: u32, runs: u32) -> (f64, f64) {
 
 /// Audits a mechanism by the event "log-likelihood ratio above zero": lower and upper limit of mu.
 /// False alarm of each limit: 2e-4.
-fn audit(runs: u32, mut ratio: impl FnMut(bool) -> f64) -> (f64, f64) {
+pub(super) fn audit(runs: u32, mut ratio: impl FnMut(bool) -> f64) -> (f64, f64) {
     let false_positives = (0..runs).filter(|_| ratio(false) > 0.0).count() as u32;
     let false_negatives = (0..runs).filter(|_| ratio(true) <= 0.0).count() as u32;
     let normal = Normal::new(0.0, 1.0).unwrap();
@@ -377,7 +377,7 @@ fn audit(runs: u32, mut ratio: impl FnMut(bool) -> f64) -> (f64, f64) {
 }
 
 /// Exact log-likelihood ratio of one release: second neighbour against first.
-fn log_ratio(made: &LatticeVector, first: &Query, second: &Query) -> f64 {
+pub(super) fn log_ratio(made: &LatticeVector, first: &Query, second: &Query) -> f64 {
     let on = |query: &Query| query.on_lattice(made.step()).unwrap();
     made.integers()
         .iter()
@@ -387,7 +387,7 @@ fn log_ratio(made: &LatticeVector, first: &Query, second: &Query) -> f64 {
 }
 
 /// Whether the audit finds the mechanism sound: not above mu, and not far below what this pair reveals.
-fn sound(low: f64, high: f64, mu_pair: f64, mu: f64) -> bool {
+pub(super) fn sound(low: f64, high: f64, mu_pair: f64, mu: f64) -> bool {
     low <= mu && high >= mu_pair && low >= 0.8 * mu_pair
 }
 

@@ -99,6 +99,20 @@ impl Design {
     }
 }
 
+impl Design {
+    pub(super) fn moments(&self) -> &DMatrix<f64> {
+        &self.moments
+    }
+
+    pub(super) fn coefficients(&self) -> &DMatrix<f64> {
+        &self.coefficients
+    }
+
+    pub(super) fn weights(&self) -> &DVector<f64> {
+        &self.weights
+    }
+}
+
 /// What to expect of a run, from public facts and an assumed design. Coefficients are those of scaled columns; intercepts are left
 /// out.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,14 +163,10 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
     let own = [beta.rows(0, first).into_owned(), beta.rows(first, second).into_owned()];
     let rows = setup.rows as f64;
     let sides = [&plan.alice, &plan.bob];
-    let invert = |table: &DMatrix<f64>, shift: f64| {
-        let shifted = table + DMatrix::identity(table.nrows(), table.nrows()) * (shift / rows);
-        shifted.try_inverse().unwrap_or_else(|| DMatrix::zeros(table.nrows(), table.nrows()))
-    };
     let inverses = [0, 1].map(|me: usize| {
         // The noise of the table moves its smallest eigenvalue down by about the floor.
         let smallest = SymmetricEigen::new(tables[me].clone()).eigenvalues.min() * rows - sides[me].floor();
-        invert(&tables[me], (sides[me].floor() - smallest).max(setup.ridge))
+        inverted(&tables[me], (sides[me].floor() - smallest).max(setup.ridge) / rows)
     });
 
     let mut means = [DMatrix::zeros(first, beta.ncols()), DMatrix::zeros(second, beta.ncols())];
@@ -195,11 +205,6 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
         }
     }
 
-    let alone = [0, 1].map(|me: usize| {
-        let inverse = invert(&tables[me], setup.ridge);
-        let missed = row_squares(&(&inverse * &targets[me] - &own[me]));
-        missed + inverse.diagonal() * (unknown(me, &inverse, &tables, &crosses, &own) / rows)
-    });
     let stacked = |parts: &[DVector<f64>; 2]| {
         let joined = DVector::from_iterator(width, parts.iter().flat_map(|part| part.iter().copied()));
         joined.component_mul(&design.weights.component_mul(&design.weights)).map(|square| square.max(0.0))
@@ -209,10 +214,38 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
     let length = stacked(&own.each_ref().map(row_squares)).sum().sqrt();
     Prediction {
         relative_error: (bias.sum() + noise.sum()).sqrt() / length,
-        alone_error: stacked(&alone).sum().sqrt() / length,
+        alone_error: alone(design, [first, second], rows, setup.ridge)
+            .component_mul(&design.weights.component_mul(&design.weights))
+            .map(|square| square.max(0.0))
+            .sum()
+            .sqrt()
+            / length,
         bias: bias.map(f64::sqrt),
         noise: noise.map(f64::sqrt),
     }
+}
+
+/// Squared distance of each coefficient from the pooled one where each party fits its own columns without noise.
+pub(super) fn alone(design: &Design, [first, second]: [usize; 2], rows: f64, ridge: f64) -> DVector<f64> {
+    let (moments, beta) = (&design.moments, &design.coefficients);
+    let total = moments * beta;
+    let block = |row, rows, column, columns| moments.view((row, column), (rows, columns)).into_owned();
+    let tables = [block(0, first, 0, first), block(first, second, first, second)];
+    let crosses = [block(0, first, first, second), block(first, second, 0, first)];
+    let targets = [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()];
+    let own = [beta.rows(0, first).into_owned(), beta.rows(first, second).into_owned()];
+    let parts = [0, 1].map(|me: usize| {
+        let inverse = inverted(&tables[me], ridge / rows);
+        let missed = row_squares(&(&inverse * &targets[me] - &own[me]));
+        missed + inverse.diagonal() * (unknown(me, &inverse, &tables, &crosses, &own) / rows)
+    });
+    DVector::from_iterator(first + second, parts.iter().flat_map(|part| part.iter().copied()))
+}
+
+/// The inverse of a table with this much on its diagonal, or zeros where there is none.
+fn inverted(table: &DMatrix<f64>, shift: f64) -> DMatrix<f64> {
+    let shifted = table + DMatrix::identity(table.nrows(), table.nrows()) * shift;
+    shifted.try_inverse().unwrap_or_else(|| DMatrix::zeros(table.nrows(), table.nrows()))
 }
 
 /// What a party misses that fits its own columns is the other's signal: as far as it goes along with them by the design, and this rest by
@@ -229,6 +262,6 @@ fn unknown(
     (own[other].transpose() * (&tables[other] - known) * &own[other]).trace().max(0.0)
 }
 
-fn row_squares(matrix: &DMatrix<f64>) -> DVector<f64> {
+pub(super) fn row_squares(matrix: &DMatrix<f64>) -> DVector<f64> {
     DVector::from_iterator(matrix.nrows(), matrix.row_iter().map(|row| row.norm_squared()))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::design::MEAN_SQUARE;
-use super::{Coefficients, Design, Plan, Prediction};
+use super::{Coefficients, Design, Prediction, PrivatePlan};
 use crate::fit::number_or_null;
 use crate::privacy::bounds::RowBounds;
 use crate::privacy::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
@@ -55,6 +55,46 @@ pub struct Case {
     pub bias_to_noise: f64,
 }
 
+/// What moves coefficients from the pooled ones, so that no standard error shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MovedBy {
+    /// Unfinished rounds, the cut of messages, and the ridge.
+    #[default]
+    Rounds,
+    /// What is added to the eigenvalues of the table that is solved: the ridge, and the floor that noise needs.
+    Table,
+}
+
+impl MovedBy {
+    fn is_rounds(&self) -> bool {
+        match self {
+            MovedBy::Rounds => true,
+            MovedBy::Table => false,
+        }
+    }
+
+    fn does(self) -> &'static str {
+        match self {
+            MovedBy::Rounds => "they do",
+            MovedBy::Table => "it does",
+        }
+    }
+
+    /// What it does, in a sentence.
+    fn what(self) -> &'static str {
+        match self {
+            MovedBy::Rounds => {
+                "unfinished rounds, the cut and the ridge move a coefficient from the pooled one by more than a quarter of its noise"
+            }
+            MovedBy::Table => {
+                "what lifts the table that is solved, the ridge or the floor of its noise, moves a coefficient from the pooled one by more than a \
+                 quarter of its noise"
+            }
+        }
+    }
+}
+
 /// What to expect of a run before it is made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
@@ -74,6 +114,9 @@ pub struct Outlook {
     pub better_from_correlation: Option<f64>,
     /// Smallest correlation, in steps of .05, from which on some coefficient is biased by more than a quarter of its noise.
     pub biased_from_correlation: Option<f64>,
+    /// What that bias comes from; absent where it is rounds, cut and ridge.
+    #[serde(default, skip_serializing_if = "MovedBy::is_rounds")]
+    pub moved_by: MovedBy,
     /// One case where a correlation is declared, else several.
     pub cases: Vec<Case>,
     /// What all this rests on.
@@ -83,7 +126,7 @@ pub struct Outlook {
 impl Outlook {
     /// Looks ahead for rows with these bounds, Alice's first. What is not declared is `None`.
     pub fn new(
-        plan: &Plan,
+        plan: &PrivatePlan,
         bounds: [&RowBounds; 2],
         correlation: Option<f64>,
         mean_square: Option<f64>,
@@ -121,6 +164,10 @@ impl Outlook {
             },
             better_from_correlation: first(&|prediction| !prediction.better_alone()),
             biased_from_correlation,
+            moved_by: match plan {
+                PrivatePlan::Residual(_) => MovedBy::Rounds,
+                PrivatePlan::Crossprod(_) => MovedBy::Table,
+            },
             cases,
             assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some())),
         }
@@ -177,22 +224,21 @@ impl Outlook {
 
     /// What follows for intervals, in a sentence; none where no correlation up to .95 makes a difference.
     pub fn bias(&self) -> Option<String> {
-        const WHAT: &str = "unfinished rounds, the cut and the ridge move a coefficient from the pooled one by more than a quarter \
-                            of its noise";
+        let (what, does) = (self.moved_by.what(), self.moved_by.does());
         const MISS: &str = "intervals then miss the pooled coefficient more often than 5 %";
         let from = self.biased_from_correlation;
         match (self.assumed.correlation.and(self.cases.first()), self.biased) {
             (Some(case), true) => Some(format!(
-                "warning: for the declared design {WHAT}, up to {:.2} of it: {MISS}",
+                "warning: for the declared design {what}, up to {:.2} of it: {MISS}",
                 case.bias_to_noise
             )),
             (Some(_), false) => from.map(|from| {
-                format!("the declared design rules out that {WHAT}; from a correlation of about {from} on they do, and {MISS}")
+                format!("the declared design rules out that {what}; from a correlation of about {from} on {does}, and {MISS}")
             }),
             (None, _) => from.map(|from| {
                 let most = self.cases.iter().map(|case| case.bias_to_noise).fold(0.0, f64::max);
                 format!(
-                    "warning: no correlation is declared, so it cannot be ruled out that {WHAT}: they do from a correlation of about \
+                    "warning: no correlation is declared, so it cannot be ruled out that {what}: {does} from a correlation of about \
                      {from} on, up to {most:.2} of it at {}; {MISS}",
                     SHOWN[SHOWN.len() - 1]
                 )

@@ -5,6 +5,7 @@ use crate::privacy::ledger::Permit;
 use crate::privacy::mechanism::release;
 use crate::privacy::sampler::NoisePool;
 use crate::research::private::TwoParties;
+use crate::study::Mechanism;
 
 fn data(rows: usize, correlation: f64, seed: u64) -> TwoParties {
     TwoParties::draw(rows, correlation, seed).unwrap()
@@ -296,7 +297,7 @@ fn plans_without_meaning_are_refused() {
 fn outlook(rows: usize, epsilon: f64, correlation: Option<f64>) -> Outlook {
     let bounds = bounds();
     let plan = Plan::new(setup(rows, epsilon, 1)).unwrap();
-    Outlook::new(&plan, [&bounds, &bounds], correlation, None, None)
+    Outlook::new(&PrivatePlan::Residual(plan), [&bounds, &bounds], correlation, None, None)
 }
 
 #[test]
@@ -371,8 +372,15 @@ fn the_ridge_is_added_in_full_and_raised_only_where_the_noise_needs_more() {
 #[ignore = "a measurement: 15 runs of each of 15 settings, the largest of 100 000 rows"]
 fn errors_by_rows_and_epsilon() {
     for rows in [1_000, 3_000, 10_000, 30_000, 100_000] {
-        for epsilon in [1.0, 3.0, 10.0] {
-            let study = TwoParties::study(0.3, epsilon, 1).unwrap();
+        for (epsilon, mechanism) in [1.0, 3.0, 10.0]
+            .into_iter()
+            .flat_map(|epsilon| [Mechanism::Residual, Mechanism::Crossprod].map(|by| (epsilon, by)))
+        {
+            let study = match mechanism {
+                Mechanism::Residual => TwoParties::study(0.3, epsilon, 1),
+                Mechanism::Crossprod => TwoParties::crossprod_study(0.3, epsilon, "both"),
+            };
+            let study = study.unwrap();
             let planned = study.outlook(&study.private_plan(rows as u64).unwrap()).unwrap();
             let runs = (0..15).map(|seed| {
                 let data = TwoParties::draw(rows, 0.3, seed).unwrap();
@@ -380,12 +388,15 @@ fn errors_by_rows_and_epsilon() {
             });
             let measured = median(runs.collect());
             println!(
-                "{rows} rows, epsilon {epsilon}: measured {:.1} %, planned {:.1} %, nothing exchanged {:.1} %",
+                "{mechanism:?}, {rows} rows, epsilon {epsilon}: measured {:.1} %, planned {:.1} %, nothing exchanged {:.1} %",
                 100.0 * measured,
                 100.0 * planned.relative_error,
                 100.0 * planned.relative_error_alone
             );
-            assert!((1.0 / 1.6..1.6).contains(&(planned.relative_error / measured)), "{rows} {epsilon}: {measured}");
+            // Where noise drowns all, what is planned to second order is too large.
+            let sure = mechanism == Mechanism::Residual || measured < 0.5;
+            let ratio = planned.relative_error / measured;
+            assert!(!sure || (1.0 / 1.6..1.6).contains(&ratio), "{mechanism:?} {rows} {epsilon}: {measured}");
         }
     }
 }

@@ -11,8 +11,9 @@ use crate::methods::vertical::agree::Compared;
 use crate::methods::vertical::message::Shared;
 use crate::methods::vertical::prepare::{Policy, identifiers};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, RowBounds};
+use crate::privacy::ledger::keyed;
 use crate::session::Abort;
-use crate::study::{Study, Vertical};
+use crate::study::{HeldBy, Study, Vertical};
 
 /// A party's rows, clipped to the study's public bounds.
 ///
@@ -66,7 +67,13 @@ impl Table {
         }
         let columns = study.method.parties.get(&role).map(|party| party.columns.clone()).unwrap_or_default();
         let mut values: Vec<f64> = Vec::with_capacity(rows * bounds.names().len());
-        for name in columns.iter().chain([&study.method.outcome.column]) {
+        let outcome = match (study.method.outcome.held_by, role) {
+            (HeldBy::Alice, Role::Bob) => None,
+            (HeldBy::Both, _) | (HeldBy::Alice, Role::Alice | Role::Worker | Role::Coordinator) => {
+                Some(&study.method.outcome.column)
+            }
+        };
+        for name in columns.iter().chain(outcome) {
             let column = frame.take(name).map_err(own)?;
             if refuse && let Some(row) = (0..rows).find(|row| column.values.is_missing(*row)) {
                 return Err(Abort::OwnData(format!("{}: column `{name}` has no usable value", frame.place(row))));
@@ -74,7 +81,7 @@ impl Table {
             append(&column, &mut values)?;
         }
         // The outcome is one number a row, and came last.
-        let outcome = values.split_off(values.len() - rows);
+        let outcome = if outcome.is_some() { values.split_off(values.len() - rows) } else { Vec::new() };
         let matrix = DMatrix::from_vec(rows, bounds.names().len(), values);
         let rows = ClippedRows::new(&bounds, &matrix);
         Ok(Table { role, study, frame, bounds, outcome_bounds, rows, outcome })
@@ -107,6 +114,16 @@ impl Table {
         (&self.bounds, &self.outcome_bounds)
     }
 
+    /// A keyed digest of what a run computes with and a restart must have again: the clipped rows, and the outcome where only one party
+    /// holds it, which nobody compares.
+    pub(super) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
+        let rows = self.rows.fingerprint(key);
+        match self.study.method.outcome.held_by {
+            HeldBy::Both => rows,
+            HeldBy::Alice => keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)]),
+        }
+    }
+
     pub(super) fn clipped(&self) -> (ClippedRows, ClippedOutcome) {
         (self.rows.clone(), ClippedOutcome::new(&self.outcome_bounds, &self.outcome))
     }
@@ -123,7 +140,10 @@ impl Compared for Table {
 
     fn shared(&self, key: &[u8; 32]) -> Result<Shared, Abort> {
         Ok(Shared {
-            outcome: Some(Digest(align::digest_numbers("outcome", &self.outcome, key))),
+            outcome: match self.study.method.outcome.held_by {
+                HeldBy::Both => Some(Digest(align::digest_numbers("outcome", &self.outcome, key))),
+                HeldBy::Alice => None,
+            },
             offset: None,
             weights: None,
             folds: None,

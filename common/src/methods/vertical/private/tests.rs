@@ -25,6 +25,8 @@ use crate::study::statement::{Charged, Statement};
 use crate::study::tests::vertical;
 use crate::study::{Study, Vertical};
 
+mod crossprod;
+
 const ROWS: usize = 300;
 
 fn text(more: &str) -> String {
@@ -266,7 +268,7 @@ fn converse(
 fn a_party_killed_at_any_step_sends_the_same_bytes_again_and_is_charged_once() {
     let study = study("epsilon = 1.0\nrounds = 2\n");
     let charge =
-        study.private_plan(ROWS as u64).unwrap().side(crate::methods::vertical::plan::Side::Alice).releases.charge();
+        study.private_plan(ROWS as u64).unwrap().releases(crate::methods::vertical::plan::Side::Alice).charge();
     let (mut resumed, mut whole) = (0, 0);
     for fuse in 0.. {
         let parties = parties(&study, 1.0);

@@ -46,11 +46,12 @@ pub(super) fn course(report: &Report, section: Section) -> Section {
 /// A table in words: its size, how many numbers, and how many unknown values they are about.
 pub fn opened_in_words(opened: &Opened) -> String {
     format!(
-        "{} ({} x {}: {} numbers beside {} unknown values)",
+        "{} ({} x {}: {} {} beside {} unknown values)",
         visible(&opened.what),
         thousands(opened.rows),
         thousands(opened.columns),
         thousands(opened.numbers),
+        if opened.numbers == 1 { "number" } else { "numbers" },
         thousands(opened.unknowns),
     )
 }

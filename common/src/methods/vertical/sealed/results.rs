@@ -2,6 +2,8 @@
 
 use nalgebra::{DMatrix, DVector};
 
+mod along;
+
 use super::glm::End;
 use super::session::Work;
 use super::solution::Solved;
@@ -33,6 +35,14 @@ fn unsolved() -> Abort {
 
 /// The results that this side sends.
 pub(super) fn results(work: &Work) -> Result<Results, Abort> {
+    if let Some(path) = &work.path {
+        let statistics = (work.role == Role::Alice).then(|| along::statistics(work, path));
+        let coefficients = match work.study.method.fit.coefficients {
+            CoefficientTerms::Own => None,
+            CoefficientTerms::Shared => Some(along::shown(work, path)),
+        };
+        return Ok(Results { fits: Vec::new(), fold_errors: Vec::new(), statistics, coefficients });
+    }
     let joined = work.joined().ok_or_else(unsolved)?;
     let statistics = (work.role == Role::Alice).then(|| statistics(work, &joined));
     let coefficients = match work.study.method.fit.coefficients {
@@ -43,6 +53,9 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
 }
 
 pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
+    if let Some(path) = &work.path {
+        return along::finish(work, path);
+    }
     let joined = work.joined().ok_or_else(unsolved)?;
     let peer = work.peer.as_ref().ok_or_else(|| Abort::Bug("the peer's results are missing".to_string()))?;
     let own = table(work, &joined);
@@ -191,18 +204,23 @@ fn notes(work: &Work) -> Vec<String> {
 
 /// What the other side could predict of the own columns from its own and from what opened to it.
 fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
-    let declared = work.study.disclosures(work.role);
     let columns = match work.role {
         Role::Alice => only_column(work, joined).into_iter().chain(outcome_share(work)).collect(),
         Role::Bob | Role::Worker | Role::Coordinator => column_shares(work, joined),
     };
-    Disclosure {
-        vectors: 0,
-        rank: 0,
-        declared: declared.declared().iter().map(|declaration| declaration.name().to_string()).collect(),
-        columns,
-        opened: opened(work),
-    }
+    disclosed(work, columns, opened(work))
+}
+
+fn disclosed(work: &Work, columns: Vec<ColumnDisclosure>, opened: Vec<Opened>) -> Disclosure {
+    let declared = work.study.disclosures(work.role);
+    let declared = declared.declared().iter().map(|declaration| declaration.name().to_string()).collect();
+    Disclosure { vectors: 0, rank: 0, declared, columns, opened }
+}
+
+/// A table that opened to the other side.
+fn one_opened(work: &Work, what: &str, [rows, columns]: [u64; 2], numbers: u64) -> Opened {
+    let unknowns = work.rows as u64 * (work.shape.left - 1).min(work.shape.right) as u64;
+    Opened { what: what.to_string(), rows, columns, numbers, unknowns, to: work.role.partner() }
 }
 
 /// What opened to the other side, in order.
@@ -210,16 +228,7 @@ fn opened(work: &Work) -> Vec<Opened> {
     let (alice, bob) = ((work.shape.left - 1) as u64, work.shape.right as u64);
     let stay = bob - work.dropped().len() as u64;
     let glm = work.solved.as_ref();
-    let unknowns = work.rows as u64 * alice.min(bob);
-    let to = work.role.partner();
-    let one = |what: &str, [rows, columns]: [u64; 2], numbers: u64| Opened {
-        what: what.to_string(),
-        rows,
-        columns,
-        numbers,
-        unknowns,
-        to,
-    };
+    let one = |what: &str, size: [u64; 2], numbers: u64| one_opened(work, what, size, numbers);
     let dependent = work.reduction.is_some();
     let mut all = Vec::new();
     match work.role {

@@ -6,6 +6,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::glm::{Glm, Lead, Own as Holds};
 use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
+use super::penalised::{self, Path};
 use super::reduction::{read_reduction, reduction_values};
 use super::results::{self, Joined};
 use super::solution::{self, Solved};
@@ -58,6 +59,12 @@ enum Place {
     Masked,
     /// Bob's shares of canary and table.
     Share,
+    /// Bob's factor, where there is a penalty.
+    Factor,
+    /// The fits along lambda.
+    Path,
+    /// Bob's part of their intercepts.
+    Shifts,
     /// What Alice finds in the table: that columns depend on each other, or the solution.
     Solution,
     Reduction,
@@ -99,6 +106,12 @@ pub(super) struct Work {
     /// Evaluations of a binomial or poisson fit, and its solution.
     glm: Option<Box<Glm>>,
     pub(super) solved: Option<Solved>,
+    /// Standard deviations of the own columns, in which a penalty measures them; at Alice the outcome's too.
+    pub(super) units: Vec<f64>,
+    pub(super) spread: f64,
+    /// Bob's factor and units, at Alice.
+    theirs: Option<(DMatrix<f64>, Vec<f64>)>,
+    pub(super) path: Option<Path>,
     account: Box<dyn Account + Send>,
     limits: Limits,
     /// Numbers that this party has let open.
@@ -243,6 +256,10 @@ impl Work {
         let masked = MaskedTable::new(role, &study, opening.run, shape);
         let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
         let scalings = block.scalings()[own.clone()].to_vec();
+        let (units, spread) = match study.method.penalty {
+            Some(_) => (block.units()[own.clone()].to_vec(), block.outcome().spread),
+            None => (Vec::new(), 1.0),
+        };
         let target = (role == Role::Alice).then(|| target(&encoded));
         let matrix = encoded.block.take_matrix();
         let mut basis =
@@ -268,6 +285,10 @@ impl Work {
             masked: Some(masked),
             glm: None,
             solved: None,
+            units,
+            spread,
+            theirs: None,
+            path: None,
             account,
             limits,
             numbers: 0,
@@ -291,6 +312,7 @@ impl Work {
             Place::Masked | Place::Share => ("exchanging masked columns", 0),
             Place::Evaluations => ("opening gradients", self.rounds() + 1),
             Place::Solution | Place::Reduction | Place::Answer | Place::Means => ("solving", self.rounds()),
+            Place::Factor | Place::Path | Place::Shifts => ("solving", self.rounds()),
             Place::Results { .. } => ("exchanging results", self.rounds()),
             Place::Over => ("done", self.rounds()),
         }
@@ -303,6 +325,9 @@ impl Work {
             Place::Answer => (Role::Alice, "the solution"),
             Place::Share => (Role::Bob, "shares of a table"),
             Place::Solution => (Role::Alice, "the joint solution"),
+            Place::Factor => (Role::Bob, "a factor"),
+            Place::Path => (Role::Alice, "the fits along lambda"),
+            Place::Shifts => (Role::Bob, "parts of the intercepts"),
             Place::Reduction => (Role::Bob, "the columns that stay"),
             Place::Means => (Role::Bob, "the predictor at the means"),
             Place::Results { answered: false } => (Role::Alice, "results"),
@@ -339,8 +364,29 @@ impl Work {
             Place::Share => {
                 self.count(self.shape.left * self.shape.right)?;
                 let share = self.share.take().ok_or_else(out_of_order)?;
-                self.place = Place::Solution;
+                self.place = self.after_share();
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
+            }
+            Place::Factor => {
+                let joint = penalised::factor(self);
+                self.count(joint.values.len())?;
+                self.place = Place::Path;
+                Body::Joint(joint)
+            }
+            Place::Path => {
+                let (table, theirs) = (self.table.as_ref(), self.theirs.as_ref());
+                let (table, (factor, units)) = table.zip(theirs).ok_or_else(out_of_order)?;
+                let (path, joint) = penalised::solve(self, table, (factor, units))?;
+                self.count(joint.values.len())?;
+                self.path = Some(path);
+                self.place = Place::Shifts;
+                Body::Joint(joint)
+            }
+            Place::Shifts => {
+                let values = penalised::shifts(self, self.path.as_ref().ok_or_else(out_of_order)?);
+                self.count(values.len())?;
+                self.place = Place::Results { answered: false };
+                Body::Joint(Joint { what: JointKind::Shifts, values })
             }
             Place::Solution => match self.solve()? {
                 Some(joint) => Body::Joint(joint),
@@ -394,7 +440,24 @@ impl Work {
                 let shares = self.shares.take().ok_or_else(out_of_order)?;
                 let opened = shares.check(&canary).and_then(|share| share.open(&table)).map_err(peer_fault)?;
                 self.table = Table::new(&opened.mean());
-                self.place = Place::Solution;
+                self.place = self.after_share();
+            }
+            (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => {
+                self.theirs = Some(penalised::take_factor(self.shape.right, &values)?);
+                self.place = Place::Path;
+            }
+            (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => {
+                let terms = penalised::terms(self)?;
+                self.path = Some(penalised::take_path(terms, self.shape.right, &values)?);
+                self.place = Place::Shifts;
+            }
+            (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => {
+                let path = self.path.as_mut().ok_or_else(out_of_order)?;
+                if values.len() != path.fits.len() {
+                    return Err(length("parts of the intercepts", values.len(), path.fits.len()).into());
+                }
+                path.shifts = values;
+                self.place = Place::Results { answered: false };
             }
             (Place::Solution, Body::Joint(Joint { what: JointKind::LeftOver, values })) if self.reduction.is_none() => {
                 self.take_left_over(values)?;
@@ -473,6 +536,21 @@ impl Work {
             self.place = Place::Share;
         }
         Ok(())
+    }
+
+    /// What follows once the table is open.
+    fn after_share(&self) -> Place {
+        match self.study.method.penalty {
+            Some(_) => Place::Factor,
+            None => Place::Solution,
+        }
+    }
+
+    pub(super) fn outcome_at_both(&self) -> bool {
+        match self.study.method.outcome.held_by {
+            HeldBy::Both => true,
+            HeldBy::Alice => false,
+        }
     }
 
     fn is_glm(&self) -> bool {

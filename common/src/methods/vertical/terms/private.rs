@@ -2,15 +2,18 @@
 //!
 //! Everything here is public. The number of rows comes from the parties when they have compared them.
 
-use super::{Acceleration, FitTerms, Vertical};
+use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
 use crate::id::Role;
-use crate::methods::vertical::plan::{Coefficients, Design, MEAN_SQUARE, Outlook, Plan, PlanError, Setup, Shares};
+use crate::methods::vertical::plan::{
+    Coefficients, CrossPlan, CrossSetup, Design, MEAN_SQUARE, OutcomeAt, Outlook, Plan, PlanError, Prediction,
+    PrivatePlan, Setup, Shares,
+};
 use crate::privacy::accountant::{Budget, BudgetError};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds, RowBounds};
 use crate::terms::{
-    CoefficientGuess, DesignTerms, HeldBy, Missing, PrivacyTerms, Study, StudyError, bounds_sentence, check_positive,
-    refused_in_private, row_bounds, value,
+    CoefficientGuess, DesignTerms, HeldBy, Mechanism, Missing, PrivacyTerms, Study, StudyError, bounds_sentence,
+    check_positive, default_clip, one_round, refused_in_private, row_bounds, value,
 };
 
 /// Most rounds: more only divide the noise's budget further.
@@ -45,6 +48,10 @@ impl Study<Vertical> {
             return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
         }
         check_positive("privacy.clip", Some(terms.clip), "number")?;
+        match terms.mechanism {
+            Mechanism::Residual => {}
+            Mechanism::Crossprod => self.check_crossprod(terms)?,
+        }
         if !(terms.ridge >= 0.0 && terms.ridge.is_finite()) {
             return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
         }
@@ -67,7 +74,10 @@ impl Study<Vertical> {
             ),
             (
                 "outcome.held_by",
-                method.outcome.held_by != HeldBy::Both,
+                match terms.mechanism {
+                    Mechanism::Residual => method.outcome.held_by != HeldBy::Both,
+                    Mechanism::Crossprod => false,
+                },
                 "the mechanism `residual` needs the outcome at both parties; it is not protected from either",
             ),
             ("offset", method.offset.is_some(), "its values have no public bounds"),
@@ -103,6 +113,14 @@ impl Study<Vertical> {
             ),
             ("fit.max_rounds", max_rounds.is_some(), "the number of rounds is fixed: `privacy.rounds`"),
         ])?;
+        self.check_bounds()?;
+        self.check_guess(terms)
+    }
+
+    /// Refuses columns without public bounds.
+    fn check_bounds(&self) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: String| Err(value(key, problem));
+        let method = &self.method;
         for (role, party) in &method.parties {
             let why = "bounds of its terms are not derived in this version; list `columns`";
             refused_in_private(&[(&format!("parties.{role}.formula"), party.formula.is_some(), why)])?;
@@ -116,7 +134,26 @@ impl Study<Vertical> {
         if let Err(error) = self.outcome_bounds() {
             return wrong("columns", bounds_sentence(&error));
         }
-        self.check_guess(terms)
+        Ok(())
+    }
+
+    /// Refuses what a run of the mechanism `crossprod` has no place for.
+    fn check_crossprod(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
+        let one_table =
+            "has no place beside `mechanism = \"crossprod\"`: the fit follows from one table, without rounds";
+        let refused = [
+            ("privacy.rounds", terms.rounds != one_round(), one_table),
+            ("privacy.clip", terms.clip != default_clip(), one_table),
+            (
+                "fit.coefficients",
+                self.method.fit.coefficients != CoefficientTerms::default(),
+                "is own: with `mechanism = \"crossprod\"` all noised tables open to both, so both know all coefficients",
+            ),
+        ];
+        match refused.into_iter().find(|(_, given, _)| *given) {
+            Some((key, _, problem)) => Err(value(key, problem.to_owned())),
+            None => Ok(()),
+        }
     }
 
     /// Declared coefficients: of every term, of no other, and not all zero.
@@ -179,44 +216,67 @@ impl Study<Vertical> {
     ///
     /// # Errors
     /// No private mode, bounds or a budget that cannot be used.
-    pub fn private_plan(&self, rows: u64) -> Result<Plan, PrivacyError> {
+    pub fn private_plan(&self, rows: u64) -> Result<PrivatePlan, PrivacyError> {
+        let mechanism = self.private().ok_or(PrivacyError::Absent)?.stated.mechanism;
+        self.plan_by(mechanism, rows)
+    }
+
+    /// The same as if the study named this mechanism.
+    ///
+    /// # Errors
+    /// As [`Study::private_plan`].
+    pub fn plan_by(&self, mechanism: Mechanism, rows: u64) -> Result<PrivatePlan, PrivacyError> {
         let terms = &self.private().ok_or(PrivacyError::Absent)?.stated;
         let budget = self.run_budget(rows)?.cap();
-        let setup = Setup {
-            rows: usize::try_from(rows).unwrap_or(usize::MAX),
-            alice_width: self.row_bounds(Role::Alice)?.width(),
-            bob_width: self.row_bounds(Role::Bob)?.width(),
-            rounds: terms.rounds,
-            message_bound: terms.clip,
-            ridge: terms.ridge,
-            shares: Shares::default(),
-            alice_budget: budget,
-            bob_budget: budget,
-        };
-        Ok(Plan::new(setup)?)
+        let (alice_width, bob_width) = (self.row_bounds(Role::Alice)?.width(), self.row_bounds(Role::Bob)?.width());
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        Ok(match mechanism {
+            Mechanism::Residual => PrivatePlan::Residual(Plan::new(Setup {
+                rows,
+                alice_width,
+                bob_width,
+                rounds: terms.rounds,
+                message_bound: terms.clip,
+                ridge: terms.ridge,
+                shares: Shares::default(),
+                alice_budget: budget,
+                bob_budget: budget,
+            })?),
+            Mechanism::Crossprod => PrivatePlan::Crossprod(CrossPlan::new(CrossSetup {
+                rows,
+                alice_width,
+                bob_width,
+                outcome: match self.method.outcome.held_by {
+                    HeldBy::Both => OutcomeAt::Both,
+                    HeldBy::Alice => OutcomeAt::Alice,
+                },
+                ridge: terms.ridge,
+                budget,
+            })?),
+        })
     }
 
     /// What to expect of a run by this plan, from public facts and the declared design.
     ///
     /// # Errors
     /// No private mode, and bounds that cannot be used.
-    pub fn outlook(&self, plan: &Plan) -> Result<Outlook, PrivacyError> {
+    pub fn outlook(&self, plan: &PrivatePlan) -> Result<Outlook, PrivacyError> {
         let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
         let coefficients = design.guessed([&alice, &bob]);
         Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
     }
 
-    /// The expected distance of the slopes from the pooled ones, relative to their length, at this correlation between columns.
+    /// What to expect of a plan at this correlation between columns.
     ///
     /// # Errors
     /// As [`Study::outlook`].
-    pub(crate) fn foretold_error(&self, plan: &Plan, correlation: f64) -> Result<f64, PrivacyError> {
+    pub(crate) fn foretold(&self, plan: &PrivatePlan, correlation: f64) -> Result<Prediction, PrivacyError> {
         let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
         let coefficients = design.guessed([&alice, &bob]).unwrap_or_default();
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
-        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)).relative_error)
+        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)))
     }
 }
 

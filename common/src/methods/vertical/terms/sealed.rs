@@ -1,9 +1,9 @@
 //! The sealed mode of a study of two parties: what it must not say, and what it lets leave.
 
-use super::{Acceleration, CoefficientTerms, FitTerms, Vertical, VerticalGuarantee};
+use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
 use crate::privacy::release::Declaration;
-use crate::terms::{HeldBy, Missing, Study, StudyError, value};
+use crate::terms::{HeldBy, Missing, Promise, Study, StudyError, value};
 
 impl Study<Vertical> {
     /// Refuses what a sealed run between two parties cannot keep.
@@ -22,10 +22,11 @@ impl Study<Vertical> {
             ),
             ("weights", !gaussian && method.weights.is_some(), only_gaussian("is given")),
             ("offset", !gaussian && method.offset.is_some(), only_gaussian("is given")),
+            ("penalty", !gaussian && method.penalty.is_some(), only_gaussian("is given")),
             (
-                "penalty",
-                method.penalty.is_some(),
-                "is given: sealed mode has no penalties, paths and cross-validation in this version".to_owned(),
+                "penalty.cv",
+                method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some()),
+                "is given: sealed mode has no cross-validation in this version".to_owned(),
             ),
             (
                 "weights.held_by",
@@ -45,15 +46,14 @@ impl Study<Vertical> {
 
     /// Refuses a dealer where nothing is dealt.
     pub(crate) fn check_dealer(&self) -> Result<(), StudyError> {
-        if self.head.dealer.is_none() {
+        if self.head.dealer.is_none() || self.is_dealt() {
             return Ok(());
         }
-        let mode = match &self.guarantee {
-            VerticalGuarantee::Sealed => return Ok(()),
-            VerticalGuarantee::Plain => "plain",
-            VerticalGuarantee::Private(_) => "private",
-        };
-        Err(value("dealer", format!("has no place in a {mode} study: masks are dealt in sealed mode only")))
+        let mode = self.guarantee.mode().name();
+        let problem = format!(
+            "has no place in a {mode} study: masks are dealt in sealed mode, and in private mode by `mechanism = \"crossprod\"`"
+        );
+        Err(value("dealer", problem))
     }
 
     /// What a sealed run lets either party disclose.

@@ -42,10 +42,11 @@ fn bounds_terms_and_plan_follow_from_the_study_and_the_number_of_rows() {
     assert_eq!(study.row_bounds(Role::Alice).unwrap().names(), ["age", "smokerTRUE"]);
     assert_eq!(study.row_bounds(Role::Bob).unwrap().names(), ["regionsouth", "regionwest"]);
     let plan = study.private_plan(1_000).unwrap();
-    assert_eq!((plan.setup().alice_width, plan.setup().bob_width), (3, 2));
+    let side = crate::methods::vertical::plan::Side::of;
+    assert_eq!((plan.width(side(Role::Alice)), plan.width(side(Role::Bob))), (3, 2));
     let cap = study.run_budget(1_000).unwrap().cap();
     for side in [crate::methods::vertical::plan::Side::Alice, crate::methods::vertical::plan::Side::Bob] {
-        assert!(plan.side(side).releases.charge() <= cap);
+        assert!(plan.releases(side).charge() <= cap);
     }
     assert_eq!(study.disclosures(Role::Alice).declared(), []);
 }
@@ -266,4 +267,40 @@ fn each_party_states_the_bounds_of_its_own_columns_and_of_the_outcome() {
         .columns
         .insert("age".to_owned(), ColumnTerms { centre: Some(50.0), scale: Some(12.5), ..ColumnTerms::default() });
     assert_eq!(centred.stated_bounds(Role::Alice)["age"], "centre 50 and scale 12.5");
+}
+
+#[test]
+fn the_mechanism_crossprod_refuses_rounds_and_cuts_and_takes_an_outcome_at_alice() {
+    let by = |more: &str| PRIVATE.replace("[privacy]", &format!("[privacy]\nmechanism = \"crossprod\"\n{more}"));
+    for (more, says) in [
+        ("rounds = 2", "`privacy.rounds` has no place beside"),
+        ("clip = 0.2", "`privacy.clip` has no place beside"),
+        ("ridge = -1.0", "`privacy.ridge` must be zero or above"),
+    ] {
+        assert!(complaint(&by(more)).contains(says), "{more}: {}", complaint(&by(more)));
+    }
+    let own = format!("{}\n[fit]\ncoefficients = \"own\"\n", by(""));
+    assert!(complaint(&own).contains("both know all coefficients"), "{}", complaint(&own));
+    let study = vertical(&by("ridge = 0.5"));
+    assert!(study.is_dealt() && !vertical(PRIVATE).is_dealt());
+    // Masked columns alone may leave as they are; what follows from them leaves with noise.
+    let masked = [crate::privacy::release::Declaration::Masked];
+    assert_eq!(study.disclosures(Role::Alice).declared(), masked);
+    let plan = study.private_plan(1_000).unwrap();
+    let cap = study.run_budget(1_000).unwrap().cap();
+    for role in [Role::Alice, Role::Bob] {
+        let side = crate::methods::vertical::plan::Side::of(role);
+        assert!(plan.releases(side).charge() <= cap && plan.releases(side).charge() > 0.999 * cap);
+    }
+    // Masks may be dealt by somebody apart from the coordinator, where masks are dealt.
+    let dealer = "\n[dealer]\ncertificate = \"registry\"\n";
+    assert!(vertical(&format!("{}{dealer}", by(""))).is_dealt());
+    assert!(complaint(&format!("{PRIVATE}{dealer}")).contains("`dealer` has no place in a private study"));
+    // A study that names no mechanism means the other one, with its digest.
+    let named = vertical(&PRIVATE.replace("[privacy]", "[privacy]\nmechanism = \"residual\""));
+    assert_eq!(named.private_plan(1_000).unwrap(), vertical(PRIVATE).private_plan(1_000).unwrap());
+    let errors = study.errors_by_mechanism(1_000);
+    assert!(errors.crossprod < errors.residual, "{errors:?}");
+    assert_eq!(errors, ErrorsByMechanism { ..vertical(&by("ridge = 0.5")).errors_by_mechanism(1_000) });
+    assert!(errors.text().contains("Best by this: "), "{}", errors.text());
 }

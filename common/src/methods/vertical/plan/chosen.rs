@@ -1,0 +1,67 @@
+//! The plan of the mechanism that a study names.
+
+use super::{CrossPlan, Design, Plan, Prediction, Side};
+use crate::privacy::mechanism::ReleasePlan;
+
+/// Every release of both parties, by the mechanism that makes them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PrivatePlan {
+    /// Noised partial predictions to and fro.
+    Residual(Plan),
+    /// One table that opens with the noise of both.
+    Crossprod(CrossPlan),
+}
+
+impl PrivatePlan {
+    /// What one side releases, and what it is charged.
+    pub fn releases(&self, side: Side) -> &ReleasePlan {
+        match self {
+            PrivatePlan::Residual(plan) => &plan.side(side).releases,
+            PrivatePlan::Crossprod(plan) => &plan.side(side).releases,
+        }
+    }
+
+    /// Entries of a side's rows.
+    pub fn width(&self, side: Side) -> usize {
+        match self {
+            PrivatePlan::Residual(plan) => plan.side(side).width,
+            PrivatePlan::Crossprod(plan) => plan.side(side).width,
+        }
+    }
+
+    /// Every release of a side in its order: what it is, the standard deviation of its noise, and whether it goes to the peer.
+    pub fn lines(&self, side: Side) -> Vec<(String, f64, bool)> {
+        match self {
+            PrivatePlan::Residual(plan) => {
+                plan.side(side).lines().map(|(label, sigma, sent)| (label.to_owned(), sigma, sent)).collect()
+            }
+            PrivatePlan::Crossprod(plan) => {
+                plan.side(side).lines().map(|(label, sigma)| (label.to_owned(), sigma, true)).collect()
+            }
+        }
+    }
+
+    /// What error to expect, from public facts and a declared design; no data are involved.
+    pub fn predict(&self, design: &Design) -> Prediction {
+        match self {
+            PrivatePlan::Residual(plan) => plan.predict(design),
+            PrivatePlan::Crossprod(plan) => plan.predict(design),
+        }
+    }
+
+    /// The plan of the mechanism `residual`, if that is the one.
+    pub fn residual(&self) -> Option<&Plan> {
+        match self {
+            PrivatePlan::Residual(plan) => Some(plan),
+            PrivatePlan::Crossprod(_) => None,
+        }
+    }
+
+    /// The plan of the mechanism `crossprod`, if that is the one.
+    pub fn crossprod(&self) -> Option<&CrossPlan> {
+        match self {
+            PrivatePlan::Residual(_) => None,
+            PrivatePlan::Crossprod(plan) => Some(plan),
+        }
+    }
+}

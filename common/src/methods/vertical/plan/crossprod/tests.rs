@@ -1,0 +1,272 @@
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::*;
+use crate::id::Role;
+use crate::methods::vertical::plan::PrivatePlan;
+use crate::privacy::bounds::ColumnBounds;
+use crate::privacy::sampler::NoisePool;
+use crate::research::crossprod::opened;
+use crate::research::private::{COEFFICIENTS, TwoParties};
+use crate::study::{Study, Vertical};
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn plan(outcome: OutcomeAt, budget: f64) -> CrossPlan {
+    CrossPlan::new(CrossSetup { rows: 100, alice_width: 3, bob_width: 2, outcome, ridge: 0.0, budget }).unwrap()
+}
+
+/// Entries of one clipped row, as they enter the sums.
+fn entries(bounds: &RowBounds, values: &[f64]) -> Vec<f64> {
+    let rows = ClippedRows::new(bounds, &DMatrix::from_row_slice(1, values.len(), values));
+    rows.integers(0..1).iter().map(|entry| f64::from(*entry) / 32768.0).collect()
+}
+
+fn squared(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|value| value * value).sum()
+}
+
+/// Random restarts with hill climbing in steps that shrink.
+fn climb(dimensions: usize, cost: impl Fn(&[f64]) -> f64) -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let mut best = 0.0_f64;
+    for _ in 0..60 {
+        let mut draw = |scale: f64| -> f64 { scale * Distribution::<f64>::sample(&StandardNormal, &mut random) };
+        let mut at: Vec<f64> = (0..dimensions).map(|_| draw(2.0)).collect();
+        let (mut value, mut step) = (cost(&at), 1.0);
+        for _ in 0..500 {
+            let next: Vec<f64> = at.iter().map(|x| x + draw(step)).collect();
+            let reached = cost(&next);
+            if reached > value {
+                (at, value) = (next, reached);
+            } else {
+                step = (step * 0.985_f64).max(1e-4);
+            }
+        }
+        best = best.max(value);
+    }
+    best
+}
+
+/// What neighbours cost that differ in one row of `side`, over the integers that are released, in units of the budget.
+fn dearest(outcome: OutcomeAt, side: Side) -> (f64, f64) {
+    let plan = plan(outcome, 1.0);
+    let column = |at: usize| (format!("x{at}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
+    let alice = RowBounds::new((0..2).map(column).collect(), Some(1.0), Some(1.0 / 3f64.sqrt())).unwrap();
+    let bob = RowBounds::new((0..2).map(column).collect(), Some(1.0), None).unwrap();
+    let (own, other) = match side {
+        Side::Alice => (&alice, &bob),
+        Side::Bob => (&bob, &alice),
+    };
+    let CrossSide { table_sigma, score_sigma, share_sigma, releases, .. } = plan.side(side).clone();
+    let protects = outcome == OutcomeAt::Alice && side == Side::Alice;
+    let cost = |values: &[f64]| {
+        let (x, z, w) = (entries(own, &values[..2]), entries(own, &values[2..4]), entries(other, &values[4..6]));
+        let unit = |value: f64| (value.tanh() * 32768.0).trunc() / 32768.0;
+        let y = unit(values[6]);
+        let v = if protects { unit(values[7]) } else { y };
+        let pairs = (0..x.len()).flat_map(|i| (0..x.len()).map(move |j| (i, j)));
+        let table = squared(pairs.map(|(i, j)| x[i] * x[j] - z[i] * z[j]));
+        let moved = squared(x.iter().zip(&z).map(|(x, z)| x - z));
+        let length = squared(w.iter().copied());
+        let mut total = table / table_sigma.powi(2) + moved * length / share_sigma.powi(2);
+        match (outcome, side) {
+            (OutcomeAt::Both, _) => total += moved * y * y / score_sigma.powi(2),
+            (OutcomeAt::Alice, Side::Alice) => {
+                let score = squared(x.iter().zip(&z).map(|(x, z)| x * y - z * v)) + (y * y - v * v).powi(2);
+                total += score / score_sigma.powi(2) + (y - v).powi(2) * length / share_sigma.powi(2);
+            }
+            // The outcome is a row of the table's other block.
+            (OutcomeAt::Alice, Side::Bob) => total += moved * y * y / share_sigma.powi(2),
+        }
+        total
+    };
+    (climb(8, cost), releases.charge())
+}
+
+#[test]
+fn no_neighbour_costs_more_than_what_is_charged() {
+    for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {
+        for side in [Side::Alice, Side::Bob] {
+            let (found, charge) = dearest(outcome, side);
+            println!("outcome at {outcome:?}, rows of {side:?}: found {found:.5}, charged {charge:.5}");
+            assert!(found <= charge, "{outcome:?} {side:?}: {found} {charge}");
+            // Alice's intercept is the same in both of her rows, which holds them nearer to each other than the proof supposes.
+            let least = if side == Side::Alice { 0.5 } else { 0.99 };
+            assert!(found >= least * charge, "{outcome:?} {side:?}: {found} {charge}");
+        }
+    }
+}
+
+#[test]
+fn the_charge_is_within_the_budget_and_near_it() {
+    for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {
+        for budget in [1e-3, 0.07, 0.5, 4.0, 1e6] {
+            let plan = plan(outcome, budget);
+            for side in [Side::Alice, Side::Bob] {
+                let charge = plan.side(side).releases.charge();
+                assert!(charge <= budget, "{outcome:?} {budget} {charge}");
+                // Bob pays for noise that Alice's outcome needs.
+                let least = match (outcome, side) {
+                    (OutcomeAt::Both, _) => 0.999_999,
+                    (OutcomeAt::Alice, Side::Alice) => 0.999_999,
+                    (OutcomeAt::Alice, Side::Bob) => 0.6,
+                };
+                assert!(charge >= least * budget, "{outcome:?} {side:?} {budget} {charge}");
+            }
+        }
+        let none = CrossPlan::new(CrossSetup { budget: 1e-7, ..*plan(outcome, 1.0).setup() });
+        assert!(matches!(none, Err(PlanError::NoBudget { .. })));
+    }
+}
+
+fn study(epsilon: f64, outcome: OutcomeAt) -> Study<Vertical> {
+    let held_by = match outcome {
+        OutcomeAt::Both => "both",
+        OutcomeAt::Alice => "alice",
+    };
+    TwoParties::crossprod_study(0.3, epsilon, held_by).unwrap()
+}
+
+fn errors(rows: usize, epsilon: f64, outcome: OutcomeAt, seeds: u64) -> f64 {
+    let study = study(epsilon, outcome);
+    let errors = (0..seeds).map(|seed| {
+        let data = TwoParties::draw(rows, 0.3, seed).unwrap();
+        data.error(&data.exchange_under_with(&study, &mut NoisePool::seeded(40 + seed)).unwrap())
+    });
+    median(errors.collect())
+}
+
+#[test]
+fn errors_are_those_that_were_asked_for_and_are_predicted_from_public_facts() {
+    for (epsilon, most) in [(1.0, 0.08), (3.0, 0.03), (10.0, 0.011)] {
+        let measured = errors(10_000, epsilon, OutcomeAt::Both, 50);
+        let study = study(epsilon, OutcomeAt::Both);
+        let predicted = study.outlook(&study.private_plan(10_000).unwrap()).unwrap().relative_error;
+        println!(
+            "10000 rows, epsilon {epsilon}: median error {measured:.4}, predicted {predicted:.4}, asked for {most}"
+        );
+        assert!(measured <= most, "{epsilon}: {measured}");
+        assert!((0.75..1.35).contains(&(predicted / measured)), "{epsilon}: {measured} {predicted}");
+    }
+}
+
+#[test]
+fn an_outcome_that_alice_holds_alone_costs_little_more() {
+    for (epsilon, most) in [(1.0, 0.1), (10.0, 0.0135)] {
+        let measured = errors(10_000, epsilon, OutcomeAt::Alice, 21);
+        let study = study(epsilon, OutcomeAt::Alice);
+        let predicted = study.outlook(&study.private_plan(10_000).unwrap()).unwrap().relative_error;
+        println!("outcome at Alice, epsilon {epsilon}: median error {measured:.4}, predicted {predicted:.4}");
+        assert!(measured <= most, "{epsilon}: {measured}");
+        assert!((0.7..1.4).contains(&(predicted / measured)), "{epsilon}: {measured} {predicted}");
+    }
+}
+
+/// Share of 95 % intervals that hold the coefficients of the law, over data sets.
+fn coverage(rows: usize, epsilon: f64, outcome: OutcomeAt, sets: u64, truth: &[f64]) -> f64 {
+    let study = study(epsilon, outcome);
+    let plan = study.private_plan(rows as u64).unwrap();
+    let bounds = [Role::Alice, Role::Bob].map(|role| study.row_bounds(role).unwrap());
+    let range = study.outcome_bounds().unwrap();
+    let mut held = 0;
+    for seed in 0..sets {
+        let data = TwoParties::draw(rows, 0.3, 900 + seed).unwrap();
+        let rows = data.rows_under(&bounds);
+        let mut pool = NoisePool::seeded(4_000 + seed);
+        let fit = opened(plan.crossprod().unwrap(), [&rows[0], &rows[1]], &data.outcome, &mut pool).unwrap();
+        let (values, variances) = fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+        let within = |at: usize| (values[at + 1] - truth[at]).abs() <= 1.959_964 * variances[at + 1].sqrt();
+        held += (0..10).filter(|at| within(*at)).count();
+    }
+    held as f64 / (10 * sets) as f64
+}
+
+/// Best linear coefficients of outcomes that are cut, over this many rows.
+fn law(rows: usize) -> Vec<f64> {
+    TwoParties::draw(rows, 0.3, 1_000_003).unwrap().pooled().iter().copied().collect()
+}
+
+/// 100 data sets: the share has a standard deviation of about .008.
+#[test]
+fn intervals_cover_what_they_say() {
+    let truth = law(1_000_000);
+    assert!(truth.iter().zip(COEFFICIENTS).all(|(ours, stated)| (ours - stated).abs() < 0.05));
+    for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {
+        for epsilon in [1.0, 10.0] {
+            let share = coverage(10_000, epsilon, outcome, 100, &truth);
+            println!("outcome at {outcome:?}, epsilon {epsilon}: coverage {share:.3}");
+            assert!((0.92..0.97).contains(&share), "{outcome:?} {epsilon}: {share}");
+        }
+    }
+}
+
+#[test]
+fn the_mechanism_does_better_than_partial_predictions_and_the_prediction_says_so() {
+    for (rows, epsilon) in [(1_000, 3.0), (10_000, 1.0), (10_000, 10.0), (100_000, 1.0)] {
+        let crossprod = study(epsilon, OutcomeAt::Both);
+        let residual = TwoParties::study(0.3, epsilon, 1).unwrap();
+        let of = |study: &Study<Vertical>| study.outlook(&study.private_plan(rows).unwrap()).unwrap();
+        let (ours, theirs) = (of(&crossprod), of(&residual));
+        println!("{rows} rows, epsilon {epsilon}: {:.4} and {:.4}", ours.relative_error, theirs.relative_error);
+        assert!(ours.relative_error < 0.7 * theirs.relative_error);
+        assert_eq!(ours.relative_error_alone, theirs.relative_error_alone);
+    }
+    let few = PrivatePlan::Crossprod(plan(OutcomeAt::Both, 1.0));
+    assert!(few.residual().is_none() && few.crossprod().is_some());
+    assert_eq!(few.lines(Side::Alice).len(), 3);
+}
+
+#[test]
+fn without_noise_the_fit_is_least_squares_of_the_clipped_rows() {
+    for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {
+        let study = study(10.0, outcome);
+        let data = TwoParties::draw(3_000, 0.3, 5).unwrap();
+        let bounds = [Role::Alice, Role::Bob].map(|role| study.row_bounds(role).unwrap());
+        let rows = data.rows_under(&bounds);
+        let setup = CrossSetup {
+            rows: 3_000,
+            alice_width: bounds[0].width(),
+            bob_width: bounds[1].width(),
+            outcome,
+            ridge: 0.0,
+            budget: 1e6,
+        };
+        let plan = CrossPlan::new(setup).unwrap();
+        let fit = opened(&plan, [&rows[0], &rows[1]], &data.outcome, &mut NoisePool::seeded(1)).unwrap();
+        let width = setup.alice_width + setup.bob_width;
+        let x = DMatrix::from_fn(3_000, width, |row, column| {
+            let (rows, column) = if column < 6 { (&rows[0], column) } else { (&rows[1], column - 6) };
+            f64::from(rows.integers(row..row + 1)[column]) / 32768.0
+        });
+        let y = DVector::from_column_slice(data.outcome.values());
+        let solved = (x.tr_mul(&x)).cholesky().unwrap().solve(&x.tr_mul(&y));
+        assert!((&fit.coefficients - &solved).norm() < 1e-3 * solved.norm(), "{outcome:?}");
+        // Sampling alone is left in the covariance.
+        let rest = (&y - &x * &solved).norm_squared() / 3_000.0;
+        let expected = (x.tr_mul(&x)).try_inverse().unwrap() * rest;
+        assert!((&fit.covariance - &expected).norm() < 1e-3 * expected.norm(), "{outcome:?}");
+    }
+}
+
+/// Where noise is not small beside the table, which the plan says. Run by hand:
+/// `cargo test --release -p fedreg-common coverage_by_rows -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: 400 fits"]
+fn coverage_by_rows() {
+    let truth = law(1_000_000);
+    for (rows, epsilon) in [(450, 3.0), (1_000, 1.0), (1_000, 3.0), (3_000, 1.0), (30_000, 1.0)] {
+        let share = coverage(rows, epsilon, OutcomeAt::Both, 100, &truth);
+        let (error, study) = (errors(rows, epsilon, OutcomeAt::Both, 21), study(epsilon, OutcomeAt::Both));
+        let outlook = study.outlook(&study.private_plan(rows as u64).unwrap()).unwrap();
+        println!(
+            "{rows} rows, epsilon {epsilon}: coverage {share:.3}, error {error:.3}, planned {:.3}, bias to noise {:.2}, biased {}",
+            outlook.relative_error, outlook.cases[0].bias_to_noise, outlook.biased
+        );
+        assert!(share > 0.92, "{rows} {epsilon}: {share}");
+    }
+}

@@ -1,0 +1,389 @@
+//! What the sides of a run of the mechanism `crossprod` say once the budget is reserved.
+//!
+//! 1. Each party's own noised statistics, Alice's first, one at a time;
+//! 2. both blocks behind masks, up to a share of the table between them at each party, and the shares of a public product by which both
+//!    see that their masks fit;
+//! 3. each party's share with its noise, Alice's first. Then all is open to both.
+//!
+//! A share leaves as a release: permitted, noised, stored with its bytes, and then sent. What is stored is sent again byte for byte,
+//! by another process too, which needs no masks for that. A share that was not stored is noised afresh under the same permit, with fresh
+//! masks of both parties: nothing of it has left. Where one party has stored its share and the other one has lost its masks, the run
+//! is over and its charge stays: with new masks the stored share would open nothing, and another share of the same table with the same
+//! noise would show the difference of two tables exactly.
+
+use super::PrivateFit;
+use super::held::Held;
+use super::table::Table;
+use crate::conversation::{Refusal, Said, Step};
+use crate::fit::{Coefficient, INTERCEPT};
+use crate::id::{Role, RunId};
+use crate::methods::vertical::masked::{MaskedTable, out_of_order, peer_fault};
+use crate::methods::vertical::message::{Body, Noised, Share};
+use crate::methods::vertical::plan::{CrossFit, CrossPlan, CrossRelease, Outlook, Side, WholeRows};
+use crate::privacy::bounds::{ClippedOutcome, ClippedRows};
+use crate::privacy::ledger::Storage;
+use crate::privacy::mechanism::LatticeVector;
+use crate::privacy::mechanism::share::open_shares;
+use crate::privacy::release::Released;
+use crate::secure::product::{Shares, TableShare};
+use crate::session::{Abort, Order, PeerFault};
+use crate::study::{Study, Vertical};
+
+/// The lattice step of a release of own statistics, in standard deviations of its noise.
+const STEP_PER_SIGMA: f64 = 1.0 / (1_u64 << 40) as f64;
+
+/// The place in the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Own statistics, by their place among those of both.
+    Statistics(usize),
+    /// Both blocks behind masks.
+    Masked,
+    /// Bob's share of the canary.
+    Canary,
+    /// The shares of the table with their noise.
+    Share {
+        from: Role,
+    },
+    Over,
+}
+
+/// A release of a side and what came of it.
+struct Slot {
+    side: Side,
+    release: CrossRelease,
+    /// Position in the side's plan.
+    index: u32,
+    value: Option<LatticeVector>,
+}
+
+/// One side of the run.
+pub(super) struct Crossprod {
+    role: Role,
+    plan: CrossPlan,
+    rows: WholeRows,
+    outcome: ClippedOutcome,
+    place: Place,
+    /// The statistics of both in the order in which they are said, then both shares.
+    slots: Vec<Slot>,
+    statistics: usize,
+    masked: MaskedTable,
+    /// Whether the run is taken up again and its masks are those of this process.
+    resumed: bool,
+    /// At Alice, until Bob's canary has come.
+    shares: Option<Shares>,
+    share: Option<TableShare>,
+}
+
+impl Crossprod {
+    pub(super) fn new<S: Storage>(
+        plan: CrossPlan,
+        run: RunId,
+        rows: ClippedRows,
+        outcome: ClippedOutcome,
+        held: &mut Held<S>,
+    ) -> Result<Crossprod, Abort> {
+        let (role, shape) = (held.role, plan.shape());
+        let (statistics, slots) = slots(&plan);
+        let own = slots.iter().find(|slot| slot.release == CrossRelease::Share && slot.side == Side::of(role));
+        let index = own.map_or(0, |slot| slot.index);
+        let stored = held.reserved && held.stored(index)?.is_some();
+        let masked = match stored {
+            true => MaskedTable::of_the_past(role, &held.study, run, shape),
+            false => MaskedTable::new(role, &held.study, run, shape),
+        };
+        Ok(Crossprod {
+            role,
+            rows: plan.block(Side::of(role), rows, &outcome),
+            outcome,
+            place: Place::Statistics(0),
+            slots,
+            statistics,
+            masked,
+            resumed: held.reserved && !stored,
+            shares: None,
+            share: None,
+            plan,
+        })
+    }
+
+    pub(super) fn progress(&self) -> (&'static str, u32) {
+        match self.place {
+            Place::Statistics(_) => ("exchanging noised statistics", 0),
+            Place::Masked if self.masked.waits_for_dealer() => ("waiting for the dealer", 0),
+            Place::Masked | Place::Canary => ("exchanging masked columns", 0),
+            Place::Share { .. } => ("exchanging noised shares", 0),
+            Place::Over => ("done", 1),
+        }
+    }
+
+    pub(super) fn step(&self) -> Option<Step> {
+        let (speaker, expected) = match self.place {
+            Place::Statistics(at) => (self.slots.get(at)?.side.role(), "noised statistics"),
+            Place::Masked => return self.masked.step(),
+            Place::Canary => (Role::Bob, "the share of a canary"),
+            Place::Share { from } => (from, "a noised share"),
+            Place::Over => return None,
+        };
+        Some(Step { speaker, expected })
+    }
+
+    pub(super) fn order(&mut self) -> Option<Order> {
+        match self.place {
+            Place::Masked => self.masked.order(),
+            Place::Statistics(_) | Place::Canary | Place::Share { .. } | Place::Over => None,
+        }
+    }
+
+    pub(super) fn go_ahead(&mut self) -> Result<(), Abort> {
+        match self.place {
+            Place::Masked => self.masked.go_ahead(&self.rows),
+            Place::Statistics(_) | Place::Canary | Place::Share { .. } | Place::Over => Ok(()),
+        }
+    }
+
+    /// Whether the own share is out and the peer's has not come.
+    pub(super) fn has_shared(&self) -> bool {
+        self.place == Place::Share { from: self.role.partner() }
+            && self.own_share().is_some_and(|slot| slot.value.is_some())
+    }
+
+    /// Why a peer that is ahead cannot be followed: it goes on from its stored share, and the masks that belong to it are gone here.
+    pub(super) fn left_behind<S>(&self, held: &Held<S>) -> Option<Abort> {
+        let waits = match self.place {
+            Place::Statistics(_) | Place::Masked | Place::Canary => true,
+            Place::Share { .. } | Place::Over => false,
+        };
+        (self.resumed && waits).then(|| {
+            Abort::Refused(format!(
+                "run {} cannot go on: {} has made its share with masks that were lost here when the process ended; what the run \
+                 reserved is spent, start a new run",
+                held.run,
+                self.role.partner()
+            ))
+        })
+    }
+
+    /// In a run of the past, what stands for a message of the masked exchange: nothing follows from it.
+    pub(super) fn stands_in(&self) -> Option<Body> {
+        let past = match self.place {
+            Place::Masked | Place::Canary => self.is_past(),
+            Place::Statistics(_) | Place::Share { .. } | Place::Over => false,
+        };
+        past.then_some(Body::Go)
+    }
+
+    fn is_past(&self) -> bool {
+        self.masked.is_of_the_past()
+    }
+
+    fn own_share(&self) -> Option<&Slot> {
+        let own = Side::of(self.role);
+        self.slots[self.statistics..].iter().find(|slot| slot.side == own)
+    }
+
+    pub(super) fn build<S: Storage>(&mut self, held: &mut Held<S>) -> Result<Said<Body>, Abort> {
+        match self.place {
+            Place::Statistics(at) => {
+                let (side, release, index) = {
+                    let slot = &self.slots[at];
+                    (slot.side, slot.release, slot.index)
+                };
+                let query =
+                    self.plan.query(side, release, self.rows.clipped(), &self.outcome)?.ok_or_else(out_of_order)?;
+                let noised = held.release(index, &query)?;
+                self.slots[at].value = Some(noised.lattice().clone());
+                self.place = self.after_statistics(at);
+                Ok(said(&noised))
+            }
+            Place::Masked => {
+                let body = self.masked.build(&self.rows)?;
+                self.after_masked()?;
+                Ok(body.into())
+            }
+            Place::Canary => {
+                self.place = Place::Share { from: Role::Alice };
+                let share = self.share.as_ref().map(|share| share.canary().clone());
+                // In a run of the past the message has passed, and what is built here leaves no more.
+                Ok(share.map_or(Body::Go, |canary| Body::Share(Share { canary, table: None })).into())
+            }
+            Place::Share { from } => {
+                let index = self.own_share().map(|slot| slot.index).ok_or_else(out_of_order)?;
+                let noised = match held.stored(index)? {
+                    Some(noised) => noised,
+                    None => {
+                        let share = self.share.take().ok_or_else(out_of_order)?;
+                        held.release(index, &self.plan.share(Side::of(self.role), &share))?
+                    }
+                };
+                self.take(Side::of(self.role), noised.lattice().clone());
+                self.place = after_share(from);
+                Ok(said(&noised))
+            }
+            Place::Over => Err(out_of_order()),
+        }
+    }
+
+    pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        match (self.place, body) {
+            (Place::Statistics(at), Body::Noised(noised)) => {
+                let slot = &self.slots[at];
+                expect(&noised, slot.index)?;
+                let (side, release) = (slot.side, slot.release);
+                let sigma = self.plan.side(side).sigma(release);
+                let fits = noised.value.require(self.plan.entries(side, release), sigma * STEP_PER_SIGMA);
+                fits.map_err(|error| PeerFault::Garbage(error.to_string()))?;
+                self.slots[at].value = Some(noised.value);
+                self.place = self.after_statistics(at);
+            }
+            (Place::Masked, body) => {
+                self.masked.absorb(body, &self.rows)?;
+                self.after_masked()?;
+            }
+            (Place::Canary, Body::Go) if self.is_past() => self.place = Place::Share { from: Role::Alice },
+            (Place::Canary, Body::Share(Share { canary, table: None })) => {
+                let shares = self.shares.take().ok_or_else(out_of_order)?;
+                self.share = Some(shares.check(&canary).map_err(peer_fault)?);
+                self.place = Place::Share { from: Role::Alice };
+            }
+            (Place::Share { from }, Body::Noised(noised)) => {
+                let side = Side::of(from);
+                let index = self.slots[self.statistics..].iter().find(|slot| slot.side == side).map(|slot| slot.index);
+                expect(&noised, index.ok_or_else(out_of_order)?)?;
+                let fits = noised.value.require(self.plan.entries(side, CrossRelease::Share), self.plan.scale().step());
+                fits.map_err(|error| PeerFault::Garbage(error.to_string()))?;
+                self.take(side, noised.value);
+                self.place = after_share(from);
+            }
+            _ => return Err(Refusal::Kind),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, side: Side, value: LatticeVector) {
+        if let Some(slot) = self.slots[self.statistics..].iter_mut().find(|slot| slot.side == side) {
+            slot.value = Some(value);
+        }
+    }
+
+    fn after_statistics(&self, at: usize) -> Place {
+        if at + 1 < self.statistics { Place::Statistics(at + 1) } else { Place::Masked }
+    }
+
+    /// Once all masked columns have passed, the canaries are compared before a share is made.
+    fn after_masked(&mut self) -> Result<(), Abort> {
+        if self.masked.step().is_some() {
+            return Ok(());
+        }
+        if !self.is_past() {
+            match self.role {
+                Role::Alice => self.shares = Some(self.masked.take_shares()?),
+                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(self.masked.take_share()?),
+            }
+        }
+        self.place = Place::Canary;
+        Ok(())
+    }
+
+    /// The joint fit on the original scale; the same at both parties, as both know the same values.
+    pub(super) fn finish<S: Storage>(&mut self, held: &Held<S>, table: &Table) -> Result<PrivateFit, Abort> {
+        let missing = || Abort::Bug("a noised value is missing".to_string());
+        let of = |side: Side, release: CrossRelease| {
+            self.slots
+                .iter()
+                .find(|slot| slot.side == side && slot.release == release)
+                .and_then(|slot| slot.value.clone())
+        };
+        let shares = [Side::Alice, Side::Bob].map(|side| of(side, CrossRelease::Share));
+        let [Some(alice), Some(bob)] = &shares else { return Err(missing()) };
+        let shape = self.plan.shape();
+        let opened =
+            open_shares([alice, bob], [shape.left, shape.right], shape.rows, self.plan.scale()).map_err(|error| {
+                let fault = PeerFault::Sealed(error.to_string());
+                Abort::Peer { peer: self.role.partner(), fault }
+            })?;
+        let square = self.outcome.values().iter().map(|y| y * y).sum();
+        let tables = self.plan.tables(of, &opened, square).ok_or_else(missing)?;
+        let fit = self.plan.fit(&tables).ok_or_else(|| Abort::Bug("the joint table has no inverse".to_string()))?;
+        let outlook = held.study.outlook(&held.plan).map_err(|error| Abort::Bug(error.to_string()))?;
+        Ok(PrivateFit {
+            coefficients: coefficients(&held.study, &fit)?,
+            nobs: table.rows() as u64,
+            rounds: 1,
+            notes: notes(&held.study, &outlook),
+            statement: held.statement()?,
+            outlook,
+        })
+    }
+}
+
+/// The releases of both sides in the order in which they are said, and how many of them are statistics.
+fn slots(plan: &CrossPlan) -> (usize, Vec<Slot>) {
+    let sides = [Side::Alice, Side::Bob];
+    let of = |side: Side| {
+        let order = plan.side(side).order().iter().enumerate();
+        order.map(move |(index, release)| Slot { side, release: *release, index: index as u32, value: None })
+    };
+    let mut slots: Vec<Slot> = sides.into_iter().flat_map(of).collect();
+    // One statistic of each in turn; the shares, of which each side has one, come last.
+    slots.sort_by_key(|slot| {
+        (slot.release == CrossRelease::Share, slot.index * u32::from(slot.release != CrossRelease::Share))
+    });
+    let statistics = slots.iter().filter(|slot| slot.release != CrossRelease::Share).count();
+    (statistics, slots)
+}
+
+fn said(noised: &crate::privacy::mechanism::NoisedRelease) -> Said<Body> {
+    Said::Released(Released::noised(noised, |index, value| Body::Noised(Noised { index, value })))
+}
+
+fn expect(noised: &Noised, expected: u32) -> Result<(), PeerFault> {
+    match noised.index == expected {
+        true => Ok(()),
+        false => Err(PeerFault::Round { came: noised.index, expected }),
+    }
+}
+
+fn after_share(from: Role) -> Place {
+    match from {
+        Role::Alice => Place::Share { from: Role::Bob },
+        Role::Bob | Role::Worker | Role::Coordinator => Place::Over,
+    }
+}
+
+/// Intercept and slopes of both parties with their standard errors, Alice's first.
+fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficient>, Abort> {
+    let refused = |error: crate::privacy::bounds::BoundsError| Abort::Bug(error.to_string());
+    let outcome = study.outcome_bounds().map_err(refused)?;
+    let blocks = [Role::Alice, Role::Bob].map(|role| study.row_bounds(role));
+    let [alice, bob] = blocks;
+    let (alice, bob) = (alice.map_err(refused)?, bob.map_err(refused)?);
+    let (values, variances) = fit.on_original_scale([&alice, &bob], &outcome);
+    let error = |at: usize| study.method.inference.allowed.then(|| variances[at].sqrt());
+    let named =
+        alice.names().iter().map(|name| (Role::Alice, name)).chain(bob.names().iter().map(|name| (Role::Bob, name)));
+    let intercept = Some(outcome.centre() + values[0]);
+    let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), Role::Alice, intercept, error(0))];
+    rows.extend(
+        named
+            .enumerate()
+            .map(|(at, (role, name))| Coefficient::normal(name.clone(), role, Some(values[at + 1]), error(at + 1))),
+    );
+    Ok(rows)
+}
+
+fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
+    let mut notes = super::foretold(outlook);
+    match study.method.inference.allowed {
+        true => {
+            notes.push(
+                "standard errors and intervals include the noise of both parties and what a sample leaves open about the population of \
+                 rows that are cut as these are"
+                    .to_string(),
+            );
+            notes.extend(outlook.bias());
+        }
+        false => notes.push("standard errors: the study does not allow them".to_string()),
+    }
+    notes
+}

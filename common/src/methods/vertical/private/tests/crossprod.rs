@@ -1,0 +1,370 @@
+//! Conversations by the mechanism `crossprod`, with a dealer, faults and kills.
+
+use super::*;
+use crate::conversation::Content;
+use crate::methods::vertical::message::{Dealt, Masked, Share};
+use crate::methods::vertical::plan::Side;
+use crate::session::Order;
+use crate::sim::dealer::{dealer, seeded};
+
+const CROSSPROD: &str = "epsilon = 1.0\nmechanism = \"crossprod\"\n";
+const RUN: RunId = RunId([1; 16]);
+
+fn at_alice(more: &str) -> Arc<Study<Vertical>> {
+    Arc::new(vertical(&text(more).replace("column = \"y\"\n", "column = \"y\"\nheld_by = \"alice\"\n")))
+}
+
+type Fits = ([PrivateFit; 2], Vec<(usize, Message)>);
+
+fn dealt(parties: &[Party; 2], faults: Faults) -> Fits {
+    let mut sent = Vec::new();
+    let [mut alice, mut bob] = parties.each_ref().map(|party| party.session(1, 100).unwrap());
+    let deal = dealer(&parties[0].study, RUN, |_, _| {});
+    let observe = |side, message: &Message| sent.push((side, message.clone()));
+    let ended = pair::run_dealt(&mut alice, &mut bob, faults, observe, deal);
+    (ended.results.map(|result| result.unwrap().unwrap()), sent)
+}
+
+#[test]
+fn with_hardly_any_noise_the_fit_is_the_pooled_one_and_both_print_the_same_digits() {
+    let more = "epsilon = 1e9\nlarge_epsilon = \"a test of scales\"\nmechanism = \"crossprod\"\n";
+    for study in [study(more), at_alice(more)] {
+        let ([alice, bob], _) = dealt(&parties(&study, 1e9), Faults::NONE);
+        assert_eq!(alice.coefficients, bob.coefficients);
+        let values = values();
+        let x = DMatrix::from_fn(ROWS, 5, |row, column| if column == 0 { 1.0 } else { values[row][column - 1] });
+        let y = DVector::from_fn(ROWS, |row, _| values[row][4]);
+        let pooled = x.clone().svd(true, true).solve(&y, 1e-12).unwrap();
+        let terms: Vec<&str> = alice.coefficients.iter().map(|row| row.term.as_str()).collect();
+        assert_eq!(terms, ["(Intercept)", "a1", "a2", "b1", "kindy"]);
+        for (row, expected) in alice.coefficients.iter().zip(pooled.iter()) {
+            let estimate = row.estimate.unwrap();
+            // Rows are truncated to 15 bits, which moves the intercept by a share of the centres.
+            let tolerance = if row.term == INTERCEPT { 0.2 } else { 0.01 * expected.abs().max(1.0) };
+            assert!((estimate - expected).abs() < tolerance, "{}: {estimate} {expected}", row.term);
+            assert!(row.std_error.is_some() && row.conf_low < row.estimate);
+        }
+    }
+}
+
+#[test]
+fn a_run_is_charged_once_and_says_what_it_released() {
+    for (study, releases) in [(study(CROSSPROD), [3, 3]), (at_alice(CROSSPROD), [3, 2])] {
+        let parties = parties(&study, 1.5);
+        let plan = study.private_plan(ROWS as u64).unwrap();
+        let (fits, sent) = dealt(&parties, Faults::NONE);
+        for (at, (fit, party)) in fits.iter().zip(&parties).enumerate() {
+            let charge = plan.releases([Side::Alice, Side::Bob][at]).charge();
+            assert_eq!(fit.statement.charge, charge);
+            assert!((party.sum() - charge).abs() <= 1e-13 * charge);
+            assert_eq!(charged(&fit.statement).releases.len(), releases[at]);
+            assert_eq!((fit.nobs, fit.rounds), (ROWS as u64, 1));
+            let own = sent.iter().filter(|(side, message)| *side == at && noised(message).is_some());
+            assert_eq!(own.count(), releases[at], "all that is charged opens to the peer");
+        }
+    }
+}
+
+#[test]
+fn nothing_leaves_but_masked_columns_a_canary_and_noised_values() {
+    let study = study(CROSSPROD);
+    let parties = parties(&study, 1.0);
+    let (_, sent) = dealt(&parties, Faults::NONE);
+    let (mut masked, mut canaries) = ([0, 0], [0, 0]);
+    for (side, message) in &sent {
+        match &message.body {
+            Body::Masked(Masked { entries, .. }) => masked[*side] += entries.to_bytes().len(),
+            Body::Share(Share { table, .. }) => {
+                assert!(table.is_none(), "a share of the table without its noise");
+                canaries[*side] += 1;
+            }
+            Body::Noised(noised) => {
+                let stored = parties[*side].disk.stored(&format!("sent/{RUN}/{}", noised.index));
+                assert_eq!(stored, Some(noised.value.encode()), "what leaves is not what the ledger has");
+            }
+            Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Terms(_) | Body::Go => {}
+            other => panic!("{}", other.kind()),
+        }
+    }
+    // Three entries of Alice's rows, two of Bob's, and a public column: 8 bytes each.
+    assert_eq!((masked, canaries), ([8 * ROWS * 4, 8 * ROWS * 3], [1, 1]));
+    // A share without its noise cannot be said by mistake.
+    let header = Header { study: study.digest(), run: RUN, sender: Role::Alice, sequence: 8 };
+    let raw = crate::secure::ring::Elements::zeros(crate::secure::ring::Width::One, 6);
+    let body = Body::Share(Share { canary: raw.slice(0..1), table: Some(raw) });
+    assert!(study.disclosures(Role::Alice).release(Message { header, body }).is_err());
+}
+
+#[test]
+fn a_lossy_line_gives_the_same_bytes_as_a_clean_one() {
+    let study = study(CROSSPROD);
+    let (clean, said) = dealt(&parties(&study, 1.0), Faults::NONE);
+    for seed in 0..10 {
+        let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.2, seed };
+        let (lossy, again) = dealt(&parties(&study, 1.0), faults);
+        assert_eq!(clean, lossy);
+        for (side, message) in &again {
+            let original = said.iter().find(|(from, m)| from == side && m.header.sequence == message.header.sequence);
+            assert_eq!(original.map(|(_, m)| m), Some(message), "a repeat differs");
+        }
+    }
+}
+
+#[test]
+fn masks_out_of_step_end_the_run_before_a_share_is_made() {
+    let study = study(CROSSPROD);
+    for spoilt in [0, 1] {
+        let parties = parties(&study, 1.0);
+        let mut sent = Vec::new();
+        let [mut alice, mut bob] = parties.each_ref().map(|party| party.session(1, 100).unwrap());
+        let deal = dealer(&study, RUN, |to, dealt| {
+            if let (true, Dealt::Seed(seed)) = (to == spoilt, dealt) {
+                seed[0] ^= 1;
+            }
+        });
+        let ended = pair::run_dealt(
+            &mut alice,
+            &mut bob,
+            Faults::NONE,
+            |side, message: &Message| sent.push((side, message.clone())),
+            deal,
+        );
+        let abort = ended.results.into_iter().flatten().find_map(Result::err).unwrap();
+        assert_eq!(abort.exit(), Exit::Peer);
+        assert!(abort.to_string().contains("out of step"), "{abort}");
+        assert!(sent.iter().all(|(_, message)| noised(message).is_none_or(|noised| noised.index < 2)));
+        assert!(parties.iter().all(|party| party.disk.stored(&format!("sent/{RUN}/2")).is_none()));
+    }
+}
+
+/// A dealer that deals to each party once, as the real one does.
+type Deal<'a> = dyn FnMut(usize, Order) -> Vec<(usize, Message)> + 'a;
+
+struct Masks<'a> {
+    deal: Box<Deal<'a>>,
+    came: [bool; 2],
+}
+
+impl<'a> Masks<'a> {
+    fn new(study: &'a Study<Vertical>, seed: u8) -> Masks<'a> {
+        Masks { deal: Box::new(seeded(study, RUN, [[seed; 32], [seed + 1; 32]], |_, _| {})), came: [false; 2] }
+    }
+}
+
+/// A process that dies: whose, at which message that comes in, and whether it has taken that in and its answer is lost.
+#[derive(Clone, Copy, Debug)]
+struct Kill {
+    side: usize,
+    at: usize,
+    taken: bool,
+}
+
+#[derive(Debug)]
+enum Stopped {
+    Killed,
+    By(Abort),
+}
+
+/// Both ends of a line that Bob dials, and a dealer. Sides that are not started anew live on.
+fn talk(
+    sessions: &mut [PrivateSession<Memory>; 2],
+    starts: [bool; 2],
+    sent: &mut Vec<(usize, Message)>,
+    masks: &mut Masks<'_>,
+    kill: Option<Kill>,
+) -> Result<[PrivateFit; 2], Stopped> {
+    let mut lines: [VecDeque<Message>; 3] = Default::default();
+    let mut from_dealer: VecDeque<(usize, Message)> = VecDeque::new();
+    let mut outputs: [Option<PrivateFit>; 2] = [None, None];
+    let mut heard = [0, 0];
+    let mut turns: VecDeque<(usize, Turn<Released<Message>, PrivateFit>)> = VecDeque::new();
+    for side in [0, 1] {
+        let turn = if starts[side] { sessions[side].start().map_err(Stopped::By)? } else { Turn::Wait };
+        turns.push_back((side, turn));
+    }
+    // On a line that is opened the dialling side says its last message; the other one waits for it.
+    let opening = sessions[1].resend();
+    for (side, turn) in &mut turns {
+        *turn = match (*side, std::mem::replace(turn, Turn::Wait)) {
+            (0, Turn::Send(_)) => Turn::Wait,
+            (0, Turn::FinishAndSend { output, .. }) => Turn::Finish(output),
+            (1, Turn::Wait) => opening.clone().map_or(Turn::Wait, Turn::Send),
+            (_, turn) => turn,
+        };
+    }
+    loop {
+        for (side, turn) in turns.drain(..) {
+            let mut say = |message: Released<Message>| {
+                let message: Message = message.into();
+                sent.push((side, message.clone()));
+                lines[1 - side].push_back(message);
+            };
+            match turn {
+                Turn::Wait => {}
+                Turn::Send(message) => say(message),
+                Turn::FinishAndSend { output, last } => {
+                    outputs[side] = Some(output);
+                    say(last);
+                }
+                Turn::Finish(output) => outputs[side] = Some(output),
+            }
+        }
+        match outputs {
+            [Some(alice), Some(bob)] => return Ok([alice, bob]),
+            rest => outputs = rest,
+        }
+        for side in [0, 1] {
+            while let Some(order) = sessions[side].order() {
+                if std::mem::replace(&mut masks.came[side], true) {
+                    return Err(Stopped::By(Abort::Unreachable("nobody gets masks twice".to_string())));
+                }
+                from_dealer.extend((masks.deal)(side, order));
+            }
+            sessions[side].work().map_err(Stopped::By)?;
+        }
+        let next = from_dealer.pop_front().map(|(side, message)| (side, Role::Coordinator, message)).or_else(|| {
+            let arrived = |side: usize| lines[side].pop_front();
+            let mut arrived = [0, 1].map(arrived);
+            let side = arrived.iter().position(Option::is_some)?;
+            if let Some(other) = arrived[1].take_if(|_| side == 0) {
+                lines[1].push_front(other);
+            }
+            Some((side, [Role::Bob, Role::Alice][side], arrived[side].take()?))
+        });
+        let Some((side, from, message)) = next else {
+            return Err(Stopped::By(Abort::Unreachable("silence".to_string())));
+        };
+        heard[side] += 1;
+        let dies = kill.filter(|kill| kill.side == side && kill.at == heard[side]);
+        if dies.is_some_and(|kill| !kill.taken) {
+            return Err(Stopped::Killed);
+        }
+        let turn = sessions[side].receive(from, message).map_err(Stopped::By)?;
+        if dies.is_some() {
+            return Err(Stopped::Killed);
+        }
+        turns.push_back((side, turn));
+    }
+}
+
+/// How runs went on in which a party was killed.
+#[derive(Default, Debug)]
+struct Tally {
+    alone: u32,
+    again: u32,
+    over: u32,
+}
+
+/// Why a process ends.
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    Kill(Kill),
+    /// A step of the storage fails.
+    Disk {
+        side: usize,
+        step: u32,
+    },
+}
+
+fn killed(study: &Arc<Study<Vertical>>, kill: Kill, tally: &mut Tally) -> bool {
+    died(study, Death::Kill(kill), tally)
+}
+
+/// One death; what died is started again while the other one lives, and both are where that cannot go on.
+fn died(study: &Arc<Study<Vertical>>, death: Death, tally: &mut Tally) -> bool {
+    let parties = parties(study, 1.0);
+    let plan = study.private_plan(ROWS as u64).unwrap();
+    let mut sent = Vec::new();
+    let mut sessions = parties.each_ref().map(|party| party.session(1, 7).unwrap());
+    let mut masks = Masks::new(study, 20);
+    let (dead, kill) = match death {
+        Death::Kill(kill) => (kill.side, Some(kill)),
+        Death::Disk { side, .. } => (side, None),
+    };
+    let fuse = &parties[dead].disk.fuse;
+    let all = fuse.get();
+    if let Death::Disk { step, .. } = death {
+        fuse.set(step);
+    }
+    let ended = talk(&mut sessions, [true, true], &mut sent, &mut masks, kill);
+    fuse.set(all);
+    match ended {
+        Ok(_) => return false,
+        Err(Stopped::Killed) => {}
+        Err(Stopped::By(abort)) => assert_eq!(abort.exit(), Exit::CannotWrite, "{death:?}: {abort}"),
+    }
+    if parties.iter().any(|party| party.sum() == 0.0) {
+        // The budget is not reserved at both: what then happens is that of the other mechanism.
+        return true;
+    }
+    let starts = [0, 1].map(|side| side == dead);
+    // Fresh noise would be other noise: the seed differs.
+    sessions[dead] = parties[dead].session(1, 1_000_000).unwrap();
+    let mut ended = talk(&mut sessions, starts, &mut sent, &mut masks, None);
+    let mut again = false;
+    if let Err(Stopped::By(Abort::Unreachable(_))) = &ended {
+        again = true;
+        sessions = [0, 1].map(|side| parties[side].session(1, 2_000_000).unwrap());
+        ended = talk(&mut sessions, [true, true], &mut sent, &mut Masks::new(study, 40), None);
+    }
+    let stored = |side: usize| {
+        let share = plan.releases([Side::Alice, Side::Bob][side]).releases().len() - 1;
+        parties[side].disk.stored(&format!("sent/{RUN}/{share}"))
+    };
+    match ended {
+        Ok([alice, bob]) => {
+            assert_eq!(alice.coefficients, bob.coefficients, "{death:?}");
+            if again { tally.again += 1 } else { tally.alone += 1 }
+        }
+        Err(Stopped::By(abort @ Abort::Refused(_))) => {
+            assert!(abort.to_string().contains("masks that were lost here"), "{death:?}: {abort}");
+            assert!(stored(0).is_some() && stored(1).is_none(), "{death:?}: a run that could have gone on");
+            tally.over += 1;
+        }
+        Err(other) => panic!("{death:?}: {other:?}"),
+    }
+    for (side, party) in parties.iter().enumerate() {
+        let charge = plan.releases([Side::Alice, Side::Bob][side]).charge();
+        assert!((party.sum() - charge).abs() <= 1e-12 * charge, "{death:?}: charged again");
+        for (_, message) in sent.iter().filter(|(from, _)| *from == side) {
+            let Some(noised) = noised(message) else { continue };
+            let stored = party.disk.stored(&format!("sent/{RUN}/{}", noised.index));
+            assert_eq!(stored, Some(noised.value.encode()), "{death:?}: what left is not what the ledger has");
+        }
+    }
+    true
+}
+
+#[test]
+fn a_party_killed_at_any_message_sends_what_it_stored_and_is_charged_once() {
+    for study in [study(CROSSPROD), at_alice(CROSSPROD)] {
+        let mut tally = Tally::default();
+        for side in [0, 1] {
+            for taken in [false, true] {
+                let mut at = 1;
+                while killed(&study, Kill { side, at, taken }, &mut tally) {
+                    at += 1;
+                }
+                assert!(at > 9, "{at}");
+            }
+        }
+        println!("{tally:?}");
+        assert!(tally.alone > 8 && tally.again > 6 && tally.over > 0, "{tally:?}");
+    }
+}
+
+/// The same where the storage fails at any step: a share that was drawn and not stored is drawn afresh, under the charge that stands.
+#[test]
+fn a_party_whose_ledger_fails_at_any_step_is_charged_once_and_sends_nothing_that_is_not_stored() {
+    let study = study(CROSSPROD);
+    let mut tally = Tally::default();
+    for side in [0, 1] {
+        let mut step = 0;
+        while died(&study, Death::Disk { side, step }, &mut tally) {
+            step += 1;
+        }
+        assert!(step > 20, "{step}");
+    }
+    println!("{tally:?}");
+    assert!(tally.alone > 4 && tally.again > 4 && tally.over > 0, "{tally:?}");
+}

@@ -1,0 +1,282 @@
+//! Private runs by the mechanism `crossprod` as real processes: the demo, ledgers, and processes that are killed in the middle.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ledgers;
+mod world;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use ledgers::{hold, let_go, records, stored};
+use serde_json::Value;
+use world::{DEMO, Running, STUDY, World, assert_codes, demo, eventually};
+
+const PRIVATE: &str = r#"
+    [columns.a]
+    range = [-1.5, 1.5]
+    [columns.b]
+    range = [-2, 4]
+    [columns.y]
+    range = [-2, 6]
+    [privacy]
+    mechanism = "crossprod"
+    epsilon = 1.0
+    delta = 1e-5
+"#;
+
+/// The world's study by the mechanism, with data sets for one run.
+fn world() -> World {
+    let world = World::new();
+    world.write("study.toml", &format!("mode = \"private\"\n{STUDY}{PRIVATE}"));
+    for role in ["alice", "bob"] {
+        let text = format!(
+            "[privacy]\nledger = \"{role}-state/privacy.sqlite\"\nanchor = \"anchors/{role}\"\ndata_set = \"cohort\"\nepsilon = \
+             1.0\ndelta = 1e-5\n"
+        );
+        world.write(&format!("{role}.toml"), &text);
+        let made = privacy(&world, role, &["init"]);
+        assert!(made.status.success(), "{made:?}");
+    }
+    world
+}
+
+fn privacy(world: &World, role: &str, words: &[&str]) -> Output {
+    command(world, role, &[&["privacy"], words].concat())
+}
+
+fn command(world: &World, role: &str, words: &[&str]) -> Output {
+    Command::new(DEMO)
+        .args(["--role", role])
+        .args(words)
+        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
+        .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
+        .args(["--authority", "authority.pem"])
+        .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
+        .current_dir(world.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+fn ledger(world: &World, role: &str) -> PathBuf {
+    world.path(&format!("{role}-state/privacy.sqlite"))
+}
+
+fn report(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path.join("report.json")).unwrap()).unwrap()
+}
+
+fn count(world: &World, role: &str, kind: &str) -> usize {
+    let kind = format!("\"kind\":\"{kind}\"");
+    records(&ledger(world, role)).iter().filter(|body| body.contains(&kind)).count()
+}
+
+/// The world for the next run: addresses of the last one would be taken for its own.
+fn again(world: &World) {
+    for name in ["coordinator.address", "alice.address"] {
+        let _ = fs::remove_file(world.path(name));
+    }
+}
+
+#[test]
+fn the_private_demo_fits_the_shipped_data_by_one_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let flags =
+        ["vertical", "--mode", "private", "--mechanism", "crossprod", "--epsilon", "3", "--accountant", "exact"];
+    let (code, printed, said) = told(&demo(&[&flags[..], &["--out", out.to_str().unwrap()]].concat()));
+    assert_eq!(code, 0, "{said}\n{printed}");
+    assert!(printed.contains("masked columns, noised tables of its own columns and its noised share"), "{printed}");
+    let merged = report(&out);
+    assert_eq!((merged["nobs"].as_u64(), merged["rounds"].as_u64()), (Some(442), Some(1)));
+    let rows = merged["coefficients"].as_array().unwrap();
+    assert_eq!(rows.len(), 11);
+    assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "the intercept has one, too: {rows:?}");
+    for role in ["alice", "bob"] {
+        let own = report(&out.join(role));
+        assert_eq!(own["coefficients"], merged["coefficients"]);
+        let account = &merged["privacy"][role];
+        assert!(account["left"].as_f64().unwrap() < 1e-6);
+        let labels: Vec<&str> =
+            account["releases"].as_array().unwrap().iter().map(|release| release["label"].as_str().unwrap()).collect();
+        assert_eq!(labels, ["X'X", "X'y", "share of the table between the blocks"]);
+        let config = out.join(format!("{role}.toml"));
+        let planned = demo(&["--role", role, "privacy", "plan", "--config", config.to_str().unwrap()]);
+        let (code, plan, said) = told(&planned);
+        assert_eq!(code, 0, "{said}");
+        assert!(plan.contains("Best by this: ") && plan.contains("share of the table between the blocks"), "{plan}");
+    }
+    // The ledgers hold what left, and verify.
+    let config = out.join("alice.toml");
+    let (code, verified, _) =
+        told(&demo(&["--role", "alice", "privacy", "verify", "--config", config.to_str().unwrap()]));
+    assert!(code == 0 && verified.contains("follow from each other"), "{verified}");
+}
+
+#[test]
+fn a_run_is_charged_once_and_a_check_foretells_its_bytes() {
+    let world = world();
+    let foretold = ["alice", "bob"].map(|role| {
+        let (code, checked, said) = told(&command(&world, role, &["check", "--format", "json"]));
+        assert_eq!(code, 0, "{said}");
+        let checked: Value = serde_json::from_str(&checked).unwrap();
+        assert_eq!(checked["leaves"][0]["what"], "masked columns");
+        checked["predicted_bytes"].as_f64().unwrap()
+    });
+    let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    assert_codes(&ended, 0);
+    for (role, foretold) in ["alice", "bob"].into_iter().zip(foretold) {
+        let own = report(&world.path(&format!("out/{role}")));
+        let sent = own["bytes_sent"].as_f64().unwrap();
+        println!("{role}: foretold {foretold}, sent {sent}");
+        assert!((0.9..1.1).contains(&(foretold / sent)), "{role}: foretold {foretold}, sent {sent}");
+        assert_eq!((count(&world, role, "reserved"), count(&world, role, "stored")), (1, 3));
+    }
+    again(&world);
+    assert_codes(&world.run(&[], &[]), 77);
+}
+
+/// Starts a run, and kills a party when its ledger has a record like `seen` and it hangs at `event`. What is left: the coordinator with its
+/// address, and the other party.
+fn killed(world: &World, role: &str, event: &str, seen: &str) -> (Running, String, Running) {
+    let own = ledger(world, role);
+    hold(&own, event);
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let alice = world.alice(&address, &["--out", "out/alice"]);
+    let bob = world.bob(&address, &["--out", "out/bob"]);
+    eventually(|| records(&own).iter().any(|body| body.contains(seen)).then_some(()));
+    // It hangs now, or is about to.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let (mut victim, other) = if role == "alice" { (alice, bob) } else { (bob, alice) };
+    victim.child.kill().unwrap();
+    victim.child.wait().unwrap();
+    let_go(&own);
+    (coordinator, address, other)
+}
+
+/// When a party is about to store a release.
+fn before(index: u32) -> String {
+    format!(
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = {index}"
+    )
+}
+
+#[test]
+fn a_party_killed_before_the_masks_goes_on_and_is_charged_once() {
+    let world = world();
+    let (coordinator, address, alice) = killed(&world, "bob", &before(1), "\"index\":0,");
+    let sent = stored(&ledger(&world, "bob"), "sent/%");
+    let bob = world.bob(&address, &["--out", "out/bob"]).end();
+    assert_codes(&[coordinator.end(), alice.end(), bob], 0);
+    assert_eq!([count(&world, "alice", "reserved"), count(&world, "bob", "reserved")], [1, 1]);
+    assert_eq!(stored(&ledger(&world, "bob"), "sent/%")[..sent.len()], sent[..], "what was stored has changed");
+}
+
+#[test]
+fn a_party_killed_behind_its_share_goes_on_with_the_same_bytes() {
+    let world = world();
+    // Bob's share has come, and cannot be kept.
+    let event = "bytes WHEN NEW.name LIKE 'received/%' AND EXISTS (SELECT 1 FROM bytes WHERE name LIKE 'sent/%/2')";
+    let (mut coordinator, _, bob) = killed(&world, "alice", event, "\"index\":2,");
+    let share = stored(&ledger(&world, "alice"), "sent/%/2").remove(0).1;
+    // Bob has all that he needs, and cannot know whether she has.
+    let bob = bob.end();
+    assert_eq!(bob.code, 0, "{}", bob.log);
+    coordinator.child.kill().unwrap();
+    coordinator.child.wait().unwrap();
+    again(&world);
+    let next = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    assert_codes(&next, 0);
+    assert!(next[1].log.contains("was interrupted here; taking it up again"), "{}", next[1].log);
+    let [alice, bob] = ["alice", "bob"].map(|role| report(&world.path(&format!("out/{role}"))));
+    assert_eq!(alice["coefficients"], bob["coefficients"]);
+    assert_eq!([count(&world, "alice", "reserved"), count(&world, "bob", "reserved")], [1, 1]);
+    assert_eq!(stored(&ledger(&world, "alice"), "sent/%/2").remove(0).1, share, "what was stored has changed");
+    let heard = stored(&ledger(&world, "bob"), "received/%");
+    assert!(heard.iter().any(|(_, bytes)| bytes.ends_with(&share)), "bob has other bytes than alice stored");
+}
+
+/// Alice's share is stored and known to Bob, whose masks die with him: the charge stays and the run is over for both.
+#[test]
+fn a_party_that_lost_the_masks_of_a_stored_share_ends_the_run_with_its_charge() {
+    let world = world();
+    let (mut coordinator, address, alice) = killed(&world, "bob", &before(2), "\"index\":1,");
+    let bob = world.bob(&address, &["--wait", "3"]);
+    let (alice, bob) = (alice.end(), bob.end());
+    assert_eq!((alice.code, bob.code), (69, 69), "{}\n{}", alice.log, bob.log);
+    assert!(alice.log.contains("bob was started again and has lost its masks"), "{}", alice.log);
+    coordinator.child.kill().unwrap();
+    coordinator.child.wait().unwrap();
+    again(&world);
+    let next = world.run(&[], &[]);
+    assert_eq!((next[1].code, next[2].code), (77, 77), "{}\n{}", next[1].log, next[2].log);
+    assert!(next[2].log.contains("masks that were lost here"), "{}", next[2].log);
+    for role in ["alice", "bob"] {
+        assert_eq!((count(&world, role, "reserved"), count(&world, role, "finished")), (1, 1), "{role}");
+        assert_eq!(count(&world, role, "stored"), if role == "alice" { 3 } else { 2 });
+    }
+    // Another run is a new one, for which there is no budget.
+    again(&world);
+    let none = world.run(&[], &[]);
+    assert_codes(&none, 77);
+    assert!(none[1].log.contains("is spent") || none[2].log.contains("is spent"), "{}", none[1].log);
+}
+
+#[test]
+fn a_dealer_that_vanishes_ends_the_run_for_both_and_the_next_start_goes_on_under_the_same_charge() {
+    let world = world();
+    let own = ledger(&world, "bob");
+    hold(
+        &own,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 1",
+    );
+    let (mut coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let waits = ["--wait", "3"];
+    let (alice, bob) = (world.alice(&address, &waits), world.bob(&address, &waits));
+    eventually(|| records(&own).iter().any(|body| body.contains("\"index\":0,")).then_some(()));
+    coordinator.child.kill().unwrap();
+    coordinator.child.wait().unwrap();
+    let_go(&own);
+    let ended = [alice.end(), bob.end()];
+    assert!(ended.iter().all(|ended| ended.code == 69), "{:?}", ended.each_ref().map(|ended| (ended.code, &ended.log)));
+    again(&world);
+    let next = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    assert_codes(&next, 0);
+    for role in ["alice", "bob"] {
+        assert_eq!((count(&world, role, "reserved"), count(&world, role, "stored")), (1, 3), "{role}");
+    }
+}
+
+#[test]
+fn what_has_no_place_is_refused_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    for (flags, reason) in [
+        (&["--family", "binomial"][..], "private mode is for gaussian only"),
+        (&["--tol", "1e-6"], "a stopping rule looks at values without noise"),
+        (&["--lambda", "0.1"], "use `privacy.ridge`"),
+        (&["--missing", "complete-cases"], "sends which rows are incomplete"),
+    ] {
+        let own =
+            ["vertical", "--mode", "private", "--mechanism", "crossprod", "--out", folder.path().to_str().unwrap()];
+        let (code, _, said) = told(&demo(&[&own[..], flags].concat()));
+        assert!(code == 2 && said.contains(reason), "{flags:?}: {code} {said}");
+    }
+    for (more, reason) in [
+        ("rounds = 2\n", "`privacy.rounds` has no place"),
+        ("clip = 0.5\n", "`privacy.clip` has no place"),
+        ("[fit]\ncoefficients = \"own\"\n", "both know all coefficients"),
+    ] {
+        let world = World::new();
+        world.write("study.toml", &format!("mode = \"private\"\n{STUDY}{PRIVATE}{more}"));
+        let (code, _, said) = told(&command(&world, "alice", &["check"]));
+        assert!(code == 2 && said.contains(reason), "{more}: {code} {said}");
+    }
+}
