@@ -13,6 +13,8 @@ pub use weighted::{Rows, WeightedDealer, WeightedParty, WeightedShape, WeightedS
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::masks::Mask;
 use super::ring::{Elements, ROWS, RingError, Width};
 
@@ -75,6 +77,24 @@ impl Fault {
     fn short(what: &'static str, came: &Elements, expected: usize) -> Fault {
         Fault::Ring { what, fault: RingError::Count { came: came.count(), expected } }
     }
+}
+
+/// Row blocks in fixed point behind the own mask, worked on in parallel; the left party, which multiplies with them later, keeps them too.
+fn hidden(
+    blocks: Range<usize>,
+    side: Side,
+    mask: &Mask,
+    quantise: impl Fn(usize) -> Result<Elements, Fault> + Sync,
+) -> Result<(Vec<Elements>, Vec<Frame>), Fault> {
+    let hide = |block: usize| {
+        let mut entries = quantise(block)?;
+        let kept = (side == Side::Left).then(|| entries.clone());
+        entries.subtract(&mask.block(block, entries.count())).map_err(Fault::ring("own row block"))?;
+        Ok((kept, Frame { block: block as u64, entries }))
+    };
+    let hidden: Vec<_> = blocks.into_par_iter().map(hide).collect::<Result<_, Fault>>()?;
+    let (kept, frames): (Vec<Option<Elements>>, Vec<Frame>) = hidden.into_iter().unzip();
+    Ok((kept.into_iter().flatten().collect(), frames))
 }
 
 /// Both sides' public 20-bit integers of a row block.

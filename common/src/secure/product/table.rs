@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::sum::Sum;
-use super::{Fault, public, quantise};
+use super::{Fault, hidden, public, quantise};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
 use crate::secure::ring::{Elements, ROWS, Width, row_block};
 
@@ -187,15 +187,8 @@ impl Party {
     /// As [`Party::hide`].
     pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
         let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
-        let hidden = |block: usize| {
-            let mut entries = self.quantise(block, own)?;
-            let own = (self.side == Side::Left).then(|| entries.clone());
-            entries.subtract(&self.mask.block(block, entries.count())).map_err(Fault::ring("own row block"))?;
-            Ok((own, Frame { block: block as u64, entries }))
-        };
-        let hidden: Vec<_> = blocks.clone().into_par_iter().map(hidden).collect::<Result<_, Fault>>()?;
-        let (own, frames): (Vec<Option<Elements>>, Vec<Frame>) = hidden.into_iter().unzip();
-        self.own.extend(own.into_iter().flatten());
+        let (kept, frames) = hidden(blocks.clone(), self.side, &self.mask, |block| self.quantise(block, own))?;
+        self.own.extend(kept);
         self.sent = blocks.end;
         Ok(frames)
     }

@@ -147,20 +147,39 @@ impl Prediction {
     }
 }
 
+/// A design as both parties have it.
+struct Parts {
+    /// Of each party's own columns.
+    tables: [DMatrix<f64>; 2],
+    /// Of each party's columns with the other's.
+    crosses: [DMatrix<f64>; 2],
+    /// Of each party's columns with the outcome.
+    targets: [DMatrix<f64>; 2],
+    own: [DMatrix<f64>; 2],
+}
+
+impl Parts {
+    fn new(design: &Design, [first, second]: [usize; 2]) -> Parts {
+        let (moments, beta) = (&design.moments, &design.coefficients);
+        let total = moments * beta;
+        let block = |row, rows, column, columns| moments.view((row, column), (rows, columns)).into_owned();
+        Parts {
+            tables: [block(0, first, 0, first), block(first, second, first, second)],
+            crosses: [block(0, first, first, second), block(first, second, 0, first)],
+            targets: [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()],
+            own: [beta.rows(0, first).into_owned(), beta.rows(first, second).into_owned()],
+        }
+    }
+}
+
 /// Follows expectation and noise of both sides through the rounds, to first order and in expectation over the design.
 /// The clip of a message with standard deviation `s` is replaced by its regression slope `P(|N(0, s^2)| < C)`.
 pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
     let setup = &plan.setup;
     let (first, second) = (setup.alice_width, setup.bob_width);
     let width = first + second;
-    let moments = &design.moments;
     let beta = &design.coefficients;
-    let total = moments * beta;
-    let block = |row, rows, column, columns| moments.view((row, column), (rows, columns)).into_owned();
-    let tables = [block(0, first, 0, first), block(first, second, first, second)];
-    let crosses = [block(0, first, first, second), block(first, second, 0, first)];
-    let targets = [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()];
-    let own = [beta.rows(0, first).into_owned(), beta.rows(first, second).into_owned()];
+    let Parts { tables, crosses, targets, own } = Parts::new(design, [first, second]);
     let rows = setup.rows as f64;
     let sides = [&plan.alice, &plan.bob];
     let inverses = [0, 1].map(|me: usize| {
@@ -227,13 +246,7 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
 
 /// Squared distance of each coefficient from the pooled one where each party fits its own columns without noise.
 pub(super) fn alone(design: &Design, [first, second]: [usize; 2], rows: f64, ridge: f64) -> DVector<f64> {
-    let (moments, beta) = (&design.moments, &design.coefficients);
-    let total = moments * beta;
-    let block = |row, rows, column, columns| moments.view((row, column), (rows, columns)).into_owned();
-    let tables = [block(0, first, 0, first), block(first, second, first, second)];
-    let crosses = [block(0, first, first, second), block(first, second, 0, first)];
-    let targets = [total.rows(0, first).into_owned(), total.rows(first, second).into_owned()];
-    let own = [beta.rows(0, first).into_owned(), beta.rows(first, second).into_owned()];
+    let Parts { tables, crosses, targets, own } = Parts::new(design, [first, second]);
     let parts = [0, 1].map(|me: usize| {
         let inverse = inverted(&tables[me], ridge / rows);
         let missed = row_squares(&(&inverse * &targets[me] - &own[me]));
