@@ -75,19 +75,21 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
         ),
         ("tol = 1e-8", "tol = 1e-6", "`fit.tol` has no place in a sealed gaussian study"),
         ("acceleration = \"anderson\"", "acceleration = \"none\"", "`fit.acceleration` has no place"),
-        ("[inference]", "[penalty]\nlambda = 1.0\n[inference]", "`penalty` is given: sealed mode has no penalties"),
+        ("[inference]", "[penalty]\nlambda = 1.0\ncv = 5\n[inference]", "`penalty.cv` is given: sealed mode has no"),
         ("[inference]", "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[inference]", "privacy"),
     ] {
         assert!(sealed.contains(from), "{from}");
         let error = Study::parse(&sealed.replacen(from, to, 1)).unwrap_err();
         assert!(error.to_string().contains(says), "{to}: {error}");
     }
-    // Binomial and poisson models are sealed too, without weights and offsets.
+    // Binomial and poisson models are sealed too, without penalties, weights and offsets.
     for family in ["binomial", "poisson"] {
         let sealed = sealed.replacen("family = \"gaussian\"", &format!("family = \"{family}\""), 1);
         assert!(Study::parse(&sealed).is_ok());
-        for key in ["weights", "offset"] {
-            let with = sealed.replacen("[outcome]", &format!("[{key}]\ncolumn = \"cases\"\n\n[outcome]"), 1);
+        for (key, says) in
+            [("weights", "column = \"cases\""), ("offset", "column = \"cases\""), ("penalty", "lambda = 1.0")]
+        {
+            let with = sealed.replacen("[outcome]", &format!("[{key}]\n{says}\n\n[outcome]"), 1);
             let error = Study::parse(&with).unwrap_err();
             let says = format!("`{key}` is given: sealed mode has that for gaussian only");
             assert!(error.to_string().contains(&says), "{family}: {error}");
