@@ -351,19 +351,19 @@ mutate "products with columns that no table has" $secure/dealing.rs \
     's/\&\& \(1\.\.=table\.left\)\.contains\(&left\)//' secure::tests::dealing
 sealed=common/src/methods/vertical/sealed
 mutate "an outcome at the scale of one factor" $sealed/glm/point.rs \
-    's/share\.subtract\(&scaled\(rows, bits\)\?\)/share.subtract(\&Elements::fixed(Width::Two, rows, bits).map_err(bug)?)/' sealed::glm_tests::a_sealed_fit
+    's/share\.subtract\(&scaled\(rows, bits\)\?\)/share.subtract(\&Elements::fixed(Width::Two, rows, bits).map_err(bug)?)/' sealed::tests::glm::a_sealed_fit
 mutate "an intercept that both parties add" $sealed/glm/point.rs \
-    's/ \&\& self\.part\(\) == Part::Functions \{/ {/' sealed::glm_tests::a_sealed_fit
+    's/ \&\& self\.part\(\) == Part::Functions \{/ {/' sealed::tests::glm::a_sealed_fit
 mutate "shares of another evaluation" $sealed/glm/exchange.rs \
-    's/match came == number \{/match true || came == number {/' sealed::glm_tests::shares_that
+    's/match came == number \{/match true || came == number {/' sealed::tests::glm::shares_that
 mutate "a gradient beside a canary that nobody has checked" $sealed/glm.rs \
-    's/            canary\.check\(&peer\.slice\(at\.\.at \+ 1\)\)\.map_err\(peer_fault\)\?;\n/            let _ = (at, canary);\n/' sealed::glm_tests::a_dealer_whose
+    's/            canary\.check\(&peer\.slice\(at\.\.at \+ 1\)\)\.map_err\(peer_fault\)\?;\n/            let _ = (at, canary);\n/' sealed::tests::glm::a_dealer_whose
 mutate "gradients without an account" $sealed/session.rs \
-    's/                self\.count\(opens\)\?;\n/                let _ = opens;\n/' sealed::glm_tests::every_number
+    's/                self\.count\(opens\)\?;\n/                let _ = opens;\n/' sealed::tests::glm::every_number
 mutate "gradients beyond what may open" $sealed/glm.rs \
-    's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::glm_tests::a_fit_ends
+    's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::tests::glm::a_fit_ends
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
-    's/let gradient = self\.reduced\(gradient\);//' sealed::glm_tests::columns_that_depend
+    's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
 
 where=(-p fedreg-proto --test edge)
 mutate "a second seed taken" proto/src/convert/dealer.rs \

@@ -14,8 +14,6 @@
 //! the next one has fresh masks.
 
 mod glm;
-#[cfg(test)]
-mod glm_tests;
 mod limits;
 mod penalised;
 mod reduction;

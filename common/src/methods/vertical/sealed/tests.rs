@@ -1,3 +1,7 @@
+//! Gaussian fits by three simulated roles.
+
+mod glm;
+
 use std::sync::{Arc, Mutex};
 
 use rand::{Rng, SeedableRng};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::tests::{ROWS, RUN, Recorder, abort, fits, opening, plain, prepared, sealed, sealed_with, study};
-use super::*;
+use super::super::*;
+use super::{ROWS, RUN, Recorder, abort, fits, opening, plain, prepared, sealed, sealed_with, study};
 use crate::exit::Exit;
 use crate::fit::Termination;
 use crate::id::Role;
