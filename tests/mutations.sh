@@ -84,7 +84,7 @@ mutate "sensitivity of X'r halved" $mechanism \
 mutate "sensitivity of a message halved" $mechanism \
     's/sensitivity: 2\.0 \* bound,/sensitivity: bound,/' "${tests[@]}"
 mutate "sigma over sqrt 2" $mechanism \
-    's/(query\.slack\(\), planned\.mu\)\.map_err\(\|_\| no_share\)\?;)/$1 let sigma = sigma * std::f64::consts::FRAC_1_SQRT_2;/' "${tests[@]}"
+    's/(query\.scale\(sensitivity, planned\.mu\)\.map_err\(\|_\| no_share\)\?;)/$1 let (sigma, step) = (sigma * std::f64::consts::FRAC_1_SQRT_2, step * std::f64::consts::FRAC_1_SQRT_2);/' "${tests[@]}"
 mutate "table free at any share" $mechanism \
     's/square\(table\) <= 0\.25 \* \(1\.0 - 1e-9\) \* covering/square(table) <= covering/' "${tests[@]}"
 mutate "message not cut" $mechanism \
