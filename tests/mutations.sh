@@ -122,6 +122,8 @@ mutate "a permit after the withdrawal" $ledger \
     's/known if known\.withdrawn => Err\(LedgerError::Withdrawn \{ run: run\.to_owned\(\) \}\),\n            known =>/known =>/' privacy::ledger::tests::withdrawn::a_
 mutate "a release stored after the withdrawal" $state \
     's/self\.runs\.get_mut\(run\)\.filter\(\|run\| !run\.withdrawn\)/self.runs.get_mut(run)/' privacy::ledger::tests::withdrawn::a_
+mutate "a later data set of two that are linked keeps the larger sum" $state \
+    's/\(true, true\) => add_charge\(account\.sum, from_first\.min\(from_second\)\)/(true, true) => account.sum/' privacy::ledger::tests::withdrawn::a_
 mutate "what an idle run reserved stays spent" $ledger \
     's/for idle in transaction\.state\.idle\(data_set, study\) \{/for idle in Vec::<String>::new() {/' privacy::ledger::tests::withdrawn::a_
 mutate "budget not checked before sending" $ledger \

@@ -259,7 +259,9 @@ impl Posting {
                 for name in of_first.union(of_second) {
                     let account = accounts.get_mut(name)?;
                     account.sum = match (of_first.contains(name), of_second.contains(name)) {
-                        (true, true) => account.sum,
+                        // A data set that was registered later shares persons with both. It began at the larger sum, as nobody was
+                        // known to be in both: what it lacks is the smaller one, at most.
+                        (true, true) => add_charge(account.sum, from_first.min(from_second)),
                         (true, false) => add_charge(account.sum, from_second),
                         (false, _) => add_charge(account.sum, from_first),
                     };

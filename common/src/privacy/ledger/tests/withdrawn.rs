@@ -166,6 +166,22 @@ fn data_sets_that_share_inherited_or_were_linked_are_what_they_would_be_without_
 }
 
 #[test]
+fn a_data_set_that_shares_persons_with_two_has_spent_what_both_had_once_they_are_found_to_be_the_same() {
+    let (_, mut ledger) = opened();
+    ledger.register(&registration("by row", 5000..6000, 1.0)).unwrap();
+    of_study(&mut ledger, "first", "digest", 0.1).unwrap();
+    let by_row = persons(5000..6000);
+    ledger.reserve("second", "by row", &by_row, &["bob".to_owned()], "other", &plan(0.2, 2)).unwrap();
+    let third = ledger.register(&registration("third", 999..5001, 1.0)).unwrap();
+    assert!((third.sum - 0.04).abs() < 1e-9, "a person is in one of both: {}", third.sum);
+    ledger.link("by row", "cohort").unwrap();
+    for name in ["cohort", "by row", "third"] {
+        let sum = ledger.account(name).unwrap().sum;
+        assert!((sum - 0.05).abs() < 1e-9, "{name}: {sum}");
+    }
+}
+
+#[test]
 fn a_data_set_that_shares_a_person_with_a_linked_one_shares_with_both() {
     let (_, mut ledger) = opened();
     ledger.register(&registration("by row", 5000..6000, 1.0)).unwrap();
