@@ -100,9 +100,11 @@ fn the_private_demo_fits_the_shipped_data_by_one_table() {
     let rows = merged["coefficients"].as_array().unwrap();
     assert_eq!(rows.len(), 11);
     assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "the intercept has one, too: {rows:?}");
+    assert!(printed.contains("nothing readable without noise; masked columns"), "{printed}");
     for role in ["alice", "bob"] {
         let own = report(&out.join(role));
         assert_eq!(own["coefficients"], merged["coefficients"]);
+        assert_eq!(own["disclosure"]["declared"], serde_json::json!(["masked columns"]));
         let account = &merged["privacy"][role];
         assert!(account["left"].as_f64().unwrap() < 1e-6);
         let labels: Vec<&str> =

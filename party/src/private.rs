@@ -10,7 +10,7 @@ use fedreg_common::methods::vertical::private::{PrivateFit as Fit, PrivateSessio
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::privacy::ledger::{Ledger, LedgerError, PersonDigests};
 use fedreg_common::privacy::sampler::NoisePool;
-use fedreg_common::report::{Caution, PerParty, Report};
+use fedreg_common::report::{Caution, Disclosure, PerParty, Report};
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Mechanism;
 use fedreg_common::study::statement::Statement;
@@ -194,7 +194,10 @@ pub(crate) fn allowed(Party { role, config, study }: Party<'_>) -> Result<(), Ab
 fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
     let fit: &Fit = &met.driven.output;
     let common = met.report(job);
+    let declared = job.study.disclosures(job.role);
+    let declared = declared.declared().iter().map(|declaration| declaration.name().to_string()).collect();
     Report {
+        disclosure: PerParty::Own(Disclosure { declared, ..Disclosure::default() }),
         coefficients: fit.coefficients.clone(),
         statistics: Statistics { nobs: fit.nobs, ..Statistics::default() },
         rounds: fit.rounds,

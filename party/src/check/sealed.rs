@@ -3,7 +3,7 @@
 use fedreg_common::data::formula::Formula;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
-use fedreg_common::methods::vertical::sealed::{self, Sizes};
+use fedreg_common::methods::vertical::sealed::{self, Opening, Sizes};
 use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
@@ -117,8 +117,9 @@ impl Forecast<'_> {
     }
 
     /// What opens in a fit that is led by gradients: once a gradient, and at the end.
-    fn opened_by_gradients(&self, one: impl Fn(&str, [u64; 2], u64) -> Opened) -> Vec<Opened> {
-        let (alice, bob, sizes) = (self.alice, self.bob, &self.sizes);
+    fn opened_by_gradients(&self, opening: &Opening) -> Vec<Opened> {
+        let (bob, sizes) = (self.bob, &self.sizes);
+        let one = |what: &str, size: [u64; 2], numbers: u64| opening.one(what, size, numbers);
         let all = sizes.gradient();
         match self.role {
             Role::Alice => {
@@ -138,10 +139,8 @@ impl Forecast<'_> {
                 ]
             }
             Role::Bob | Role::Worker | Role::Coordinator => {
-                let mut opened = vec![
-                    one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
-                    one("a gradient with bob's range, several times", [1, all + 1], all + 1),
-                ];
+                let mut opened =
+                    vec![opening.table(), one("a gradient with bob's range, several times", [1, all + 1], all + 1)];
                 if sizes.inference() {
                     opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
                 }
@@ -157,10 +156,6 @@ impl Forecast<'_> {
         }
     }
 
-    fn unknowns(&self) -> u64 {
-        self.rows * self.alice.min(self.bob)
-    }
-
     /// Masked columns that leave: the own ones and a canary, at Alice the outcome too.
     fn masked(&self) -> u64 {
         match self.role {
@@ -169,59 +164,34 @@ impl Forecast<'_> {
         }
     }
 
+    fn opening(&self) -> Opening {
+        Opening { role: self.role, rows: self.rows, alice: self.alice, bob: self.bob }
+    }
+
     fn opened(&self) -> Vec<Opened> {
-        let (alice, bob) = (self.alice, self.bob);
-        let one = |what: &str, [rows, columns]: [u64; 2], numbers: u64| Opened {
-            what: what.to_string(),
-            rows,
-            columns,
-            numbers,
-            unknowns: self.unknowns(),
-            to: self.role.partner(),
-        };
+        let bob = self.bob;
+        let opening = self.opening();
         if !self.one_table() {
-            return self.opened_by_gradients(one);
+            return self.opened_by_gradients(&opening);
         }
         if let Some(lambdas) = self.lambdas() {
-            return self.opened_along(lambdas, one);
+            return opening.along(lambdas);
         }
         match self.role {
-            Role::Alice => vec![one(
+            Role::Alice => vec![opening.one(
                 "bob's part of the solution with its covariance, and two sums",
                 [bob, bob + 2],
                 bob * (bob + 2) + 2,
             )],
-            Role::Bob | Role::Worker | Role::Coordinator => vec![
-                one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
-                one("bob's part of the intercept and of its variance", [1, 2], 2),
-            ],
+            Role::Bob | Role::Worker | Role::Coordinator => {
+                vec![opening.table(), opening.one("bob's part of the intercept and of its variance", [1, 2], 2)]
+            }
         }
     }
 
     /// How many lambdas a fit with a penalty has.
     fn lambdas(&self) -> Option<u64> {
         self.study.method.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64)
-    }
-
-    /// What opens in a fit with a penalty.
-    fn opened_along(&self, lambdas: u64, one: impl Fn(&str, [u64; 2], u64) -> Opened) -> Vec<Opened> {
-        let (alice, bob) = (self.alice, self.bob);
-        match self.role {
-            Role::Alice => vec![one(
-                "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
-                [lambdas + 1, bob + 3],
-                sealed::path_numbers(lambdas as usize, bob as usize) as u64,
-            )],
-            Role::Bob | Role::Worker | Role::Coordinator => vec![
-                one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
-                one(
-                    "bob's factor: with the table the correlations of all columns",
-                    [bob + 1, bob],
-                    sealed::factor_numbers(bob as usize) as u64,
-                ),
-                one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas),
-            ],
-        }
     }
 
     /// Numbers that are sent as such, beside the results.
@@ -283,7 +253,7 @@ impl Forecast<'_> {
                         "how the columns relate to alice's and to the outcome; the report has R squared of each"
                     }
                 };
-                (format!("{}, beside {} unknown values", tables.join(", "), self.unknowns()), reveals)
+                (format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns()), reveals)
             }
             Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
@@ -328,7 +298,7 @@ impl Forecast<'_> {
             format!(
                 "at most {opened_share} of the unknown values may open as numbers, over all runs: {} of {} here; {}",
                 (self.alice + 1) * self.bob,
-                self.unknowns(),
+                self.opening().unknowns(),
                 openings::sentence(self.before)
                     .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),
             ),

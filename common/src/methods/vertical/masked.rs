@@ -5,17 +5,21 @@
 //! canary. What follows, and whose table opens to whom, is the matter of the fit. A sealed fit opens the table as it is; in a private one
 //! each party releases its share with its noise, and nothing else of it leaves.
 
+use std::ops::Range;
+
 use super::message::{Body, Dealt, Masked, Share};
 use crate::conversation::{Refusal, Step};
 use crate::id::{Role, RunId};
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{Blocks, Correction, Fault, Frame, OwnMask, Party, Shape, Shares, Side, TableShare};
-use crate::secure::ring::{Elements, ROWS};
+use crate::secure::ring::{Elements, ROWS, Width};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
 
 /// Bytes of a message of row blocks, about: large enough that a slow line is busy, small beside a table of a million rows.
 const MESSAGE_BYTES: usize = 16 << 20;
+
+const MASKED: &str = "masked columns";
 
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +128,7 @@ impl MaskedTable {
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
             Place::Seed => (Role::Coordinator, "the seed of masks"),
-            Place::Masked { from, .. } => (from, "masked columns"),
+            Place::Masked { from, .. } => (from, MASKED),
             Place::Correction => (Role::Coordinator, "a correction"),
             Place::Canary => (Role::Alice, "the share of a canary"),
             Place::Over => return None,
@@ -224,7 +228,7 @@ impl MaskedTable {
     }
 
     /// The row blocks of a message.
-    fn blocks(&self, first: usize) -> std::ops::Range<usize> {
+    fn blocks(&self, first: usize) -> Range<usize> {
         first..self.shape.blocks().min(first + self.batch())
     }
 
@@ -265,22 +269,9 @@ impl MaskedTable {
     /// The peer's row blocks of a message, which are multiplied later.
     fn take(&mut self, first: usize, masked: &Masked, own: &impl Blocks) -> Result<(), Refusal> {
         self.multiply(own)?;
-        if masked.first != first as u64 {
-            let fault = Fault::Order { came: masked.first, expected: first as u64 };
-            return Err(peer_fault(fault).into());
-        }
-        let (blocks, side) = (self.blocks(first), side(self.role).other());
-        let sizes: Vec<usize> = blocks.clone().map(|block| self.shape.frame(side, block)).collect();
-        let expected: usize = sizes.iter().sum();
-        if masked.entries.count() != expected || masked.entries.width() != self.shape.width {
-            return Err(length("masked columns", masked.entries.count(), expected).into());
-        }
-        let mut at = 0;
-        let mut frame = |(block, size): (usize, usize)| {
-            at += size;
-            Frame { block: block as u64, entries: masked.entries.slice(at - size..at) }
-        };
-        self.came = blocks.zip(sizes).map(&mut frame).collect();
+        let (side, shape) = (side(self.role).other(), self.shape);
+        let size = |block| shape.frame(side, block);
+        self.came = frames(MASKED, masked.first, &masked.entries, self.blocks(first), shape.width, size)?;
         Ok(())
     }
 
@@ -297,6 +288,34 @@ impl MaskedTable {
         }
         Ok(())
     }
+}
+
+/// The entries of a message, cut into the row blocks that are expected.
+///
+/// # Errors
+/// The message begins at another row block, or has another length or width.
+pub(super) fn frames(
+    what: &'static str,
+    first: u64,
+    entries: &Elements,
+    blocks: Range<usize>,
+    width: Width,
+    size: impl Fn(usize) -> usize,
+) -> Result<Vec<Frame>, PeerFault> {
+    if first != blocks.start as u64 {
+        return Err(peer_fault(Fault::Order { came: first, expected: blocks.start as u64 }));
+    }
+    let expected: usize = blocks.clone().map(&size).sum();
+    if entries.count() != expected || entries.width() != width {
+        return Err(length(what, entries.count(), expected));
+    }
+    let mut at = 0;
+    let frame = |block: usize| {
+        let begin = at;
+        at += size(block);
+        Frame { block: block as u64, entries: entries.slice(begin..at) }
+    };
+    Ok(blocks.map(frame).collect())
 }
 
 /// A party's side of a table: Alice's columns are its rows.

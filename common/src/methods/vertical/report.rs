@@ -290,10 +290,8 @@ fn disclosure(report: &Report) -> Section {
         all.iter().map(|(role, left)| value(*role, left)).collect()
     };
     let sent = |role| report.bytes_sent.of_or_own(role).map_or_else(|| UNDEFINED.to_string(), |sent| bytes(*sent));
-    let kinds = |left: &Disclosure| match left.declared.is_empty() {
-        true => "nothing without noise".to_string(),
-        false => left.kinds(),
-    };
+    let noised = is_noised(report);
+    let kinds = |left: &Disclosure| kinds_left(left, noised).unwrap_or_else(|| left.kinds());
     let columns = vec![
         Column::left("From", of(&|role, _| party(role).to_string())).parties(all.iter().map(|(role, _)| *role)),
         Column::left("Seen by", of(&|role, _| role.map_or("the peer", |role| role.partner().name()).to_string())),
@@ -351,14 +349,14 @@ fn closing(report: &Report) -> Vec<Entry> {
             role,
             match is_sealed(report) {
                 true => sealed::left_here(disclosure, sent),
-                false => left_here(disclosure, sent, report.statistics.nobs),
+                false => left_here(disclosure, sent, report),
             },
         )
     });
     let left = ("Left:", left.collect());
     if is_sealed(report) {
         closing.extend([sealed::privacy(report), left]);
-    } else if report.privacy.each(report.role).iter().all(|(_, account)| account.is_none()) {
+    } else if !is_noised(report) {
         let shown = reconstructible(report).into_iter().map(|line| (None, format!("none: {line}")));
         let privacy = match shown.len() {
             0 => entry("Privacy:", "none: values left without noise".to_string()),
@@ -424,13 +422,29 @@ fn largest_certificate(report: &Report) -> Option<f64> {
         .reduce(f64::max)
 }
 
-fn left_here(disclosure: &Disclosure, sent: Option<u64>, nobs: u64) -> String {
+fn is_noised(report: &Report) -> bool {
+    report.privacy.each(report.role).iter().any(|(_, account)| account.is_some())
+}
+
+/// What left of a party of which nothing could be read that bears no noise; none where something could.
+fn kinds_left(disclosure: &Disclosure, noised: bool) -> Option<String> {
+    match (disclosure.declared.is_empty(), noised) {
+        (true, _) => Some("nothing without noise".to_string()),
+        // What they are in a run that opens nothing without noise: masked, and uniform to their receiver.
+        (false, true) => Some(format!("nothing readable without noise; {}", disclosure.kinds())),
+        (false, false) => None,
+    }
+}
+
+fn left_here(disclosure: &Disclosure, sent: Option<u64>, report: &Report) -> String {
+    let unread = kinds_left(disclosure, is_noised(report)).filter(|_| disclosure.vectors == 0);
+    let declared = unread.is_none() && !disclosure.declared.is_empty();
     let mut parts = Vec::new();
-    if disclosure.vectors == 0 && disclosure.declared.is_empty() {
-        parts.push("nothing without noise".to_string());
+    if let Some(kinds) = unread {
+        parts.push(kinds);
     } else {
         let plural = if disclosure.vectors == 1 { "" } else { "s" };
-        let (vectors, nobs) = (thousands(disclosure.vectors), thousands(nobs));
+        let (vectors, nobs) = (thousands(disclosure.vectors), thousands(report.statistics.nobs));
         parts.push(format!("{vectors} vector{plural} of {nobs} values"));
     }
     match sent {
@@ -439,7 +453,7 @@ fn left_here(disclosure: &Disclosure, sent: Option<u64>, nobs: u64) -> String {
         None => {}
     }
     let mut text = parts.join(", ");
-    if !disclosure.declared.is_empty() {
+    if declared {
         text.push_str(&format!("; declared: {}", disclosure.kinds()));
     }
     if !disclosure.columns.is_empty() {

@@ -15,6 +15,7 @@
 
 mod glm;
 mod limits;
+mod opened;
 mod penalised;
 mod reduction;
 mod results;
@@ -24,5 +25,6 @@ mod solution;
 mod tests;
 
 pub use self::limits::{Sizes, allowed};
+pub use self::opened::Opening;
 pub use self::penalised::{count as lambdas, factor_numbers, path_numbers};
 pub use self::session::{SealedScript, SealedSession};

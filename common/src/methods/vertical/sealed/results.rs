@@ -5,6 +5,7 @@ use nalgebra::{DMatrix, DVector};
 mod along;
 
 use super::glm::End;
+use super::opened::Opening;
 use super::session::Work;
 use super::solution::Solved;
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
@@ -217,18 +218,18 @@ fn disclosed(work: &Work, columns: Vec<ColumnDisclosure>, opened: Vec<Opened>) -
     Disclosure { vectors: 0, rank: 0, declared, columns, opened }
 }
 
-/// A table that opened to the other side.
-fn one_opened(work: &Work, what: &str, [rows, columns]: [u64; 2], numbers: u64) -> Opened {
-    let unknowns = work.rows as u64 * (work.shape.left - 1).min(work.shape.right) as u64;
-    Opened { what: what.to_string(), rows, columns, numbers, unknowns, to: work.role.partner() }
+fn opening(work: &Work) -> Opening {
+    let (alice, bob) = (work.shape.left as u64 - 1, work.shape.right as u64);
+    Opening { role: work.role, rows: work.rows as u64, alice, bob }
 }
 
 /// What opened to the other side, in order.
 fn opened(work: &Work) -> Vec<Opened> {
-    let (alice, bob) = ((work.shape.left - 1) as u64, work.shape.right as u64);
+    let opening = opening(work);
+    let (alice, bob) = (opening.alice, opening.bob);
     let stay = bob - work.dropped().len() as u64;
     let glm = work.solved.as_ref();
-    let one = |what: &str, size: [u64; 2], numbers: u64| one_opened(work, what, size, numbers);
+    let one = |what: &str, size: [u64; 2], numbers: u64| opening.one(what, size, numbers);
     let dependent = work.reduction.is_some();
     let mut all = Vec::new();
     match work.role {
@@ -258,7 +259,7 @@ fn opened(work: &Work) -> Vec<Opened> {
             ));
         }
         Role::Bob | Role::Worker | Role::Coordinator => {
-            all.push(one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob));
+            all.push(opening.table());
             if dependent {
                 let numbers = bob * stay + work.dropped().len() as u64;
                 all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::conversation::{Refusal, Step};
 use crate::id::Role;
-use crate::methods::vertical::masked::{length, out_of_order, own_fault, peer_fault, side};
+use crate::methods::vertical::masked::{frames, length, out_of_order, own_fault, peer_fault, side};
 use crate::methods::vertical::message::{Body, Dealt, Product, ProductKind};
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{
@@ -77,7 +77,7 @@ fn cut(
         return Err(Refusal::Kind);
     };
     of_product(number, came)?;
-    frames(first, &entries, blocks, width, size)
+    Ok(frames(ROWS, first, &entries, blocks, width, size)?)
 }
 
 /// That a message belongs to this product.
@@ -88,29 +88,6 @@ pub(super) fn of_product(number: u32, came: u32) -> Result<(), Refusal> {
     }
 }
 
-fn frames(
-    first: u64,
-    entries: &Elements,
-    blocks: Range<usize>,
-    width: Width,
-    size: impl Fn(usize) -> usize,
-) -> Result<Vec<Frame>, Refusal> {
-    if first != blocks.start as u64 {
-        return Err(peer_fault(Fault::Order { came: first, expected: blocks.start as u64 }).into());
-    }
-    let expected: usize = blocks.clone().map(&size).sum();
-    if entries.count() != expected || entries.width() != width {
-        return Err(length(ROWS, entries.count(), expected).into());
-    }
-    let mut at = 0;
-    let frame = |block: usize| {
-        let begin = at;
-        at += size(block);
-        Frame { block: block as u64, entries: entries.slice(begin..at) }
-    };
-    Ok(blocks.map(frame).collect())
-}
-
 /// Corrections of the row blocks of a message.
 fn corrections(
     body: Body,
@@ -119,7 +96,7 @@ fn corrections(
     size: impl Fn(usize) -> usize,
 ) -> Result<Vec<Frame>, Refusal> {
     let Body::Dealt(Dealt::Rows(first, entries)) = body else { return Err(Refusal::Kind) };
-    frames(first, &entries, blocks, width, size)
+    Ok(frames(CORRECTIONS, first, &entries, blocks, width, size)?)
 }
 
 /// Which message of a batch is next.

@@ -1,12 +1,12 @@
 //! What a sealed fit with a penalty yields.
 
-use super::{data_notes, disclosed, kept, model, one_opened, unsolved, weight_sum};
+use super::{data_notes, disclosed, kept, model, opening, unsolved, weight_sum};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::id::Role;
 use crate::methods::vertical::outcome::VerticalFit;
-use crate::methods::vertical::sealed::penalised::{Fit, Path, factor_numbers, path_numbers};
+use crate::methods::vertical::sealed::penalised::{Fit, Path};
 use crate::methods::vertical::sealed::session::Work;
-use crate::report::{ColumnDisclosure, Disclosure, Opened, PathCoefficient, PathPoint};
+use crate::report::{ColumnDisclosure, Disclosure, PathCoefficient, PathPoint};
 use crate::session::Abort;
 
 /// The own rows of the coefficient table at one lambda, on the original scale.
@@ -105,24 +105,5 @@ fn disclosure(work: &Work, path: &Path) -> Disclosure {
     });
     let outcome = (work.role == Role::Alice && !work.outcome_at_both())
         .then(|| ColumnDisclosure { term: work.study.method.outcome.column.clone(), share: path.outcome });
-    disclosed(work, shares.chain(outcome).collect(), opened(work, path.fits.len()))
-}
-
-fn opened(work: &Work, lambdas: usize) -> Vec<Opened> {
-    let (alice, bob, count) = (work.shape.left - 1, work.shape.right, lambdas as u64);
-    let one = |what: &str, size: [usize; 2], numbers: usize| {
-        one_opened(work, what, size.map(|part| part as u64), numbers as u64)
-    };
-    match work.role {
-        Role::Alice => vec![one(
-            "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
-            [lambdas + 1, bob + 3],
-            path_numbers(lambdas, bob),
-        )],
-        Role::Bob | Role::Worker | Role::Coordinator => vec![
-            one("cross-products of both blocks", [alice + 1, bob], (alice + 1) * bob),
-            one("bob's factor: with the table the correlations of all columns", [bob + 1, bob], factor_numbers(bob)),
-            one_opened(work, "bob's part of the intercept at every lambda", [count, 1], count),
-        ],
-    }
+    disclosed(work, shares.chain(outcome).collect(), opening(work).along(path.fits.len() as u64))
 }

@@ -1,0 +1,56 @@
+//! What opens, as `check` foretells it and a report states it.
+
+use super::penalised::{factor_numbers, path_numbers};
+use crate::id::Role;
+use crate::report::Opened;
+
+/// Who opens something to the peer, and what both parties have.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening {
+    /// Who opens.
+    pub role: Role,
+    /// Rows of the data.
+    pub rows: u64,
+    /// Alice's columns.
+    pub alice: u64,
+    /// Bob's columns.
+    pub bob: u64,
+}
+
+impl Opening {
+    /// Values that the numbers are about: rows times the columns of the party that has fewer.
+    pub fn unknowns(&self) -> u64 {
+        self.rows * self.alice.min(self.bob)
+    }
+
+    /// A table that opens to the peer.
+    pub fn one(&self, what: &str, [rows, columns]: [u64; 2], numbers: u64) -> Opened {
+        Opened { what: what.to_string(), rows, columns, numbers, unknowns: self.unknowns(), to: self.role.partner() }
+    }
+
+    /// Alice's columns and the outcome with Bob's.
+    pub fn table(&self) -> Opened {
+        self.one("cross-products of both blocks", [self.alice + 1, self.bob], (self.alice + 1) * self.bob)
+    }
+
+    /// What opens in a fit with a penalty.
+    pub fn along(&self, lambdas: u64) -> Vec<Opened> {
+        let bob = self.bob;
+        match self.role {
+            Role::Alice => vec![self.one(
+                "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
+                [lambdas + 1, bob + 3],
+                path_numbers(lambdas as usize, bob as usize) as u64,
+            )],
+            Role::Bob | Role::Worker | Role::Coordinator => vec![
+                self.table(),
+                self.one(
+                    "bob's factor: with the table the correlations of all columns",
+                    [bob + 1, bob],
+                    factor_numbers(bob as usize) as u64,
+                ),
+                self.one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas),
+            ],
+        }
+    }
+}
