@@ -27,6 +27,9 @@ pub const VERSION: u32 = 1;
 /// Messages of the coordinator that may come before their step: far beyond any script, so that a peer that stalls fills no memory.
 const AHEAD: usize = 64;
 
+/// How often a party that was started again asks its peer to begin again: on every line that is opened meanwhile, and not for ever.
+const MOST_ASKED: u32 = 16;
+
 /// Messages of the coordinator that are taken off the line before their step.
 const ROOM: usize = 4;
 
@@ -222,6 +225,12 @@ pub trait Script {
         false
     }
 
+    /// Whether a peer that lives on says all again to a party that was killed and has kept nothing. Such a party that does not speak first
+    /// asks for it by [`Content::GO`] under number 0, which is the first speaker's own.
+    fn begins_again(&self) -> bool {
+        false
+    }
+
     /// Why this party cannot follow a peer that is ahead of it, where that is no fault of the peer.
     fn left_behind(&self) -> Option<Abort> {
         None
@@ -270,6 +279,10 @@ pub struct Conversation<S: Script> {
     line: Line<S::Body>,
     coordinator: Line<S::Body>,
     sent: Option<Released<Message<S::Body>>>,
+    /// At the first speaker, its first message.
+    first_said: Option<Released<Message<S::Body>>>,
+    /// How often the peer was asked to begin again.
+    asked: u32,
     answered: BTreeMap<u64, Exchange<S::Body>>,
 }
 
@@ -295,6 +308,8 @@ impl<S: Script> Conversation<S> {
             line: Line::new(),
             coordinator: Line::new(),
             sent: None,
+            first_said: None,
+            asked: 0,
             answered: BTreeMap::new(),
         }
     }
@@ -379,6 +394,9 @@ impl<S: Script> Conversation<S> {
                 .map_err(|undeclared| Abort::Bug(undeclared.to_string()))?,
             Said::Released(body) => body.under(header, |header, body| Message { header, body }),
         };
+        if self.line.next == 0 {
+            self.first_said = Some(last.clone());
+        }
         self.line.next += 1;
         self.sent = Some(last.clone());
         Ok(match self.step() {
@@ -422,9 +440,25 @@ impl<S: Script> Conversation<S> {
         self.script.resumes() && self.script.says_where_it_is() && heard.body == S::Body::GO
     }
 
+    /// Asks a peer that lives on to say all again to this party, which was started again with nothing; none where it is ahead for another
+    /// reason.
+    fn ask_to_begin(&mut self) -> Result<Option<Next<S>>, Abort> {
+        if self.first || self.line.next > 0 || !self.script.begins_again() || self.asked == MOST_ASKED {
+            return Ok(None);
+        }
+        self.asked += 1;
+        let message = Message { header: self.header(self.role), body: S::Body::GO };
+        let released = self.disclosures.release(message).map_err(|undeclared| Abort::Bug(undeclared.to_string()))?;
+        Ok(Some(Turn::Send(released)))
+    }
+
     /// A message that came before: the same answer, byte for byte.
     fn repeated(&self, message: &Message<S::Body>) -> Result<Next<S>, Abort> {
         let Header { sender, sequence, .. } = message.header;
+        if self.first && sender == self.peer && sequence == 0 && message.body == S::Body::GO {
+            let begins = self.first_said.as_ref().filter(|first| self.script.is_answered_again(&first.value().body));
+            return Ok(begins.cloned().map_or(Turn::Wait, Turn::Send));
+        }
         let newest = match sender == self.peer {
             true => self.line.heard.as_ref().map(|heard| (heard, self.sent.as_ref())),
             false => self.coordinator.heard.as_ref().map(|heard| (heard, None)),
@@ -505,12 +539,15 @@ impl<S: Script> Session for Conversation<S> {
         if came < line.next {
             return self.repeated(&message);
         }
-        if came > line.next
-            && !coordinator
-            && let Some(abort) = self.script.left_behind()
-        {
-            return Err(abort);
+        if came > line.next && !coordinator {
+            if let Some(abort) = self.script.left_behind() {
+                return Err(abort);
+            }
+            if let Some(turn) = self.ask_to_begin()? {
+                return Ok(turn);
+            }
         }
+        let line = if coordinator { &self.coordinator } else { &self.line };
         let full = if coordinator { line.waiting.len() == AHEAD } else { self.is_own_turn() };
         let kind = message.body.kind();
         let fault = match self.step() {

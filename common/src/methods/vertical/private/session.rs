@@ -235,6 +235,10 @@ impl<S: Storage> Script for PrivateScript<S> {
         matches!(body, Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Terms(_))
     }
 
+    fn begins_again(&self) -> bool {
+        !self.held.reserved
+    }
+
     fn says_where_it_is(&self) -> bool {
         match (self.place, &self.course) {
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.has_shared(),

@@ -408,7 +408,7 @@ fn a_dealer_whose_corrections_do_not_fit_ends_the_run_before_a_gradient_opens() 
     let changes: [(Change<'_>, &str); 3] = [
         (last, "out of step"),
         (&|first, _| *first += 1, "row block 1 came, expected 0"),
-        (&|_, entries| *entries = entries.slice(1..entries.count()), "masked rows of a product"),
+        (&|_, entries| *entries = entries.slice(1..entries.count()), "corrections of rows"),
     ];
     for (family, name) in [(BINOMIAL, "binomial"), (POISSON, "poisson")] {
         for (change, part) in &changes {
