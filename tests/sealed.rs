@@ -2,8 +2,8 @@
 
 use fedreg_common::fit::Termination;
 use fedreg_common::sim::pair::Faults;
-use fedreg_tests::vectors::{self, Glm, Penalised};
-use fedreg_tests::vertical::{fitted, run_sealed, statistics_off, study_sealed};
+use fedreg_tests::vectors::{self, CrossValidation, Glm, Penalised};
+use fedreg_tests::vertical::{fitted, run, run_sealed, statistics_off, study, study_sealed};
 
 /// The digits that are promised: 1e-9 of the reference, or of a thousandth of its standard error where that is more; 1e-8 of columns
 /// that nearly depend on each other.
@@ -143,4 +143,35 @@ fn sealed_penalised_fits_reach_the_optimum_at_every_lambda() {
     println!("worst {:#?}", &worst[..8]);
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+}
+
+#[test]
+fn sealed_cross_validation_gives_the_means_and_errors_of_cv_glmnet() {
+    let mut cases = 0;
+    for reference in vectors::all::<CrossValidation>("cross_validation") {
+        let case = &reference.case;
+        if case.family != "gaussian" {
+            continue;
+        }
+        cases += 1;
+        let lambdas: Vec<f64> = reference.cv.iter().map(|point| point.lambda).collect();
+        let (alpha, folds) = (reference.alpha, reference.folds);
+        let penalty = format!("[penalty]\nlambda = {lambdas:?}\nalpha = {alpha:?}\ncv = {folds}\n");
+        let plain = fitted(run(&study(case, &penalty), &case.file(), Faults::NONE));
+        let sealed = fitted(run_sealed(&study_sealed(case, &penalty), &case.file(), Faults::NONE));
+        assert_eq!(sealed[0].coefficients, sealed[1].coefficients, "{}", case.name);
+        for (fit, plain) in sealed.iter().zip(&plain) {
+            for (got, expected) in fit.cv.as_ref().unwrap().iter().zip(&reference.cv) {
+                let off = (got.mean - expected.mean).abs().max((got.se - expected.se).abs()) / expected.mean;
+                assert!(off < 1e-7, "{} {got:?} {expected:?}", case.name);
+            }
+            assert_eq!(fit.lambda, Some((reference.lambda_min, reference.lambda_1se)), "{}", case.name);
+            assert_eq!(fit.shown_lambda, Some(reference.lambda_min));
+            for (got, expected) in fit.coefficients.iter().zip(&plain.coefficients) {
+                let (got, expected) = (got.estimate.unwrap(), expected.estimate.unwrap());
+                assert!((got - expected).abs() <= 1e-7 * expected.abs().max(1e-3), "{} {got} {expected}", case.name);
+            }
+        }
+    }
+    assert!(cases >= 4, "{cases}");
 }

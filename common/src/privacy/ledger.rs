@@ -677,7 +677,7 @@ impl<S: Storage> Transaction<'_, S> {
                 expected.push((persons_blob(&account.data_set, first), digest.clone()));
             }
         }
-        let tables = self.state.openings.values().filter_map(|opened| opened.rows_digest.as_ref());
+        let tables = self.state.openings.values().flat_map(state::Openings::names);
         for digest in self.state.plain_runs.values().flatten().chain(tables) {
             if !is_anyone(digest) && !expected.iter().any(|(_, known)| known == digest) {
                 expected.push((plain_blob(digest), digest.clone()));

@@ -15,6 +15,8 @@ pub struct Opens<'a> {
     pub columns: [u64; 2],
     /// Rows that are left out: the same in every call of a run.
     pub dropped: Option<&'a Mask>,
+    /// The fold of each row that takes part, from 1, where a table of each fold opens.
+    pub folds: Option<&'a [u32]>,
     /// The party's limits.
     pub limits: &'a Limits,
 }
@@ -75,7 +77,12 @@ impl<S: Storage> RunAccount<S> {
         if self.opening.rows.is_none() {
             let kept = |at: &usize| opens.dropped.is_none_or(|dropped| !dropped.is_set(*at));
             let rows = std::mem::take(&mut self.rows);
-            self.opening.rows = Some(TableRows::new((0..rows.len()).filter(kept).map(|at| rows[at])));
+            let rows: Vec<[u8; 16]> = (0..rows.len()).filter(kept).map(|at| rows[at]).collect();
+            let folds = opens.folds.unwrap_or_default();
+            let of =
+                |fold: u32| TableRows::new(rows.iter().zip(folds).filter(|(_, of)| **of == fold).map(|(row, _)| *row));
+            self.opening.folds = (1..=folds.iter().copied().max().unwrap_or(0)).map(of).collect();
+            self.opening.rows = Some(TableRows::new(rows));
         }
         self.opening.numbers = opens.numbers;
     }

@@ -116,7 +116,7 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
     }
 
     /// Columns of the matrix that take part.
-    fn own(&self) -> usize {
+    pub fn own(&self) -> usize {
         self.columns.len()
     }
 
@@ -194,6 +194,14 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
         };
         let blocks: Vec<Vec<f64>> = row_blocks(rows).collect::<Vec<_>>().into_par_iter().map(part).collect();
         blocks.concat()
+    }
+
+    /// Appends the roots of the weights of some rows, of mean square 1.
+    pub fn fill_roots(&self, rows: Range<usize>, out: &mut Vec<f64>) {
+        match &self.roots {
+            Some(roots) => out.extend_from_slice(&roots[rows]),
+            None => out.resize(out.len() + rows.len(), 1.0),
+        }
     }
 
     /// What the owner keeps.

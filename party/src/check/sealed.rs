@@ -165,7 +165,7 @@ impl Forecast<'_> {
     }
 
     fn opening(&self) -> Opening {
-        Opening { role: self.role, rows: self.rows, alice: self.alice, bob: self.bob }
+        Opening { role: self.role, rows: self.rows, alice: self.alice, bob: self.bob, folds: self.sizes.folds() }
     }
 
     fn opened(&self) -> Vec<Opened> {
@@ -200,8 +200,14 @@ impl Forecast<'_> {
         match (self.role, self.lambdas()) {
             (Role::Alice, None) => bob * (bob + 2) + 2,
             (_, None) => 2,
-            (Role::Alice, Some(lambdas)) => sealed::path_numbers(lambdas as usize, bob as usize) as u64,
-            (_, Some(lambdas)) => sealed::factor_numbers(bob as usize) as u64 + lambdas,
+            (Role::Alice, Some(lambdas)) => {
+                let errors = self.sizes.folds() * lambdas;
+                sealed::path_numbers(lambdas as usize, bob as usize) as u64 + errors
+            }
+            (_, Some(lambdas)) => {
+                let folds = self.sizes.folds() as usize;
+                sealed::factor_numbers(bob as usize, folds) as u64 + lambdas
+            }
         }
     }
 
@@ -215,7 +221,11 @@ impl Forecast<'_> {
         };
         let numbers = self.numbers();
         let keys = greeting(self.study);
-        ELEMENT * (self.rows * self.masked() + shared) + 8 * numbers + COEFFICIENT * rows + keys + MESSAGES * MESSAGE
+        let tables = self.sizes.folds().max(1);
+        // Masked columns, the canary or the share of a further table.
+        let messages = MESSAGES + 2 * (tables - 1);
+        let elements = self.rows * self.masked() + shared * tables;
+        ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + keys + messages * MESSAGE
     }
 
     fn leaves(&self) -> Vec<Leaving> {

@@ -96,6 +96,29 @@ impl MaskedTable {
         MaskedTable { place, order: None, past: true, ..MaskedTable::new(role, study, run, shape) }
     }
 
+    /// The exchange of a further table of the same run, once all of this one is said.
+    pub(super) fn following(self, shape: Shape) -> Result<MaskedTable, Abort> {
+        let MaskedTable { role, mut labels, seed, .. } = self;
+        let seed = seed.filter(|_| self.place == Place::Over).ok_or_else(out_of_order)?;
+        let party = Some(Party::new(shape, side(role), &seed, &mut labels));
+        Ok(MaskedTable {
+            role,
+            shape,
+            labels,
+            seed: Some(seed),
+            place: Place::Masked { first: 0, from: Role::Alice },
+            order: Some(Order::Table(shape)),
+            party,
+            ready: None,
+            came: Vec::new(),
+            received: None,
+            own: None,
+            shares: None,
+            share: None,
+            past: false,
+        })
+    }
+
     /// Whether the exchange was made by a process that is gone.
     pub(super) fn is_of_the_past(&self) -> bool {
         self.past

@@ -140,21 +140,31 @@ fn chosen(work: &Work) -> usize {
     }
 }
 
-type CrossValidation = (Vec<CvPoint>, f64, f64);
+/// The points, lambda of the smallest error, and the largest within one standard error.
+pub(super) type CrossValidation = (Vec<CvPoint>, f64, f64);
 
-/// Means and standard errors over the folds, as cv.glmnet computes them from the folds' weighted means.
 fn cross_validation(work: &Work) -> Option<CrossValidation> {
-    let fold_errors = best_errors(work);
-    let folds = work.study.method.penalty.as_ref()?.cv? as usize;
+    let folds = work.study.method.penalty.as_ref()?.cv?;
     let lambdas: Vec<f64> =
         work.fits.jobs().iter().filter(|job| job.fold.is_none()).filter_map(|job| job.lambda).collect();
+    over_folds(best_errors(work), folds, &lambdas, &work.encoded)
+}
+
+/// Means and standard errors over the folds, as cv.glmnet computes them from the folds' weighted means; `fold_errors` are those of each
+/// fold at every lambda. None where there are others than expected.
+pub(super) fn over_folds(
+    fold_errors: &[f64],
+    folds: u32,
+    lambdas: &[f64],
+    encoded: &Encoded,
+) -> Option<CrossValidation> {
+    let folds = folds as usize;
     if fold_errors.len() != folds * lambdas.len() || lambdas.is_empty() {
         return None;
     }
-    let assigned = work.encoded.folds.as_ref()?;
     let mut weights = vec![0.0; folds];
-    for (row, fold) in assigned.iter().enumerate() {
-        weights[*fold as usize - 1] += work.encoded.weights.as_ref().map_or(1.0, |weights| weights[row]);
+    for (row, fold) in encoded.folds.as_ref()?.iter().enumerate() {
+        weights[*fold as usize - 1] += encoded.weights.as_ref().map_or(1.0, |weights| weights[row]);
     }
     let total: f64 = weights.iter().sum();
     let points: Vec<CvPoint> = lambdas

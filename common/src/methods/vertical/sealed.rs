@@ -13,6 +13,7 @@
 //! What each message is and why no more is learnt stands in [`crate::secure`]. Nothing is stored: a run that is interrupted is over, and
 //! the next one has fresh masks.
 
+mod folds;
 mod glm;
 mod limits;
 mod opened;
@@ -24,6 +25,7 @@ mod solution;
 #[cfg(test)]
 mod tests;
 
+pub use self::folds::fold_numbers;
 pub use self::limits::{Sizes, allowed};
 pub use self::opened::Opening;
 pub use self::penalised::{count as lambdas, factor_numbers, path_numbers};

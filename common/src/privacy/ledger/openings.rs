@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::state::{Entry, Openings};
+use super::state::Entry;
 use super::{Ledger, LedgerError, PersonDigests, Storage, Transaction, plain_blob};
 
 /// The rows of a table, by digests of their identifiers.
@@ -40,6 +40,18 @@ pub struct Opening {
     pub numbers: u64,
     /// The rows of which a table opens; none where rows themselves leave, which no comparison of tables makes worse.
     pub rows: Option<TableRows>,
+    /// The rows of each fold of cross-validation, where a table of each opens.
+    pub folds: Vec<TableRows>,
+}
+
+impl Opening {
+    /// The sets of rows of which a table opens.
+    fn tables(&self) -> Vec<&TableRows> {
+        match self.folds.is_empty() {
+            true => self.rows.iter().collect(),
+            false => self.folds.iter().collect(),
+        }
+    }
 }
 
 /// What opened of a data set in other runs.
@@ -61,7 +73,9 @@ impl<S: Storage> Ledger<S> {
     }
 
     /// Whether a run may let these numbers open; nothing is recorded. `allowed` judges by what opened in other runs. Tables of the same
-    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only.
+    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only. Where one of two runs has
+    /// folds, the folds of both cut the rows into pieces, and each piece must be empty or have that many rows: sums and differences of
+    /// the tables are about whole pieces.
     ///
     /// # Errors
     /// Rows that differ by fewer, and a ledger that cannot be read. The inner error is that of `allowed`.
@@ -91,14 +105,15 @@ impl<S: Storage> Ledger<S> {
             if let Err(refused) = transaction.may_open(opening, least, allowed)? {
                 return Ok(Err(refused));
             }
-            let Opening { run, data_set, peers, study, numbers, rows } = opening.clone();
-            if let Some(TableRows { digests, name }) = &rows
-                && !transaction.state.keeps(name)
-            {
-                transaction.storage.put_blob(&plain_blob(name), &digests.bytes())?;
+            let Opening { run, data_set, peers, study, numbers, rows, folds } = opening.clone();
+            for TableRows { digests, name } in rows.iter().chain(&folds) {
+                if !transaction.state.keeps(name) {
+                    transaction.storage.put_blob(&plain_blob(name), &digests.bytes())?;
+                }
             }
             let rows_digest = rows.map(|rows| rows.name);
-            transaction.append(Entry::Numbers { run, data_set, peers, study, numbers, rows_digest })?;
+            let folds = folds.into_iter().map(|fold| fold.name).collect();
+            transaction.append(Entry::Numbers { run, data_set, peers, study, numbers, rows_digest, folds })?;
             Ok(Ok(()))
         })
     }
@@ -122,29 +137,50 @@ impl<S: Storage> Transaction<'_, S> {
         least: u64,
         allowed: impl FnOnce(Before) -> Result<(), E>,
     ) -> Result<Result<(), E>, LedgerError> {
-        if let Some(rows) = &opening.rows {
-            self.compare_rows(opening, rows, least)?;
-        }
+        self.compare_rows(opening, least)?;
         Ok(allowed(self.state.opened_before(&opening.data_set, &opening.run)))
     }
 
     /// The difference of two tables is the table of the rows that are in one of both only.
-    fn compare_rows(&mut self, opening: &Opening, rows: &TableRows, least: u64) -> Result<(), LedgerError> {
-        let mut others: Vec<(String, String)> = Vec::new();
-        for (run, Openings { data_set, rows_digest, .. }) in &self.state.openings {
-            let Some(name) = rows_digest.as_ref().filter(|name| **name != rows.name) else { continue };
-            let seen = others.iter().any(|(_, other)| other == name);
-            if *run != opening.run && *data_set == opening.data_set && !seen {
-                others.push((run.clone(), name.clone()));
+    fn compare_rows(&mut self, opening: &Opening, least: u64) -> Result<(), LedgerError> {
+        let ours = opening.tables();
+        let names: Vec<String> = ours.iter().map(|rows| rows.name.clone()).collect();
+        let mut others: Vec<(String, Vec<String>)> = Vec::new();
+        for (run, opened) in &self.state.openings {
+            let theirs: Vec<String> = opened.tables().into_iter().cloned().collect();
+            let seen = theirs == names || others.iter().any(|(_, other)| *other == theirs);
+            if *run != opening.run && opened.data_set == opening.data_set && !seen {
+                others.push((run.clone(), theirs));
             }
         }
-        for (run, name) in others {
-            let differing = rows.digests.differing(&self.blob_of_persons(&name)?);
-            if differing < least {
-                let data_set = opening.data_set.clone();
-                return Err(LedgerError::RowsBetween { data_set, run, rows: differing, least });
+        for (run, theirs) in others {
+            let theirs = theirs.iter().map(|name| self.blob_of_persons(name)).collect::<Result<Vec<_>, _>>()?;
+            let between = match (&ours[..], &theirs[..]) {
+                ([rows], [other]) => Some(rows.digests.differing(other)),
+                _ => smallest_piece(&ours, &theirs),
+            };
+            if let Some(rows) = between.filter(|rows| *rows < least) {
+                return Err(LedgerError::RowsBetween { data_set: opening.data_set.clone(), run, rows, least });
             }
         }
         Ok(())
     }
+}
+
+/// The rows of the smallest piece that is not empty, of those into which two partitions cut the rows of both.
+fn smallest_piece(ours: &[&TableRows], theirs: &[Vec<u8>]) -> Option<u64> {
+    let mut outside: Vec<u64> = theirs.iter().map(|other| other.as_chunks::<16>().0.len() as u64).collect();
+    let mut pieces = Vec::new();
+    for rows in ours {
+        let mut rest = rows.digests.count();
+        for (other, outside) in theirs.iter().zip(&mut outside) {
+            let common = rows.digests.common(other);
+            rest = rest.saturating_sub(common);
+            *outside = outside.saturating_sub(common);
+            pieces.push(common);
+        }
+        pieces.push(rest);
+    }
+    pieces.extend(outside);
+    pieces.into_iter().filter(|rows| *rows > 0).min()
 }

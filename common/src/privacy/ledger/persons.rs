@@ -192,6 +192,11 @@ impl PersonDigests {
 
     /// How many persons are here or among the others, and not in both.
     pub(super) fn differing(&self, other: &[u8]) -> u64 {
+        self.count() + other.as_chunks::<16>().0.len() as u64 - 2 * self.common(other)
+    }
+
+    /// How many persons are here and among the others.
+    pub(super) fn common(&self, other: &[u8]) -> u64 {
         let (others, _) = other.as_chunks::<16>();
         let mut rest = others.iter().peekable();
         let mut common = 0;
@@ -199,7 +204,7 @@ impl PersonDigests {
             while rest.next_if(|other| *other < digest).is_some() {}
             common += u64::from(rest.next_if_eq(&digest).is_some());
         }
-        self.count() + others.len() as u64 - 2 * common
+        common
     }
 
     pub(super) fn shares_any(&self, other: &[u8]) -> bool {

@@ -96,6 +96,9 @@ pub(super) enum Entry {
         /// Of the rows of a table; none where rows themselves left.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows_digest: Option<String>,
+        /// Of the rows of each fold of cross-validation, of which a table each opened.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        folds: Vec<String>,
     },
 }
 
@@ -289,6 +292,22 @@ pub(super) struct Openings {
     pub(super) data_set: String,
     pub(super) numbers: u64,
     pub(super) rows_digest: Option<String>,
+    pub(super) folds: Vec<String>,
+}
+
+impl Openings {
+    /// The sets of rows of which a table opened, by name: the folds, or all rows.
+    pub(super) fn tables(&self) -> Vec<&String> {
+        match self.folds.is_empty() {
+            true => self.rows_digest.iter().collect(),
+            false => self.folds.iter().collect(),
+        }
+    }
+
+    /// Every set of rows that it names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.rows_digest.iter().chain(&self.folds)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -381,8 +400,8 @@ impl State {
                 self.show(names, persons_digest.as_deref().is_some_and(is_anyone))?;
                 self.plain_runs.insert(run, persons_digest);
             }
-            Entry::Numbers { run, data_set, numbers, rows_digest, .. } => {
-                self.openings.insert(run, Openings { data_set, numbers, rows_digest });
+            Entry::Numbers { run, data_set, numbers, rows_digest, folds, .. } => {
+                self.openings.insert(run, Openings { data_set, numbers, rows_digest, folds });
             }
             Entry::Bounds { data_set, bounds, .. } => self.accounts.get_mut(&data_set)?.state_bounds(bounds),
         }
@@ -522,7 +541,7 @@ impl State {
 
     /// Whether the digests of these persons are kept, with a data set, a plain run or a table that opened.
     pub(super) fn keeps(&self, persons_digest: &str) -> bool {
-        let tables = self.openings.values().filter_map(|opened| opened.rows_digest.as_ref());
+        let tables = self.openings.values().flat_map(Openings::names);
         let mut others = self.plain_runs.values().flatten().chain(tables);
         self.data_set_of(persons_digest).is_some() || others.any(|known| known == persons_digest)
     }

@@ -20,6 +20,7 @@ fn opening(run: &str, data_set: &str) -> Opening {
         study: "study".to_owned(),
         numbers: 0,
         rows: None,
+        folds: Vec::new(),
     }
 }
 
@@ -32,7 +33,7 @@ fn account(memory: &Memory, run: &str, data_set: &str, range: std::ops::Range<u3
 }
 
 fn opens(numbers: u64, rows: u64) -> Opens<'static> {
-    Opens { numbers, rows, columns: [2, 3], dropped: None, limits: &LIMITS }
+    Opens { numbers, rows, columns: [2, 3], dropped: None, folds: None, limits: &LIMITS }
 }
 
 fn before(memory: &Memory, data_set: &str) -> Before {
@@ -82,6 +83,46 @@ fn rows_that_differ_by_a_few_from_those_of_an_earlier_table_are_refused() {
     let ledger = Ledger::open(memory.clone()).unwrap();
     RunAccount::new(ledger, opening("r4", "claims"), turned).may_open(&opens(10, 1000)).unwrap();
     account(&memory, "r5", "visits", 0..999).may_open(&opens(10, 999)).unwrap();
+}
+
+#[test]
+fn folds_of_two_runs_cut_the_rows_into_pieces_that_are_no_few() {
+    let memory = Memory::new();
+    let quarters: Vec<u32> = (0..1000).map(|row| row / 250 + 1).collect();
+    let with = |folds: &'static [u32]| Opens { folds: Some(folds), ..opens(10, 1000) };
+    account(&memory, "r1", "claims", 0..1000).open(&with(quarters.clone().leak())).unwrap();
+    // The same folds, in another order; halves that are made of them; all rows; the rows of one fold.
+    let turned: Vec<u32> = quarters.iter().map(|fold| 5 - fold).collect();
+    let halves: Vec<u32> = quarters.iter().map(|fold| fold.div_ceil(2)).collect();
+    for folds in [quarters.clone(), turned, halves] {
+        account(&memory, "r2", "claims", 0..1000).may_open(&with(folds.leak())).unwrap();
+    }
+    for range in [0..1000, 250..500, 0..500, 250..1000, 100..1000] {
+        account(&memory, "r2", "claims", range).may_open(&opens(10, 1000)).unwrap();
+    }
+    // A row moves to the next fold; the rows of two folds and one more; of one but three; one that is in no fold.
+    let mut moved = quarters.clone();
+    moved[0] = 2;
+    let refused = account(&memory, "r2", "claims", 0..1000).may_open(&with(moved.leak()));
+    assert!(
+        matches!(refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 1, least: 50, .. }))),
+        "{refused:?}"
+    );
+    for (range, few) in [(0..501, 1), (253..500, 3), (0..1001, 1), (950..2000, 50)] {
+        let refused = account(&memory, "r2", "claims", range.clone()).may_open(&opens(10, 1000));
+        match few {
+            50 => refused.unwrap(),
+            _ => assert!(
+                matches!(refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows, .. })) if rows == few),
+                "{range:?}: {refused:?}"
+            ),
+        }
+    }
+    // An earlier run of all rows, and folds of which one has rows that are not among them.
+    account(&memory, "r3", "visits", 0..1000).open(&opens(10, 1000)).unwrap();
+    let few = account(&memory, "r4", "visits", 10..1010).may_open(&with(quarters.leak()));
+    assert!(matches!(few, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 10, .. }))), "{few:?}");
+    Ledger::open(memory).unwrap().verify().unwrap();
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct Sizes {
     pub(super) rows: usize,
     pub(super) alice: usize,
     pub(super) bob: usize,
+    /// Folds of cross-validation, each of which has a table; 0 without.
+    pub(super) folds: usize,
     /// Whether the weighted table of a binomial or poisson fit opens at the end.
     pub(super) inference: bool,
 }
@@ -26,7 +28,14 @@ pub struct Sizes {
 impl Sizes {
     /// Of a study, with these rows and columns of both parties, without intercept and outcome.
     pub fn new(study: &Study<Vertical>, rows: usize, alice: usize, bob: usize) -> Sizes {
-        Sizes { family: study.method.family, rows, alice, bob, inference: study.method.inference.allowed }
+        let method = &study.method;
+        let folds = method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0) as usize;
+        Sizes { family: method.family, rows, alice, bob, folds, inference: method.inference.allowed }
+    }
+
+    /// Folds of cross-validation; 0 without.
+    pub fn folds(&self) -> u64 {
+        self.folds as u64
     }
 
     /// Whether standard errors follow.
@@ -34,9 +43,10 @@ impl Sizes {
         self.inference
     }
 
-    /// Numbers of the table.
+    /// Numbers of the table, or of the tables of all folds.
     pub fn table(&self) -> u64 {
-        (self.alice as u64).saturating_add(1).saturating_mul(self.bob as u64)
+        let one = (self.alice as u64).saturating_add(1).saturating_mul(self.bob as u64);
+        one.saturating_mul(self.folds.max(1) as u64)
     }
 
     /// Numbers of a gradient.
@@ -131,9 +141,15 @@ pub(super) fn within_limits(
         let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
         (name, block.column(j))
     });
+    let named: Vec<(&str, &[f64])> = named.collect();
+    let both = columns.saturating_add(other);
     limits
-        .rows(Rows::All, rows, columns.saturating_add(other))
-        .and_then(|()| limits.columns(Rows::All, named, other))
+        .rows(Rows::All, rows, both)
+        .and_then(|()| limits.columns(Rows::All, named.iter().copied(), other))
+        .and_then(|()| match &encoded.folds {
+            Some(folds) => limits.folds(folds, sizes.folds as u32, &named, both, other),
+            None => Ok(()),
+        })
         .and_then(|()| limits.opened(before.numbers, sizes.at_least(role), rows, [columns, other]))
         .map(|_| ())
         .map_err(|limit| beyond(role, &limit))
@@ -170,6 +186,7 @@ pub(super) fn opens<'a>(
         rows: rows as u64,
         columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
         dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
+        folds: encoded.folds.as_deref(),
         limits,
     }
 }

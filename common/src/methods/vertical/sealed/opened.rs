@@ -1,5 +1,6 @@
 //! What opens, as `check` foretells it and a report states it.
 
+use super::folds::fold_numbers;
 use super::penalised::{factor_numbers, path_numbers};
 use crate::id::Role;
 use crate::report::Opened;
@@ -15,6 +16,8 @@ pub struct Opening {
     pub alice: u64,
     /// Bob's columns.
     pub bob: u64,
+    /// Folds of cross-validation; 0 without.
+    pub folds: u64,
 }
 
 impl Opening {
@@ -28,29 +31,47 @@ impl Opening {
         Opened { what: what.to_string(), rows, columns, numbers, unknowns: self.unknowns(), to: self.role.partner() }
     }
 
-    /// Alice's columns and the outcome with Bob's.
+    /// Alice's columns and the outcome with Bob's, over all rows or fold by fold.
     pub fn table(&self) -> Opened {
-        self.one("cross-products of both blocks", [self.alice + 1, self.bob], (self.alice + 1) * self.bob)
+        let (rows, tables) = (self.alice + 1, self.folds.max(1));
+        let what = match self.folds {
+            0 => "cross-products of both blocks",
+            _ => "cross-products of both blocks, of each fold",
+        };
+        self.one(what, [rows * tables, self.bob], rows * tables * self.bob)
     }
 
     /// What opens in a fit with a penalty.
     pub fn along(&self, lambdas: u64) -> Vec<Opened> {
-        let bob = self.bob;
+        let (bob, folds) = (self.bob, self.folds);
+        let mut opened = Vec::new();
         match self.role {
-            Role::Alice => vec![self.one(
-                "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
-                [lambdas + 1, bob + 3],
-                path_numbers(lambdas as usize, bob as usize) as u64,
-            )],
-            Role::Bob | Role::Worker | Role::Coordinator => vec![
-                self.table(),
-                self.one(
+            Role::Alice => {
+                opened.push(self.one(
+                    "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
+                    [lambdas + 1, bob + 3],
+                    path_numbers(lambdas as usize, bob as usize) as u64,
+                ));
+                if folds > 0 {
+                    let what = "the mean held-out error of each fold at every lambda";
+                    opened.push(self.one(what, [folds, lambdas], folds * lambdas));
+                }
+            }
+            Role::Bob | Role::Worker | Role::Coordinator => {
+                opened.push(self.table());
+                opened.push(self.one(
                     "bob's factor: with the table the correlations of all columns",
                     [bob + 1, bob],
-                    factor_numbers(bob as usize) as u64,
-                ),
-                self.one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas),
-            ],
+                    factor_numbers(bob as usize, 0) as u64,
+                ));
+                if folds > 0 {
+                    let (what, numbers) =
+                        ("products and sums of bob's columns, of each fold", fold_numbers(bob as usize));
+                    opened.push(self.one(what, [folds * bob, bob + 1], folds * numbers as u64));
+                }
+                opened.push(self.one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas));
+            }
         }
+        opened
     }
 }

@@ -11,6 +11,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::folds::{self, Sums, fold_numbers};
 use super::session::Work;
 use crate::linalg::Definite;
 use crate::methods::vertical::masked::{length, out_of_order};
@@ -33,6 +34,8 @@ pub(super) struct Path {
     pub(super) outcome: f64,
     /// At Alice: what Bob's centring takes from the intercept, per lambda.
     pub(super) shifts: Vec<f64>,
+    /// At Alice: mean held-out errors, fold by fold at every lambda.
+    pub(super) fold_errors: Vec<f64>,
 }
 
 /// The fit at one lambda.
@@ -66,9 +69,9 @@ pub(super) fn terms(work: &Work) -> Result<&PenaltyTerms, Abort> {
     work.study.method.penalty.as_ref().ok_or_else(out_of_order)
 }
 
-/// Numbers of Bob's factor with the units of his columns.
-pub fn factor_numbers(columns: usize) -> usize {
-    columns * (columns + 1) / 2 + columns
+/// Numbers of Bob's factor with the units of his columns, and of his sums over the folds.
+pub fn factor_numbers(columns: usize, folds: usize) -> usize {
+    columns * (columns + 1) / 2 + columns + folds * fold_numbers(columns)
 }
 
 /// Numbers of the path that Alice sends.
@@ -76,19 +79,32 @@ pub fn path_numbers(lambdas: usize, columns: usize) -> usize {
     lambdas * (3 + columns) + columns
 }
 
-/// At Bob: his factor, row by row from the diagonal on, and the units of his columns.
+/// At Alice: what Bob says of his columns.
+pub(super) struct Theirs {
+    factor: DMatrix<f64>,
+    units: Vec<f64>,
+    /// Of each fold, where there is cross-validation.
+    sums: Option<Vec<DMatrix<f64>>>,
+}
+
+/// At Bob: his factor, row by row from the diagonal on, the units of his columns, and sums over each fold.
 pub(super) fn factor(work: &Work) -> Joint {
     let factor = &work.own.factor;
     let size = factor.ncols();
     let upper = (0..size).flat_map(|i| (i..size).map(move |j| factor[(i, j)]));
-    Joint { what: JointKind::Factor, values: upper.chain(work.units.iter().copied()).collect() }
+    Joint {
+        what: JointKind::Factor,
+        values: upper.chain(work.units.iter().copied()).chain(folds::sums(&work.moments)).collect(),
+    }
 }
 
-/// At Alice: Bob's factor and units.
-pub(super) fn take_factor(size: usize, values: &[f64]) -> Result<(DMatrix<f64>, Vec<f64>), PeerFault> {
-    if values.len() != factor_numbers(size) {
-        return Err(length("a factor", values.len(), factor_numbers(size)));
+/// At Alice: Bob's factor, units and sums over the folds.
+pub(super) fn take_factor(size: usize, folds: usize, values: &[f64]) -> Result<Theirs, PeerFault> {
+    let expected = factor_numbers(size, folds);
+    if values.len() != expected {
+        return Err(length("a factor", values.len(), expected));
     }
+    let (values, sums) = values.split_at(factor_numbers(size, 0));
     let (upper, units) = values.split_at(values.len() - size);
     let mut next = upper.iter();
     let mut factor = DMatrix::zeros(size, size);
@@ -102,14 +118,15 @@ pub(super) fn take_factor(size: usize, values: &[f64]) -> Result<(DMatrix<f64>, 
     if !(0..size).all(sound) || units.iter().any(|unit| !(*unit >= 0.0 && *unit <= 1.0 + 1e-6)) {
         return Err(PeerFault::Value { what: "a factor", expected: "possible", round: 1 });
     }
-    Ok((factor, units.to_vec()))
+    let sums = (folds > 0).then(|| folds::take_sums(size, folds, sums)).transpose()?;
+    Ok(Theirs { factor, units: units.to_vec(), sums })
 }
 
 /// At Alice: the fits, and what goes to Bob.
 pub(super) fn solve(
     work: &Work,
     table: &Table,
-    (theirs, units): (&DMatrix<f64>, &[f64]),
+    Theirs { factor: theirs, units, sums }: &Theirs,
 ) -> Result<(Path, Joint), Abort> {
     let terms = terms(work)?;
     let outcome = work.own.outcome.as_ref().ok_or_else(out_of_order)?;
@@ -126,34 +143,75 @@ pub(super) fn solve(
     score.rows_mut(0, alice).copy_from(&own.tr_mul(&outcome.along));
     score.rows_mut(alice, bob).copy_from(&theirs.tr_mul(&table.outcome(outcome)));
     let units: Vec<f64> = work.units.iter().chain(units).copied().collect();
+    let problem = Problem { joint, score, units, spread: work.spread, alpha: terms.alpha };
     let lambdas = given(terms).unwrap_or_else(|| {
-        let scores = score.iter().zip(&units).filter(|(_, unit)| **unit > 0.0);
+        let scores = problem.score.iter().zip(&problem.units).filter(|(_, unit)| **unit > 0.0);
         let largest = scores.map(|(score, unit)| (score / unit).abs()).fold(0.0, f64::max);
         penalty::path(largest, terms.alpha, work.rows, size, PATH)
     });
-    let mut beta = DVector::zeros(size);
+    let score = &problem.score;
     let (mut fits, mut values, mut explained) = (Vec::new(), Vec::new(), 0.0_f64);
-    for lambda in lambdas {
-        let penalty = Penalty::new(lambda, terms.alpha, work.spread, units.clone());
-        let factor = Definite::from_gram_lifted(&penalty.ridged(&joint, 1.0));
-        let gradient = &score - &joint * &beta;
-        beta += penalty.step(&joint, &factor, &gradient, &beta, 1.0);
-        let left = &score - &joint * &beta;
-        let kkt = penalty.violation(&left, &beta);
-        let residual = (outcome.square - score.dot(&beta) - left.dot(&beta)).max(0.0);
+    for (along, lambda) in along(&problem, &lambdas).zip(&lambdas) {
+        let Along { beta, left } = &along;
+        let kkt = problem.penalty(*lambda).violation(left, beta);
+        let residual = (outcome.square - score.dot(beta) - left.dot(beta)).max(0.0);
         let part = beta.rows(alice, bob).into_owned();
-        values.extend([lambda, residual, kkt]);
+        values.extend([*lambda, residual, kkt]);
         values.extend(part.iter());
         let (along, length) = (score.rows(alice, bob).dot(&part), (theirs * &part).norm_squared());
         if length > 0.0 && outcome.square > 0.0 {
             explained = explained.max(along * along / (length * outcome.square));
         }
-        fits.push(Fit { lambda, residual, kkt, beta: beta.rows(0, alice).into_owned() });
+        fits.push(Fit { lambda: *lambda, residual, kkt, beta: beta.rows(0, alice).into_owned() });
     }
-    values.extend(shares_of_bob(table, theirs));
+    let sums = sums.as_ref().map(|theirs| Sums::new(&work.moments, &work.tables, theirs));
+    let fold_errors = match &sums {
+        Some(sums) => folds::errors(work, table, sums, theirs, &lambdas)?,
+        None => Vec::new(),
+    };
+    match &sums {
+        Some(sums) => values.extend(sums.shares_of_bob(alice + 1, theirs)),
+        None => values.extend(shares_of_bob(table, theirs)),
+    }
     let shares = shares_of_alice(work, table);
-    let path = Path { fits, shares, outcome: explained.min(1.0), shifts: Vec::new() };
+    let path = Path { fits, shares, outcome: explained.min(1.0), shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
+}
+
+/// A penalised fit in cross-products, per unit of weight.
+pub(super) struct Problem {
+    pub(super) joint: DMatrix<f64>,
+    pub(super) score: DVector<f64>,
+    /// Standard deviations of the columns.
+    pub(super) units: Vec<f64>,
+    /// The outcome's.
+    pub(super) spread: f64,
+    pub(super) alpha: f64,
+}
+
+impl Problem {
+    fn penalty(&self, lambda: f64) -> Penalty {
+        Penalty::new(lambda, self.alpha, self.spread, self.units.clone())
+    }
+}
+
+/// The solution at one lambda.
+pub(super) struct Along {
+    pub(super) beta: DVector<f64>,
+    /// The gradient of the loss there.
+    left: DVector<f64>,
+}
+
+/// The fits along lambda, each from the one before.
+pub(super) fn along<'a>(problem: &'a Problem, lambdas: &'a [f64]) -> impl Iterator<Item = Along> + 'a {
+    let mut beta = DVector::zeros(problem.score.len());
+    lambdas.iter().map(move |lambda| {
+        let (penalty, joint) = (problem.penalty(*lambda), &problem.joint);
+        let factor = Definite::from_gram_lifted(&penalty.ridged(joint, 1.0));
+        let gradient = &problem.score - joint * &beta;
+        beta += penalty.step(joint, &factor, &gradient, &beta, 1.0);
+        Along { beta: beta.clone(), left: &problem.score - joint * &beta }
+    })
 }
 
 /// R squared of each column of Bob on Alice's columns and the outcome.
@@ -204,7 +262,7 @@ pub(super) fn take_path(terms: &PenaltyTerms, size: usize, values: &[f64]) -> Re
     if !agreed || !possible {
         return Err(PeerFault::Value { what: "a path", expected: "possible", round: 1 });
     }
-    Ok(Path { fits, shares: shares.to_vec(), outcome: 0.0, shifts: Vec::new() })
+    Ok(Path { fits, shares: shares.to_vec(), outcome: 0.0, shifts: Vec::new(), fold_errors: Vec::new() })
 }
 
 /// What the own centring takes from the intercept, at each lambda.
@@ -228,18 +286,18 @@ mod tests {
     fn a_factor_that_no_columns_can_have_is_refused() {
         // Two columns with correlation 0.6, row by row from the diagonal on, and their units.
         let sound = [1.0, 0.6, 0.8, 1.0, 1.0];
-        let (factor, units) = take_factor(2, &sound).unwrap();
-        assert_eq!((factor[(0, 1)], factor[(1, 0)], units), (0.6, 0.0, vec![1.0, 1.0]));
+        let Theirs { factor, units, sums } = take_factor(2, 0, &sound).unwrap();
+        assert_eq!((factor[(0, 1)], factor[(1, 0)], units, sums), (0.6, 0.0, vec![1.0, 1.0], None));
         let spoiled = |at: usize, value: f64| {
             let mut values = sound;
             values[at] = value;
-            take_factor(2, &values)
+            take_factor(2, 0, &values)
         };
         // A column of another size, one that is turned round, one that vanishes beside the first, a unit that no column has.
         for (at, value) in [(0, 2.0), (0, -1.0), (2, 0.0), (3, -0.1), (4, 1.5), (1, f64::NAN)] {
             assert!(matches!(spoiled(at, value), Err(PeerFault::Value { .. })), "{at} {value}");
         }
-        assert!(matches!(take_factor(2, &sound[..4]), Err(PeerFault::Length { .. })));
+        assert!(matches!(take_factor(2, 0, &sound[..4]), Err(PeerFault::Length { .. })));
     }
 
     #[test]

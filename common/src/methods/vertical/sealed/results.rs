@@ -42,7 +42,7 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
             CoefficientTerms::Own => None,
             CoefficientTerms::Shared => Some(along::shown(work, path)),
         };
-        return Ok(Results { fits: Vec::new(), fold_errors: Vec::new(), statistics, coefficients });
+        return Ok(Results { fits: Vec::new(), fold_errors: path.fold_errors.clone(), statistics, coefficients });
     }
     let joined = work.joined().ok_or_else(unsolved)?;
     let statistics = (work.role == Role::Alice).then(|| statistics(work, &joined));
@@ -220,7 +220,8 @@ fn disclosed(work: &Work, columns: Vec<ColumnDisclosure>, opened: Vec<Opened>) -
 
 fn opening(work: &Work) -> Opening {
     let (alice, bob) = (work.shape.left as u64 - 1, work.shape.right as u64);
-    Opening { role: work.role, rows: work.rows as u64, alice, bob }
+    let folds = work.folds.as_ref().map_or(0, |folds| folds.parts.len() as u64);
+    Opening { role: work.role, rows: work.rows as u64, alice, bob, folds }
 }
 
 /// What opened to the other side, in order.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
+use super::folds::{self, Folds};
 use super::glm::{Glm, Lead, Own as Holds};
 use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
-use super::penalised::{self, Path};
+use super::penalised::{self, Path, Theirs};
 use super::reduction::{read_reduction, reduction_values};
 use super::results::{self, Joined};
 use super::solution::{self, Solved};
@@ -26,7 +27,7 @@ use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table};
 use crate::secure::open::Limits;
 use crate::secure::optimiser::MOST_EVALUATIONS;
-use crate::secure::product::{Shape, Shares, TableShare};
+use crate::secure::product::{Blocks, Shape, Shares, TableShare};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{HeldBy, Study, Vertical};
 
@@ -109,8 +110,16 @@ pub(super) struct Work {
     /// Standard deviations of the own columns, in which a penalty measures them; at Alice the outcome's too.
     pub(super) units: Vec<f64>,
     pub(super) spread: f64,
-    /// Bob's factor and units, at Alice.
-    theirs: Option<(DMatrix<f64>, Vec<f64>)>,
+    /// What Bob says of his columns, at Alice.
+    theirs: Option<Theirs>,
+    /// Rows by fold, where there is cross-validation.
+    pub(super) folds: Option<Folds>,
+    /// The fold whose columns are exchanged, from 0.
+    fold: usize,
+    /// Own sums over each fold.
+    pub(super) moments: Vec<DMatrix<f64>>,
+    /// At Alice: the tables of the folds.
+    pub(super) tables: Vec<DMatrix<f64>>,
     pub(super) path: Option<Path>,
     account: Box<dyn Account + Send>,
     limits: Limits,
@@ -253,18 +262,27 @@ impl Work {
             Role::Alice => block.null_deviance(study.method.intercept),
             Role::Bob | Role::Worker | Role::Coordinator => 0.0,
         };
-        let masked = MaskedTable::new(role, &study, opening.run, shape);
+        let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0);
+        let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
+        let first = fold_shape(role, family, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
+        let masked = MaskedTable::new(role, &study, opening.run, first);
         let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
         let scalings = block.scalings()[own.clone()].to_vec();
         let (units, spread) = match study.method.penalty {
             Some(_) => (block.units()[own.clone()].to_vec(), block.outcome().spread),
             None => (Vec::new(), 1.0),
         };
-        let target = (role == Role::Alice).then(|| target(&encoded));
-        let matrix = encoded.block.take_matrix();
-        let mut basis =
-            Basis::new(matrix, own.clone(), encoded.weights.as_deref(), target.as_deref(), study.method.intercept)
-                .map_err(|error| unusable(&encoded, own.start, &error))?;
+        let mut target = (role == Role::Alice).then(|| target(&encoded));
+        let mut matrix = encoded.block.take_matrix();
+        let mut weights = encoded.weights.clone();
+        if let Some(folds) = &folds {
+            folds.arrange(&mut matrix);
+            [&mut target, &mut weights].into_iter().flatten().for_each(|values| *values = folds.ordered(values));
+        }
+        let mut basis = Basis::new(matrix, own.clone(), weights.as_deref(), target.as_deref(), study.method.intercept)
+            .map_err(|error| unusable(&encoded, own.start, &error))?;
+        let parts = folds.iter().flat_map(|folds| &folds.parts);
+        let moments = parts.map(|part| folds::moments(&basis, part)).collect();
         let kept = basis.finish();
         if family != Family::Gaussian {
             // Every gradient needs it.
@@ -288,6 +306,10 @@ impl Work {
             units,
             spread,
             theirs: None,
+            folds,
+            fold: 0,
+            moments,
+            tables: Vec::new(),
             path: None,
             account,
             limits,
@@ -341,7 +363,8 @@ impl Work {
     fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
             Place::Masked => {
-                let body = self.masked.as_mut().ok_or_else(out_of_order)?.build(&self.basis)?;
+                let own = columns(&self.basis, self.folds.as_ref(), self.fold);
+                let body = self.masked.as_mut().ok_or_else(out_of_order)?.build(&own)?;
                 self.after_masked()?;
                 body
             }
@@ -364,7 +387,7 @@ impl Work {
             Place::Share => {
                 self.count(self.shape.left * self.shape.right)?;
                 let share = self.share.take().ok_or_else(out_of_order)?;
-                self.place = self.after_share();
+                self.after_share()?;
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
             }
             Place::Factor => {
@@ -374,9 +397,8 @@ impl Work {
                 Body::Joint(joint)
             }
             Place::Path => {
-                let (table, theirs) = (self.table.as_ref(), self.theirs.as_ref());
-                let (table, (factor, units)) = table.zip(theirs).ok_or_else(out_of_order)?;
-                let (path, joint) = penalised::solve(self, table, (factor, units))?;
+                let (table, theirs) = self.table.as_ref().zip(self.theirs.as_ref()).ok_or_else(out_of_order)?;
+                let (path, joint) = penalised::solve(self, table, theirs)?;
                 self.count(joint.values.len())?;
                 self.path = Some(path);
                 self.place = Place::Shifts;
@@ -410,6 +432,7 @@ impl Work {
             }
             Place::Results { answered } => {
                 let results = results::results(self)?;
+                self.count(results.fold_errors.len())?;
                 self.own_results = Some(results.clone());
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
                 Body::Results(results)
@@ -422,7 +445,8 @@ impl Work {
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
             (Place::Masked, body) => {
-                self.masked.as_mut().ok_or_else(out_of_order)?.absorb(body, &self.basis)?;
+                let own = columns(&self.basis, self.folds.as_ref(), self.fold);
+                self.masked.as_mut().ok_or_else(out_of_order)?.absorb(body, &own)?;
                 self.after_masked()?;
             }
             (Place::Evaluations, body) => {
@@ -439,11 +463,15 @@ impl Work {
             (Place::Share, Body::Share(Share { canary, table: Some(table) })) => {
                 let shares = self.shares.take().ok_or_else(out_of_order)?;
                 let opened = shares.check(&canary).and_then(|share| share.open(&table)).map_err(peer_fault)?;
-                self.table = Table::new(&opened.mean());
-                self.place = self.after_share();
+                let opened = opened.mean();
+                match self.folds {
+                    Some(_) => self.tables.push(opened),
+                    None => self.table = Table::new(&opened),
+                }
+                self.after_share()?;
             }
             (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => {
-                self.theirs = Some(penalised::take_factor(self.shape.right, &values)?);
+                self.theirs = Some(penalised::take_factor(self.shape.right, self.moments.len(), &values)?);
                 self.place = Place::Path;
             }
             (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => {
@@ -481,12 +509,26 @@ impl Work {
             }
             (Place::Results { answered }, Body::Results(results)) => {
                 check_shown(&self.study, self.role.partner(), &results)?;
+                self.check_errors(&results.fold_errors)?;
                 self.peer = Some(results);
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
             }
             _ => return Err(Refusal::Kind),
         }
         Ok(())
+    }
+
+    /// Held-out errors come from Alice, of each fold at every lambda.
+    fn check_errors(&self, errors: &[f64]) -> Result<(), PeerFault> {
+        let lambdas = self.path.as_ref().map_or(0, |path| path.fits.len());
+        let expected = if self.role == Role::Bob { self.moments.len() * lambdas } else { 0 };
+        if errors.len() != expected {
+            return Err(length("errors of folds", errors.len(), expected));
+        }
+        match errors.iter().all(|error| *error >= 0.0) {
+            true => Ok(()),
+            false => Err(PeerFault::Value { what: "errors of folds", expected: "finite", round: 1 }),
+        }
     }
 
     /// At Alice: Bob's part of the intercept, and of a binomial or poisson fit with his outcome his part of the likelihood.
@@ -538,12 +580,24 @@ impl Work {
         Ok(())
     }
 
-    /// What follows once the table is open.
-    fn after_share(&self) -> Place {
-        match self.study.method.penalty {
+    /// What follows once a table is open: that of the next fold, or what is made of the table of all rows.
+    fn after_share(&mut self) -> Result<(), Abort> {
+        let columns = [self.basis.own(), self.shape.left + self.shape.right - 1 - self.basis.own()];
+        let next = fold_shape(self.role, self.study.method.family, columns, self.folds.as_ref(), self.fold + 1)?;
+        if let Some(shape) = next {
+            self.fold += 1;
+            self.masked = Some(self.masked.take().ok_or_else(out_of_order)?.following(shape)?);
+            self.place = Place::Masked;
+            return Ok(());
+        }
+        if let Some((first, others)) = self.tables.split_first() {
+            self.table = Table::new(&others.iter().fold(first.clone(), |sum, table| sum + table));
+        }
+        self.place = match self.study.method.penalty {
             Some(_) => Place::Factor,
             None => Place::Solution,
-        }
+        };
+        Ok(())
     }
 
     pub(super) fn outcome_at_both(&self) -> bool {
@@ -576,7 +630,7 @@ impl Work {
             return glm.go_ahead(&own);
         }
         match &mut self.masked {
-            Some(masked) => masked.go_ahead(&self.basis),
+            Some(masked) => masked.go_ahead(&columns(&self.basis, self.folds.as_ref(), self.fold)),
             None => Ok(()),
         }
     }
@@ -764,6 +818,24 @@ impl Work {
             None => Joined { part: answer.part.clone(), residual: answer.residual, rest: *rest, intercept: None },
         })
     }
+}
+
+/// The own columns that are exchanged: all rows, or those of a fold.
+fn columns<'a>(basis: &'a Basis<DMatrix<f64>>, folds: Option<&Folds>, fold: usize) -> folds::Part<'a> {
+    let rows = folds.and_then(|folds| folds.parts.get(fold)).cloned();
+    folds::Part::new(basis, rows.unwrap_or(0..basis.rows()))
+}
+
+/// The shape of a fold's table; none where there is no such fold.
+fn fold_shape(
+    role: Role,
+    family: Family,
+    columns: [usize; 2],
+    folds: Option<&Folds>,
+    fold: usize,
+) -> Result<Option<Shape>, Abort> {
+    let rows = folds.and_then(|folds| folds.parts.get(fold)).map(ExactSizeIterator::len);
+    rows.map(|rows| shape_of(role, family, rows, columns)).transpose()
 }
 
 /// The outcome less the offset.

@@ -24,11 +24,6 @@ impl Study<Vertical> {
             ("offset", !gaussian && method.offset.is_some(), only_gaussian("is given")),
             ("penalty", !gaussian && method.penalty.is_some(), only_gaussian("is given")),
             (
-                "penalty.cv",
-                method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some()),
-                "is given: sealed mode has no cross-validation in this version".to_owned(),
-            ),
-            (
                 "weights.held_by",
                 method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice),
                 "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them"

@@ -3,7 +3,7 @@
 use super::{data_notes, disclosed, kept, model, opening, unsolved, weight_sum};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::id::Role;
-use crate::methods::vertical::outcome::VerticalFit;
+use crate::methods::vertical::outcome::{CrossValidation, VerticalFit, over_folds};
 use crate::methods::vertical::sealed::penalised::{Fit, Path};
 use crate::methods::vertical::sealed::session::Work;
 use crate::report::{ColumnDisclosure, Disclosure, PathCoefficient, PathPoint};
@@ -32,14 +32,30 @@ fn table(work: &Work, path: &Path, at: usize) -> Vec<Coefficient> {
     rows
 }
 
-/// The rows that the coefficient table shows: those of the last lambda.
+/// The errors over the folds; at Bob they are Alice's.
+fn validated(work: &Work, path: &Path) -> Option<CrossValidation> {
+    let errors = match &work.peer {
+        Some(peer) if work.role == Role::Bob => &peer.fold_errors,
+        _ => &path.fold_errors,
+    };
+    let lambdas: Vec<f64> = path.fits.iter().map(|fit| fit.lambda).collect();
+    over_folds(errors, work.study.method.penalty.as_ref()?.cv?, &lambdas, &work.encoded)
+}
+
+/// Which fit the coefficient table shows: that of the best lambda where there was cross-validation, else the last.
+fn chosen(work: &Work, path: &Path) -> usize {
+    let best = validated(work, path).and_then(|(_, best, _)| path.fits.iter().position(|fit| fit.lambda == best));
+    best.unwrap_or(path.fits.len().saturating_sub(1))
+}
+
+/// The rows that the coefficient table shows.
 pub(super) fn shown(work: &Work, path: &Path) -> Vec<Coefficient> {
-    table(work, path, path.fits.len().saturating_sub(1))
+    table(work, path, chosen(work, path))
 }
 
 pub(super) fn statistics(work: &Work, path: &Path) -> Statistics {
     let rows = (work.rows - work.encoded.unweighted) as u64;
-    let deviance = path.fits.last().map(|fit| fit.residual * weight_sum(work));
+    let deviance = path.fits.get(chosen(work, path)).map(|fit| fit.residual * weight_sum(work));
     let null = work.null_deviance;
     Statistics {
         nobs: rows,
@@ -57,6 +73,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
         (Role::Alice, Some(own)) => own.statistics.clone(),
         _ => peer.statistics.clone(),
     };
+    let (validated, shown_fit) = (validated(work, path), path.fits.get(chosen(work, path)));
     let own = shown(work, path);
     let model = model(&work.study, work.role, &work.encoded, work.opening.run, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
@@ -71,14 +88,14 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
         termination: Termination::Converged,
         rounds: work.rounds(),
         trace: Vec::new(),
-        certificate: path.fits.last().map_or(f64::NAN, |fit| fit.kkt),
+        certificate: shown_fit.map_or(f64::NAN, |fit| fit.kkt),
         notes,
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, path),
-        path: Some(points).filter(|points| points.len() > 1),
-        cv: None,
-        lambda: None,
-        shown_lambda: path.fits.last().map(|fit| fit.lambda),
+        path: Some(points).filter(|points| points.len() > 1 || validated.is_some()),
+        cv: validated.as_ref().map(|(points, _, _)| points.clone()),
+        lambda: validated.map(|(_, best, within)| (best, within)),
+        shown_lambda: shown_fit.map(|fit| fit.lambda),
         model,
     })
 }
