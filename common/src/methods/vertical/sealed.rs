@@ -15,6 +15,7 @@
 
 mod glm;
 mod limits;
+mod offset;
 mod penalised;
 mod reduction;
 mod results;
