@@ -356,6 +356,15 @@ mutate "an outcome at the scale of one factor" $sealed/glm/point.rs \
     's/share\.subtract\(&scaled\(rows, bits\)\?\)/share.subtract(\&Elements::fixed(Width::Two, rows, bits).map_err(bug)?)/' sealed::tests::glm::a_sealed_fit
 mutate "an intercept that both parties add" $sealed/glm/point.rs \
     's/ \&\& self\.part\(\) == Part::Functions \{/ {/' sealed::tests::glm::a_sealed_fit
+beside=sealed::tests::glm::offsets_weights
+mutate "case weights that count twice" $sealed/glm/point.rs \
+    's/let roots = roots\.filter\(\|_\| kernel == Kernel::Mean\);\n//' $beside
+mutate "an intercept without case weights" $sealed/glm.rs \
+    's/roots: self\.roots\(\) \}/roots: None }/' $beside
+mutate "an offset that stays out of the predictor" $sealed/glm.rs \
+    's/if let Some\(offset\) = self\.offset \{/if let Some(offset) = self.offset.filter(|_| false) {/' $beside
+mutate "rows of weight zero count as rows" $sealed/limits.rs \
+    's/\(rows - encoded\.unweighted\) as u64/rows as u64/' sealed::tests::rows_of_weight_zero
 mutate "shares of another evaluation" $sealed/glm/exchange.rs \
     's/match came == number \{/match true || came == number {/' sealed::tests::glm::shares_that
 mutate "a gradient beside a canary that nobody has checked" $sealed/glm.rs \

@@ -68,11 +68,6 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
     let study = Study::parse(&sealed).unwrap();
     assert_ne!(study.digest().to_string(), FILES[0].2);
     for (from, to, says) in [
-        (
-            "family = \"gaussian\"\nintercept = true",
-            "family = \"binomial\"\nintercept = false",
-            "`model.intercept` is false, and the family binomial: sealed mode has that for gaussian only",
-        ),
         ("tol = 1e-8", "tol = 1e-6", "`fit.tol` has no place in a sealed gaussian study"),
         ("acceleration = \"anderson\"", "acceleration = \"none\"", "`fit.acceleration` has no place"),
         ("[inference]", "[penalty]\nlambda = 1.0\ncv = 5\n[inference]", "`penalty.cv` is given: sealed mode has no"),
@@ -82,17 +77,25 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
         let error = Study::parse(&sealed.replacen(from, to, 1)).unwrap_err();
         assert!(error.to_string().contains(says), "{to}: {error}");
     }
-    // Binomial and poisson models are sealed too, without penalties, weights and offsets.
+    // Binomial and poisson models are sealed too, without penalties.
     for family in ["binomial", "poisson"] {
         let sealed = sealed.replacen("family = \"gaussian\"", &format!("family = \"{family}\""), 1);
-        assert!(Study::parse(&sealed).is_ok());
-        for (key, says) in
-            [("weights", "column = \"cases\""), ("offset", "column = \"cases\""), ("penalty", "lambda = 1.0")]
-        {
-            let with = sealed.replacen("[outcome]", &format!("[{key}]\n{says}\n\n[outcome]"), 1);
-            let error = Study::parse(&with).unwrap_err();
-            let says = format!("`{key}` is given: sealed mode has that for gaussian only");
-            assert!(error.to_string().contains(&says), "{family}: {error}");
+        let without = sealed.replacen("intercept = true", "intercept = false", 1);
+        assert!(Study::parse(&sealed).is_ok() && Study::parse(&without).is_ok());
+        let with = |key: &str, says: &str| {
+            Study::parse(&sealed.replacen("[outcome]", &format!("[{key}]\n{says}\n\n[outcome]"), 1))
+        };
+        for held_by in ["both", "alice"] {
+            assert!(with("offset", &format!("column = \"cases\"\nheld_by = \"{held_by}\"")).is_ok());
+        }
+        assert!(with("weights", "column = \"cases\"").is_ok());
+        let refused = [
+            ("weights", "column = \"cases\"\nheld_by = \"alice\"", "`weights.held_by` is alice: in sealed mode both"),
+            ("penalty", "lambda = 1.0", "`penalty` is given: sealed mode has that for gaussian only"),
+        ];
+        for (key, value, says) in refused {
+            let error = with(key, value).unwrap_err();
+            assert!(error.to_string().contains(says), "{family}: {error}");
         }
     }
 }

@@ -26,13 +26,16 @@ pub struct Bits {
     pub features: u32,
     /// Of each of the two factors whose product is a row's weight.
     pub weights: u32,
+    /// Of each of the two factors whose product is a row's loss, where it is multiplied by a case weight with the bits of the columns.
+    pub losses: u32,
 }
 
 /// Bits of a binomial fit: `n 2^(columns + 2 features) |r|` with residuals below 2, and `n 2^(2 columns + 2 weights) / 4`, stay
-/// below 2^125. None beyond [`MOST_ROWS`].
+/// below 2^125. So does `n 2^(columns + 2 losses)` times a loss below 2^7 with case weights of mean 1. None beyond [`MOST_ROWS`].
 pub fn binomial(rows: usize) -> Option<Bits> {
     let (columns, lg) = (30, log_rows(rows)?);
-    Some(Bits { columns, features: (122 - lg - columns) / 2, weights: (124 - lg - 2 * columns) / 2 })
+    let features = (122 - lg - columns) / 2;
+    Some(Bits { columns, features, weights: (124 - lg - 2 * columns) / 2, losses: features - 4 })
 }
 
 /// Bits of the columns of a poisson fit.
@@ -53,6 +56,11 @@ pub fn poisson(rows: usize, largest: f64, outcome: f64) -> Option<Bits> {
     let size = (largest / std::f64::consts::LN_2).max((1.0 + outcome).log2()).ceil();
     let left = |times: i64| (122 - lg - times * columns - size as i64).div_euclid(2).min(40);
     let (features, weights) = (left(1), left(2));
-    let bits = || Bits { columns: columns as u32, features: features as u32, weights: weights as u32 };
+    let bits = || Bits {
+        columns: columns as u32,
+        features: features as u32,
+        weights: weights as u32,
+        losses: features as u32,
+    };
     (weights >= i64::from(*POISSON_FACTORS.start())).then(bits)
 }

@@ -442,7 +442,7 @@ fn within(table: &Shape, product: Shape) -> bool {
 fn unfit_rows(shape: &RowShape, table: &Shape, turn: Side) -> Option<&'static str> {
     let RowShape { width, bits, rows, terms, corrected } = *shape;
     let proved = match budget::binomial(rows) {
-        Some(of) if table.bits == of.columns => bits == of.features || bits == of.weights,
+        Some(of) if table.bits == of.columns => [of.features, of.weights, of.losses].contains(&bits),
         Some(_) | None => table.bits == budget::POISSON_COLUMNS && budget::POISSON_FACTORS.contains(&bits),
     };
     let wrong = [

@@ -11,7 +11,13 @@ use super::basis::OwnOutcome;
 use crate::linalg::Definite;
 
 /// A direction of Bob's columns counts as one of Alice's when this much or less of its square is left beside them.
-pub const ACROSS: f64 = 1e-10;
+const ACROSS: f64 = 1e-10;
+
+/// The same for columns in fixed point with some bits: their rounding leaves something of a direction that vanishes. An entry of `C` is off
+/// by `2^-bits / sqrt(6 n)`, as a standard deviation, an eigenvalue of `I - C'C` by twice as much; this is 20 of these.
+pub fn across(bits: u32, rows: usize) -> f64 {
+    ACROSS.max(16.0 * 2f64.powi(-(bits as i32)) / (rows as f64).sqrt())
+}
 
 /// What the leader knows once the table is open.
 #[derive(Clone)]
@@ -20,6 +26,8 @@ pub struct Table {
     cross: DMatrix<f64>,
     /// `d`.
     along: DVector<f64>,
+    /// What counts as nothing beside Alice's columns, see [`across`].
+    across: f64,
 }
 
 /// Bob's columns that depend on Alice's, and how the others read in his basis.
@@ -60,10 +68,10 @@ impl Table {
         self.cross.nrows()
     }
 
-    /// From the opened table, `(p_a + 1) x p_b`, the outcome's direction last.
-    pub fn new(opened: &DMatrix<f64>) -> Option<Table> {
+    /// From the opened table, `(p_a + 1) x p_b`, the outcome's direction last, with what counts as nothing beside Alice's columns.
+    pub fn new(opened: &DMatrix<f64>, across: f64) -> Option<Table> {
         let left = opened.nrows().checked_sub(1)?;
-        Some(Table { cross: opened.rows(0, left).into_owned(), along: opened.row(left).transpose() })
+        Some(Table { cross: opened.rows(0, left).into_owned(), along: opened.row(left).transpose(), across })
     }
 
     /// `C`, `p_a x p_b`.
@@ -123,13 +131,17 @@ impl Table {
             return true;
         }
         let least = left_over.symmetric_eigenvalues().iter().copied().fold(f64::INFINITY, f64::min);
-        !(least >= ACROSS) && self.cross.ncols() > 0
+        !(least >= self.across) && self.cross.ncols() > 0
     }
 
     /// The table for the columns that stay.
     pub fn reduce(&self, reduction: &Reduction) -> Option<Table> {
         let fits = reduction.map.nrows() == self.cross.ncols();
-        let reduced = || Table { cross: &self.cross * &reduction.map, along: reduction.map.tr_mul(&self.along) };
+        let reduced = || Table {
+            cross: &self.cross * &reduction.map,
+            along: reduction.map.tr_mul(&self.along),
+            across: self.across,
+        };
         fits.then(reduced)
     }
 
@@ -162,8 +174,8 @@ impl Reduction {
     /// At Bob, by limited pivoting as in R: of a dependent set the later column goes.
     ///
     /// `left_over` is `I - C'C`, `factor` Bob's `R_b`. A column goes when what Alice's columns and the columns kept so far leave of
-    /// its square is at most [`ACROSS`] of what the own earlier columns left. None where no column depends.
-    pub fn new(left_over: &DMatrix<f64>, factor: &DMatrix<f64>) -> Option<Reduction> {
+    /// its square is at most `across` of what the own earlier columns left. None where no column depends.
+    pub fn new(left_over: &DMatrix<f64>, factor: &DMatrix<f64>, across: f64) -> Option<Reduction> {
         let size = factor.ncols();
         if left_over.shape() != (size, size) || factor.nrows() != size {
             return None;
@@ -177,7 +189,7 @@ impl Reduction {
                 lower[(j, at)] = (joint[(j, *k)] - done) / lower[(*k, at)];
             }
             let pivot = joint[(j, j)] - (0..kept.len()).map(|i| lower[(j, i)].powi(2)).sum::<f64>();
-            if pivot > ACROSS * factor[(j, j)].powi(2) {
+            if pivot > across * factor[(j, j)].powi(2) {
                 lower[(j, kept.len())] = pivot.sqrt();
                 kept.push(j);
             } else {

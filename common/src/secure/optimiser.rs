@@ -49,6 +49,32 @@ pub enum Next {
     },
 }
 
+/// What a fit has beside its columns, as the leader knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beside {
+    /// Whether the first coordinate is the intercept.
+    pub intercept: bool,
+    /// The mean of the outcome.
+    pub mean: f64,
+    /// A term with coefficient 1.
+    pub offset: Option<Offset>,
+}
+
+/// An offset, without its mean where the model has an intercept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offset {
+    /// The mean that it has.
+    pub mean: f64,
+    /// Its variance about that mean.
+    pub variance: f64,
+    /// Mean products with the columns, as far as the leader knows them: zeros elsewhere. They steer the curvature only.
+    pub along: DVector<f64>,
+    /// The mean of its exponential.
+    pub exposure: f64,
+    /// The intercept of a model with the offset and nothing else.
+    pub null: f64,
+}
+
 /// A fit between two evaluations.
 pub struct Descent {
     model: Model,
@@ -69,10 +95,10 @@ struct Line {
 }
 
 impl Descent {
-    /// At the start, and what to evaluate first. `table` is `S`, `score` is `X'y / n` in the same coordinates, its first entry the
-    /// mean of the outcome. None where the outcome has no variation or the table is not positive definite.
-    pub fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>) -> Option<(Descent, Next)> {
-        let model = Model::new(family, table, score)?;
+    /// At the start, and what to evaluate first. `table` is `S`, `score` is `X'y / n` in the same coordinates. None where the outcome
+    /// has no variation or the table is not positive definite.
+    pub fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>, beside: Beside) -> Option<(Descent, Next)> {
+        let model = Model::new(family, table, score, beside)?;
         let start = model.start(score)?;
         let digits = TOLERANCES.start() + 1;
         let next = Next::Evaluate { point: start.clone(), digits };
@@ -175,18 +201,21 @@ struct Model {
     /// The lower triangular factor of the table.
     lower: DMatrix<f64>,
     spread: f64,
+    beside: Beside,
     nodes: Vec<(f64, f64)>,
 }
 
 impl Model {
-    fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>) -> Option<Model> {
-        let mean = *score.get(0)?;
+    fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>, beside: Beside) -> Option<Model> {
+        let mean = beside.mean;
         let variance = family.variance(family.linear(mean));
         let sound = variance > 0.0 && variance.is_finite() && table.is_square() && table.nrows() == score.len();
-        sound.then_some(())?;
+        let columns = score.len().checked_sub(usize::from(beside.intercept))?;
+        let fits = beside.offset.as_ref().is_none_or(|offset| offset.along.len() == columns);
+        (sound && fits).then_some(())?;
         let lifted = &table + DMatrix::identity(table.nrows(), table.nrows()) * 1e-12;
         let lower = lifted.cholesky()?.unpack();
-        Some(Model { family, table, lower, spread: variance.sqrt(), nodes: hermite() })
+        Some(Model { family, table, lower, spread: variance.sqrt(), beside, nodes: hermite() })
     }
 
     /// The mean of a function of a normal linear predictor.
@@ -194,22 +223,34 @@ impl Model {
         self.nodes.iter().map(|(node, weight)| weight * of(mean + variance.sqrt() * node)).sum()
     }
 
-    /// The first point: the linear fit of the outcome, matched to a normal linear predictor.
+    /// The position of the first column.
+    fn first(&self) -> usize {
+        usize::from(self.beside.intercept)
+    }
+
+    /// The first point: the linear fit of the outcome, matched to a normal linear predictor. The linear fit is not known beside an offset,
+    /// nor of a binomial model without an intercept, for which the sums of Bob's columns do not open: such a fit starts at the null model.
     fn start(&self, score: &DVector<f64>) -> Option<DVector<f64>> {
-        let (mean, size) = (score[0], score.len() - 1);
-        let block = self.table.view((1, 1), (size, size)) + DMatrix::identity(size, size) * 1e-12;
-        let linear = block.cholesky()?.solve(&score.rows(1, size).into_owned());
-        let length = (self.table.view((1, 1), (size, size)) * &linear).dot(&linear);
-        let (intercept, factor) = match self.family {
-            Family::Gaussian => return None,
-            Family::Binomial => self.matched(mean, length),
-            Family::Poisson => {
+        let (mean, first, size) = (self.beside.mean, self.first(), score.len() - self.first());
+        let block = self.table.view((first, first), (size, size)) + DMatrix::identity(size, size) * 1e-12;
+        let linear = block.cholesky()?.solve(&score.rows(first, size).into_owned());
+        let length = (self.table.view((first, first), (size, size)) * &linear).dot(&linear);
+        let (intercept, factor) = match (self.family, &self.beside.offset, self.beside.intercept) {
+            (Family::Gaussian, _, _) => return None,
+            (Family::Binomial | Family::Poisson, Some(offset), true) => (offset.null, 0.0),
+            (Family::Binomial, None, true) => self.matched(mean, length),
+            (Family::Binomial, _, false) => (0.0, 0.0),
+            (Family::Poisson, None, true) => {
                 let variance = length / (mean * mean);
                 let cut = if variance > 2.0 { (2.0 / variance).sqrt() } else { 1.0 };
                 (mean.ln() - variance.min(2.0) / 2.0, cut / mean)
             }
+            (Family::Poisson, offset, false) => {
+                (0.0, without_intercept(length, offset.as_ref().map_or(1.0, |offset| offset.exposure)))
+            }
         };
-        Some(DVector::from_fn(score.len(), |j, _| if j == 0 { intercept } else { factor * linear[j - 1] }))
+        let slope = |j: usize| factor * linear[j - first];
+        Some(DVector::from_fn(score.len(), |j, _| if j < first { intercept } else { slope(j) }))
     }
 
     /// `m` and `k` with `k E w = 1` and `E mu = mean` for `eta ~ N(m, k^2 length)`, damped, and `k` times the root at most 8.
@@ -227,13 +268,20 @@ impl Model {
         (m, k)
     }
 
-    /// The Hessian of a normal linear predictor, its eigenvalues relative to the table held above a twentieth of the mean weight.
+    /// The Hessian of a normal linear predictor, its eigenvalues relative to the table held above a twentieth of the mean weight. Without an
+    /// intercept the columns have means, which count as part of their spread.
     fn curvature(&self, point: &DVector<f64>) -> DMatrix<f64> {
-        let size = point.len() - 1;
-        let slopes = point.rows(1, size).into_owned();
-        let block = self.table.view((1, 1), (size, size)).into_owned();
-        let u = &block * &slopes;
-        let variance = slopes.dot(&u).clamp(0.0, 100.0);
+        let (first, size) = (self.first(), point.len() - self.first());
+        let slopes = point.rows(first, size).into_owned();
+        let block = self.table.view((first, first), (size, size)).into_owned();
+        let mut u = &block * &slopes;
+        let (mut mean, mut variance) = (if first == 1 { point[0] } else { 0.0 }, slopes.dot(&u));
+        if let Some(offset) = &self.beside.offset {
+            mean += offset.mean;
+            variance += offset.variance + 2.0 * offset.along.dot(&slopes);
+            u += &offset.along;
+        }
+        let variance = variance.clamp(0.0, 100.0);
         let family = self.family;
         let weights = |eta: f64| -> [f64; 3] {
             let w = family.variance(eta);
@@ -246,14 +294,16 @@ impl Model {
                 Family::Poisson => [w, w, w],
             }
         };
-        let [w0, w1, w2] = [0, 1, 2].map(|at: usize| self.mean_of(point[0], variance, |eta| weights(eta)[at]));
-        let mut hessian = DMatrix::zeros(size + 1, size + 1);
-        hessian[(0, 0)] = w0;
-        for j in 0..size {
-            hessian[(0, j + 1)] = w1 * u[j];
-            hessian[(j + 1, 0)] = w1 * u[j];
+        let [w0, w1, w2] = [0, 1, 2].map(|at: usize| self.mean_of(mean, variance, |eta| weights(eta)[at]));
+        let mut hessian = DMatrix::zeros(first + size, first + size);
+        if first == 1 {
+            hessian[(0, 0)] = w0;
+            for j in 0..size {
+                hessian[(0, j + 1)] = w1 * u[j];
+                hessian[(j + 1, 0)] = w1 * u[j];
+            }
         }
-        hessian.view_mut((1, 1), (size, size)).copy_from(&(block * w0 + &u * u.transpose() * w2));
+        hessian.view_mut((first, first), (size, size)).copy_from(&(block * w0 + &u * u.transpose() * w2));
         let mut half = hessian.clone();
         self.lower.solve_lower_triangular_mut(&mut half);
         let mut whole = half.transpose();
@@ -265,6 +315,18 @@ impl Model {
         }
         hessian
     }
+}
+
+/// `k` with `k exposure exp(k^2 length / 2) = 1`, for which the products of the columns with the means of a poisson model are those with
+/// the outcome.
+fn without_intercept(length: f64, exposure: f64) -> f64 {
+    let (mut below, mut above) = (-700.0, 700.0);
+    for _ in 0..100 {
+        let log: f64 = 0.5 * (below + above);
+        let size = log + exposure.ln() + 0.5 * length * (2.0 * log).exp();
+        if size > 0.0 { above = log } else { below = log }
+    }
+    below.exp()
 }
 
 /// Nodes and weights of expectations of a standard normal (Golub and Welsch, 1969).

@@ -144,12 +144,17 @@ impl Forecast<'_> {
                 if sizes.inference() {
                     opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
                 }
-                if sizes.loss() {
-                    opened.push(one("the sum of the losses", [1, 1], 1));
+                if let Some((what, numbers)) = sizes.losses_opened() {
+                    opened.push(one(what, [1, numbers], numbers));
                 }
                 opened.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
                 if self.study.method.outcome.held_by == HeldBy::Both {
-                    opened.push(one("the outcome's product with bob's part of the linear predictor", [1, 1], 1));
+                    let numbers = sizes.along();
+                    opened.push(one(
+                        "the outcome's product with bob's part of the linear predictor",
+                        [1, numbers],
+                        numbers,
+                    ));
                 }
                 opened
             }

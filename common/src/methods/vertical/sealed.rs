@@ -16,6 +16,7 @@
 mod folds;
 mod glm;
 mod limits;
+mod offset;
 mod opened;
 mod penalised;
 mod reduction;

@@ -188,12 +188,19 @@ impl VectorShare {
         &self.share
     }
 
+    /// Takes the share of the public column's product out, which then does not open with the others. Both parties do it, or neither.
+    pub fn take_public(&mut self) -> Elements {
+        let public = self.share.slice(0..1);
+        self.share = self.share.slice(1..self.share.count());
+        public
+    }
+
     /// Opens the product with the peer's share: integers of the columns' bits plus the vector's.
     ///
     /// # Errors
     /// A share of another size, or a value beyond `bound`.
     pub fn open(self, peer: &Elements, bound: u128) -> Result<Vec<i128>, Fault> {
-        expect(peer, self.shape.width, self.shape.opened(), "share of a product")?;
+        expect(peer, self.shape.width, self.share.count(), "share of a product")?;
         let mut opened = self.share;
         opened.add(peer).map_err(Fault::ring("share of a product"))?;
         let integers = opened.to_integers();

@@ -346,12 +346,19 @@ impl WeightedShare {
         &self.share
     }
 
+    /// The table without the public column. Both parties leave it out, or neither.
+    pub fn without_public(self) -> WeightedShare {
+        let columns = self.shape.left + self.shape.right;
+        let places = (1..=columns).flat_map(|j| (1..=j).map(move |k| j * (j + 1) / 2 + k));
+        WeightedShare { shape: self.shape, share: self.share.select(places) }
+    }
+
     /// Opens the lower triangle with the peer's share: integers of twice the columns' bits plus the weights'.
     ///
     /// # Errors
     /// A share of another size, or a value beyond `bound`.
     pub fn open(self, peer: &Elements, bound: u128) -> Result<Vec<i128>, Fault> {
-        expect(peer, self.shape.width, self.shape.opened(), "share of a weighted table")?;
+        expect(peer, self.shape.width, self.share.count(), "share of a weighted table")?;
         let mut opened = self.share;
         opened.add(peer).map_err(Fault::ring("share of a weighted table"))?;
         let integers = opened.to_integers();

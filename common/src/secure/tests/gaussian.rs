@@ -57,12 +57,12 @@ fn open(alice: &impl Blocks, bob: &impl Blocks) -> DMatrix<f64> {
 /// The joint fit, at Alice; Bob's factor and the columns that became `NA`.
 fn joint(alice: &Own, bob: &Own, opened: &DMatrix<f64>) -> (Solution, DMatrix<f64>, Vec<usize>) {
     let outcome = alice.outcome.as_ref().unwrap();
-    let table = Table::new(opened).unwrap();
+    let table = Table::new(opened, 1e-10).unwrap();
     if !table.dependent() {
         return (table.solve(outcome).unwrap(), bob.factor.clone(), Vec::new());
     }
     // Alice sends what her columns leave of Bob's, and Bob answers which of his stay.
-    let reduction = Reduction::new(&table.left_over(), &bob.factor).unwrap();
+    let reduction = Reduction::new(&table.left_over(), &bob.factor, 1e-10).unwrap();
     assert!(reduction.sound(bob.factor.ncols()));
     let solution = table.reduce(&reduction).unwrap().solve(outcome).unwrap();
     (solution, reduction.factor(&bob.factor), reduction.dropped)
@@ -378,6 +378,6 @@ fn a_reduction_of_another_shape_is_not_sound() {
     let mut one = DMatrix::identity(3, 2);
     one[(1, 1)] = f64::NAN;
     assert!(!with(&[1], one.clone()));
-    let table = Table::new(&DMatrix::from_element(3, 2, f64::NAN)).unwrap();
-    assert!(table.dependent() && Table::new(&one).unwrap().dependent());
+    let table = Table::new(&DMatrix::from_element(3, 2, f64::NAN), 1e-10).unwrap();
+    assert!(table.dependent() && Table::new(&one, 1e-10).unwrap().dependent());
 }

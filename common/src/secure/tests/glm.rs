@@ -9,7 +9,7 @@ use crate::methods::vertical::block::{Block, Outcome};
 use crate::secure::basis::{Basis, Own};
 use crate::secure::budget;
 use crate::secure::kernel::{self, CLASSES, Factors, Kernel, Part, Separated};
-use crate::secure::optimiser::{Descent, Next};
+use crate::secure::optimiser::{Beside, Descent, Next};
 use crate::secure::product::{Blocks, RowShape, Shape, Side, VectorShape};
 use crate::secure::ring::{Elements, Width, row_blocks};
 
@@ -84,6 +84,11 @@ fn predictor(basis: &impl Blocks, gamma: &[f64]) -> Vec<f64> {
     eta
 }
 
+/// A model with an intercept and nothing beside.
+fn beside(score: &DVector<f64>) -> Beside {
+    Beside { intercept: true, mean: score[0], offset: None }
+}
+
 struct Data {
     alice: Block,
     bob: Block,
@@ -109,7 +114,7 @@ fn fit(data: &Data) -> Fit {
     let table = roles.table(shape, &alice, &bob);
     let own = [alice.finish(), bob.finish()];
     let (joint, score) = moments(&own[0], &table.opened);
-    let (mut descent, mut next) = Descent::new(Family::Binomial, joint, &score).unwrap();
+    let (mut descent, mut next) = Descent::new(Family::Binomial, joint, &score, beside(&score)).unwrap();
     let constant = DMatrix::from_element(rows, 1, 1.0);
     let (point, step) = loop {
         let (point, digits) = match next {
@@ -297,7 +302,7 @@ fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
 fn descend(family: Family, x: &DMatrix<f64>, y: &DVector<f64>) -> (u32, f64) {
     let rows = x.nrows() as f64;
     let (joint, score) = (x.tr_mul(x) / rows, x.tr_mul(y) / rows);
-    let (mut descent, mut next) = Descent::new(family, joint, &score).unwrap();
+    let (mut descent, mut next) = Descent::new(family, joint, &score, beside(&score)).unwrap();
     let gradient = |point: &DVector<f64>| x.tr_mul(&((x * point).map(|eta| family.mean(eta)) - y)) / rows;
     loop {
         match next {
@@ -341,7 +346,11 @@ fn separated_classes_do_not_converge() {
     x.column_mut(0).fill(1.0);
     let y = x.column(1).map(|x| f64::from(u8::from(x > 0.0)));
     let rows = x.nrows() as f64;
-    let (mut descent, mut next) = Descent::new(Family::Binomial, x.tr_mul(&x) / rows, &(x.tr_mul(&y) / rows)).unwrap();
+    let start = |y: &DVector<f64>| {
+        let score = x.tr_mul(y) / rows;
+        Descent::new(Family::Binomial, x.tr_mul(&x) / rows, &score, beside(&score))
+    };
+    let (mut descent, mut next) = start(&y).unwrap();
     let mut largest = 0.0_f64;
     while let Next::Evaluate { point, .. } = next {
         largest = (&x * &point).amax();
@@ -351,14 +360,15 @@ fn separated_classes_do_not_converge() {
     // The caller sees it by the range, which no class holds.
     assert!(kernel::class(largest).is_none(), "{largest}");
     let constant = DVector::from_element(300, 1.0);
-    assert!(Descent::new(Family::Binomial, x.tr_mul(&x) / rows, &(x.tr_mul(&constant) / rows)).is_none());
+    assert!(start(&constant).is_none());
 }
 
 /// A descent, its first point and the step that it tries from there with this gradient.
 fn first_step(gradient: &DVector<f64>) -> (Descent, DVector<f64>, DVector<f64>) {
     let x = random(500, 2, 3).insert_column(0, 1.0);
     let y = DVector::from_fn(500, |row, _| f64::from(row % 3 == 0));
-    let (mut descent, next) = Descent::new(Family::Binomial, x.tr_mul(&x) / 500.0, &(x.tr_mul(&y) / 500.0)).unwrap();
+    let score = x.tr_mul(&y) / 500.0;
+    let (mut descent, next) = Descent::new(Family::Binomial, x.tr_mul(&x) / 500.0, &score, beside(&score)).unwrap();
     let Next::Evaluate { point, .. } = next else { panic!("{next:?}") };
     let Next::Evaluate { point: tried, .. } = descent.next(gradient.clone()) else { panic!("no step") };
     let step = tried - &point;

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use nalgebra::{DMatrix, DVector};
 
-use self::exchange::{Columns, RowExchange, VectorExchange, WeightedExchange, of_product};
+use self::exchange::{Columns, Public, RowExchange, VectorExchange, WeightedExchange, of_product};
 pub(super) use self::lead::{End, Ended, Lead};
 use self::point::Point;
 use super::limits::Sizes;
@@ -27,7 +27,9 @@ use crate::methods::vertical::masked::{Kept, length, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Joint, JointKind, Product, ProductKind};
 use crate::secure::basis::Basis;
 use crate::secure::kernel::Kernel;
-use crate::secure::product::{Canary, RowShape, Shape, Side, VectorShape, VectorShare, WeightedShape, WeightedShare};
+use crate::secure::product::{
+    Blocks, Canary, RowShape, Shape, Side, VectorShape, VectorShare, WeightedShape, WeightedShare,
+};
 use crate::secure::ring::{Elements, Width};
 use crate::session::{Abort, Order, PeerFault};
 
@@ -39,6 +41,58 @@ pub(super) struct Own<'a> {
     pub(super) basis: &'a Basis<DMatrix<f64>>,
     /// The outcome, at Alice.
     pub(super) y: &'a [f64],
+    /// A term with coefficient 1, at Alice.
+    pub(super) offset: Option<&'a [f64]>,
+    /// Where rows have case weights.
+    pub(super) weights: Option<&'a Weights>,
+}
+
+/// Case weights as they stand in products.
+pub(super) struct Weights {
+    /// With mean 1.
+    pub(super) values: Vec<f64>,
+    /// Their roots, by which the rows of every column are multiplied.
+    pub(super) roots: Vec<f64>,
+    /// What rounding to whole trials adds to the weight, in the unit of the study.
+    pub(super) rounding: Vec<f64>,
+}
+
+impl Weights {
+    /// From those of the study.
+    pub(super) fn new(weights: &[f64]) -> Weights {
+        let mean = weights.iter().sum::<f64>() / weights.len() as f64;
+        Weights {
+            values: weights.iter().map(|weight| weight / mean).collect(),
+            roots: weights.iter().map(|weight| (weight / mean).sqrt()).collect(),
+            rounding: weights.iter().map(|weight| weight.round() - weight).collect(),
+        }
+    }
+}
+
+impl Own<'_> {
+    fn roots(&self) -> Option<&[f64]> {
+        self.weights.map(|weights| &weights.roots[..])
+    }
+
+    /// The own part of the linear predictor. That of a row of weight zero, whose columns are zero in the basis, stands in no product.
+    pub(super) fn predictor(&self, gamma: &DVector<f64>) -> Vec<f64> {
+        let mut eta = self.basis.predictor(gamma);
+        if let Some(offset) = self.offset {
+            let roots = self.roots();
+            let root = |row: usize| roots.map_or(1.0, |roots| roots[row]);
+            eta.iter_mut().zip(offset).enumerate().for_each(|(row, (eta, offset))| *eta += offset * root(row));
+        }
+        if let Some(roots) = self.roots() {
+            let divide = |eta: &mut f64, root: &f64| *eta = if *root > 0.0 { *eta / root } else { 0.0 };
+            eta.iter_mut().zip(roots).for_each(|(eta, root)| divide(eta, root));
+        }
+        eta
+    }
+
+    /// The column of the intercept.
+    fn public(&self) -> Public<'_> {
+        Public { rows: Blocks::rows(self.basis), roots: self.roots() }
+    }
 }
 
 /// The place among the evaluations.
@@ -101,6 +155,8 @@ pub(super) struct Glm {
     vector: Vec<Elements>,
     loss: Option<Elements>,
     gradient: Option<VectorShare>,
+    /// The own share of the residuals' sum at the last point, where it is no part of the gradient.
+    residuals: Option<Elements>,
     weighted: Option<WeightedShare>,
     /// At Alice.
     lead: Option<Lead>,
@@ -138,6 +194,7 @@ impl Glm {
             vector: Vec::new(),
             loss: None,
             gradient: None,
+            residuals: None,
             weighted: None,
             lead,
             end: None,
@@ -198,7 +255,7 @@ impl Glm {
                 let body = match self.active.as_mut().ok_or_else(out_of_order)? {
                     Active::Rows(kernel, exchange) => {
                         let point = self.point.as_ref().ok_or_else(out_of_order)?;
-                        exchange.build(&point.feature(*kernel))?
+                        exchange.build(&point.feature(*kernel, own.roots()))?
                     }
                     Active::Vector(exchange) => exchange.build(&self.vector)?,
                     Active::Weighted(exchange) => exchange.build(&self.vector)?,
@@ -232,7 +289,7 @@ impl Glm {
                 self.settle(Role::Bob, range)
             }
             (Place::Product, body) => {
-                let columns = Columns { own: own.basis, received: &self.kept.received };
+                let columns = Columns { own: own.basis, received: &self.kept.received, public: own.public() };
                 match self.active.as_mut().ok_or_else(out_of_order)? {
                     Active::Rows(_, exchange) => exchange.absorb(body)?,
                     Active::Vector(exchange) => exchange.absorb(body)?,
@@ -260,9 +317,11 @@ impl Glm {
 
     /// Does what can be done while the others are at work.
     pub(super) fn go_ahead(&mut self, own: &Own<'_>) -> Result<(), Abort> {
-        let columns = Columns { own: own.basis, received: &self.kept.received };
+        let columns = Columns { own: own.basis, received: &self.kept.received, public: own.public() };
         match (&mut self.active, &self.point) {
-            (Some(Active::Rows(kernel, exchange)), Some(point)) => exchange.go_ahead(&point.feature(*kernel)),
+            (Some(Active::Rows(kernel, exchange)), Some(point)) => {
+                exchange.go_ahead(&point.feature(*kernel, own.roots()))
+            }
             (Some(Active::Vector(exchange)), _) => exchange.go_ahead(&self.vector, &columns),
             (Some(Active::Rows(..) | Active::Weighted(_)) | None, _) => Ok(()),
         }
@@ -279,17 +338,19 @@ impl Glm {
             self.finish_points(end)?;
             return Ok(Body::Joint(Joint { what: JointKind::End, values: vec![f64::from(end.code())] }));
         };
-        let (alice, bob) = (self.sizes.alice, point.len() - 1 - self.sizes.alice);
-        let eta = own.basis.predictor(&point.rows(1, alice).into_owned());
+        let (alice, first) = (self.sizes.alice, usize::from(self.sizes.intercept));
+        let bob = point.len() - first - alice;
+        let eta = own.predictor(&point.rows(first, alice).into_owned());
+        let intercept = if self.sizes.intercept { point[0] } else { 0.0 };
         let size = match self.sizes.family {
             Family::Gaussian | Family::Binomial => digits,
             Family::Poisson => {
                 own.y.iter().fold(0.0_f64, |most, y| most.max(*y)).ln_1p().div_euclid(2f64.ln()) as u32 + 1
             }
         };
-        let point_here = Point::new(self.sizes.family, Role::Alice, eta, point[0], size);
+        let point_here = Point::new(&self.sizes, Role::Alice, eta, intercept, size);
         let mut values = vec![f64::from(size), point_here.range(), point_here.told()];
-        values.extend_from_slice(point.rows(1 + alice, bob).as_slice());
+        values.extend_from_slice(point.rows(first + alice, bob).as_slice());
         self.point = Some(point_here);
         self.points += 1;
         self.opens = values.len();
@@ -312,8 +373,8 @@ impl Glm {
             Some(map) => map * gamma,
             None => gamma,
         };
-        let eta = own.basis.predictor(&gamma);
-        let mut point = Point::new(self.sizes.family, Role::Bob, eta, told, size);
+        let eta = own.predictor(&gamma);
+        let mut point = Point::new(&self.sizes, Role::Bob, eta, told, size);
         if !point.take_range(Role::Alice, range) {
             return Err(wrong().into());
         }
@@ -381,7 +442,7 @@ impl Glm {
     /// Begins the next product that is planned; after the last the canaries are compared.
     fn begin(&mut self) -> Result<(), Abort> {
         let Some(planned) = self.planned.pop_front() else {
-            self.place = Place::Canary;
+            self.place = if self.canaries.is_empty() { Place::Shares } else { Place::Canary };
             return Ok(());
         };
         self.products += 1;
@@ -414,19 +475,31 @@ impl Glm {
         match self.active.take().ok_or_else(out_of_order)? {
             Active::Rows(kernel, exchange) => {
                 let point = self.point.as_ref().ok_or_else(out_of_order)?;
-                let (mut shares, canary) = exchange.finish(&point.feature(kernel))?;
+                let (mut shares, canary) = exchange.finish(&point.feature(kernel, own.roots()))?;
                 self.canaries.push(canary);
-                point.complete(kernel, &mut shares, (self.role == Role::Alice).then_some(own.y))?;
-                match kernel {
-                    Kernel::Mean | Kernel::Weight => self.vector = shares,
-                    Kernel::Loss => self.loss = Some(point::sum(&shares)?),
+                let y = (self.role == Role::Alice).then_some(own.y);
+                point.complete(kernel, &mut shares, y, own.roots())?;
+                match (kernel, own.weights) {
+                    (Kernel::Mean | Kernel::Weight, _) => self.vector = shares,
+                    (Kernel::Loss, None) => self.loss = Some(point::sum(&shares)?),
+                    (Kernel::Loss, Some(weights)) => {
+                        let of = |factors: &[f64]| point::weighted_sum(&shares, factors, self.table.bits);
+                        self.loss = Some(joined([&of(&weights.values)?, &of(&weights.rounding)?].into_iter())?);
+                    }
                 }
             }
             Active::Vector(exchange) => {
-                let columns = Columns { own: own.basis, received: &self.kept.received };
-                self.gradient = Some(exchange.finish(&self.vector, &columns)?);
+                let columns = Columns { own: own.basis, received: &self.kept.received, public: own.public() };
+                let mut share = exchange.finish(&self.vector, &columns)?;
+                if !self.sizes.intercept {
+                    self.residuals = Some(share.take_public());
+                }
+                self.gradient = Some(share);
             }
-            Active::Weighted(exchange) => self.weighted = Some(exchange.finish()?),
+            Active::Weighted(exchange) => {
+                let share = exchange.finish()?;
+                self.weighted = Some(if self.sizes.intercept { share } else { share.without_public() });
+            }
         }
         self.begin()
     }
@@ -479,7 +552,7 @@ impl Glm {
         } else {
             let table = self.weighted.take();
             let size = table.as_ref().map_or(0, |share| share.share().count());
-            let expected = size + usize::from(self.loss.is_some());
+            let expected = size + self.loss.as_ref().map_or(0, Elements::count);
             if rest.count() != expected {
                 return Err(length("shares of what opens at the end", rest.count(), expected).into());
             }
@@ -489,13 +562,17 @@ impl Glm {
                 lead.take_weighted(&opened, [columns, bits], self.sizes);
             }
             if let Some(mut own) = self.loss.take() {
-                let (bits, bound) = point.bits(Kernel::Loss, self.sizes.rows, columns)?;
-                own.add(&rest.slice(size..size + 1)).map_err(|error| Abort::Bug(error.to_string()))?;
-                let opened = own.to_integers()[0];
-                if opened < 0 || opened.unsigned_abs() > bound {
+                let (bits, _) = point.bits(Kernel::Loss, self.sizes.rows, columns)?;
+                own.add(&rest.slice(size..expected)).map_err(|error| Abort::Bug(error.to_string()))?;
+                let opened = own.to_integers();
+                if self.sizes.family == Family::Binomial && opened[0] < 0 {
                     return Err(peer_fault(crate::secure::product::Fault::Bound).into());
                 }
-                lead.take_loss(opened, bits);
+                let factor = match self.sizes.family {
+                    Family::Gaussian | Family::Binomial if !self.sizes.weighted => 0,
+                    Family::Gaussian | Family::Binomial | Family::Poisson => columns,
+                };
+                lead.take_losses(&opened, 2 * bits + factor);
             }
         }
         self.opened();
@@ -537,7 +614,11 @@ impl Glm {
             let shape = WeightedShape { width: Width::Two, bits: self.table.bits, rows, left, right };
             planned.push_back(Planned::Weighted(shape));
         }
-        if planned.is_empty() { Ok(()) } else { self.plan(planned) }
+        if self.sizes.family == Family::Poisson {
+            // The means are known from the residuals, which open here where they are no part of the gradients.
+            self.loss = self.residuals.take();
+        }
+        if planned.is_empty() && self.loss.is_none() { Ok(()) } else { self.plan(planned) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a sealed fit opens, in numbers, and what a party checks before a column leaves.
 
+use std::borrow::Cow;
+
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::prepare::{Encoded, Prepared};
@@ -23,6 +25,10 @@ pub struct Sizes {
     pub(super) folds: usize,
     /// Whether the weighted table of a binomial or poisson fit opens at the end.
     pub(super) inference: bool,
+    /// Whether the model has an intercept.
+    pub(super) intercept: bool,
+    /// Whether rows have case weights.
+    pub(super) weighted: bool,
 }
 
 impl Sizes {
@@ -30,7 +36,16 @@ impl Sizes {
     pub fn new(study: &Study<Vertical>, rows: usize, alice: usize, bob: usize) -> Sizes {
         let method = &study.method;
         let folds = method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0) as usize;
-        Sizes { family: method.family, rows, alice, bob, folds, inference: method.inference.allowed }
+        Sizes {
+            family: method.family,
+            rows,
+            alice,
+            bob,
+            folds,
+            inference: method.inference.allowed,
+            intercept: method.intercept,
+            weighted: method.weights.is_some(),
+        }
     }
 
     /// Folds of cross-validation; 0 without.
@@ -51,7 +66,7 @@ impl Sizes {
 
     /// Numbers of a gradient.
     pub fn gradient(&self) -> u64 {
-        1_u64.saturating_add(self.alice as u64).saturating_add(self.bob as u64)
+        u64::from(self.intercept).saturating_add(self.alice as u64).saturating_add(self.bob as u64)
     }
 
     /// Numbers of the weighted table that opens at the end.
@@ -60,9 +75,33 @@ impl Sizes {
         if self.inference { all.saturating_mul(all.saturating_add(1)) / 2 } else { 0 }
     }
 
-    /// Whether the sum of the losses opens at the end.
-    pub fn loss(&self) -> bool {
-        self.family == Family::Binomial
+    /// Sums over the rows that open at the end for the likelihood. Of a binomial fit the losses, and where rows have weights those times
+    /// what rounding adds to a weight, which R's likelihood takes as a number of trials; of a poisson fit without an intercept the
+    /// residuals, which are part of the gradient otherwise.
+    pub fn losses(&self) -> u64 {
+        match (self.family, self.weighted, self.intercept) {
+            (Family::Binomial, true, _) => 2,
+            (Family::Binomial, false, _) | (Family::Poisson, _, false) => 1,
+            (Family::Gaussian, _, _) | (Family::Poisson, _, true) => 0,
+        }
+    }
+
+    /// The same with their name in reports; none where nothing of the kind opens.
+    pub fn losses_opened(&self) -> Option<(&'static str, u64)> {
+        let what = match self.family {
+            Family::Gaussian | Family::Binomial => "the sum of the losses",
+            Family::Poisson => "the sum of the residuals",
+        };
+        Some((what, self.losses())).filter(|(_, numbers)| *numbers > 0)
+    }
+
+    /// Numbers with which Bob completes the likelihood where he has the outcome too.
+    pub fn along(&self) -> u64 {
+        match (self.family, self.weighted) {
+            (Family::Gaussian, _) => 0,
+            (Family::Binomial, true) => 2,
+            (Family::Binomial, false) | (Family::Poisson, _) => 1,
+        }
     }
 
     /// Numbers that leave a party after the table of a binomial or poisson fit of this number of gradients.
@@ -79,7 +118,7 @@ impl Sizes {
             Role::Bob | Role::Worker | Role::Coordinator => {
                 let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
                 // His parts of the intercept, its variance and the likelihood.
-                gradients.saturating_add(self.weighted()).saturating_add(u64::from(self.loss())).saturating_add(3)
+                gradients.saturating_add(self.weighted()).saturating_add(self.losses() + self.along() + 2)
             }
         }
     }
@@ -114,14 +153,15 @@ pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Resu
 pub(super) fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> {
     let of = |y: f64| match family {
         Family::Gaussian => true,
-        Family::Binomial => y == 0.0 || y == 1.0,
+        // Shares are those of trials, whose numbers the weights are.
+        Family::Binomial => y == 0.0 || y == 1.0 || encoded.weights.is_some(),
         Family::Poisson => y <= 1e12,
     };
     match encoded.outcome.iter().flatten().all(|y| of(*y)) {
         true => Ok(()),
-        false if family == Family::Binomial => {
-            Err(Abort::OwnData("the outcome is not 0 or 1 in every row, which a sealed binomial fit needs".to_string()))
-        }
+        false if family == Family::Binomial => Err(Abort::OwnData(
+            "the outcome is not 0 or 1 in every row, which a sealed binomial fit without weights needs".to_string(),
+        )),
         false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
     }
 }
@@ -136,23 +176,45 @@ pub(super) fn within_limits(
 ) -> Result<(), Abort> {
     let block = &encoded.block;
     let own = usize::from(block.has_intercept())..block.columns();
-    let (rows, columns, other) = (block.rows() as u64, own.len() as u64, peer as u64);
-    let named = own.map(|j| {
-        let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
-        (name, block.column(j))
+    // Rows of weight zero are in no product.
+    let (rows, columns, other) = (used(block.rows(), encoded), own.len() as u64, peer as u64);
+    let weights = encoded.weights.as_deref().filter(|_| encoded.unweighted > 0);
+    let kept = |j: usize| match weights {
+        Some(weights) => {
+            let kept = block.column(j).iter().zip(weights).filter(|(_, weight)| **weight > 0.0);
+            Cow::Owned(kept.map(|(value, _)| *value).collect())
+        }
+        None => Cow::Borrowed(block.column(j)),
+    };
+    let columns_of: Vec<(&str, Cow<'_, [f64]>)> = own
+        .map(|j| {
+            let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
+            (name, kept(j))
+        })
+        .collect();
+    let named: Vec<(&str, &[f64])> = columns_of.iter().map(|(name, column)| (*name, &column[..])).collect();
+    let folds: Option<Vec<u32>> = encoded.folds.as_ref().map(|folds| match weights {
+        Some(weights) => {
+            folds.iter().zip(weights).filter(|(_, weight)| **weight > 0.0).map(|(fold, _)| *fold).collect()
+        }
+        None => folds.clone(),
     });
-    let named: Vec<(&str, &[f64])> = named.collect();
     let both = columns.saturating_add(other);
     limits
         .rows(Rows::All, rows, both)
         .and_then(|()| limits.columns(Rows::All, named.iter().copied(), other))
-        .and_then(|()| match &encoded.folds {
+        .and_then(|()| match &folds {
             Some(folds) => limits.folds(folds, sizes.folds as u32, &named, both, other),
             None => Ok(()),
         })
         .and_then(|()| limits.opened(before.numbers, sizes.at_least(role), rows, [columns, other]))
         .map(|_| ())
         .map_err(|limit| beyond(role, &limit))
+}
+
+/// Rows that take part in products.
+fn used(rows: usize, encoded: &Encoded) -> u64 {
+    (rows - encoded.unweighted) as u64
 }
 
 /// A limit that is not kept, with the key that loosens it.
@@ -183,7 +245,7 @@ pub(super) fn opens<'a>(
 ) -> Opens<'a> {
     Opens {
         numbers,
-        rows: rows as u64,
+        rows: used(rows, encoded),
         columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
         dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
         folds: encoded.folds.as_deref(),

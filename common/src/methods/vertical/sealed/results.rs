@@ -5,11 +5,11 @@ use nalgebra::{DMatrix, DVector};
 mod along;
 
 use super::glm::End;
+use super::limits::Sizes;
 use super::opened::Opening;
 use super::session::Work;
-use super::solution::Solved;
+use super::solution::{self, Solved};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
-use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{Deviances, VerticalFit, data_notes, model, unpenalised};
@@ -99,7 +99,7 @@ fn df_residual(work: &Work) -> i64 {
 }
 
 /// The sum of the case weights.
-fn weight_sum(work: &Work) -> f64 {
+pub(super) fn weight_sum(work: &Work) -> f64 {
     work.encoded.weights.as_ref().map_or(work.rows as f64, |weights| weights.iter().sum())
 }
 
@@ -119,19 +119,47 @@ fn likelihood(work: &Work, solved: &Solved) -> Statistics {
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
     match solved.loss {
         Some(loss) => {
-            let saturated: f64 = y.iter().map(|y| family.saturated(*y)).sum();
-            let deviance = (2.0 * (loss - solved.along - saturated)).max(0.0);
+            let weight = |row: usize| work.weights.as_ref().map_or(1.0, |weights| weights.values[row]);
+            let used = || y.iter().enumerate().filter(|(row, _)| weight(*row) > 0.0);
+            let saturated: f64 = used().map(|(row, y)| weight(row) * family.saturated(*y)).sum();
+            let unit = weight_sum(work) / work.rows as f64;
+            let deviance = (2.0 * unit * (loss - solved.along - saturated)).max(0.0);
             let fit = Deviances { df, deviance, null_deviance: work.null_deviance };
             // Of outcomes 0 and 1, and of counts, the likelihood follows from the deviance.
-            unpenalised(&work.study, &work.encoded, &fit, |_| 0.0)
+            let statistics = unpenalised(&work.study, &work.encoded, &fit, |_| 0.0);
+            if solution::counts_trials(work) { of_trials(work, solved, statistics) } else { statistics }
         }
         None => Statistics {
-            nobs: y.len() as u64,
+            nobs: (y.len() - work.encoded.unweighted) as u64,
             df_residual: Some(df),
-            df_null: Some(y.len() as i64 - 1),
+            df_null: Some((y.len() - work.encoded.unweighted) as i64 - i64::from(work.study.method.intercept)),
             null_deviance: Some(work.null_deviance),
             ..Statistics::default()
         },
+    }
+}
+
+/// Successes that rounding changes by more than this do not follow from the outcome's digits.
+const ROUNDED: f64 = 1e-6;
+
+/// Whether the likelihood needs Bob's part of the linear predictor in rows whose outcome he does not have.
+fn lacks_trials(work: &Work) -> bool {
+    work.study.method.outcome.held_by == HeldBy::Alice
+        && solution::counts_trials(work)
+        && solution::rounded_successes(work).any(|more| more.abs() > ROUNDED)
+}
+
+/// Statistics at a linear predictor of 0 become those at the fit's: rounding a row to whole trials adds `more eta - fewer log(1 + e^eta)`
+/// to the log-likelihood, with `more` successes and `fewer` trials.
+fn of_trials(work: &Work, solved: &Solved, statistics: Statistics) -> Statistics {
+    let fewer: f64 = work.weights.iter().flat_map(|weights| &weights.rounding).sum();
+    let more = solved.rounding + fewer * 2f64.ln() + solved.rounding_bob.unwrap_or(0.0);
+    let known = !lacks_trials(work);
+    Statistics {
+        log_lik: statistics.log_lik.filter(|_| known).map(|log_lik| log_lik + more),
+        aic: statistics.aic.filter(|_| known).map(|aic| aic - 2.0 * more),
+        bic: statistics.bic.filter(|_| known).map(|bic| bic - 2.0 * more),
+        ..statistics
     }
 }
 
@@ -193,6 +221,11 @@ fn notes(work: &Work) -> Vec<String> {
     notes.extend(data_notes(work.role, &work.encoded, &dropped));
     if let Some(solved) = &work.solved {
         notes.extend(solved.note(work.study.method.family));
+        if work.role == Role::Alice && lacks_trials(work) {
+            notes.push(
+                "likelihood: not computed, since weights or successes are no whole numbers and bob does not have the outcome".to_string(),
+            );
+        }
         if work.study.method.inference.allowed && !solved.inference() {
             notes.push("standard errors: not computed, since the fit did not converge".to_string());
         }
@@ -227,9 +260,10 @@ fn opening(work: &Work) -> Opening {
 /// What opened to the other side, in order.
 fn opened(work: &Work) -> Vec<Opened> {
     let opening = opening(work);
-    let (alice, bob) = (opening.alice, opening.bob);
+    let bob = opening.bob;
     let stay = bob - work.dropped().len() as u64;
     let glm = work.solved.as_ref();
+    let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);
     let one = |what: &str, size: [u64; 2], numbers: u64| opening.one(what, size, numbers);
     let dependent = work.reduction.is_some();
     let mut all = Vec::new();
@@ -266,7 +300,7 @@ fn opened(work: &Work) -> Vec<Opened> {
                 all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));
             }
             if let Some(solved) = glm {
-                let (columns, evaluations) = (1 + alice + bob, u64::from(solved.evaluations));
+                let (columns, evaluations) = (sizes.gradient(), u64::from(solved.evaluations));
                 all.push(one("gradients", [evaluations, columns], evaluations * columns));
                 let points = u64::from(solved.points);
                 all.push(one("ranges of the points", [points, 1], points));
@@ -274,13 +308,14 @@ fn opened(work: &Work) -> Vec<Opened> {
                 if ended && work.study.method.inference.allowed {
                     all.push(one("weighted cross-products", [columns, columns], columns * (columns + 1) / 2));
                 }
-                if ended && work.study.method.family == Family::Binomial {
-                    all.push(one("the sum of the losses", [1, 1], 1));
+                if let (true, Some((what, numbers))) = (ended, sizes.losses_opened()) {
+                    all.push(one(what, [1, numbers], numbers));
                 }
             }
             all.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
             if glm.is_some() && work.study.method.outcome.held_by == HeldBy::Both {
-                all.push(one("the outcome's product with bob's part of the linear predictor", [1, 1], 1));
+                let numbers = sizes.along();
+                all.push(one("the outcome's product with bob's part of the linear predictor", [1, numbers], numbers));
             }
         }
     }

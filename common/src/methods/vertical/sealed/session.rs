@@ -5,8 +5,9 @@ use std::sync::Arc;
 use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Folds};
-use super::glm::{Glm, Lead, Own as Holds};
+use super::glm::{Glm, Lead, Own as Holds, Weights};
 use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
+use super::offset::{self, Offset};
 use super::penalised::{self, Path, Theirs};
 use super::reduction::{read_reduction, reduction_values};
 use super::results::{self, Joined};
@@ -24,7 +25,7 @@ use crate::methods::vertical::session::Progress;
 use crate::privacy::ledger::Before;
 use crate::privacy::openings::Account;
 use crate::secure::basis::{Basis, BasisError, Own};
-use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table};
+use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table, across};
 use crate::secure::open::Limits;
 use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{Blocks, Shape, Shares, TableShare};
@@ -102,6 +103,10 @@ pub(super) struct Work {
     pub(super) own: Own,
     pub(super) shape: Shape,
     pub(super) basis: Basis<DMatrix<f64>>,
+    /// Of a binomial or poisson fit, as they stand in its products.
+    pub(super) weights: Option<Weights>,
+    /// At Alice, of a binomial or poisson fit.
+    pub(super) offset: Option<Offset>,
     place: Place,
     masked: Option<MaskedTable>,
     /// Evaluations of a binomial or poisson fit, and its solution.
@@ -272,14 +277,17 @@ impl Work {
             Some(_) => (block.units()[own.clone()].to_vec(), block.outcome().spread),
             None => (Vec::new(), 1.0),
         };
-        let mut target = (role == Role::Alice).then(|| target(&encoded));
+        let mut target = (role == Role::Alice).then(|| target(family, &encoded));
+        let glm = family != Family::Gaussian;
+        let weights = encoded.weights.as_deref().filter(|_| glm).map(Weights::new);
+        let offset = (glm && role == Role::Alice).then(|| Offset::new(&encoded, study.method.intercept)).flatten();
         let mut matrix = encoded.block.take_matrix();
-        let mut weights = encoded.weights.clone();
+        let mut of_rows = encoded.weights.clone();
         if let Some(folds) = &folds {
             folds.arrange(&mut matrix);
-            [&mut target, &mut weights].into_iter().flatten().for_each(|values| *values = folds.ordered(values));
+            [&mut target, &mut of_rows].into_iter().flatten().for_each(|values| *values = folds.ordered(values));
         }
-        let mut basis = Basis::new(matrix, own.clone(), weights.as_deref(), target.as_deref(), study.method.intercept)
+        let mut basis = Basis::new(matrix, own.clone(), of_rows.as_deref(), target.as_deref(), study.method.intercept)
             .map_err(|error| unusable(&encoded, own.start, &error))?;
         let parts = folds.iter().flat_map(|folds| &folds.parts);
         let moments = parts.map(|part| folds::moments(&basis, part)).collect();
@@ -298,6 +306,8 @@ impl Work {
             own: kept,
             shape,
             basis,
+            weights,
+            offset,
             encoded,
             place: Place::Masked,
             masked: Some(masked),
@@ -425,7 +435,7 @@ impl Work {
             Place::Means => {
                 let means = self.means.ok_or_else(out_of_order)?;
                 let mut values = vec![means.shift, means.spread];
-                values.extend(solution::along(self));
+                values.extend_from_slice(&solution::along(self));
                 self.count(values.len())?;
                 self.place = Place::Results { answered: false };
                 Body::Joint(Joint { what: JointKind::Means, values })
@@ -466,7 +476,7 @@ impl Work {
                 let opened = opened.mean();
                 match self.folds {
                     Some(_) => self.tables.push(opened),
-                    None => self.table = Table::new(&opened),
+                    None => self.table = Table::new(&opened, self.across()),
                 }
                 self.after_share()?;
             }
@@ -534,15 +544,16 @@ impl Work {
     /// At Alice: Bob's part of the intercept, and of a binomial or poisson fit with his outcome his part of the likelihood.
     fn take_means(&mut self, values: &[f64]) -> Result<Means, PeerFault> {
         let both = self.study.method.outcome.held_by == HeldBy::Both;
-        let expected = if self.solved.is_some() && both { 3 } else { 2 };
-        match (values, &mut self.solved) {
-            ([shift, spread, along], Some(solved)) if expected == 3 => {
-                solved.along = *along;
-                Ok(Means { shift: *shift, spread: *spread })
-            }
-            ([shift, spread], _) if expected == 2 => Ok(Means { shift: *shift, spread: *spread }),
-            _ => Err(length("means", values.len(), expected)),
+        let trials = usize::from(solution::counts_trials(self));
+        let expected = if self.solved.is_some() && both { 3 + trials } else { 2 };
+        let (Some((means, along)), true) = (values.split_first_chunk::<2>(), values.len() == expected) else {
+            return Err(length("means", values.len(), expected));
+        };
+        if let (Some(solved), Some(value)) = (&mut self.solved, along.first()) {
+            solved.along = *value;
+            solved.rounding_bob = along.get(1).copied();
         }
+        Ok(Means { shift: means[0], spread: means[1] })
     }
 
     /// Records numbers that are about to leave, beside those of the run that have left.
@@ -591,7 +602,8 @@ impl Work {
             return Ok(());
         }
         if let Some((first, others)) = self.tables.split_first() {
-            self.table = Table::new(&others.iter().fold(first.clone(), |sum, table| sum + table));
+            let whole = others.iter().fold(first.clone(), |sum, table| sum + table);
+            self.table = Table::new(&whole, self.across());
         }
         self.place = match self.study.method.penalty {
             Some(_) => Place::Factor,
@@ -636,9 +648,17 @@ impl Work {
     }
 
     fn glm(&mut self) -> Result<(&mut Glm, Holds<'_>), Abort> {
+        let Work { encoded, basis, offset, weights, glm, .. } = self;
+        let y = encoded.outcome.as_deref().unwrap_or_default();
+        let offset = offset.as_ref().map(|offset| &offset.values[..]);
+        Ok((glm.as_mut().ok_or_else(out_of_order)?, Holds { basis, y, offset, weights: weights.as_ref() }))
+    }
+
+    /// What a party has beside the columns.
+    pub(super) fn holds(&self) -> Holds<'_> {
         let y = self.encoded.outcome.as_deref().unwrap_or_default();
-        let glm = self.glm.as_mut().ok_or_else(out_of_order)?;
-        Ok((glm, Holds { basis: &self.basis, y }))
+        let offset = self.offset.as_ref().map(|offset| &offset.values[..]);
+        Holds { basis: &self.basis, y, offset, weights: self.weights.as_ref() }
     }
 
     fn after_evaluations(&mut self) {
@@ -663,9 +683,13 @@ impl Work {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().filter(|table| !table.dependent());
         let table = table.ok_or_else(dependent_beyond)?;
-        let (joint, score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
+        let (mut joint, mut score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
+        if !self.study.method.intercept {
+            (joint, score) = (joint.remove_row(0).remove_column(0), score.remove_row(0));
+        }
         let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
-        let lead = Lead::new(self.study.method.family, joint, score, map, [self.rows, table.left()]);
+        let beside = offset::beside(self, score.len());
+        let lead = Lead::new(self.study.method.family, joint, score, map, [self.rows, table.left()], beside);
         lead.ok_or_else(|| Abort::Data("the outcome has only one value: there is nothing to fit".to_string()))
     }
 
@@ -705,7 +729,7 @@ impl Work {
             return Err(length("what columns leave", values.len(), size * size));
         }
         let left_over = DMatrix::from_vec(size, size, values);
-        let reduction = Reduction::new(&left_over, &self.own.factor);
+        let reduction = Reduction::new(&left_over, &self.own.factor, self.across());
         self.reduction = Some(reduction.ok_or(PeerFault::Kind {
             came: "a call to set columns aside",
             expected: "the solution, as no column depends on others",
@@ -746,6 +770,11 @@ impl Work {
         self.means = Some(answer.means(&self.factor(), &self.means_of(&kept)));
         self.answer = Some((answer, unexplained));
         Ok(())
+    }
+
+    /// What counts as nothing beside Alice's columns.
+    fn across(&self) -> f64 {
+        across(self.shape.bits, self.rows)
     }
 
     /// Positions among Bob's columns of those that are set aside.
@@ -838,9 +867,10 @@ fn fold_shape(
     rows.map(|rows| shape_of(role, family, rows, columns)).transpose()
 }
 
-/// The outcome less the offset.
-fn target(encoded: &Encoded) -> Vec<f64> {
-    let offset = |row: usize| encoded.offset.as_ref().map_or(0.0, |offset| offset[row]);
+/// The outcome, of a gaussian fit less the offset.
+fn target(family: Family, encoded: &Encoded) -> Vec<f64> {
+    let offset = encoded.offset.as_ref().filter(|_| family == Family::Gaussian);
+    let offset = |row: usize| offset.map_or(0.0, |offset| offset[row]);
     encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
 }
 

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::glm::{End, Ended, Glm};
+use super::results::weight_sum;
 use super::session::Work;
 use crate::fit::Termination;
 use crate::glm::Family;
@@ -29,6 +30,10 @@ pub(super) struct Solved {
     /// At Alice: the outcome times Bob's part of the linear predictor, in the digits of the table, or as Bob computes it who has the outcome
     /// too.
     pub(super) along: f64,
+    /// At Alice, of a binomial fit with weights: what rounding them and the outcome to whole trials adds to the log-likelihood, without
+    /// Bob's part of the linear predictor, which [`Solved::rounding_bob`] has where Bob has the outcome.
+    pub(super) rounding: f64,
+    pub(super) rounding_bob: Option<f64>,
     pub(super) end: End,
     pub(super) separated: bool,
     pub(super) evaluations: u32,
@@ -86,30 +91,38 @@ fn missing() -> Abort {
 pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     let (lead, end) = (glm.lead().ok_or_else(missing)?, glm.end().ok_or_else(missing)?);
     let table = work.table().ok_or_else(missing)?;
-    let Ended { point, covariance, loss, along, separated } = lead.ended();
-    let alice = table.left();
-    let bob = point.len() - 1 - alice;
+    let Ended { point, covariance, loss, rounding, along, separated } = lead.ended();
+    let (alice, first) = (table.left(), lead.first());
+    let bob = point.len() - first - alice;
+    let constant = if work.study.method.intercept { point[0] } else { 0.0 };
     let place = position(&work.own.factor, &work.means_of(&[]));
     let held = table.held();
-    let gamma = point.rows(1 + alice, bob).into_owned();
+    let gamma = point.rows(first + alice, bob).into_owned();
     let mut values = vec![f64::from(u8::from(separated)), f64::from(u8::from(covariance.is_some()))];
     values.extend_from_slice(gamma.as_slice());
     values.extend_from_slice(held.as_slice());
-    let own = point.rows(1, alice).into_owned();
-    let shift = point[0] - place.dot(&own);
-    let y = work.encoded.outcome.as_deref().unwrap_or_default();
-    let loss = loss.map(|loss| loss - dot(y, &work.basis.predictor(&own)) - point[0] * y.iter().sum::<f64>());
-    let (own_covariance, variance) = match &covariance {
+    let own = point.rows(first, alice).into_owned();
+    // The intercept stands beside an offset without its mean.
+    let shift = constant - place.dot(&own) - work.offset.as_ref().map_or(0.0, |offset| offset.mean);
+    let mut eta = work.holds().predictor(&own);
+    eta.iter_mut().for_each(|eta| *eta += constant);
+    let loss = loss.map(|loss| loss - outcome_along(work, &eta));
+    let rounding = rounding_along(work, &eta) - rounding;
+    // In the unit of the study's weights.
+    let unit = weight_sum(work) / work.rows as f64;
+    let (own_covariance, variance) = match covariance.map(|covariance| covariance / unit) {
         None => (DMatrix::zeros(0, 0), 0.0),
         Some(covariance) => {
-            let first = 1 + alice;
-            let of_alice = covariance.view((1, 1), (alice, alice)).into_owned();
-            let leans = covariance.view((1, 0), (alice, 1)).column(0).dot(&place);
-            let variance = covariance[(0, 0)] + (&of_alice * &place).dot(&place) - 2.0 * leans;
+            let of_bob = first + alice;
+            let of_alice = covariance.view((first, first), (alice, alice)).into_owned();
             // Between Bob's coordinates and the linear predictor at Alice's column means, less the intercept.
-            let lean =
-                covariance.view((first, 1), (bob, alice)) * &place - covariance.view((first, 0), (bob, 1)).column(0);
-            values.extend(covariance.view((first, first), (bob, bob)).iter());
+            let mut lean = covariance.view((of_bob, first), (bob, alice)) * &place;
+            let mut variance = (&of_alice * &place).dot(&place);
+            if work.study.method.intercept {
+                lean -= covariance.view((of_bob, 0), (bob, 1)).column(0);
+                variance += covariance[(0, 0)] - 2.0 * covariance.view((first, 0), (alice, 1)).column(0).dot(&place);
+            }
+            values.extend(covariance.view((of_bob, of_bob), (bob, bob)).iter());
             values.extend(lean.iter());
             (of_alice, variance)
         }
@@ -121,6 +134,8 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
         intercept: Some((shift, variance)),
         loss,
         along,
+        rounding,
+        rounding_bob: None,
         end,
         separated,
         evaluations: glm.evaluations(),
@@ -173,6 +188,8 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
         intercept: None,
         loss: None,
         along: 0.0,
+        rounding: 0.0,
+        rounding_bob: None,
         end,
         separated,
         evaluations: glm.evaluations(),
@@ -182,18 +199,46 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
     Ok((solved, means))
 }
 
-/// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor.
-pub(super) fn along(work: &Work) -> Option<f64> {
-    let solved = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by == HeldBy::Both)?;
+/// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor, and of a binomial
+/// fit with weights what [`rounding_along`] is of it.
+pub(super) fn along(work: &Work) -> Vec<f64> {
+    let Some(solved) = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by == HeldBy::Both) else {
+        return Vec::new();
+    };
     let gamma = match &work.reduction {
         Some(reduction) => &reduction.map * &solved.part.gamma,
         None => solved.part.gamma.clone(),
     };
-    Some(dot(work.encoded.outcome.as_deref().unwrap_or_default(), &work.basis.predictor(&gamma)))
+    let eta = work.holds().predictor(&gamma);
+    let mut values = vec![outcome_along(work, &eta)];
+    if counts_trials(work) {
+        values.push(rounding_along(work, &eta));
+    }
+    values
 }
 
-fn dot(y: &[f64], eta: &[f64]) -> f64 {
-    y.iter().zip(eta).map(|(y, eta)| y * eta).sum()
+/// Whether weights are numbers of trials, which R's likelihood rounds.
+pub(super) fn counts_trials(work: &Work) -> bool {
+    work.weights.is_some() && work.study.method.family == Family::Binomial
+}
+
+/// The outcome times a part of the linear predictor, in weights of mean 1.
+fn outcome_along(work: &Work, eta: &[f64]) -> f64 {
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    let weight = |row: usize| work.weights.as_ref().map_or(1.0, |weights| weights.values[row]);
+    y.iter().zip(eta).enumerate().map(|(row, (y, eta))| weight(row) * y * eta).sum()
+}
+
+/// What rounding the successes of a row adds to them.
+pub(super) fn rounded_successes(work: &Work) -> impl Iterator<Item = f64> {
+    let weights = work.encoded.weights.as_deref().filter(|_| counts_trials(work)).unwrap_or_default();
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    weights.iter().zip(y).map(|(weight, y)| (weight * y).round() - weight * y)
+}
+
+/// The same times a part of the linear predictor.
+fn rounding_along(work: &Work, eta: &[f64]) -> f64 {
+    rounded_successes(work).zip(eta).map(|(more, eta)| more * eta).sum()
 }
 
 /// What is left of an intercept once Bob's part is known.

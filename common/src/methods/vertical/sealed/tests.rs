@@ -17,6 +17,7 @@ use crate::methods::vertical::message::{Body, Dealt, JointKind, Message};
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::prepare::{Policy, Prepared};
 use crate::methods::vertical::session::VerticalSession;
+use crate::privacy::ledger::Before;
 use crate::privacy::openings::{Account, NotOpened, OneRun, Opens};
 use crate::secure::open::Refusal;
 use crate::session::Abort;
@@ -57,14 +58,18 @@ pub(super) fn frame(role: Role, values: &[[f64; 6]]) -> Frame {
         Role::Alice => &[(0, "a1"), (1, "a2"), (5, "y")],
         _ => &[(2, "b1"), (3, "b2"), (4, "b3"), (5, "y")],
     };
-    let columns = names.iter().map(|(at, name)| {
-        let mut builder = ColumnBuilder::new(*name);
+    let column = |name: &str, of: &dyn Fn(usize, &[f64; 6]) -> f64| {
+        let mut builder = ColumnBuilder::new(name);
         for (row, values) in values.iter().enumerate() {
-            builder.number(values[*at], Place::Row(row as u64 + 1)).unwrap();
+            builder.number(of(row, values), Place::Row(row as u64 + 1)).unwrap();
         }
         builder.finish().unwrap()
-    });
-    Frame::new(columns.collect(), None, places).unwrap()
+    };
+    let mut columns: Vec<_> = names.iter().map(|(at, name)| column(name, &|_, values| values[*at])).collect();
+    // At both: weights of which some are zero and some no whole numbers, and an offset.
+    columns.push(column("w", &|row, _| (row % 5) as f64 * if row % 2 == 0 { 1.0 } else { 0.6 }));
+    columns.push(column("o", &|row, values| 0.4 * (row as f64).cos() + 0.3 * values[1] + 0.5));
+    Frame::new(columns, None, places).unwrap()
 }
 
 pub(super) fn opening(role: Role) -> Opening {
@@ -346,6 +351,20 @@ fn masks_out_of_step_end_the_run_before_anything_opens() {
         assert_eq!(abort.exit(), Exit::Peer, "{abort}");
         assert!(abort.to_string().contains("out of step"), "{abort}");
         assert!(!opened);
+    }
+}
+
+#[test]
+fn rows_of_weight_zero_are_no_rows_that_hide_others() {
+    // Every fifth weight is zero: 48 of 60 rows are in a product, and 5 columns need 50.
+    let values = values(60, false);
+    for family in ["gaussian", "binomial", "poisson"] {
+        let study = study("sealed", &format!("[weights]\ncolumn = \"w\"\n[model]\nfamily = \"{family}\""));
+        let mut values = values.clone();
+        values.iter_mut().enumerate().for_each(|(row, values)| values[5] = f64::from(row % 3 == 0));
+        let prepared = prepared(&study, Role::Alice, &values, &Policy::default()).unwrap();
+        let abort = super::allowed(&prepared, 3, Before::default()).unwrap_err();
+        assert!(abort.to_string().starts_with("48 of the rows"), "{family}: {abort}");
     }
 }
 

@@ -15,13 +15,6 @@ impl Study<Vertical> {
         let only_gaussian = |what: &str| format!("{what}: sealed mode has that for gaussian only in this version");
         let rounds = || if gaussian { one_table() } else { no_rounds() };
         let refused = [
-            (
-                "model.intercept",
-                !gaussian && !method.intercept,
-                only_gaussian(&format!("is false, and the family {}", method.family)),
-            ),
-            ("weights", !gaussian && method.weights.is_some(), only_gaussian("is given")),
-            ("offset", !gaussian && method.offset.is_some(), only_gaussian("is given")),
             ("penalty", !gaussian && method.penalty.is_some(), only_gaussian("is given")),
             (
                 "weights.held_by",

@@ -21,12 +21,15 @@ const ROWS: &str = "masked rows of a product";
 const CORRECTIONS: &str = "corrections of rows";
 const LAST: &str = "the correction of a product";
 
-/// A column of ones.
-pub(super) struct Ones(pub(super) usize);
+/// The column of the intercept: ones, times the roots of the case weights as the rows of the other columns are.
+pub(super) struct Public<'a> {
+    pub(super) rows: usize,
+    pub(super) roots: Option<&'a [f64]>,
+}
 
-impl Blocks for Ones {
+impl Blocks for Public<'_> {
     fn rows(&self) -> usize {
-        self.0
+        self.rows
     }
 
     fn columns(&self) -> usize {
@@ -34,7 +37,10 @@ impl Blocks for Ones {
     }
 
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
-        out.resize(out.len() + rows.len(), 1.0);
+        match self.roots {
+            Some(roots) => out.extend_from_slice(&roots[rows]),
+            None => out.resize(out.len() + rows.len(), 1.0),
+        }
     }
 }
 
@@ -245,6 +251,7 @@ impl RowExchange {
 pub(super) struct Columns<'a, X> {
     pub(super) own: &'a X,
     pub(super) received: &'a [Frame],
+    pub(super) public: Public<'a>,
 }
 
 impl<X> Columns<'_, X> {
@@ -321,7 +328,7 @@ impl VectorExchange {
             // It is the number of a row block of the shape.
             let block = frame.block as usize;
             let (own, received) = (share(vector, block)?, columns.received(block)?);
-            self.party.take(&frame, own, columns.own, received, &Ones(self.shape.rows)).map_err(own_fault)?;
+            self.party.take(&frame, own, columns.own, received, &columns.public).map_err(own_fault)?;
         }
         Ok(())
     }
@@ -425,7 +432,7 @@ impl WeightedExchange {
                 let corrections = corrections(body, range.clone(), width, size(self.shape.columns(side(self.role))))?;
                 for ((block, peer), correction) in range.zip(&std::mem::take(&mut self.came)).zip(&corrections) {
                     let (weights, received) = (share(weights, block)?, columns.received(block)?);
-                    let rows = Rows { weights, peer, correction, received, own: columns.own, public: &Ones(rows) };
+                    let rows = Rows { weights, peer, correction, received, own: columns.own, public: &columns.public };
                     self.cross.extend(party.take(&rows).map_err(peer_fault)?);
                 }
             }

@@ -6,7 +6,7 @@ use super::Sizes;
 use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::report::TracePoint;
-use crate::secure::optimiser::{Descent, Next};
+use crate::secure::optimiser::{Beside, Descent, Next};
 
 /// A direction along which the weights are this small beside the columns may be one of separated outcomes.
 const FLAT: f64 = 1e-5;
@@ -61,6 +61,8 @@ pub(in super::super) struct Ended {
     pub(in super::super) covariance: Option<DMatrix<f64>>,
     /// The loss over the rows, where it has opened, without the products of the outcome with the linear predictor.
     pub(in super::super) loss: Option<f64>,
+    /// The losses times what rounding adds to a weight, where rows have weights.
+    pub(in super::super) rounding: f64,
     /// The outcome times Bob's part of the linear predictor, in the digits of the table.
     pub(in super::super) along: f64,
     /// Whether the estimates grow without bound.
@@ -70,7 +72,7 @@ pub(in super::super) struct Ended {
 /// Alice's part.
 pub(in super::super) struct Lead {
     family: Family,
-    /// The table of `1, Q_a, Q_b`.
+    /// The table of `1, Q_a, Q_b`, without the first where the model has no intercept.
     joint: DMatrix<f64>,
     /// Mean products of the outcome with these.
     score: DVector<f64>,
@@ -79,6 +81,9 @@ pub(in super::super) struct Lead {
     rows: usize,
     /// Columns of Alice.
     alice: usize,
+    intercept: bool,
+    /// The mean of the outcome.
+    mean: f64,
     descent: Descent,
     next: Next,
     stopped: Option<End>,
@@ -86,20 +91,24 @@ pub(in super::super) struct Lead {
     last: Option<(DVector<f64>, DVector<f64>)>,
     asked: Option<DVector<f64>>,
     weighted: Option<DMatrix<f64>>,
-    loss: Option<f64>,
+    /// Sums over the rows for the likelihood, see [`Sizes::losses`].
+    losses: Vec<f64>,
     pub(in super::super) trace: Vec<TracePoint>,
 }
 
 impl Lead {
-    /// From the table of `1, Q_a, Q_b` and the outcome's mean products with them. None where the outcome has no variation.
+    /// From the table of `1, Q_a, Q_b` and the outcome's mean products with them, both without the first where there is no intercept. None
+    /// where the outcome has no variation.
     pub(in super::super) fn new(
         family: Family,
         joint: DMatrix<f64>,
         score: DVector<f64>,
         map: Option<DMatrix<f64>>,
         [rows, alice]: [usize; 2],
+        beside: Beside,
     ) -> Option<Lead> {
-        let (descent, next) = Descent::new(family, joint.clone(), &score)?;
+        let (intercept, mean) = (beside.intercept, beside.mean);
+        let (descent, next) = Descent::new(family, joint.clone(), &score, beside)?;
         Some(Lead {
             family,
             joint,
@@ -107,13 +116,15 @@ impl Lead {
             map,
             rows,
             alice,
+            intercept,
+            mean,
             descent,
             next,
             stopped: None,
             last: None,
             asked: None,
             weighted: None,
-            loss: None,
+            losses: Vec::new(),
             trace: Vec::new(),
         })
     }
@@ -142,10 +153,16 @@ impl Lead {
         }
     }
 
+    /// The position of the first column.
+    pub(in super::super) fn first(&self) -> usize {
+        usize::from(self.intercept)
+    }
+
     /// Standard deviation of the linear predictor.
     fn spread(&self, point: &DVector<f64>) -> f64 {
-        let slopes = point.rows(1, point.len() - 1);
-        (self.joint.view((1, 1), (slopes.len(), slopes.len())) * slopes).dot(&slopes).sqrt()
+        let first = self.first();
+        let slopes = point.rows(first, point.len() - first);
+        (self.joint.view((first, first), (slopes.len(), slopes.len())) * slopes).dot(&slopes).sqrt()
     }
 
     /// Why there is no next point.
@@ -183,14 +200,14 @@ impl Lead {
     /// The weighted table at the last point: its lower triangle, row by row.
     pub(super) fn take_weighted(&mut self, opened: &[i128], bits: [u32; 2], sizes: Sizes) {
         let scale = 2f64.powi(-((2 * bits[0] + 2 * bits[1]) as i32)) / sizes.rows as f64;
-        let size = 1 + sizes.alice + sizes.bob;
+        let size = self.first() + sizes.alice + sizes.bob;
         let mut table = DMatrix::zeros(size, size);
         let places = (0..size).flat_map(|j| (0..=j).map(move |k| (j, k)));
         for ((j, k), value) in places.zip(opened) {
             (table[(j, k)], table[(k, j)]) = (*value as f64 * scale, *value as f64 * scale);
         }
         if let Some(map) = &self.map {
-            let first = 1 + sizes.alice;
+            let first = self.first() + sizes.alice;
             let mut whole = DMatrix::zeros(size, first + map.ncols());
             whole.view_mut((0, 0), (first, first)).fill_with_identity();
             whole.view_mut((first, first), map.shape()).copy_from(map);
@@ -199,9 +216,9 @@ impl Lead {
         self.weighted = Some(table);
     }
 
-    /// The sum of `log(1 + e^eta)` over the rows.
-    pub(super) fn take_loss(&mut self, opened: i128, bits: u32) {
-        self.loss = Some(opened as f64 * 2f64.powi(-(2 * bits as i32)));
+    /// Sums over the rows for the likelihood.
+    pub(super) fn take_losses(&mut self, opened: &[i128], bits: u32) {
+        self.losses = opened.iter().map(|sum| *sum as f64 * 2f64.powi(-(bits as i32))).collect();
     }
 
     /// What the fit has come to.
@@ -217,7 +234,7 @@ impl Lead {
             };
             let separated = separated && self.family == Family::Binomial;
             let along = self.along(&point);
-            return Ended { point, covariance: None, loss: None, along, separated };
+            return Ended { point, covariance: None, loss: None, rounding: 0.0, along, separated };
         };
         let rows = self.rows as f64;
         let exact = self.weighted.as_ref().map(|table| (table, Definite::from_gram(table)));
@@ -236,17 +253,20 @@ impl Lead {
         // outcome with the step, which belong to the last point no more.
         let mean = match self.family {
             // The gradient of the intercept is the mean of the means less that of the outcome.
-            Family::Poisson => Some(gradient[0] + self.score[0]),
-            Family::Binomial | Family::Gaussian => self.loss.map(|loss| loss / rows),
+            Family::Poisson if self.intercept => Some(gradient[0] + self.mean),
+            Family::Poisson => self.losses.first().map(|residuals| residuals / rows + self.mean),
+            Family::Binomial | Family::Gaussian => self.losses.first().map(|loss| loss / rows),
         };
         let loss = mean.map(|mean| (mean + self.score.dot(&step) + 0.5 * gradient.dot(&step)) * rows);
         if separated {
             let along = self.along(point);
-            return Ended { point: point.clone(), covariance: None, loss: None, along, separated };
+            let point = point.clone();
+            return Ended { point, covariance: None, loss: None, rounding: 0.0, along, separated };
         }
         let point = point + step;
         let along = self.along(&point);
-        Ended { point, covariance, loss, along, separated }
+        let rounding = self.losses.get(1).copied().unwrap_or(0.0);
+        Ended { point, covariance, loss, rounding, along, separated }
     }
 
     fn along(&self, point: &DVector<f64>) -> f64 {
@@ -256,7 +276,7 @@ impl Lead {
 
     /// Positions of Bob's coordinates.
     fn bob(&self, all: usize) -> std::ops::Range<usize> {
-        self.alice + 1..all
+        self.first() + self.alice..all
     }
 
     /// Whether a step would go on without end along a direction in which the weights vanish.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Sizes;
 use crate::glm::Family;
 use crate::id::Role;
 use crate::secure::budget;
@@ -19,6 +20,7 @@ const MOST: f64 = 2000.0;
 /// Where a gradient opens.
 pub(super) struct Point {
     family: Family,
+    weighted: bool,
     role: Role,
     /// The own part of the linear predictor. Once the ranges are settled, with the intercept at the party that adds it.
     eta: Vec<f64>,
@@ -35,7 +37,8 @@ fn place(role: Role) -> usize {
 
 impl Point {
     /// With the own range. `intercept` is what this party knows of it.
-    pub(super) fn new(family: Family, role: Role, mut eta: Vec<f64>, intercept: f64, size: u32) -> Point {
+    pub(super) fn new(sizes: &Sizes, role: Role, mut eta: Vec<f64>, intercept: f64, size: u32) -> Point {
+        let family = sizes.family;
         let largest =
             |eta: &[f64], of: fn(f64) -> f64| eta.iter().fold(f64::NEG_INFINITY, |most, eta| most.max(of(*eta)));
         let range = match family {
@@ -52,7 +55,7 @@ impl Point {
         };
         let mut ranges = [0.0; 2];
         ranges[place(role)] = range;
-        Point { family, role, eta, intercept, size, ranges }
+        Point { family, weighted: sizes.weighted, role, eta, intercept, size, ranges }
     }
 
     /// The own range: a class, or the smallest whole number above the own part.
@@ -106,6 +109,7 @@ impl Point {
             Family::Gaussian | Family::Binomial => {
                 let (bits, separated) = (budget::binomial(rows)?, self.separated(kernel)?);
                 let bits = match kernel {
+                    Kernel::Loss if self.weighted => bits.losses,
                     Kernel::Mean | Kernel::Loss => bits.features,
                     Kernel::Weight => bits.weights,
                 };
@@ -136,28 +140,36 @@ impl Point {
         Ok((bits, bound))
     }
 
-    /// The own factors of products within rows.
-    pub(super) fn feature(&self, kernel: Kernel) -> Feature<'_> {
+    /// The own factors of products within rows. A mean is multiplied by the root of the case weight, as the columns are that it meets; a
+    /// weight meets the columns twice.
+    pub(super) fn feature<'a>(&'a self, kernel: Kernel, roots: Option<&'a [f64]>) -> Feature<'a> {
+        let roots = roots.filter(|_| kernel == Kernel::Mean);
         match (self.family, self.separated(kernel)) {
             (Family::Gaussian | Family::Binomial, Some(separated)) => {
-                Feature::Separated(Factors { separated, part: self.part(), own: &self.eta, roots: None })
+                Feature::Separated(Factors { separated, part: self.part(), own: &self.eta, roots })
             }
             (Family::Gaussian | Family::Binomial, None) | (Family::Poisson, _) => {
                 let [alice, bob] = self.ranges;
                 // Both parties' factors have the same largest size, so that both have the same digits.
                 let above = if self.role == Role::Alice { bob - alice } else { alice - bob };
                 let shift = above / 2.0;
-                Feature::Exponential { eta: &self.eta, shift }
+                Feature::Exponential { eta: &self.eta, shift, roots: roots.filter(|_| self.role == Role::Alice) }
             }
         }
     }
 
     /// Adds to the shares of products within rows what needs no product: the first coefficient of a kernel, and Alice's outcome with
     /// a minus sign where a residual is meant.
-    pub(super) fn complete(&self, kernel: Kernel, shares: &mut [Elements], y: Option<&[f64]>) -> Result<(), Abort> {
+    pub(super) fn complete(
+        &self,
+        kernel: Kernel,
+        shares: &mut [Elements],
+        y: Option<&[f64]>,
+        roots: Option<&[f64]>,
+    ) -> Result<(), Abort> {
         let (bits, _) = self.bits(kernel, self.eta.len(), 0)?;
         let bug = |error: crate::secure::ring::RingError| Abort::Bug(error.to_string());
-        let feature = self.feature(kernel);
+        let feature = self.feature(kernel, roots);
         let y = y.filter(|_| kernel == Kernel::Mean);
         for (share, range) in shares.iter_mut().zip(row_blocks(self.eta.len())) {
             if let Feature::Separated(factors) = &feature
@@ -166,7 +178,12 @@ impl Point {
                 share.add(&scaled(&factors.constant(range.clone()), bits)?).map_err(bug)?;
             }
             if let Some(y) = y {
-                let rows = y.get(range).ok_or_else(|| Abort::Bug("an outcome of another length".to_string()))?;
+                let length = || Abort::Bug("an outcome of another length".to_string());
+                let rows = y.get(range.clone()).ok_or_else(length)?;
+                let rows = match roots {
+                    Some(roots) => &rows.iter().zip(&roots[range]).map(|(y, root)| y * root).collect::<Vec<_>>(),
+                    None => rows,
+                };
                 share.subtract(&scaled(rows, bits)?).map_err(bug)?;
             }
         }
@@ -188,6 +205,19 @@ fn scaled(values: &[f64], bits: u32) -> Result<Elements, Abort> {
         return Err(Abort::OwnData("a value is beyond what fixed point holds".to_string()));
     }
     Ok(Elements::from_integers(Width::Two, &values.iter().map(integer).collect::<Vec<_>>()))
+}
+
+/// The sums of all shares, each times a public factor with some bits.
+pub(super) fn weighted_sum(shares: &[Elements], factors: &[f64], bits: u32) -> Result<Elements, Abort> {
+    let bug = |error: crate::secure::ring::RingError| Abort::Bug(error.to_string());
+    let mut weighted = Vec::with_capacity(shares.len());
+    for (share, range) in shares.iter().zip(row_blocks(factors.len())) {
+        let integers = factors[range].iter().map(|factor| (factor * 2f64.powi(bits as i32)).round_ties_even() as i128);
+        let mut product = share.clone();
+        product.multiply(&Elements::from_integers(Width::Two, &integers.collect::<Vec<_>>())).map_err(bug)?;
+        weighted.push(product);
+    }
+    sum(&weighted)
 }
 
 /// The sum of all shares.
@@ -216,8 +246,8 @@ pub(super) fn sum(shares: &[Elements]) -> Result<Elements, Abort> {
 pub(super) enum Feature<'a> {
     /// Of a separated kernel.
     Separated(Factors<'a>),
-    /// The exponential of the own part, shifted.
-    Exponential { eta: &'a [f64], shift: f64 },
+    /// The exponential of the own part, shifted, at one party times the roots of the case weights.
+    Exponential { eta: &'a [f64], shift: f64, roots: Option<&'a [f64]> },
 }
 
 impl Blocks for Feature<'_> {
@@ -238,7 +268,13 @@ impl Blocks for Feature<'_> {
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
         match self {
             Feature::Separated(factors) => factors.fill(rows, out),
-            Feature::Exponential { eta, shift } => out.extend(eta[rows].iter().map(|eta| (eta + shift).exp())),
+            Feature::Exponential { eta, shift, roots } => {
+                let begin = out.len();
+                out.extend(eta[rows.clone()].iter().map(|eta| (eta + shift).exp()));
+                if let Some(roots) = roots {
+                    out[begin..].iter_mut().zip(&roots[rows]).for_each(|(value, root)| *value *= root);
+                }
+            }
         }
     }
 }

@@ -85,6 +85,54 @@ fn a_sealed_fit_of_another_family_is_the_plain_fit() {
     }
 }
 
+/// What a study may say beside its family.
+const BESIDE: [&str; 6] = [
+    "intercept = false",
+    "[offset]\ncolumn = \"o\"",
+    "[offset]\ncolumn = \"o\"\nheld_by = \"alice\"",
+    "[weights]\ncolumn = \"w\"",
+    "[weights]\ncolumn = \"w\"\n[offset]\ncolumn = \"o\"\n[inference]\nallowed = false",
+    "intercept = false\n[weights]\ncolumn = \"w\"\n[offset]\ncolumn = \"o\"",
+];
+
+#[test]
+fn offsets_weights_and_models_without_an_intercept_are_those_of_plain_mode_in_every_family() {
+    for (name, family) in [("binomial", BINOMIAL), ("poisson", POISSON)] {
+        let mut values = rows(name, ROWS, false);
+        // Without an intercept columns with a large mean take its place.
+        values.iter_mut().for_each(|values| (values[0], values[2]) = (values[0] - 40.0, values[2] - 1e3));
+        for more in BESIDE {
+            let more = format!("{family}\n{more}");
+            let without = more.contains("allowed = false");
+            for (sealed, plain) in
+                sealed(&study("sealed", &more), &values, Faults::NONE).iter().zip(&plain(&values, &more))
+            {
+                println!("{name} {more}: {}", sealed.rounds);
+                if !without {
+                    assert_near(sealed, plain);
+                }
+                let (ours, theirs) = (sealed.statistics.log_lik.unwrap(), plain.statistics.log_lik.unwrap());
+                assert!((ours - theirs).abs() <= 1e-8 * theirs.abs(), "{more}: {ours} {theirs}");
+                assert!(sealed.rounds <= 22, "{more}: {}", sealed.rounds);
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_that_are_no_numbers_of_trials_give_no_likelihood_where_bob_lacks_the_outcome() {
+    let values = rows("binomial", ROWS, false);
+    let more = format!("{BINOMIAL}\n[weights]\ncolumn = \"w\"");
+    let mut alone = (*study("sealed", &more)).clone();
+    alone.method.outcome.held_by = crate::study::HeldBy::Alice;
+    let [with, _] = sealed(&study("sealed", &more), &values, Faults::NONE);
+    let [without, _] = sealed(&Arc::new(alone), &values, Faults::NONE);
+    assert!(with.statistics.aic.is_some() && without.statistics.aic.is_none() && without.statistics.log_lik.is_none());
+    let (one, other) = (with.statistics.deviance.unwrap(), without.statistics.deviance.unwrap());
+    assert!((one - other).abs() < 1e-8 * one, "{one} {other}");
+    assert!(without.notes.iter().any(|note| note.starts_with("likelihood: not computed")), "{:?}", without.notes);
+}
+
 #[test]
 fn columns_that_depend_across_the_parties_are_named_in_every_family() {
     for (name, family) in [("binomial", BINOMIAL), ("poisson", POISSON)] {
@@ -430,8 +478,9 @@ fn a_dealer_whose_corrections_do_not_fit_ends_the_run_before_a_gradient_opens() 
 #[test]
 fn every_number_of_an_evaluation_is_recorded_before_it_leaves() {
     for (name, family) in [("binomial", BINOMIAL), ("poisson", POISSON)] {
-        for dependent in [false, true] {
-            let (study, values) = (study("sealed", family), rows(name, ROWS, dependent));
+        for (beside, dependent) in BESIDE.into_iter().chain([""]).flat_map(|beside| [(beside, false), (beside, true)]) {
+            let values = rows(name, ROWS, dependent);
+            let study = study("sealed", &format!("{family}\n{beside}"));
             let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
             let start = |role: Role| {
                 let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
@@ -442,7 +491,7 @@ fn every_number_of_an_evaluation_is_recorded_before_it_leaves() {
             let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}));
             for (fit, opened) in fits(ended).iter().zip(&opened) {
                 let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
-                assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{name} {dependent}");
+                assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{name} {beside} {dependent}");
             }
         }
     }
