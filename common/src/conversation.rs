@@ -72,6 +72,10 @@ pub enum Purpose {
     Fit,
     /// Scoring new rows with a fit that was made before.
     Predict,
+    /// Finding the rows that both have, for a fit.
+    MatchFit,
+    /// The same among new rows, for scoring them.
+    MatchPredict,
 }
 
 impl Purpose {
@@ -80,6 +84,8 @@ impl Purpose {
         match self {
             Purpose::Fit => "fit",
             Purpose::Predict => "predict",
+            Purpose::MatchFit => "match",
+            Purpose::MatchPredict => "match --purpose predict",
         }
     }
 }

@@ -318,6 +318,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         weights: shared(&arguments.weights),
         columns: BTreeMap::new(),
         rows: RowTerms { id, missing: arguments.missing },
+        matching: None,
         penalty: arguments.lambda.clone().map(|lambda| PenaltyTerms {
             lambda,
             alpha: arguments.alpha,

@@ -105,7 +105,8 @@ pub mod star;
 
 correspond!("a role", Role, wire::Role,
     Alice => Alice, Bob => Bob, Worker => Worker, Coordinator => Coordinator);
-correspond!("a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict);
+correspond!("a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict,
+    MatchFit => MatchFit, MatchPredict => MatchPredict);
 correspond!("a kind of held vector", HeldKind, wire::HeldKind,
     Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual);
 correspond!("a reason to end", Termination, wire::Termination,

@@ -24,6 +24,13 @@ pub(super) trait Compared {
         format!("the parties hold different ids: both have {rows} rows, but not the same ones; compare the id columns")
     }
 
+    /// What it means when the numbers of rows differ.
+    fn counts_differ(&self, (role, own): (Role, u64), (partner, peer): (Role, u64)) -> String {
+        format!(
+            "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
+        )
+    }
+
     /// The rows that lack a value here, where only complete ones take part.
     fn incomplete(&self) -> Option<&Mask> {
         None
@@ -138,10 +145,7 @@ impl<T: Compared> Agreement<T> {
         let (role, partner) = (self.role, self.role.partner());
         let (own, peer) = (self.table.rows(), theirs.rows);
         if own != peer {
-            return Err(Abort::Data(format!(
-                "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
-            ))
-            .into());
+            return Err(Abort::Data(self.table.counts_differ((role, own), (partner, peer))).into());
         }
         match theirs.ids == self.table.digest(&self.key) {
             true => Ok(()),

@@ -5,6 +5,7 @@ mod agree;
 pub mod block;
 mod exchange;
 mod fits;
+pub mod linked;
 mod masked;
 pub mod message;
 pub mod meter;
