@@ -221,6 +221,9 @@ pub enum PeerFault {
     /// A part of a sealed product that does not fit.
     #[error("sent a part of a sealed table that cannot be: {0}")]
     Sealed(String),
+    /// The proof of another order of rows than the match of this party has.
+    #[error("proved rows of another match: the matches of both parties must be of one run; match again on both sides")]
+    Order,
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),

@@ -20,7 +20,7 @@ use fedreg_common::study::{
     PredictionTerms, Protocol, RowTerms, StudyFile,
 };
 use fedreg_party::check::size;
-use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
+use fedreg_party::config::{Config, DataTerms, LedgerTerms, MatchConfig, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::privacy;
 use fedreg_party::read::{self, ReadError, Request, Written};
@@ -220,6 +220,7 @@ impl<'a> Play<'a> {
                 anchor: self.keeps_ledger().then(|| format!("anchors/{role}.anchor").into()),
                 ..LedgerTerms::default()
             },
+            matching: MatchConfig::default(),
         };
         let file = format!("{role}.toml");
         let stage = &self.stage;

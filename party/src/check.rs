@@ -168,7 +168,7 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     let planned = privacy::plan(role, config, Some(rows))?;
     let mut policy = planned.budget_lines();
     let mut ledger = private::open(config)?;
-    let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
+    let persons = PersonDigests::new(&ledger.key()?, private::charged(party, &table)?, 1)?;
     ledger.afford(&config.data_set(), &persons, &party.study.digest().to_string(), &planned.plan)?;
     if let Some(most) = config.policy.max_epsilon {
         policy.push(format!("a run may cost at most epsilon {most}"));
@@ -197,6 +197,12 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
 
 /// Messages of a party by the mechanism `crossprod` beside its greeting and its columns.
 const CROSSPROD_MESSAGES: u64 = 9;
+
+/// What a match has let leave before the run.
+fn membership() -> (String, &'static str) {
+    let what = "which of each party's rows the other has too, and how many rows it searched, when `match` was run";
+    (what.to_string(), "that the persons of the matched rows are in both tables")
+}
 
 /// What leaves by the mechanism `residual`, with the rounds and the bytes.
 fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64) {
@@ -415,6 +421,7 @@ impl<'a> Forecast<'a> {
                 (format!("a table of about {peer} x {peer}"), "how the columns relate to the other party's")
             }
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Membership => membership(),
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }

@@ -29,6 +29,8 @@ pub enum Declaration {
     Summary,
     /// Which rows are complete.
     MissingRows,
+    /// Which of its rows the receiver has in common with the sender, found by a match.
+    Membership,
     /// One's own coefficients with their standard errors.
     Coefficients,
     /// Partial predictions of new rows, and which of them have none because a value is missing, towards the party that the
@@ -65,6 +67,7 @@ impl Declaration {
             Declaration::ProjectionTable => "projection table",
             Declaration::Summary => "summaries",
             Declaration::MissingRows => "missing rows",
+            Declaration::Membership => "which rows matched",
             Declaration::Coefficients => "coefficients",
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",

@@ -31,6 +31,11 @@ pub(super) trait Compared {
         )
     }
 
+    /// Whether the rows are those of a match, whose proof of order nobody can fail by holding other records.
+    fn is_matched(&self) -> bool {
+        false
+    }
+
     /// The rows that lack a value here, where only complete ones take part.
     fn incomplete(&self) -> Option<&Mask> {
         None
@@ -144,10 +149,14 @@ impl<T: Compared> Agreement<T> {
         }
         let (role, partner) = (self.role, self.role.partner());
         let (own, peer) = (self.table.rows(), theirs.rows);
+        let proved = own == peer && theirs.ids == self.table.digest(&self.key);
+        if self.table.is_matched() && !proved {
+            return Err(PeerFault::Order.into());
+        }
         if own != peer {
             return Err(Abort::Data(self.table.counts_differ((role, own), (partner, peer))).into());
         }
-        match theirs.ids == self.table.digest(&self.key) {
+        match proved {
             true => Ok(()),
             false => Err(Abort::Data(self.table.differs()).into()),
         }

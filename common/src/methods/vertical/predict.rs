@@ -165,6 +165,10 @@ impl Compared for NewRows {
         Digest::of(&[ids.as_slice(), self.model.run.as_bytes()].concat())
     }
 
+    fn is_matched(&self) -> bool {
+        self.frame.matched().is_some()
+    }
+
     fn differs(&self) -> String {
         "the parties hold different ids, or model files of different runs".to_string()
     }

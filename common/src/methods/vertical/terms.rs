@@ -365,17 +365,21 @@ impl Study<Vertical> {
 
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
+        let membership = self.head.matching.iter().map(|_| Declaration::Membership);
         let mut declared = match &self.guarantee {
             VerticalGuarantee::Private(terms) => {
-                return match terms.stated.mechanism {
-                    Mechanism::Residual => Disclosures::default(),
+                return Disclosures::new(membership.chain(match terms.stated.mechanism {
+                    Mechanism::Residual => None,
                     // Uniform for its receiver. Shares leave with noise and a charge, or not at all.
-                    Mechanism::Crossprod => Disclosures::new([Declaration::Masked]),
-                };
+                    Mechanism::Crossprod => Some(Declaration::Masked),
+                }));
             }
-            VerticalGuarantee::Sealed => return Disclosures::new(self.sealed_declarations()),
+            VerticalGuarantee::Sealed => {
+                return Disclosures::new(membership.chain(self.sealed_declarations()));
+            }
             VerticalGuarantee::Plain => vec![Declaration::PartialPrediction, Declaration::Summary],
         };
+        declared.extend(membership);
         if self.head.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }

@@ -1,0 +1,188 @@
+//! Finding the rows that both parties have: the command `match`, what it keeps, and how a fit takes its rows by that.
+
+mod artefact;
+mod found;
+mod linked;
+mod rations;
+
+use std::sync::{Arc, OnceLock};
+
+use fedreg_common::conversation::Opening;
+use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord};
+use fedreg_common::exit::Exit;
+use fedreg_common::id::{Digest, RunId};
+use fedreg_common::methods::vertical::linked::{LinkedSession, Pairs};
+use fedreg_common::methods::vertical::session::Progress;
+use fedreg_common::session::Abort;
+use fedreg_common::study::{MatchProtocol, MatchRun, MatchTerms};
+use fedreg_proto::files::FileError;
+use tokio::sync::mpsc;
+
+pub(crate) use self::artefact::{align, report};
+pub use self::found::{Found, Outlook};
+use crate::failure::Failure;
+use crate::job::{Job, Party};
+use crate::meet::{Met, Work, meet};
+use crate::output::Folder;
+
+/// Finds the rows that both parties have, together with the other party, and keeps what was found.
+///
+/// # Errors
+/// Why nothing was found; the others have been told.
+pub async fn run(
+    job: &Job,
+    purpose: MatchPurpose,
+    stop: mpsc::Sender<Abort>,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<(Found, Exit), Failure> {
+    let party = job.party();
+    let terms = terms(party)?;
+    let out = job.out.clone().unwrap_or_else(|| party.config.matching.folder(purpose, &party.config.state));
+    rations::check(party)?;
+    artefact::refuse_what_cannot_be_read_again(party)?;
+    let folder = Folder::prepare(&out)?;
+    match terms.protocol {
+        MatchProtocol::Linked => {
+            linked::place(party)?;
+            meet(&LinkedWork { folder, purpose, about: Arc::default() }, job, stop, stopped).await
+        }
+        MatchProtocol::Direct => Err(Failure::Usage("`match.protocol = \"direct\"` is not available yet".to_string())),
+    }
+}
+
+/// What this party brings to a match, without a connection.
+///
+/// # Errors
+/// What the match would end with here.
+pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, Failure> {
+    let terms = terms(party)?;
+    let rations = rations::left(party)?;
+    artefact::refuse_what_cannot_be_read_again(party)?;
+    match terms.protocol {
+        MatchProtocol::Linked => {
+            let (pairs, rows) = linked::read(party, purpose)?;
+            pairs.check()?;
+            Ok(Outlook::of_pairs(party, purpose, rows, pairs.linked.len() as u64, least(party, purpose), rations))
+        }
+        MatchProtocol::Direct => Err(Failure::Usage("`match.protocol = \"direct\"` is not available yet".to_string())),
+    }
+}
+
+/// Whether a match has to be made before this run, by the run itself; complains where there is none and the study does not let a fit make it.
+///
+/// # Errors
+/// There is no match, and the command is named that makes one.
+pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Failure> {
+    let Some(terms) = &party.study.head.matching else {
+        return match &party.config.matching.folder {
+            Some(_) => Err(Failure::Usage("a match is given (--match), but the study has no section `[match]`".into())),
+            None => Ok(false),
+        };
+    };
+    let folder = party.config.matching.folder(purpose, &party.config.state);
+    if artefact::is_there(&folder) {
+        return Ok(false);
+    }
+    match (terms.run, purpose) {
+        (MatchRun::Auto, MatchPurpose::Fit) => Ok(true),
+        (MatchRun::Auto | MatchRun::Command, _) => Err(artefact::missing(party.role, purpose, &folder)),
+    }
+}
+
+/// The section `[match]` of the study.
+fn terms(party: Party<'_>) -> Result<&MatchTerms, Failure> {
+    let none = || Failure::Usage("the study has no section `[match]`: its rows stand in both tables beforehand".into());
+    party.study.head.matching.as_ref().ok_or_else(none)
+}
+
+/// Fewest matched rows that the study and this party's own file allow.
+fn least(party: Party<'_>, purpose: MatchPurpose) -> u64 {
+    let stated = party.study.head.matching.as_ref().map_or(1, |terms| terms.least(purpose == MatchPurpose::Predict));
+    stated.max(party.config.policy.min_matched.unwrap_or(0))
+}
+
+/// A match by a table of pairs, as a kind of joint run.
+#[derive(Clone)]
+struct LinkedWork {
+    folder: Folder,
+    purpose: MatchPurpose,
+    /// Where the match comes from, once the run has a name.
+    about: Arc<OnceLock<MatchRecord>>,
+}
+
+/// What is there before the run.
+struct Ready {
+    pairs: Pairs,
+    /// Rows of the data.
+    rows: u64,
+    /// SHA-256 of the data.
+    data: Digest,
+}
+
+impl Work for LinkedWork {
+    type Table = Ready;
+    type Session = LinkedSession;
+    type Yield = Found;
+
+    const COMMAND: &'static str = "match";
+
+    fn read(&self, job: &Job) -> Result<Ready, Failure> {
+        let party = job.party();
+        let data = artefact::fingerprint(&party.config.data.file)?;
+        let (pairs, rows) = linked::read(party, self.purpose)?;
+        Ok(Ready { pairs, rows, data })
+    }
+
+    fn rows(ready: &Ready) -> u64 {
+        ready.rows
+    }
+
+    fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<LinkedSession, Failure> {
+        ready.pairs.check()?;
+        // What this party says first has the number of its pairs.
+        rations::count(job.party(), opening.run, self.purpose)?;
+        let about = about(job, self.purpose, opening.run, &ready)?;
+        // A run has one session; should there be another, it is of the same table.
+        let _ = self.about.set(about);
+        Ok(LinkedSession::new(ready.pairs, &opening)?)
+    }
+
+    fn progress(_session: &LinkedSession) -> Option<Progress> {
+        None
+    }
+
+    fn finish(&self, job: &Job, met: Met<LinkedSession>) -> Result<(Found, Exit), Failure> {
+        let about = self.about.get().cloned();
+        let about = about.ok_or_else(|| Abort::Bug("a match ended that had not begun".to_string()))?;
+        let found = met.driven.output;
+        let alignment = Alignment::new(found.records, found.order, about);
+        artefact::write(&self.folder, &alignment)?;
+        tracing::info!("the match is in {}", self.folder.path().display());
+        Ok((Found::new(job.party(), alignment.about(), self.folder.path(), met.bytes_sent), Exit::Done))
+    }
+}
+
+/// Where a match comes from, before it is known which rows matched.
+fn about(job: &Job, purpose: MatchPurpose, run: RunId, ready: &Ready) -> Result<MatchRecord, Failure> {
+    let party = job.party();
+    let terms = terms(party)?;
+    Ok(MatchRecord {
+        run: run.to_string(),
+        role: party.role,
+        purpose,
+        protocol: terms.protocol.name().to_string(),
+        peer: party.certificate(party.role.partner())?.to_string(),
+        match_digest: artefact::match_digest(party)?.to_string(),
+        data: ready.data.to_string(),
+        rows: ready.rows,
+        alignment: String::new(),
+        passes: vec![linked::pass(ready.pairs.linked.len() as u64)],
+        matched: 0,
+        order_digest: String::new(),
+    })
+}
+
+/// What is wrong with a key of the private file.
+fn wrong(key: &'static str, problem: String) -> Failure {
+    FileError::Value { key, problem }.into()
+}
