@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use fedreg_common::data::Frame;
-use fedreg_common::data::matching::alignment::{Alignment, AlignmentError, Expected, MatchPurpose};
+use fedreg_common::data::matching::alignment::{Alignment, AlignmentError, Expected, MatchPurpose, MatchRecord};
 use fedreg_common::id::{Digest, Role};
 use fedreg_common::report::MatchReport;
 use fedreg_common::session::Abort;
@@ -68,14 +68,21 @@ fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<Alignment, Failure> {
     let (binary, record) = (folder.join(BINARY), folder.join(RECORD));
     let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
     let bytes = fs::read(&binary).map_err(unreadable(&binary))?;
-    let expected = Expected {
-        role: party.role,
-        purpose,
-        peer: party.certificate(party.role.partner())?,
-        match_digest: match_digest(party)?,
-        data: fingerprint(&party.config.data.file)?,
-    };
-    Alignment::read(&bytes, &json, &expected).map_err(|error| refused(&error, &folder))
+    let data = fingerprint(&party.config.data.file)?;
+    Alignment::read(&bytes, &json, &expected(party, purpose)?, data).map_err(|error| refused(&error, &folder))
+}
+
+fn expected(party: Party<'_>, purpose: MatchPurpose) -> Result<Expected<'_>, Failure> {
+    let peer = party.certificate(party.role.partner())?;
+    Ok(Expected { role: party.role, purpose, peer, match_digest: match_digest(party)? })
+}
+
+/// Checks, before anybody is contacted, that a match belongs to this party and study; the data are compared when they are read.
+pub(super) fn belongs(party: Party<'_>, purpose: MatchPurpose, folder: &Path) -> Result<(), Failure> {
+    let record = folder.join(RECORD);
+    let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
+    let expected = expected(party, purpose)?;
+    MatchRecord::parse(&json).and_then(|record| record.belongs(&expected)).map_err(|error| refused(&error, folder))
 }
 
 /// The failure of a file that cannot be read.

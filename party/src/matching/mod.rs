@@ -81,7 +81,7 @@ pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Fa
     };
     let folder = party.config.matching.folder(purpose, &party.config.state);
     if artefact::is_there(&folder) {
-        return Ok(false);
+        return artefact::belongs(party, purpose, &folder).map(|()| false);
     }
     match (terms.run, purpose) {
         (MatchRun::Auto, MatchPurpose::Fit) => Ok(true),

@@ -107,8 +107,6 @@ pub struct Expected<'a> {
     pub peer: &'a str,
     /// What decides a match in the study.
     pub match_digest: Digest,
-    /// SHA-256 of the data file.
-    pub data: Digest,
 }
 
 /// Matched records in the order that both parties share.
@@ -164,14 +162,16 @@ impl Alignment {
         Alignment { records, order, about }
     }
 
-    /// Reads both files; `expected` is what they must belong to.
+    /// Reads both files; `expected` is what they must belong to, and `data` the SHA-256 of the data file.
     ///
     /// # Errors
     /// They belong to something else, or are damaged.
-    pub fn read(binary: &[u8], json: &str, expected: &Expected<'_>) -> Result<Alignment, AlignmentError> {
-        let about: MatchRecord =
-            serde_json::from_str(json).map_err(|_| AlignmentError::Damaged("match.json is no record of a match"))?;
-        about.check(expected)?;
+    pub fn read(binary: &[u8], json: &str, expected: &Expected<'_>, data: Digest) -> Result<Alignment, AlignmentError> {
+        let about = MatchRecord::parse(json)?;
+        about.belongs(expected)?;
+        if about.data != data.to_string() {
+            return Err(AlignmentError::Data);
+        }
         if about.alignment != Digest::of(binary).to_string() {
             return Err(AlignmentError::Damaged("alignment.bin is not the one that match.json names"));
         }
@@ -211,7 +211,19 @@ impl Alignment {
 }
 
 impl MatchRecord {
-    fn check(&self, expected: &Expected<'_>) -> Result<(), AlignmentError> {
+    /// Reads `match.json`.
+    ///
+    /// # Errors
+    /// It is no record of a match.
+    pub fn parse(json: &str) -> Result<MatchRecord, AlignmentError> {
+        serde_json::from_str(json).map_err(|_| AlignmentError::Damaged("match.json is no record of a match"))
+    }
+
+    /// Whether the match belongs to a party, a study and a purpose, whatever the data are.
+    ///
+    /// # Errors
+    /// It belongs to something else.
+    pub fn belongs(&self, expected: &Expected<'_>) -> Result<(), AlignmentError> {
         let foreign = |what, expected: String| Err(AlignmentError::Foreign { what, expected });
         if self.role != expected.role {
             return foreign("party", expected.role.name().to_string());
@@ -225,10 +237,7 @@ impl MatchRecord {
         if self.peer != expected.peer {
             return foreign("peer", expected.peer.to_string());
         }
-        match self.data == expected.data.to_string() {
-            true => Ok(()),
-            false => Err(AlignmentError::Data),
-        }
+        Ok(())
     }
 }
 
@@ -302,19 +311,15 @@ mod tests {
     }
 
     fn expected() -> Expected<'static> {
-        Expected {
-            role: Role::Alice,
-            purpose: MatchPurpose::Fit,
-            peer: "bob",
-            match_digest: Digest([2; 32]),
-            data: Digest([3; 32]),
-        }
+        Expected { role: Role::Alice, purpose: MatchPurpose::Fit, peer: "bob", match_digest: Digest([2; 32]) }
     }
+
+    const DATA: Digest = Digest([3; 32]);
 
     #[test]
     fn both_files_give_the_alignment_back() {
         let alignment = Alignment::new(vec![9, 0, 4], [0xab; 32], about());
-        let back = Alignment::read(&alignment.binary(), &alignment.json(), &expected()).unwrap();
+        let back = Alignment::read(&alignment.binary(), &alignment.json(), &expected(), DATA).unwrap();
         assert_eq!(back, alignment);
         assert_eq!((back.records(), back.order(), back.about().matched), (&[9, 0, 4][..], [0xab; 32], 3));
         assert_eq!(&alignment.binary()[..20], b"FRALIGN1\x03\0\0\0\0\0\0\0\x09\0\0\0");
@@ -325,17 +330,16 @@ mod tests {
     fn files_of_another_side_study_purpose_peer_or_table_are_refused_each_with_its_reason() {
         let alignment = Alignment::new(vec![9, 0, 4], [0xab; 32], about());
         let read = |expected: Expected<'_>| {
-            Alignment::read(&alignment.binary(), &alignment.json(), &expected).unwrap_err().to_string()
+            Alignment::read(&alignment.binary(), &alignment.json(), &expected, DATA).unwrap_err().to_string()
         };
         let own = expected();
         assert!(read(Expected { role: Role::Bob, ..own }).contains("another party, expected bob"));
         assert!(read(Expected { purpose: MatchPurpose::Predict, ..own }).contains("another purpose, expected predict"));
         assert!(read(Expected { peer: "carol", ..own }).contains("another peer, expected carol"));
         assert!(read(Expected { match_digest: Digest([9; 32]), ..own }).contains("another study"));
-        assert_eq!(
-            read(Expected { data: Digest([9; 32]), ..own }),
-            "the data file has changed since the match: match again"
-        );
+        let changed = Alignment::read(&alignment.binary(), &alignment.json(), &own, Digest([9; 32]));
+        assert_eq!(changed, Err(AlignmentError::Data));
+        assert_eq!(AlignmentError::Data.to_string(), "the data file has changed since the match: match again");
     }
 
     #[test]
@@ -343,7 +347,7 @@ mod tests {
         let alignment = Alignment::new(vec![9, 0, 4], [0xab; 32], about());
         let read = |binary: Vec<u8>| {
             let json = alignment.json().replace(&alignment.about.alignment, &Digest::of(&binary).to_string());
-            Alignment::read(&binary, &json, &expected()).is_err()
+            Alignment::read(&binary, &json, &expected(), DATA).is_err()
         };
         let whole = alignment.binary();
         assert!(!read(whole.clone()));
@@ -362,11 +366,11 @@ mod tests {
         }
         // The files of two matches, swapped.
         let other = Alignment::new(vec![1, 0, 4], [0xab; 32], about());
-        assert!(Alignment::read(&other.binary(), &alignment.json(), &expected()).is_err());
+        assert!(Alignment::read(&other.binary(), &alignment.json(), &expected(), DATA).is_err());
         for json in
             ["", "{}", &alignment.json().replace("abab", "xxxx"), &alignment.json().replace("\"run\"", "\"rum\"")]
         {
-            assert!(Alignment::read(&alignment.binary(), json, &expected()).is_err());
+            assert!(Alignment::read(&alignment.binary(), json, &expected(), DATA).is_err());
         }
     }
 
