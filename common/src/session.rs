@@ -221,6 +221,16 @@ pub enum PeerFault {
     /// A part of a sealed product that does not fit.
     #[error("sent a part of a sealed table that cannot be: {0}")]
     Sealed(String),
+    /// A message of a match of records that cannot be.
+    #[error("sent {what} in pass {pass} of the match, expected {expected}")]
+    Match {
+        /// The pass, from 1.
+        pass: u32,
+        /// What it is.
+        what: &'static str,
+        /// What it should have been.
+        expected: &'static str,
+    },
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),

@@ -429,6 +429,8 @@ impl<'a> Forecast<'a> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate => (String::new(), ""),
+            // Of a match, which comes before the fit.
+            Declaration::MatchCounts | Declaration::Membership => (String::new(), ""),
             // Of sealed studies, which have a forecast of their own.
             Declaration::Masked | Declaration::CrossProducts => (String::new(), ""),
             Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),

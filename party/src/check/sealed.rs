@@ -303,6 +303,8 @@ impl Forecast<'_> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate
+            | Declaration::MatchCounts
+            | Declaration::Membership
             | Declaration::Undeclarable => (String::new(), ""),
         };
         Leaving { what: declaration.name(), amount, reveals }

@@ -6,14 +6,18 @@
 //! 1. A reader fills one [`Cells`] a key, in the order of the records. A cell is text: an identifier is never read as a number.
 //! 2. [`Records::normalise`] makes the canonical form of every cell, or marks it as missing or invalid.
 //! 3. [`Records::eligible`] says which records take part in a pass: not yet matched, every part present and valid, and the composite key
-//!    unique among all own records, matched ones too. [`Records::message`] is what such a record is compared by.
+//!    unique among all own records, matched ones too. [`Records::messages`] is what such a record is compared by.
 //! 4. The conversation [`crate::methods::vertical::matching`] finds the records that both parties have and ends with the own record numbers
 //!    in an order that both parties share.
 //!
 //! Nothing here knows a peer. Errors may quote a cell, for the local terminal only, as everywhere below [`crate::data`].
 
 mod keys;
+mod normalise;
 mod reading;
+mod records;
 
 pub use keys::{BySide, Cut, Date, Duplicates, Fold, Key, Keys, KeysError, Kind, Part, Pass, Rules};
+pub use normalise::{Canonical, NORMALISER, canonical, unicode};
 pub use reading::{Cells, Format, FormatError, Reading, Source};
+pub use records::{Eligible, Messages, OwnCounts, Records, RecordsError};

@@ -6,6 +6,7 @@ pub mod block;
 mod exchange;
 mod fits;
 mod masked;
+pub mod matching;
 pub mod message;
 pub mod meter;
 mod names;
