@@ -72,9 +72,9 @@ pub enum Purpose {
     Fit,
     /// Scoring new rows with a fit that was made before.
     Predict,
-    /// Finding the rows that both have, for a fit.
+    /// Matching the records of a fit.
     MatchFit,
-    /// The same among new rows, for scoring them.
+    /// Matching new rows.
     MatchPredict,
 }
 
@@ -288,6 +288,18 @@ impl<S: Script> Conversation<S> {
         opening: &Opening,
         script: S,
     ) -> Conversation<S> {
+        Conversation::open_under(role, purpose, study, opening, study.disclosures(role), script)
+    }
+
+    /// The same where what may leave does not follow from the mode of the fit.
+    pub(crate) fn open_under(
+        role: Role,
+        purpose: Purpose,
+        study: &Study<Vertical>,
+        opening: &Opening,
+        disclosures: Disclosures,
+        script: S,
+    ) -> Conversation<S> {
         Conversation {
             role,
             peer: role.partner(),
@@ -295,7 +307,7 @@ impl<S: Script> Conversation<S> {
             study: study.digest(),
             run: opening.run,
             hello: Hello { version: VERSION, purpose, keys: study.key_digests() },
-            disclosures: study.disclosures(role),
+            disclosures,
             greetings: 0,
             script,
             line: Line::new(),

@@ -186,7 +186,7 @@ fn a_fit_by_a_table_of_pairs_is_that_of_the_common_rows_in_plain_and_in_sealed_m
             }
             assert_eq!(report["match"]["matched"], 140, "{mode}");
             let declared = report["disclosure"]["declared"].as_array().unwrap();
-            assert!(declared.contains(&"which rows matched".into()), "{mode}: {declared:?}");
+            assert!(declared.contains(&"which records both parties have".into()), "{mode}: {declared:?}");
         }
         let text = fs::read_to_string(world.path("out/alice/report.txt")).unwrap();
         assert!(text.contains("Rows that both parties have: 140 (match by linked)"), "{text}");
@@ -217,7 +217,10 @@ fn a_private_fit_by_a_table_of_pairs_charges_the_whole_data_set() {
     assert_codes(&ended, 0);
     let report = json(&ended[1]);
     assert_eq!((&report["nobs"], &report["match"]["matched"]), (&140.into(), &140.into()));
-    assert!(report["disclosure"]["declared"].as_array().unwrap().contains(&"which rows matched".into()), "{report}");
+    assert!(
+        report["disclosure"]["declared"].as_array().unwrap().contains(&"which records both parties have".into()),
+        "{report}"
+    );
     let (code, out, _) = told(&alone(&world, "alice", &["privacy", "status", "--format", "json"]));
     let status: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &status[0]["persons"], status.as_array().unwrap().len()), (0, &200.into(), 1), "{status}");

@@ -436,6 +436,8 @@ impl<'a> Forecast<'a> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate => (String::new(), ""),
+            // Of a match, which comes before the fit.
+            Declaration::MatchCounts => (String::new(), ""),
             // Of sealed studies, which have a forecast of their own.
             Declaration::Masked | Declaration::CrossProducts => (String::new(), ""),
             Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),

@@ -374,17 +374,22 @@ pub fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), DataE
 
 /// The error for a column that is not there, with the nearest name that is.
 pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> DataError {
+    DataError::UnknownColumn { column: name.to_owned(), nearest: nearest(name, known) }
+}
+
+/// The known name that a name resembles, if there is one.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let lower = name.to_lowercase();
     // One measure is good at swapped letters in short names, the other at names that were cut.
     let likeness = |known: &str| {
         let known = known.to_lowercase();
         strsim::normalized_damerau_levenshtein(&lower, &known).max(strsim::jaro_winkler(&lower, &known) - 0.1)
     };
-    let nearest = known
+    known
         .map(|known| (likeness(known), known))
         .filter(|(likeness, _)| *likeness > 0.65)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    DataError::UnknownColumn { column: name.to_owned(), nearest: nearest.map(|(_, known)| known.to_owned()) }
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known.to_owned())
 }
 
 #[cfg(test)]

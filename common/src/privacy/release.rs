@@ -29,8 +29,6 @@ pub enum Declaration {
     Summary,
     /// Which rows are complete.
     MissingRows,
-    /// Which of its rows the receiver has in common with the sender, found by a match.
-    Membership,
     /// One's own coefficients with their standard errors.
     Coefficients,
     /// Partial predictions of new rows, and which of them have none because a value is missing, towards the party that the
@@ -52,6 +50,10 @@ pub enum Declaration {
     Masked,
     /// Shares of a table of cross-products between both blocks, and what is computed of the opened table alone.
     CrossProducts,
+    /// How many records a party has for a match, and how many both have.
+    MatchCounts,
+    /// Which records both parties have.
+    Membership,
     /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
     Undeclarable,
 }
@@ -67,7 +69,6 @@ impl Declaration {
             Declaration::ProjectionTable => "projection table",
             Declaration::Summary => "summaries",
             Declaration::MissingRows => "missing rows",
-            Declaration::Membership => "which rows matched",
             Declaration::Coefficients => "coefficients",
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",
@@ -78,6 +79,8 @@ impl Declaration {
             Declaration::RecordUpdate => "records, as what each adds to the function",
             Declaration::Masked => "masked columns",
             Declaration::CrossProducts => "cross-products of both blocks",
+            Declaration::MatchCounts => "numbers of records in a match",
+            Declaration::Membership => "which records both parties have",
             Declaration::Undeclarable => "values that were not charged",
         }
     }

@@ -30,7 +30,7 @@ pub use crate::methods::vertical::terms::{
 };
 pub use crate::terms::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use crate::terms::{
-    CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, Duplicates, Expectation, Fold,
+    CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, DuplicateTerms, Expectation, FoldTerms,
     Guarantee, Guaranteed, Head, HeldBy, HeldColumn, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Mechanism,
     Membership, Missing, Model, NoExpectation, PassTerms, PrivacyTerms, PrivateTerms, Promise, RowTerms, SiteTerms,
     Size, StudyError, WorkerTerms, explain, statement,

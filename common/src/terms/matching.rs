@@ -1,15 +1,13 @@
 //! The section `[match]`: how two parties find the rows that both have.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{StudyError, value};
 use crate::data::MAX_ROWS;
+use crate::data::matching::{BySide, Date, Duplicates, Fold, Key, Keys, Kind, Rules};
 use crate::id::Role;
-
-/// Longest name of a key or of a pass.
-const LONGEST_NAME: usize = 64;
 
 /// How two parties find the rows that both have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,13 +32,16 @@ pub struct MatchTerms {
     pub run: MatchRun,
     /// What happens to rows that share their keys in the first pass with another row of the same table.
     #[serde(default)]
-    pub duplicates: Duplicates,
+    pub duplicates: DuplicateTerms,
     /// Names of keys whose columns may also be columns of the model in private mode. Their values are not protected then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reused: Vec<String>,
     /// Largest table of each party.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub max_rows: BTreeMap<Role, u64>,
+    /// Length to which each party pads its list in every pass, less the matches that are known: it hides how many rows take part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<Role, u64>,
     /// The keys by name. Each private file says which of its own columns a key is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, KeyTerms>,
@@ -92,7 +93,7 @@ pub enum MatchRun {
 /// What happens to rows that share their keys with another row of the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Duplicates {
+pub enum DuplicateTerms {
     /// They end the match before anything leaves.
     #[default]
     Refuse,
@@ -111,7 +112,7 @@ pub struct KeyTerms {
     pub length: Option<[u32; 2]>,
     /// How letters of names are simplified beyond what is always done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fold: Option<Fold>,
+    pub fold: Option<FoldTerms>,
     /// The earliest date, `YYYY-MM-DD`; earlier ones are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<String>,
@@ -152,7 +153,7 @@ impl KeyKind {
 /// How letters of names are simplified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fold {
+pub enum FoldTerms {
     /// `ä`, `ö` and `ü` become `ae`, `oe` and `ue`.
     German,
 }
@@ -185,9 +186,10 @@ impl MatchTerms {
             min_matched_predict: None,
             min_pass: ten(),
             run: MatchRun::Command,
-            duplicates: Duplicates::Refuse,
+            duplicates: DuplicateTerms::Refuse,
             reused: Vec::new(),
             max_rows: BTreeMap::new(),
+            capacity: BTreeMap::new(),
             keys: BTreeMap::new(),
             pass: Vec::new(),
         }
@@ -216,8 +218,9 @@ impl MatchTerms {
             ("match.pass", !self.pass.is_empty()),
             ("match.reused", !self.reused.is_empty()),
             ("match.max_rows", !self.max_rows.is_empty()),
+            ("match.capacity", !self.capacity.is_empty()),
             ("match.min_pass", self.min_pass != ten()),
-            ("match.duplicates", self.duplicates != Duplicates::Refuse),
+            ("match.duplicates", self.duplicates != DuplicateTerms::Refuse),
         ];
         match set.iter().find(|(_, set)| *set) {
             Some((key, _)) => Err(value(
@@ -229,86 +232,57 @@ impl MatchTerms {
     }
 
     fn check_passes(&self) -> Result<(), StudyError> {
-        let wrong = |key: &str, problem: String| Err(value(key, problem));
-        if !self.max_rows.keys().eq([Role::Alice, Role::Bob].iter()) {
-            return wrong(
-                "match.max_rows",
-                "must state the largest table of alice and of bob, as in { alice = 2000000, bob = 500000 }".to_string(),
-            );
-        }
-        if let Some(rows) = self.max_rows.values().find(|rows| **rows == 0 || **rows > MAX_ROWS as u64) {
-            return wrong("match.max_rows", format!("is {rows}, and must lie between 1 and {MAX_ROWS}"));
-        }
-        self.keys.iter().try_for_each(|(name, terms)| terms.check(name))?;
-        if self.pass.is_empty() {
-            return wrong("match.pass", "is missing: which keys must be equal?".to_string());
-        }
-        let mut names = BTreeSet::new();
-        let mut used = BTreeSet::new();
-        for pass in &self.pass {
-            check_name("match.pass.name", &pass.name)?;
-            if !names.insert(pass.name.as_str()) {
-                return wrong("match.pass", format!("has two passes named `{}`", pass.name));
-            }
-            self.check_pass(pass, &mut used)?;
-        }
-        if let Some(unused) = self.keys.keys().find(|name| !used.contains(name.as_str())) {
-            return wrong(&format!("match.keys.{unused}"), "is used in no pass".to_string());
-        }
-        match self.reused.iter().find(|name| !self.keys.contains_key(*name)) {
-            Some(name) => wrong("match.reused", format!("names `{name}`, which is no key of `match.keys`")),
+        let rules = self.rules(false)?;
+        let names: Vec<&str> = rules.keys.keys().iter().map(|key| key.name.as_str()).collect();
+        match self.reused.iter().find(|name| !names.contains(&name.as_str())) {
+            Some(name) => Err(value("match.reused", format!("names `{name}`, which is no key of `match.keys`"))),
             None => Ok(()),
         }
     }
 
-    fn check_pass<'a>(&'a self, pass: &'a PassTerms, used: &mut BTreeSet<&'a str>) -> Result<(), StudyError> {
-        let key = format!("match.pass `{}`", pass.name);
-        let wrong = |problem: String| Err(value(&key, problem));
-        if pass.keys.is_empty() {
-            return wrong("has no keys".to_string());
-        }
-        let mut parts = BTreeSet::new();
-        for part in &pass.keys {
-            let (name, cut) = PassTerms::part(part);
-            let Some(terms) = self.keys.get(name) else {
-                return wrong(format!("names `{name}`, which is no key of `match.keys`"));
-            };
-            match (cut, terms.kind) {
-                (None, _) => {}
-                (Some("year"), KeyKind::Date) => {}
-                (Some("year"), kind) => {
-                    return wrong(format!("takes the year of `{name}`, which is a key of kind `{}`", kind.name()));
-                }
-                (Some(cut), KeyKind::Name | KeyKind::Identifier) if cut.parse().is_ok_and(|length: u32| length > 0) => {
-                }
-                (Some(cut), _) => {
-                    return wrong(format!(
-                        "has `{name}:{cut}`; a key of kind name or identifier can be cut as in `{name}:3`, a date as in \
-                         `{name}:year`"
-                    ));
-                }
+    /// What the protocol between the parties needs to know, for the rows of a fit or for new ones.
+    ///
+    /// # Errors
+    /// Keys, passes and limits that do not fit together.
+    pub fn rules(&self, predict: bool) -> Result<Rules, StudyError> {
+        let keys = self.keys.iter().map(|(name, terms)| terms.key(name)).collect::<Result<Vec<_>, _>>()?;
+        let passes: Vec<_> = self.pass.iter().map(|pass| (pass.name.clone(), pass.keys.clone())).collect();
+        let keys = Keys::new(keys, &passes).map_err(|error| value("match", format!("cannot be used: {error}")))?;
+        let max_rows = match (self.max_rows.get(&Role::Alice), self.max_rows.get(&Role::Bob), self.max_rows.len()) {
+            (Some(&alice), Some(&bob), 2) => BySide { alice, bob },
+            _ => {
+                let problem =
+                    "must state the largest table of alice and of bob, as in { alice = 2000000, bob = 500000 }";
+                return Err(value("match.max_rows", problem));
             }
-            if !parts.insert(part.as_str()) {
-                return wrong(format!("names `{part}` twice"));
-            }
-            used.insert(name);
+        };
+        if let Some(rows) = [max_rows.alice, max_rows.bob].iter().find(|rows| **rows == 0 || **rows > MAX_ROWS as u64) {
+            return Err(value("match.max_rows", format!("is {rows}, and must lie between 1 and {MAX_ROWS}")));
         }
-        Ok(())
+        Ok(Rules {
+            keys,
+            duplicates: match self.duplicates {
+                DuplicateTerms::Refuse => Duplicates::Refuse,
+                DuplicateTerms::Exclude => Duplicates::Exclude,
+            },
+            min_matched: self.least(predict),
+            min_pass: self.min_pass,
+            max_rows,
+            capacity: self.capacity()?,
+        })
+    }
+
+    fn capacity(&self) -> Result<Option<BySide>, StudyError> {
+        match (self.capacity.get(&Role::Alice), self.capacity.get(&Role::Bob), self.capacity.len()) {
+            (None, None, 0) => Ok(None),
+            (Some(&alice), Some(&bob), 2) if alice > 0 && bob > 0 => Ok(Some(BySide { alice, bob })),
+            _ => Err(value("match.capacity", "must state the length of alice's and of bob's list, each at least 1")),
+        }
     }
 
     /// Fewest matched rows of a match for a purpose.
     pub fn least(&self, predict: bool) -> u64 {
         self.min_matched_predict.filter(|_| predict).unwrap_or(self.min_matched)
-    }
-}
-
-impl PassTerms {
-    /// A part of a pass: the name of its key, and how the key is cut.
-    pub fn part(text: &str) -> (&str, Option<&str>) {
-        match text.split_once(':') {
-            Some((name, cut)) => (name, Some(cut)),
-            None => (text, None),
-        }
     }
 }
 
@@ -318,78 +292,39 @@ impl KeyTerms {
         KeyTerms { kind, length: None, fold: None, earliest: None, latest: None, levels: Vec::new() }
     }
 
-    fn check(&self, name: &str) -> Result<(), StudyError> {
-        check_name("match.keys", name)?;
-        let wrong = |key: &str, problem: String| Err(value(&format!("match.keys.{name}.{key}"), problem));
-        if name.contains(':') {
-            return Err(value(&format!("match.keys.{name}"), "must have no colon in its name"));
-        }
-        let kind = self.kind;
+    /// The key, with what belongs to its kind alone.
+    fn key(&self, name: &str) -> Result<Key, StudyError> {
+        let wrong = |key: &str, problem: String| value(&format!("match.keys.{name}.{key}"), problem);
         let misplaced = [
-            ("length", self.length.is_some(), kind == KeyKind::Identifier),
-            ("fold", self.fold.is_some(), kind == KeyKind::Name),
-            ("earliest", self.earliest.is_some(), kind == KeyKind::Date),
-            ("latest", self.latest.is_some(), kind == KeyKind::Date),
-            ("levels", !self.levels.is_empty(), kind == KeyKind::Code),
+            ("length", self.length.is_some(), KeyKind::Identifier),
+            ("fold", self.fold.is_some(), KeyKind::Name),
+            ("earliest", self.earliest.is_some(), KeyKind::Date),
+            ("latest", self.latest.is_some(), KeyKind::Date),
+            ("levels", !self.levels.is_empty(), KeyKind::Code),
         ];
-        if let Some((key, ..)) = misplaced.iter().find(|(_, set, fits)| *set && !fits) {
-            return wrong(key, format!("has no place in a key of kind `{}`", kind.name()));
+        if let Some((key, ..)) = misplaced.iter().find(|(_, set, kind)| *set && *kind != self.kind) {
+            return Err(wrong(key, format!("has no place in a key of kind `{}`", self.kind.name())));
         }
-        if let Some([least, most]) = self.length
-            && (least == 0 || least > most)
-        {
-            return wrong("length", "must be two numbers, the fewest and the most, from 1 on".to_string());
-        }
-        for (key, date) in [("earliest", &self.earliest), ("latest", &self.latest)] {
-            if let Some(date) = date.as_deref().filter(|date| !is_day(date)) {
-                return wrong(key, format!("is `{date}`, expected a date as 1890-01-31"));
+        let day = |key: &str, text: &Option<String>| match text.as_deref().map(str::parse::<Date>) {
+            None => Ok(None),
+            Some(Ok(date)) => Ok(Some(date)),
+            Some(Err(problem)) => Err(wrong(key, format!("is wrong: {problem}"))),
+        };
+        let kind = match self.kind {
+            KeyKind::Name => Kind::Name {
+                fold: match self.fold {
+                    None => Fold::Plain,
+                    Some(FoldTerms::German) => Fold::German,
+                },
+            },
+            KeyKind::Identifier => Kind::Identifier { length: self.length },
+            KeyKind::Date => {
+                Kind::Date { earliest: day("earliest", &self.earliest)?, latest: day("latest", &self.latest)? }
             }
-        }
-        if let (Some(earliest), Some(latest)) = (&self.earliest, &self.latest)
-            && earliest > latest
-        {
-            return wrong("earliest", "is after `latest`".to_string());
-        }
-        if kind == KeyKind::Code && self.levels.is_empty() {
-            return wrong("levels", "is missing: which levels has the code?".to_string());
-        }
-        let distinct: BTreeSet<&String> = self.levels.iter().collect();
-        match distinct.len() == self.levels.len() {
-            true => Ok(()),
-            false => wrong("levels", "must not repeat a level".to_string()),
-        }
+            KeyKind::Code => Kind::Code { levels: self.levels.clone() },
+        };
+        Ok(Key { name: name.to_string(), kind })
     }
-}
-
-fn check_name(key: &str, name: &str) -> Result<(), StudyError> {
-    match name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
-        true => Err(value(key, format!("must be a name of 1 to {LONGEST_NAME} printable bytes"))),
-        false => Ok(()),
-    }
-}
-
-/// Whether a text is a day of the calendar, written as `1890-01-31`.
-fn is_day(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let shape = bytes.len() == 10
-        && bytes
-            .iter()
-            .enumerate()
-            .all(|(at, byte)| if at == 4 || at == 7 { *byte == b'-' } else { byte.is_ascii_digit() });
-    if !shape {
-        return false;
-    }
-    let number = |from: usize, to: usize| text[from..to].parse::<u32>().unwrap_or(0);
-    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let most = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => 0,
-    };
-    year > 0 && (1..=most).contains(&day)
 }
 
 #[cfg(test)]

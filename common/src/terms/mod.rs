@@ -21,7 +21,7 @@ pub mod suggestion;
 
 pub use self::expectation::{Expectation, Foretold, NoExpectation, Reckoned, Size};
 pub use self::matching::{
-    Duplicates, Fold, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Membership, PassTerms,
+    DuplicateTerms, FoldTerms, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Membership, PassTerms,
 };
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyTerms};
 pub(crate) use self::privacy::{

@@ -304,6 +304,7 @@ impl Forecast<'_> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate
+            | Declaration::MatchCounts
             | Declaration::Undeclarable => (String::new(), ""),
         };
         Leaving { what: declaration.name(), amount, reveals }

@@ -1,6 +1,7 @@
 //! Finding the rows that both parties have: the command `match`, what it keeps, and how a fit takes its rows by that.
 
 mod artefact;
+mod direct;
 mod found;
 mod linked;
 mod rations;
@@ -19,6 +20,7 @@ use fedreg_proto::files::FileError;
 use tokio::sync::mpsc;
 
 pub(crate) use self::artefact::{align, report};
+use self::direct::DirectWork;
 pub use self::found::{Found, Outlook};
 use crate::failure::Failure;
 use crate::job::{Job, Party};
@@ -46,7 +48,10 @@ pub async fn run(
             linked::place(party)?;
             meet(&LinkedWork { folder, purpose, about: Arc::default() }, job, stop, stopped).await
         }
-        MatchProtocol::Direct => Err(Failure::Usage("`match.protocol = \"direct\"` is not available yet".to_string())),
+        MatchProtocol::Direct => {
+            direct::sources(party, terms)?;
+            meet(&DirectWork::new(folder, purpose), job, stop, stopped).await
+        }
     }
 }
 
@@ -62,9 +67,10 @@ pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, F
         MatchProtocol::Linked => {
             let (pairs, rows) = linked::read(party, purpose)?;
             pairs.check()?;
-            Ok(Outlook::of_pairs(party, purpose, rows, pairs.linked.len() as u64, least(party, purpose), rations))
+            let pairs = Some(pairs.linked.len() as u64);
+            Ok(Outlook { pairs, ..Outlook::of(party, terms, purpose, rows, rations) })
         }
-        MatchProtocol::Direct => Err(Failure::Usage("`match.protocol = \"direct\"` is not available yet".to_string())),
+        MatchProtocol::Direct => direct::look(party, purpose, rations),
     }
 }
 
@@ -141,7 +147,8 @@ impl Work for LinkedWork {
         ready.pairs.check()?;
         // What this party says first has the number of its pairs.
         rations::count(job.party(), opening.run, self.purpose)?;
-        let about = about(job, self.purpose, opening.run, &ready)?;
+        let passes = vec![linked::pass(ready.pairs.linked.len() as u64)];
+        let about = MatchRecord { passes, ..about(job, self.purpose, opening.run, ready.data, ready.rows)? };
         // A run has one session; should there be another, it is of the same table.
         let _ = self.about.set(about);
         Ok(LinkedSession::new(ready.pairs, &opening)?)
@@ -152,18 +159,14 @@ impl Work for LinkedWork {
     }
 
     fn finish(&self, job: &Job, met: Met<LinkedSession>) -> Result<(Found, Exit), Failure> {
-        let about = self.about.get().cloned();
-        let about = about.ok_or_else(|| Abort::Bug("a match ended that had not begun".to_string()))?;
+        let about = self.about.get().cloned().ok_or_else(not_begun)?;
         let found = met.driven.output;
-        let alignment = Alignment::new(found.records, found.order, about);
-        artefact::write(&self.folder, &alignment)?;
-        tracing::info!("the match is in {}", self.folder.path().display());
-        Ok((Found::new(job.party(), alignment.about(), self.folder.path(), met.bytes_sent), Exit::Done))
+        keep(job, &self.folder, &Alignment::new(found.records, found.order, about), met.bytes_sent)
     }
 }
 
 /// Where a match comes from, before it is known which rows matched.
-fn about(job: &Job, purpose: MatchPurpose, run: RunId, ready: &Ready) -> Result<MatchRecord, Failure> {
+fn about(job: &Job, purpose: MatchPurpose, run: RunId, data: Digest, rows: u64) -> Result<MatchRecord, Failure> {
     let party = job.party();
     let terms = terms(party)?;
     Ok(MatchRecord {
@@ -173,13 +176,25 @@ fn about(job: &Job, purpose: MatchPurpose, run: RunId, ready: &Ready) -> Result<
         protocol: terms.protocol.name().to_string(),
         peer: party.certificate(party.role.partner())?.to_string(),
         match_digest: artefact::match_digest(party)?.to_string(),
-        data: ready.data.to_string(),
-        rows: ready.rows,
+        data: data.to_string(),
+        rows,
         alignment: String::new(),
-        passes: vec![linked::pass(ready.pairs.linked.len() as u64)],
+        passes: Vec::new(),
         matched: 0,
         order_digest: String::new(),
     })
+}
+
+/// Keeps what was found, and says it.
+fn keep(job: &Job, folder: &Folder, alignment: &Alignment, bytes_sent: u64) -> Result<(Found, Exit), Failure> {
+    artefact::write(folder, alignment)?;
+    tracing::info!("the match is in {}", folder.path().display());
+    Ok((Found::new(job.party(), alignment.about(), folder.path(), bytes_sent), Exit::Done))
+}
+
+/// A match that ended without having begun.
+fn not_begun() -> Abort {
+    Abort::Bug("a match ended that had not begun".to_string())
 }
 
 /// What is wrong with a key of the private file.

@@ -6,6 +6,7 @@ use crate::wire::{self, frame::Kind, start};
 use fedreg_common::conversation::Content;
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
+use fedreg_common::methods::vertical::matching::message::{Match, PART_BYTES, Part};
 use fedreg_common::methods::vertical::message::{
     Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Product, Results, Share, Table,
 };
@@ -218,6 +219,7 @@ impl Open {
             | Body::Prediction(empty) => *empty = values,
             Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
             Body::Product(product) => product.entries = elements(product.entries.width(), &bytes)?,
+            Body::Match(Match::Part(part)) => part.bytes = bytes,
             Body::Share(share) => {
                 let width = share.canary.width();
                 // The split is at most the number of elements, which are in memory.
@@ -248,6 +250,7 @@ impl Open {
             | Body::Ended(_)
             | Body::Redo(_)
             | Body::Dealt(_)
+            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_))
             | Body::Go => {}
         }
         Ok(Message { header, body })
@@ -272,7 +275,15 @@ struct Head {
 impl Head {
     /// Whether what travels in chunks is not doubles.
     fn raw(&self) -> bool {
-        matches!(self.body, Body::Complete(_) | Body::Noised(_) | Body::Masked(_) | Body::Share(_) | Body::Product(_))
+        matches!(
+            self.body,
+            Body::Complete(_)
+                | Body::Noised(_)
+                | Body::Masked(_)
+                | Body::Share(_)
+                | Body::Product(_)
+                | Body::Match(Match::Part(_))
+        )
     }
 
     /// Bytes of a value.
@@ -282,6 +293,7 @@ impl Head {
             Body::Masked(masked) => &masked.entries,
             Body::Share(share) => &share.canary,
             Body::Product(product) => &product.entries,
+            Body::Match(Match::Part(part)) => return part.what.unit() as u64,
             Body::Hello(_)
             | Body::Rows(_)
             | Body::Shared(_)
@@ -299,6 +311,7 @@ impl Head {
             | Body::Estimates(_)
             | Body::Joint(_)
             | Body::Dealt(_)
+            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_))
             | Body::Go => return VALUE_BYTES,
         };
         elements.width().bytes() as u64
@@ -379,6 +392,16 @@ impl Head {
             start::Body::Joint(joint) => {
                 head.takes("numbers of the joint solution", limits.matrix);
                 Body::Joint(checked(joint)?)
+            }
+            start::Body::MatchTerms(terms) => Body::Match(Match::Terms(checked(terms)?)),
+            start::Body::MatchNumber(number) => Body::Match(Match::Number(checked(number)?)),
+            start::Body::MatchPart(part) => {
+                let part: Part = checked(part)?;
+                (head.what, head.room) = (part.what.name(), 1..=(PART_BYTES / part.what.unit()) as u64);
+                Body::Match(Match::Part(part))
+            }
+            start::Body::MatchAgree(agree) => {
+                Body::Match(Match::Agree(Wire::from_wire(agree.proof, "the proof of a match")?))
             }
             start::Body::Go(_) => Body::Go,
         };

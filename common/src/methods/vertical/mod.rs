@@ -7,6 +7,7 @@ mod exchange;
 mod fits;
 pub mod linked;
 mod masked;
+pub mod matching;
 pub mod message;
 pub mod meter;
 mod names;
