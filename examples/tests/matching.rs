@@ -438,3 +438,233 @@ fn new_rows_are_scored_by_a_match_of_their_own() {
     let (code, _, said) = told(&alone(&world, "alice", &[&["predict", "--model", &am][..], &fit].concat()));
     assert!(code == 77 && said.contains("another purpose, expected predict"), "{code} {said}");
 }
+
+/// Passes by an identifier and by name, year of birth and postcode.
+const KEYS: &str = r#"
+    [match]
+    membership = "disclosed"
+    min_matched = 50
+    max_rows = { alice = 500, bob = 300 }
+    [match.keys]
+    pid = { kind = "identifier", length = [4, 4] }
+    surname = { kind = "name", fold = "german" }
+    birth = { kind = "date", earliest = "1900-01-01" }
+    sex = { kind = "code", levels = ["f", "m"] }
+    [[match.pass]]
+    name = "pid"
+    keys = ["pid"]
+    [[match.pass]]
+    name = "name"
+    keys = ["surname", "birth", "sex"]
+"#;
+const NAMES: [&str; 6] = ["Müller", "Groß", "Jäger", "O'Neill", "van den Berg", "Yılmaz"];
+
+/// A world in which the parties know their persons by keys: every fifth has no identifier at bob, and every seventh another one.
+fn by_keys(mode: &str, more: &str) -> World {
+    let world = world(mode, &format!("{KEYS}{more}"));
+    for (role, range, step) in [("alice", ALICE, STEPS[0]), ("bob", BOB, STEPS[1])] {
+        let alice = role == "alice";
+        let mut table = match alice {
+            true => "Versichertennummer,Nachname,geboren,\"Geschlecht\",a,y\n".to_string(),
+            false => "pid,last,dob,sex,b,y\n".to_string(),
+        };
+        for person in persons(range, step) {
+            let name = format!("{} {}", NAMES[person as usize % 6], char::from(b'a' + (person / 6 % 26) as u8));
+            let (year, month, day) = (1940 + person / 12, 1 + person % 12, 1 + person % 28);
+            let values = format!("{},{}", value(person, role), outcome(person));
+            table.push_str(&match alice {
+                true => format!(
+                    "\"{person:04}\",{name},{day:02}.{month:02}.{year},{},{values}\n",
+                    ["w", "m"][person as usize % 2]
+                ),
+                false => {
+                    let pid = match (person % 5, person % 7) {
+                        (0, _) => String::new(),
+                        (_, 0) => format!("{:04}", 9000 + person),
+                        _ => format!("{person:04}"),
+                    };
+                    let name = name.replace('ü', "ue").replace('ß', "ss").to_uppercase();
+                    format!(
+                        "{pid},\"{name}\",{year}-{month:02}-{day:02},{},{values}\n",
+                        ["f", "m"][person as usize % 2]
+                    )
+                }
+            });
+        }
+        world.write(&format!("{role}.csv"), &table);
+    }
+    let columns = |birth: &str, [pid, surname, sex]: [&str; 3]| {
+        format!("[match.columns]\npid = \"{pid}\"\nsurname = \"{surname}\"\nbirth = {birth}\nsex = {sex}\n")
+    };
+    let german = "{ column = \"Geschlecht\", values = { w = \"f\", m = \"m\" } }";
+    world.write(
+        "alice.toml",
+        &columns("{ column = \"geboren\", format = \"%d.%m.%Y\" }", ["Versichertennummer", "Nachname", german]),
+    );
+    world.write("bob.toml", &columns("{ column = \"dob\", format = \"%Y-%m-%d\" }", ["pid", "last", "\"sex\""]));
+    world
+}
+
+fn found(world: &World) -> [Ended; 3] {
+    joint(world, &["match", "--format", "json"], &[], &[])
+}
+
+#[test]
+fn a_fit_by_keys_is_that_of_the_common_rows_in_every_mode() {
+    let reference = reference();
+    let private = "[columns.a]\nrange = [-1.5, 1.5]\n[columns.b]\nrange = [-2, 3]\n[columns.y]\nrange = [-2, 4]\n[privacy]\nepsilon = \
+                   1.0\ndelta = 1e-5\n";
+    for (mode, more) in [("", ""), ("mode = \"sealed\"", ""), ("mode = \"private\"", private)] {
+        let world = by_keys(mode, more);
+        if !more.is_empty() {
+            for role in ["alice", "bob"] {
+                let text = fs::read_to_string(world.path(&format!("{role}.toml"))).unwrap();
+                world.write(
+                    &format!("{role}.toml"),
+                    &format!("{text}[privacy]\nanchor = \"anchors/{role}\"\ndelta = 1e-5\n"),
+                );
+                assert_eq!(told(&alone(&world, role, &["privacy", "init"])).0, 0);
+            }
+        }
+        let ended = found(&world);
+        assert_codes(&ended, 0);
+        let [alice, bob] = [&ended[1], &ended[2]].map(json);
+        assert_eq!((&alice["matched"], &bob["matched"]), (&140.into(), &140.into()), "{alice}");
+        let passes = alice["passes"].as_array().unwrap();
+        let by_pid = (BOB.start..ALICE.end).filter(|person| person % 5 != 0 && person % 7 != 0).count();
+        assert_eq!((&passes[0]["matched"], &passes[1]["matched"]), (&by_pid.into(), &(140 - by_pid).into()), "{alice}");
+        assert_eq!(bob["passes"][0]["own_missing"], 40, "{bob}");
+        assert_eq!(alice["passes"][0]["peer_eligible"], 160, "{alice}");
+        let ended = fitted(&world);
+        assert_codes(&ended, 0);
+        let report = json(&ended[1]);
+        assert_eq!(report["nobs"], 140);
+        assert_eq!(report["match"]["passes"], alice["passes"]);
+        if more.is_empty() {
+            for (ours, theirs) in estimates(&report).iter().zip(&reference) {
+                assert!((ours - theirs).abs() <= 1e-7 * theirs.abs().max(1e-3), "{mode}: {ours} {theirs}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_look_shows_what_would_take_part_and_what_cannot() {
+    let world = by_keys("", "");
+    let (code, out, said) = told(&alone(&world, "alice", &["match", "--dry-run", "--format", "json"]));
+    assert_eq!(code, 0, "{said}");
+    let look: Value = serde_json::from_str(&out).unwrap();
+    let pass = &look["passes"][0];
+    assert_eq!(
+        (&pass["eligible"], &pass["ambiguous"], &pass["expected_false_links"]),
+        (&200.into(), &0.into(), &0.0.into())
+    );
+    let surname = look["keys"].as_array().unwrap().iter().find(|key| key["name"] == "surname").unwrap();
+    assert!(
+        surname["examples"].as_array().unwrap().iter().all(|name| !name.as_str().unwrap().contains('ü')),
+        "{surname}"
+    );
+    let (code, out, _) = told(&alone(&world, "bob", &["check"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("Pass pid: 160 rows take part; 0 ambiguous, 40 missing, 0 invalid"), "{out}");
+    assert!(out.contains("if alice has 500 rows, the most that the study allows (match.max_rows)"), "{out}");
+    // Values that cannot be used are named with their place, and counted.
+    let table = fs::read_to_string(world.path("alice.csv")).unwrap();
+    let odd = table.replacen(".1940", ".40", 1).replacen("\"0150\"", "99999999999", 1).replacen(",w,", ",x,", 1);
+    world.write("alice.csv", &odd.replacen(".1941", ".1841", 1).replacen("05.05.", "31.02.", 1));
+    let (code, out, _) = told(&alone(&world, "alice", &["match", "--dry-run"]));
+    assert_eq!(code, 0);
+    for words in [
+        "Key birth (date): 0 missing, 3 invalid",
+        "Key pid (identifier): 0 missing, 1 invalid",
+        "`99999999999` in row",
+        "Key sex (code): 0 missing, 1 invalid",
+        "the first that cannot be used is `x` in row",
+    ] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+}
+
+#[test]
+fn keys_that_cannot_be_used_end_a_match_with_their_code() {
+    let refuse = |change: &dyn Fn(&World), code: i32, words: &str| {
+        let world = by_keys("", "");
+        change(&world);
+        let (came, _, said) = told(&alone(&world, "alice", &["match", "--dry-run"]));
+        assert_eq!(came, code, "{words}: {said}");
+        assert!(said.contains(words), "{words}: {said}");
+    };
+    let edit = |name: &'static str, from: &'static str, to: &'static str| {
+        move |world: &World| {
+            let text = fs::read_to_string(world.path(name)).unwrap();
+            assert!(text.contains(from), "{from}");
+            world.write(name, &text.replacen(from, to, 1));
+        }
+    };
+    refuse(&edit("alice.toml", "%d.%m.%Y", "%d.%m.%y"), 2, "years of two digits");
+    refuse(&edit("alice.toml", "pid = ", "pod = "), 2, "names `pod`, which is no key of the study");
+    refuse(&edit("alice.toml", "pid = \"Versichertennummer\"\n", ""), 2, "lacks the key `pid` of the study");
+    refuse(
+        &edit("alice.toml", "{ column = \"geboren\", format = \"%d.%m.%Y\" }", "\"geboren\""),
+        2,
+        "needs the format of the date `birth`",
+    );
+    refuse(&edit("alice.toml", "w = \"f\"", "w = \"d\""), 65, "`d`, which is no level of the study");
+    refuse(
+        &edit("alice.toml", "Nachname", "Nachnahme"),
+        65,
+        "there is no column `Nachnahme`; the nearest name is `Nachname`",
+    );
+    // A number as two persons' identifier.
+    refuse(&edit("alice.csv", "\"0007\"", "\"0008\""), 65, "pass `pid`: 2 records share their key with another record");
+    let more = |world: &World| {
+        let text = fs::read_to_string(world.path("study.toml")).unwrap();
+        world.write("study.toml", &text.replace("bob = 300", "bob = 100"));
+    };
+    // Disjoint tables, too few common rows for a party, and a table that is too large.
+    let joint = |change: &dyn Fn(&World), words: &str| {
+        let world = by_keys("", "");
+        change(&world);
+        let ended = found(&world);
+        assert_codes(&ended, 77);
+        let said = ended.iter().map(|ended| ended.log.as_str()).collect::<String>();
+        assert!(said.contains(words), "{words}: {said}");
+        assert!(
+            !world.path("alice-state/match/match.json").exists() && !world.path("bob-state/match/match.json").exists()
+        );
+    };
+    joint(&more, "than `match.max_rows`");
+    joint(
+        &|world| edit("bob.toml", "[match.columns]", "[policy]\nmin_matched = 120\n[match.columns]")(world),
+        "nothing was revealed",
+    );
+    joint(
+        &|world| edit("bob.toml", "[match.columns]", "[policy]\nmax_peer_rows = 199\n[match.columns]")(world),
+        "`max_peer_rows` of bob",
+    );
+    joint(
+        &|world| {
+            let text = fs::read_to_string(world.path("bob.csv")).unwrap();
+            let lines: Vec<String> =
+                text.lines().map(|line| line.replacen("00", "55", 1).replacen("01", "66", 1)).collect();
+            world.write("bob.csv", &(lines.join("\n") + "\n"));
+        },
+        "nothing was revealed",
+    );
+}
+
+#[test]
+fn a_model_column_that_is_a_key_is_refused_in_private_mode_unless_the_study_lists_it() {
+    let private = "[columns.a]\nrange = [-1.5, 1.5]\n[columns.b]\nrange = [-2, 3]\n[columns.y]\nrange = [-2, 4]\n[privacy]\nepsilon = \
+                   1.0\ndelta = 1e-5\n";
+    let world = by_keys("mode = \"private\"", private);
+    let text = fs::read_to_string(world.path("alice.toml")).unwrap();
+    world.write("alice.toml", &text.replace("\"Versichertennummer\"", "\"a\""));
+    let (code, _, said) = told(&alone(&world, "alice", &["match", "--dry-run"]));
+    assert_eq!(code, 77, "{said}");
+    assert!(said.contains("column `a` of alice is the key `pid` and a column of the model"), "{said}");
+    let study = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &study.replace("min_matched = 50", "min_matched = 50\n    reused = [\"pid\"]"));
+    let (_, _, said) = told(&alone(&world, "alice", &["match", "--dry-run"]));
+    assert!(!said.contains("is the key `pid` and a column of the model"), "{said}");
+}

@@ -218,6 +218,10 @@ fn match_rows(role: Role, arguments: MatchArguments, call: String) -> Result<Exi
 
 fn check(role: Role, arguments: &CheckArguments<Overrides>) -> Result<Exit, Failure> {
     let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
+    if let Some(outlook) = matching::before_a_match(role, &config)? {
+        output::print(&show(arguments.format, &outlook, Outlook::text))?;
+        return Ok(Exit::Done);
+    }
     let checked = check::check(role, &config, arguments.out.as_deref())?;
     output::print(&show(arguments.format, &checked, Checked::text))?;
     Ok(Exit::Done)

@@ -196,7 +196,7 @@ pub(crate) fn charged(party: Party<'_>, table: &Table) -> Result<Vec<Vec<u8>>, F
 
 /// Refuses a model column that is also a key of the match, unless the study says that it may be: two tables that differ in it would not
 /// match the same rows.
-fn keys_apart(Party { role, config, study }: Party<'_>) -> Result<(), Abort> {
+pub(crate) fn keys_apart(Party { role, config, study }: Party<'_>) -> Result<(), Abort> {
     let Some(terms) = &study.head.matching else { return Ok(()) };
     let model = study.method.parties.get(&role).map(|party| party.columns.as_slice()).unwrap_or_default();
     let is_modelled = |column: &str| model.iter().any(|name| name == column) || study.method.outcome.column == column;

@@ -11,21 +11,23 @@ use std::sync::{Arc, OnceLock};
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord};
 use fedreg_common::exit::Exit;
-use fedreg_common::id::{Digest, RunId};
+use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::linked::{LinkedSession, Pairs};
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::session::Abort;
-use fedreg_common::study::{MatchProtocol, MatchRun, MatchTerms};
+use fedreg_common::study::{MatchProtocol, MatchRun, MatchTerms, VerticalGuarantee};
 use fedreg_proto::files::FileError;
 use tokio::sync::mpsc;
 
 pub(crate) use self::artefact::{align, report};
 use self::direct::DirectWork;
 pub use self::found::{Found, Outlook};
+use crate::config::Config;
 use crate::failure::Failure;
-use crate::job::{Job, Party};
+use crate::job::{self, Job, Party};
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
+use crate::private;
 
 /// Finds the rows that both parties have, together with the other party, and keeps what was found.
 ///
@@ -39,6 +41,7 @@ pub async fn run(
 ) -> Result<(Found, Exit), Failure> {
     let party = job.party();
     let terms = terms(party)?;
+    allowed(party)?;
     let out = job.out.clone().unwrap_or_else(|| party.config.matching.folder(purpose, &party.config.state));
     rations::check(party)?;
     artefact::refuse_what_cannot_be_read_again(party)?;
@@ -61,6 +64,7 @@ pub async fn run(
 /// What the match would end with here.
 pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, Failure> {
     let terms = terms(party)?;
+    allowed(party)?;
     let rations = rations::left(party)?;
     artefact::refuse_what_cannot_be_read_again(party)?;
     match terms.protocol {
@@ -72,6 +76,21 @@ pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, F
         }
         MatchProtocol::Direct => direct::look(party, purpose, rations),
     }
+}
+
+/// What `check` shows of a study whose match is still to be made: what a fit discloses is known once there is one.
+///
+/// # Errors
+/// What the match would end with here.
+pub(crate) fn before_a_match(role: Role, config: &Config) -> Result<Option<Outlook>, Failure> {
+    let study = Arc::new(job::study(role, config)?);
+    let party = Party { role, config, study: &study };
+    let folder = config.matching.folder(MatchPurpose::Fit, &config.state);
+    if study.head.matching.is_none() || artefact::is_there(&folder) {
+        return Ok(None);
+    }
+    party.identity()?;
+    look(party, MatchPurpose::Fit).map(Some)
 }
 
 /// Whether a match has to be made before this run, by the run itself; complains where there is none and the study does not let a fit make it.
@@ -99,6 +118,14 @@ pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Fa
 fn terms(party: Party<'_>) -> Result<&MatchTerms, Failure> {
     let none = || Failure::Usage("the study has no section `[match]`: its rows stand in both tables beforehand".into());
     party.study.head.matching.as_ref().ok_or_else(none)
+}
+
+/// Refuses what the fit would be refused for after the match.
+fn allowed(party: Party<'_>) -> Result<(), Abort> {
+    match party.study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => Ok(()),
+        VerticalGuarantee::Private(_) => private::keys_apart(party),
+    }
 }
 
 /// Fewest matched rows that the study and this party's own file allow.
