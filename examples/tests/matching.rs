@@ -668,3 +668,49 @@ fn a_model_column_that_is_a_key_is_refused_in_private_mode_unless_the_study_list
     let (_, _, said) = told(&alone(&world, "alice", &["match", "--dry-run"]));
     assert!(!said.contains("is the key `pid` and a column of the model"), "{said}");
 }
+
+#[test]
+fn a_rehearsal_matches_the_shipped_tables_and_a_pair_of_ones_own_by_one_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let rehearse = |more: &[&str]| {
+        let output = world::demo(&[&["vertical", "--out", out.to_str().unwrap(), "--format", "json"], more].concat());
+        let (code, printed, said) = told(&output);
+        assert_eq!(code, 0, "{more:?}: {said}");
+        serde_json::from_str::<Value>(&printed).unwrap()
+    };
+    let plain = rehearse(&["--match"]);
+    let matched = plain["nobs"].as_u64().unwrap();
+    // All of 3800 but those with errors in both keys.
+    assert!((3780..3800).contains(&matched), "{matched}");
+    for (role, rows) in [("alice", 5000), ("bob", 5000)] {
+        assert_eq!((&plain["match"][role]["matched"], &plain["match"][role]["rows"]), (&matched.into(), &rows.into()));
+    }
+    assert_eq!(plain["match"]["alice"]["passes"][0]["own_ambiguous"], 60, "thirty stand in the hospital's table twice");
+    let sealed = rehearse(&["--match", "--mode", "sealed"]);
+    for (ours, theirs) in estimates(&sealed).iter().zip(estimates(&plain)) {
+        assert!((ours - theirs).abs() <= 1e-6 * theirs.abs().max(1e-3), "{ours} {theirs}");
+    }
+    let private = rehearse(&["--match", "--mode", "private", "--epsilon", "3"]);
+    assert_eq!(private["nobs"], matched);
+    assert_eq!(private["match"]["bob"]["matched"], matched);
+    // Two tables of one's own, by a column that both have.
+    let [mut a, mut b] = [String::from("nr,x,y\n"), String::from("z,nr\n")];
+    for row in 0..300 {
+        let t = f64::from(row);
+        a.push_str(&format!("{row:04},{},{}\n", (0.7 * t).cos(), (0.3 * t).sin()));
+        b.push_str(&format!("{},{:04}\n", (1.9 * t).cos(), 299 + 100 - row));
+    }
+    let [first, second] = [("a.csv", a), ("b.csv", b)].map(|(name, text)| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    });
+    let own = rehearse(&["--match", "nr", "--alice-data", &first, "--bob-data", &second, "--outcome", "y"]);
+    assert_eq!(own["nobs"], 200);
+    let refused = world::demo(&["vertical", "--match", "nr", "--alice-data", &first, "--outcome", "y"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let unknown =
+        world::demo(&["vertical", "--match", "n", "--alice-data", &first, "--bob-data", &second, "--outcome", "y"]);
+    assert_eq!(unknown.status.code(), Some(65));
+}
