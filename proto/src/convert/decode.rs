@@ -372,17 +372,7 @@ impl Head {
                 Body::Table(Table { factor: Vec::new(), score: Vec::new(), residual, dependent: table.dependent })
             }
             start::Body::Redo(redo) => Body::Redo(redo.fewer),
-            start::Body::Results(results) => {
-                head.takes("results", RESULT_VALUES);
-                head.split = 2 * u64::from(results.fits);
-                head.entries = if results.coefficients { COEFFICIENTS } else { 0 };
-                Body::Results(Results {
-                    fits: Vec::new(),
-                    fold_errors: Vec::new(),
-                    statistics: results.statistics.map(checked).transpose()?,
-                    coefficients: results.coefficients.then(Vec::new),
-                })
-            }
+            start::Body::Results(results) => head.results(results)?,
             start::Body::Masked(masked) => {
                 head.takes("masked columns", limits.matrix);
                 Body::Masked(Masked { first: masked.first, entries: empty(masked.words)? })
@@ -395,11 +385,7 @@ impl Head {
             }
             start::Body::MatchTerms(terms) => Body::Match(Match::Terms(checked(terms)?)),
             start::Body::MatchNumber(number) => Body::Match(Match::Number(checked(number)?)),
-            start::Body::MatchPart(part) => {
-                let part: Part = checked(part)?;
-                (head.what, head.room) = (part.what.name(), 1..=(PART_BYTES / part.what.unit()) as u64);
-                Body::Match(Match::Part(part))
-            }
+            start::Body::MatchPart(part) => head.part(checked(part)?),
             start::Body::MatchAgree(agree) => {
                 Body::Match(Match::Agree(Wire::from_wire(agree.proof, "the proof of a match")?))
             }
@@ -411,6 +397,24 @@ impl Head {
     /// Values of this kind, at most a given number of, come behind the message.
     fn takes(&mut self, what: &'static str, most: u64) {
         (self.what, self.room) = (what, 0..=most);
+    }
+
+    fn results(&mut self, results: wire::Results) -> Result<Body, PeerFault> {
+        self.takes("results", RESULT_VALUES);
+        self.split = 2 * u64::from(results.fits);
+        self.entries = if results.coefficients { COEFFICIENTS } else { 0 };
+        Ok(Body::Results(Results {
+            fits: Vec::new(),
+            fold_errors: Vec::new(),
+            statistics: results.statistics.map(checked).transpose()?,
+            coefficients: results.coefficients.then(Vec::new),
+        }))
+    }
+
+    /// A part of a list of a match has one entry at least.
+    fn part(&mut self, part: Part) -> Body {
+        (self.what, self.room) = (part.what.name(), 1..=(PART_BYTES / part.what.unit()) as u64);
+        Body::Match(Match::Part(part))
     }
 
     fn share(&mut self, share: &wire::Share, limits: &Limits) -> Result<Body, PeerFault> {

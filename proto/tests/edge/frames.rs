@@ -167,6 +167,7 @@ fn any_message() -> impl Strategy<Value = Message> {
                 coefficients
             }))),
         crate::sealed::any_message(),
+        crate::matching::any_message(),
         Just(said(Body::Go)),
     ]
 }
@@ -268,6 +269,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             coefficients
         })),
         crate::sealed::any_form(),
+        crate::matching::any_form(),
         Just(start::Body::Go(wire::Nothing {})),
     ];
     let start = (count(), count(), prop::option::weighted(0.95, body)).prop_map(|(payload, entries, body)| {

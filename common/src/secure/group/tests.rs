@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::data::matching::{Cells, Fold, Key, Keys, Kind, Reading, Records, Source};
+use crate::data::matching::{Cells, Key, Keys, Kind, Reading, Records, Source};
 use crate::id::Digest;
 
 fn vectors() -> Value {

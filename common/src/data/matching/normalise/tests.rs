@@ -141,6 +141,8 @@ fn the_versions_are_those_of_unicode() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(14), ..ProptestConfig::default() })]
+
     #[test]
     fn any_cell_has_a_canonical_form_or_none_and_the_form_of_ascii_is_that_of_any_text(cell in ".{0,30}", ascii in "[ -~]{0,30}") {
         for fold in [Fold::Plain, Fold::German] {

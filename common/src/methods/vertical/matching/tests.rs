@@ -206,7 +206,7 @@ fn check_against_plaintext(rules: &Rules, passes: &[Vec<usize>], tables: [&[Row]
 }
 
 fn row() -> impl Strategy<Value = Row> {
-    let cell = |most| prop::option::weighted(0.9, 0..most);
+    let cell = |most: u16| prop::option::weighted(0.9, 0..most);
     (cell(60), cell(40), cell(9)).prop_map(|(a, b, c)| [a, b, c])
 }
 
@@ -220,7 +220,7 @@ fn table() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(14), ..ProptestConfig::default() })]
 
     #[test]
     fn the_matched_records_are_those_of_a_join_in_the_clear(
