@@ -105,6 +105,10 @@ pub(crate) struct Size {
 /// Of the rehearsal.
 pub(crate) const SHIPPED: Size = Size { rows: 5000, common: 3800 };
 
+/// Of the walkthrough `examples/two-hospitals/match`.
+#[cfg(test)]
+pub(crate) const WALKTHROUGH: Size = Size { rows: 600, common: 450 };
+
 /// The tables.
 pub(crate) struct People {
     /// `Versicherungsnummer`, `Nachname`, `Vorname`, `geboren` (day first), `Geschlecht`, `PLZ`; age, bmi, pressure and the outcome stay.

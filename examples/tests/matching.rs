@@ -714,3 +714,58 @@ fn a_rehearsal_matches_the_shipped_tables_and_a_pair_of_ones_own_by_one_column()
         world::demo(&["vertical", "--match", "n", "--alice-data", &first, "--bob-data", &second, "--outcome", "y"]);
     assert_eq!(unknown.status.code(), Some(65));
 }
+
+#[test]
+fn a_party_that_is_killed_in_a_match_goes_on_with_it_and_both_have_the_same_order() {
+    for victim in ["alice", "bob"] {
+        for threshold in [100, 3_000, 100_000] {
+            let world = by_keys("", "");
+            let study = fs::read_to_string(world.path("study.toml")).unwrap();
+            world.write("study.toml", &study.replace("alice = 500, bob = 300", "alice = 9000, bob = 9000"));
+            // Further rows that only one party has, so that a match takes a while.
+            for role in ["alice", "bob"] {
+                let mut table = fs::read_to_string(world.path(&format!("{role}.csv"))).unwrap();
+                for row in 0..4000_u32 {
+                    let id = char::from_u32(if role == "alice" { 0x41 } else { 0x51 } + row / 1000).unwrap();
+                    let day = ["01.01.1950", "1950-01-01"][usize::from(role == "bob")];
+                    let sex = ["w", "f"][usize::from(role == "bob")];
+                    table.push_str(&format!("{id}{:03},{role} {row},{day},{sex},0,0\n", row % 1000));
+                }
+                world.write(&format!("{role}.csv"), &table);
+            }
+            let (coordinator, address) = world.coordinator_with(&["--wait", "30"]);
+            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+            let start = |role: &str| {
+                let line = if role == "alice" { ["--listen", &free] } else { ["--connect", &free] };
+                let files = ["--data", &format!("{role}.csv"), "--config", &format!("{role}.toml")];
+                let words = ["match", "--wait", "30", "--format", "json", "--coordinator", &address];
+                world.start(role, &[&words[..], &files, &line].concat())
+            };
+            let (mut alice, mut bob) = (start("alice"), start("bob"));
+            let journal = world.path(&format!("{victim}-state/match-run.bin"));
+            world::eventually(|| fs::metadata(&journal).ok().filter(|about| about.len() > threshold));
+            let dying = if victim == "alice" { &mut alice } else { &mut bob };
+            dying.child.kill().unwrap();
+            dying.child.wait().unwrap();
+            assert!(journal.exists(), "killed before the end");
+            let again = start(victim);
+            let (alice, bob) = if victim == "alice" { (again, bob) } else { (alice, again) };
+            for ended in [alice.end(), bob.end()] {
+                assert_eq!(ended.code, 0, "{victim} {threshold}: {}", ended.log);
+                assert_eq!(json(&ended)["matched"], 140);
+            }
+            drop(coordinator.end());
+            let record = |role: &str| -> Value {
+                let text = fs::read_to_string(world.path(&format!("{role}-state/match/match.json"))).unwrap();
+                serde_json::from_str(&text).unwrap()
+            };
+            assert_eq!(record("alice")["order_digest"], record("bob")["order_digest"]);
+            assert_eq!(record("alice")["run"], record("bob")["run"]);
+            for role in ["alice", "bob"] {
+                let counted = fs::read_to_string(world.path(&format!("{role}-state/matches.jsonl"))).unwrap();
+                assert_eq!(counted.lines().count(), 1, "a match that goes on counts once");
+                assert!(!world.path(&format!("{role}-state/match-run.bin")).exists(), "{role}: the secret is erased");
+            }
+        }
+    }
+}

@@ -105,3 +105,19 @@ fn a_seed_gives_the_same_tables_again_and_another_seed_gives_others() {
     assert_eq!((&a.hospital, &a.insurer), (&b.hospital, &b.insurer));
     assert_ne!(a.hospital, c.hospital);
 }
+
+#[test]
+fn the_tables_of_the_walkthrough_are_those_of_the_generator() {
+    let people = people(WALKTHROUGH, 2);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals/match");
+    for (name, table) in [("alice.csv", &people.hospital), ("bob.csv", &people.insurer)] {
+        let path = folder.join(name);
+        if std::env::var("FEDREG_BOOK").is_ok_and(|word| word == "write") {
+            std::fs::write(&path, table).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap_or_default() == *table,
+            "{name}: FEDREG_BOOK=write makes it again"
+        );
+    }
+}

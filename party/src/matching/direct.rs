@@ -10,21 +10,23 @@ use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRec
 use fedreg_common::data::matching::{Cells, Format, Reading, Records, RecordsError, Rules, Source};
 use fedreg_common::data::{Ids, Marks, Place, Places};
 use fedreg_common::exit::Exit;
-use fedreg_common::id::Digest;
+use fedreg_common::id::{Digest, RunId};
 use fedreg_common::methods::vertical::linked::purpose as greeting;
 use fedreg_common::methods::vertical::matching::{Inputs, MatchSession, Matched, PassCounts, Policy};
 use fedreg_common::methods::vertical::session::Progress;
-use fedreg_common::session::Abort;
+use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::{KeyKind, MatchTerms, StudyError};
 use fedreg_proto::files::FileError;
 
 use super::found::{ExpectedPass, Found, KeyOutlook, Outlook};
+use super::journal::{self, Kept};
 use super::{about, artefact, keep, not_begun, rations, terms, wrong};
 use crate::config::KeyColumn;
+use crate::drive::Driven;
 use crate::failure::Failure;
 use crate::job::{Job, Party};
 use crate::meet::{Met, Work};
-use crate::output::Folder;
+use crate::output::{Folder, chain};
 use crate::read;
 
 /// Canonical values of a key that are shown.
@@ -74,23 +76,64 @@ impl Work for DirectWork {
         ready.records.len() as u64
     }
 
+    fn interrupted(&self, job: &Job) -> Option<RunId> {
+        let state = &job.config.state;
+        let begun = journal::begun(state)?;
+        let data = artefact::fingerprint(&job.config.data.file).ok()?;
+        match bound(job.party(), self.purpose, data).ok()? == begun.bound {
+            true => Some(begun.run),
+            false => {
+                tracing::info!(
+                    "the match {} was interrupted here with another table or study: matching anew",
+                    begun.run
+                );
+                None
+            }
+        }
+    }
+
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<MatchSession, Failure> {
         let party = job.party();
         let Ready { records, rules, data } = ready;
+        let bound = bound(party, self.purpose, data)?;
         let about = about(job, self.purpose, opening.run, data, records.len() as u64)?;
         // Counted with the run, which may show its count: one that ends before that is counted too.
         rations::count(party, opening.run, self.purpose)?;
         // A run has one session; should there be another, it is of the same table.
         let _ = self.about.set(about);
+        // Before the first message leaves: of a run that is interrupted from here on every message has the same bytes again.
+        let kept = Kept::of(&party.config.state, opening.run, opening.seed, bound)?;
+        let opening = Opening { seed: kept.seed(), ..opening };
         let policy = &party.config.policy;
         let inputs = Inputs {
             rules: Arc::new(rules),
             match_digest: artefact::match_digest(party)?,
             policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
             records: Arc::new(records),
-            journal: None,
+            journal: Some(Box::new(kept)),
         };
         Ok(MatchSession::new(party.role, greeting(self.purpose), party.study, inputs, opening)?)
+    }
+
+    fn kept(&self, mut session: MatchSession) -> Result<Option<Driven<MatchSession>>, Failure> {
+        Ok(match session.start()? {
+            // The other one has sent its last message after all of ours.
+            Turn::Finish(output) => Some(Driven::alone(session, output, true)),
+            Turn::FinishAndSend { output, .. } => Some(Driven::alone(session, output, false)),
+            Turn::Wait | Turn::Send(_) => None,
+        })
+    }
+
+    fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
+        let passes = matches!(failure.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite);
+        match passes {
+            true => tracing::info!("the match {run} is not lost: the same command goes on with it"),
+            false => {
+                if let Err(error) = journal::erase(&job.config.state) {
+                    tracing::warn!("{}", chain(&error));
+                }
+            }
+        }
     }
 
     fn progress(session: &MatchSession) -> Option<Progress> {
@@ -102,8 +145,30 @@ impl Work for DirectWork {
         let Matched { order, passes, .. } = &met.driven.output;
         let about = MatchRecord { passes: passes.iter().map(pass).collect(), ..about };
         let alignment = Alignment::new(order.clone(), met.driven.output.order_digest().0, about);
-        keep(job, &self.folder, &alignment, met.bytes_sent)
+        let found = keep(job, &self.folder, &alignment, met.bytes_sent)?;
+        match met.driven.confirmed {
+            true => journal::erase(&job.config.state)?,
+            false => tracing::info!(
+                "{} may lack our last message: the same command sends it again when {0} is started again",
+                job.role.partner()
+            ),
+        }
+        Ok(found)
     }
+}
+
+/// The digest of what an interrupted match is bound to: another study, other rows or other data begin anew.
+fn bound(party: Party<'_>, purpose: MatchPurpose, data: Digest) -> Result<Digest, Failure> {
+    let study = party.study.digest();
+    let columns = serde_json::to_string(&party.config.matching).unwrap_or_default();
+    let decides = artefact::match_digest(party)?;
+    let fields: [&[u8]; 5] = [&study.0, &decides.0, purpose.name().as_bytes(), &data.0, columns.as_bytes()];
+    let mut bytes = Vec::new();
+    for field in fields {
+        bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(field);
+    }
+    Ok(Digest::of(&bytes))
 }
 
 /// What became of a pass, as it is kept.

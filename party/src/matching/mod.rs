@@ -3,6 +3,7 @@
 mod artefact;
 mod direct;
 mod found;
+mod journal;
 mod linked;
 mod rations;
 

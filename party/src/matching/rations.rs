@@ -82,6 +82,13 @@ pub(super) fn check(party: Party<'_>) -> Result<(), Failure> {
 /// # Errors
 /// The file cannot be written, or the match is one too many.
 pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose) -> Result<(), Failure> {
+    let path = place(party);
+    // A run that was interrupted and goes on says the same again.
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let of_run = |line: &str| serde_json::from_str::<Line>(line).is_ok_and(|line| line.run == run.to_string());
+    if before.lines().any(of_run) {
+        return Ok(());
+    }
     check(party)?;
     let line = Line {
         run: run.to_string(),
@@ -90,7 +97,6 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose) -> Resu
         purpose,
         time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     };
-    let path = place(party);
     let mut text = serde_json::to_string(&line).unwrap_or_default();
     text.push('\n');
     let write = || {
