@@ -425,6 +425,19 @@ mutate "lists of a peer in any order" $match/lists.rs \
 mutate "the own proof taken back" $match/mod.rs \
     's/proof != self\.proof\(self\.role\.partner\(\)\)/proof != self.proof(self.role.partner()) \&\& proof != self.proof(self.role)/' \
     matching::tests::hostile::the_own_proof
+mutate "a match of another table taken" common/src/data/matching/alignment.rs \
+    's/if about\.data != data\.to_string\(\) \{/if about.data.is_empty() {/' matching::alignment::
+mutate "the files of two matches mixed" common/src/data/matching/alignment.rs \
+    's/if about\.alignment != Digest::of\(binary\)\.to_string\(\) \{/if about.alignment.is_empty() {/' matching::alignment::
+mutate "a match of the other party taken" common/src/data/matching/alignment.rs \
+    's/if self\.role != expected\.role \{/if false {/' matching::alignment::
+mutate "matched rows in the order of the file" common/src/data/mod.rs \
+    's/self\.arrange\(records\);/let mut records = records.to_vec();\n        records.sort_unstable();\n        self.arrange(&records);/' \
+    data::tests::matched_rows
+mutate "matched rows proved by their number alone" common/src/data/align.rs \
+    's/        framed\.field\(order\);\n/        let _ = order;\n/' data::tests::the_proof_of_matched
+mutate "pairs from elsewhere in the order of their table" common/src/data/matching/linked.rs \
+    's/let Some\(order\) = align::order\(pairs\) else/let Some(order) = align::order(pairs).filter(|_| false) else/' matching::linked::
 mutate "a key of a matched record made unique by its match" common/src/data/matching/records.rs \
     's/for row in 0\.\.self\.rows \{/for row in (0..self.rows).filter(|row| !matched.is_set(*row)) {/' matching::records::tests::every_record
 
