@@ -257,7 +257,7 @@ fn decoded(bytes: &[u8], rows: u64) -> Result<Vec<u32>, AlignmentError> {
         return damaged("alignment.bin is of another kind");
     }
     let count = count.iter().rev().fold(0_u64, |count, byte| count << 8 | u64::from(*byte));
-    if body.len() as u64 % 4 != 0 || body.len() as u64 / 4 != count || count > rows {
+    if !body.len().is_multiple_of(4) || body.len() as u64 / 4 != count || count > rows {
         return damaged("alignment.bin has another length than it says");
     }
     let mut seen = vec![false; usize::try_from(rows).unwrap_or(0)];
