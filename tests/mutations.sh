@@ -401,6 +401,8 @@ where=(-p fedreg-common --lib)
 match=common/src/methods/vertical/matching
 mutate "a scalar used in every pass" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), run\.0\.as_slice\(\), )pass\.to_le_bytes\(\)/${1}(pass - pass).to_le_bytes()/' secure::group::tests::scalars
+mutate "a pass masked by the scalar of the first" $match/mod.rs \
+    's/&self\.run, self\.pass as u32\)\n/\&self.run, 0)\n/' matching::tests::every_pass
 mutate "a scalar used in every run" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), )run\.0\.as_slice\(\), /$1/' secure::group::tests::scalars
 mutate "the identity taken for an element" common/src/secure/group.rs \

@@ -50,17 +50,16 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Masks the keys of records, and of padding up to a length.
+    /// Masks the keys of records, and of padding up to a length. `masked` is empty and has the room.
     pub(super) fn mask(
         records: Vec<u32>,
+        mut masked: Vec<(Element, u32)>,
         length: u64,
         scalar: &Scalar,
         messages: &Messages<'_>,
         padded: impl Fn(u32) -> [u8; 64] + Sync,
     ) -> Own {
         let padding = (length as usize).saturating_sub(records.len());
-        let mut masked: Vec<(Element, u32)> = Vec::new();
-        masked.reserve_exact(records.len() + padding);
         masked.extend(records.iter().map(|record| ([0; 32], *record)));
         masked.extend((0..padding).map(|number| ([0; 32], number as u32)));
         let (real, rest) = masked.split_at_mut(records.len());
@@ -103,6 +102,18 @@ impl Own {
     }
 }
 
+/// Room for both lists of a pass: 36 bytes for each of the own entries, 20 for each of the peer's.
+///
+/// # Errors
+/// Megabytes that this takes, where the system does not have them.
+#[allow(clippy::type_complexity, reason = "the two vectors that are about to be filled")]
+pub(super) fn room(own: u64, theirs: u64) -> Result<(Vec<(Element, u32)>, Vec<(Tag, u32)>), u64> {
+    let (mut masked, mut tags): (Vec<(Element, u32)>, Vec<(Tag, u32)>) = (Vec::new(), Vec::new());
+    let reserved = masked.try_reserve_exact(own as usize).is_ok() && tags.try_reserve_exact(theirs as usize).is_ok();
+    let bytes = own * size_of::<(Element, u32)>() as u64 + theirs * size_of::<(Tag, u32)>() as u64;
+    if reserved { Ok((masked, tags)) } else { Err(bytes.div_ceil(1 << 20)) }
+}
+
 /// What came of the peer's list.
 pub(super) struct Theirs {
     /// The part whose tags are not computed yet, with the position of its first entry.
@@ -120,11 +131,12 @@ pub(super) struct Theirs {
 }
 
 impl Theirs {
-    pub(super) fn new() -> Theirs {
+    /// Of a list whose tags have this room.
+    pub(super) fn new(tags: Vec<(Tag, u32)>) -> Theirs {
         Theirs {
             waiting: (0, Vec::new()),
             last: None,
-            tags: Vec::new(),
+            tags,
             sorted: false,
             doubled: None,
             compared: 0,

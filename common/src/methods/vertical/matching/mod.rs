@@ -146,6 +146,8 @@ struct Lists {
     sizes: [u64; 2],
     scalar: Scalar,
     context: TagContext,
+    /// For the own list.
+    room: Vec<(group::Element, u32)>,
     own: Option<Own>,
     theirs: Theirs,
 }
@@ -153,14 +155,15 @@ struct Lists {
 impl Lists {
     /// Makes the own list, unless that was done before.
     fn prepare(&mut self, place: &Place<'_>) -> &mut Own {
-        let (eligible, scalar, length) = (&mut self.eligible, &self.scalar, self.sizes[place.side]);
+        let (eligible, room) = (&mut self.eligible, &mut self.room);
+        let (scalar, length) = (&self.scalar, self.sizes[place.side]);
         self.own.get_or_insert_with(|| {
             let records = eligible.take().map(|eligible| eligible.records).unwrap_or_default();
             let pass = &place.inputs.rules.keys.passes()[place.pass];
             let messages = place.inputs.records.messages(pass, &place.inputs.match_digest);
             let (secret, run, pass) = (place.secret, place.run, place.pass as u32);
             let padded = |number| group::padding(secret, run, pass, number);
-            Own::mask(records, length, scalar, &messages, padded)
+            Own::mask(records, std::mem::take(room), length, scalar, &messages, padded)
         })
     }
 
@@ -390,7 +393,16 @@ impl MatchScript {
                     self.next_pass()?
                 }
                 Stage::Agree { said: 2 } => Stage::Over,
-                unfinished => {
+                unfinished @ (Stage::Terms { .. }
+                | Stage::Size { .. }
+                | Stage::Masked { .. }
+                | Stage::Doubled { .. }
+                | Stage::Count { .. }
+                | Stage::Reveal { .. }
+                | Stage::Closed
+                | Stage::Agree { .. }
+                | Stage::Over
+                | Stage::Moving) => {
                     self.stage = unfinished;
                     return Ok(());
                 }
@@ -406,7 +418,14 @@ impl MatchScript {
             .ok_or_else(|| Abort::Bug("a scalar of a match is zero: start the match again".to_owned()))?;
         let context = TagContext::new(&self.run, &self.inputs.rules.keys.passes()[self.pass].name);
         let counts = eligible.counts;
-        Ok(Lists { eligible: Some(eligible), counts, sizes, scalar, context, own: None, theirs: Theirs::new() })
+        let (room, tags) = lists::room(own, peer).map_err(|megabytes| {
+            // Not a sentence for the coordinator, as it has numbers of records.
+            Abort::OwnData(format!(
+                "a match of {own} records with {peer} takes {megabytes} MiB of memory, more than there is"
+            ))
+        })?;
+        let theirs = Theirs::new(tags);
+        Ok(Lists { eligible: Some(eligible), counts, sizes, scalar, context, room, own: None, theirs })
     }
 
     /// Both have said the same count: whether it is revealed what it counts.

@@ -2,6 +2,8 @@
 
 use super::*;
 
+type Change = fn(&mut Part);
+
 /// Bob's messages, changed, at Alice: her end, and what she said after the change.
 fn against(mut change: impl FnMut(&mut Match) -> bool) -> (Abort, Vec<Message>) {
     let [a, b] = overlapping([40, 30], 20);
@@ -38,7 +40,7 @@ fn part(what: PartKind, change: impl Fn(&mut Part)) -> (Exit, bool) {
 
 #[test]
 fn elements_that_are_none_and_lists_out_of_order_end_the_run() {
-    let cases: [(&str, fn(&mut Part)); 9] = [
+    let cases: [(&str, Change); 9] = [
         ("identity", |part| part.bytes[..32].fill(0)),
         ("not canonical", |part| {
             let at = part.bytes.len() - 32;
@@ -65,7 +67,7 @@ fn elements_that_are_none_and_lists_out_of_order_end_the_run() {
 
 #[test]
 fn tags_out_of_order_and_positions_that_cannot_be_end_the_run() {
-    let cases: [(PartKind, &str, fn(&mut Part)); 7] = [
+    let cases: [(PartKind, &str, Change); 7] = [
         (PartKind::Doubled, "descending", |part| {
             let (first, second) = part.bytes.split_at_mut(16);
             first.swap_with_slice(&mut second[..16]);
