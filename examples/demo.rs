@@ -16,6 +16,10 @@ mod columns;
 mod em;
 #[path = "demo/features.rs"]
 mod features;
+#[path = "demo/matching.rs"]
+mod matching;
+#[path = "demo/people.rs"]
+mod people;
 #[path = "demo/processes.rs"]
 mod processes;
 #[cfg(test)]

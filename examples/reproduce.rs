@@ -23,6 +23,8 @@ mod evidence;
 mod fairness;
 #[path = "reproduce/features.rs"]
 mod features;
+#[path = "reproduce/matching.rs"]
+mod matching;
 #[path = "reproduce/privacy.rs"]
 mod privacy;
 #[path = "reproduce/research/mod.rs"]
@@ -106,6 +108,7 @@ fn reproduce(program: &Program) -> anyhow::Result<usize> {
         What::Em => ("em", em::tables(&run)?),
         What::Features => ("features", features::tables(&run)?),
         What::Stream => ("stream", stream::tables(&run)?),
+        What::Matching => ("matching", matching::tables(&run)?),
     };
     print(&document.text())?;
     if let Some(folder) = folder {

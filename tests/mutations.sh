@@ -407,6 +407,53 @@ where=(-p fedreg-examples --test private)
 mutate "a private table between two parties read after the first contact" party/src/private.rs \
     's/const READS_FIRST: bool = true/const READS_FIRST: bool = false/' a_party_whose_table_is_broken
 
+# Record matching: unit tests of fedreg-common again.
+where=(-p fedreg-common --lib)
+match=common/src/methods/vertical/matching
+mutate "a scalar used in every pass" common/src/secure/group.rs \
+    's/(b"fedreg match scalar"\.as_slice\(\), run\.0\.as_slice\(\), )pass\.to_le_bytes\(\)/${1}(pass - pass).to_le_bytes()/' secure::group::tests::scalars
+mutate "a pass masked by the scalar of the first" $match/mod.rs \
+    's/&self\.run, self\.pass as u32\)\n/\&self.run, 0)\n/' matching::tests::every_pass
+mutate "a scalar used in every run" common/src/secure/group.rs \
+    's/(b"fedreg match scalar"\.as_slice\(\), )run\.0\.as_slice\(\), /$1/' secure::group::tests::scalars
+mutate "the identity taken for an element" common/src/secure/group.rs \
+    's/\.filter\(\|element\| !element\.is_identity\(\)\)//' secure::group::tests::elements matching::tests::hostile
+mutate "matches revealed before the gate" $match/mod.rs \
+    's/if !open \{/if !open \&\& self.pass > 0 {/; s/(Stage::Reveal \{ lists, turns, revealed \} if turns\.next\(\)\.is_none\(\) => \{)/$1\n                    if !self.passes[0].revealed {\n                        return Err(self.closed());\n                    }/' \
+    matching::tests::a_first_pass
+mutate "the policy of the peer left out of the gate" $match/mod.rs \
+    's/self\.min_matched = self\.min_matched\.max\(theirs\.min_matched\);//' matching::tests::a_first_pass
+mutate "counts not compared" $match/mod.rs \
+    's/if came != expected \{\n(\s+let what = "a count of matches")/if came > u64::from(u32::MAX) {\n$1/' matching::tests::hostile::sizes
+mutate "keys compared as they stand in the file" common/src/data/matching/normalise.rs \
+    's/Some\(identifier\(text\)\)/Some(text.to_owned())/' matching::tests::hostile::keys_normalised matching::normalise::tests::identifiers
+mutate "other versions of Unicode matched" $match/mod.rs \
+    's/\(theirs\.normaliser, theirs\.unicode\) != \(own\.normaliser, own\.unicode\)/theirs.normaliser != own.normaliser/' matching::tests::hostile::other_rules
+mutate "lists in the order of the file" $match/lists.rs \
+    's/masked\.par_sort_unstable\(\);//' matching::tests::messages_do_not matching::tests::nothing_but
+mutate "matched records in the order of the file" $match/mod.rs \
+    's/self\.order\.extend\(revealed\.records\);/self.order.extend(revealed.records); self.order.sort_unstable();/' matching::tests::the_matched_records
+mutate "lists of a peer in any order" $match/lists.rs \
+    's/last\.is_some_and\(\|last\| last >= \*value\)/last.is_some_and(|_| false)/' matching::tests::hostile::elements
+mutate "the own proof taken back" $match/mod.rs \
+    's/proof != self\.proof\(self\.role\.partner\(\)\)/proof != self.proof(self.role.partner()) \&\& proof != self.proof(self.role)/' \
+    matching::tests::hostile::the_own_proof
+mutate "a match of another table taken" common/src/data/matching/alignment.rs \
+    's/if about\.data != data\.to_string\(\) \{/if about.data.is_empty() {/' matching::alignment::
+mutate "the files of two matches mixed" common/src/data/matching/alignment.rs \
+    's/if about\.alignment != Digest::of\(binary\)\.to_string\(\) \{/if about.alignment.is_empty() {/' matching::alignment::
+mutate "a match of the other party taken" common/src/data/matching/alignment.rs \
+    's/if self\.role != expected\.role \{/if false {/' matching::alignment::
+mutate "matched rows in the order of the file" common/src/data/mod.rs \
+    's/self\.arrange\(records\);/let mut records = records.to_vec();\n        records.sort_unstable();\n        self.arrange(&records);/' \
+    data::tests::matched_rows
+mutate "matched rows proved by their number alone" common/src/data/align.rs \
+    's/        framed\.field\(order\);\n/        let _ = order;\n/' data::tests::the_proof_of_matched
+mutate "pairs from elsewhere in the order of their table" common/src/data/matching/linked.rs \
+    's/let Some\(order\) = align::order\(pairs\) else/let Some(order) = align::order(pairs).filter(|_| false) else/' matching::linked::
+mutate "a key of a matched record made unique by its match" common/src/data/matching/records.rs \
+    's/for row in 0\.\.self\.rows \{/for row in (0..self.rows).filter(|row| !matched.is_set(*row)) {/' matching::records::tests::every_record
+
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"
     exit 2

@@ -75,6 +75,10 @@ pub enum Purpose {
     Fit,
     /// Scoring new rows with a fit that was made before.
     Predict,
+    /// Matching the records of a fit.
+    MatchFit,
+    /// Matching new rows.
+    MatchPredict,
 }
 
 impl Purpose {
@@ -83,6 +87,8 @@ impl Purpose {
         match self {
             Purpose::Fit => "fit",
             Purpose::Predict => "predict",
+            Purpose::MatchFit => "match",
+            Purpose::MatchPredict => "match --purpose predict",
         }
     }
 }
@@ -295,6 +301,18 @@ impl<S: Script> Conversation<S> {
         opening: &Opening,
         script: S,
     ) -> Conversation<S> {
+        Conversation::open_under(role, purpose, study, opening, study.disclosures(role), script)
+    }
+
+    /// The same where what may leave does not follow from the mode of the fit.
+    pub(crate) fn open_under(
+        role: Role,
+        purpose: Purpose,
+        study: &Study<Vertical>,
+        opening: &Opening,
+        disclosures: Disclosures,
+        script: S,
+    ) -> Conversation<S> {
         Conversation {
             role,
             peer: role.partner(),
@@ -302,7 +320,7 @@ impl<S: Script> Conversation<S> {
             study: study.digest(),
             run: opening.run,
             hello: Hello { version: VERSION, purpose, keys: study.key_digests() },
-            disclosures: study.disclosures(role),
+            disclosures,
             greetings: 0,
             script,
             line: Line::new(),

@@ -221,6 +221,19 @@ pub enum PeerFault {
     /// A part of a sealed product that does not fit.
     #[error("sent a part of a sealed table that cannot be: {0}")]
     Sealed(String),
+    /// The proof of another order of rows than the match of this party has.
+    #[error("proved rows of another match: the matches of both parties must be of one run; match again on both sides")]
+    Order,
+    /// A message of a match of records that cannot be.
+    #[error("sent {what} in pass {pass} of the match, expected {expected}")]
+    Match {
+        /// The pass, from 1.
+        pass: u32,
+        /// What it is.
+        what: &'static str,
+        /// What it should have been.
+        expected: &'static str,
+    },
     /// Bytes that do not decode.
     #[error("sent bytes that are not a message: {0}")]
     Garbage(String),

@@ -265,6 +265,18 @@ pub(crate) struct Vertical {
     /// Table with all columns, CSV or Parquet; the shipped diabetes data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
+    /// Match the rows of two tables that overlap in part
+    ///
+    /// By the keys in a TOML file, each with its kind and each side's column, or by one column of identifiers that both tables have.
+    /// Without a value: two synthetic tables, a hospital's and an insurer's, with keys that suit them.
+    #[arg(long = "match", value_name = "FILE|COL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["data", "id"])]
+    pub(crate) matching: Option<String>,
+    /// With --match: Alice's table
+    #[arg(long, value_name = "FILE", requires = "matching")]
+    pub(crate) alice_data: Option<PathBuf>,
+    /// With --match: Bob's table
+    #[arg(long, value_name = "FILE", requires = "matching")]
+    pub(crate) bob_data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) table: TableFlags,
     /// Outcome column

@@ -13,6 +13,8 @@ use crate::arguments::{DEFAULT_ACCOUNTANT, DEFAULT_EPSILON, MechanismName, Verti
 
 /// Bounds of the shipped data.
 const DIABETES: &str = include_str!("../data/diabetes.bounds.toml");
+/// Bounds of the shipped tables whose rows are matched.
+const PEOPLE: &str = include_str!("../data/people.bounds.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +62,10 @@ impl Bounds {
 pub(crate) fn of_vertical(arguments: &Vertical, outcome: &str) -> Result<Bounds, Failure> {
     match (&arguments.bounds, &arguments.data) {
         (Some(file), _) => of_file(file, outcome),
+        (None, None) if arguments.matching.as_ref().is_some_and(String::is_empty) => {
+            parse(Path::new("the shipped bounds"), PEOPLE, outcome)
+        }
+        (None, _) if arguments.matching.is_some() => Err(missing()),
         (None, None) => parse(Path::new("the shipped bounds"), DIABETES, outcome),
         (None, Some(_)) => Err(missing()),
     }

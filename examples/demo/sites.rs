@@ -311,6 +311,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
         weights: None,
         columns: BTreeMap::new(),
         rows: RowTerms { id: rows.person.clone().filter(|_| private), ..RowTerms::default() },
+        matching: None,
         penalty: None,
         fit: FitTerms::default(),
         inference: InferenceTerms::default(),

@@ -20,7 +20,7 @@ use fedreg_common::study::{
     PredictionTerms, Protocol, RowTerms, StudyFile,
 };
 use fedreg_party::check::size;
-use fedreg_party::config::{Config, DataTerms, LedgerTerms, Overrides, PolicyTerms};
+use fedreg_party::config::{Config, DataTerms, LedgerTerms, MatchConfig, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::privacy;
 use fedreg_party::read::{self, ReadError, Request, Written};
@@ -30,6 +30,7 @@ use crate::Failure;
 use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
 use crate::columns::{Split, refuse_syntax, split};
+use crate::matching::{self, Matched};
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
 
@@ -73,8 +74,10 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
 /// The play of two parties on a stage.
 struct Play<'a> {
     stage: Stage<'a>,
-    /// Both read the user's file, each its own columns only: a copy would only cost time and space.
-    table: DataTerms,
+    /// Alice's and Bob's. Without a match both read the user's file, each its own columns only: a copy would only cost time and space.
+    tables: [DataTerms; 2],
+    /// How each party's rows are matched, if they are.
+    matching: Option<[MatchConfig; 2]>,
     seed: String,
     private: bool,
     /// Whether both parties loosen their limits on what may open.
@@ -85,6 +88,9 @@ struct Play<'a> {
 
 impl<'a> Play<'a> {
     fn set(arguments: &Vertical, folder: &'a Folder) -> Result<Play<'a>, Failure> {
+        if let Some(matched) = matching::of(arguments, folder)? {
+            return Play::set_matched(arguments, folder, matched);
+        }
         let shipped = arguments.data.is_none();
         let data = match &arguments.data {
             Some(file) => absolute(file)?,
@@ -110,32 +116,39 @@ impl<'a> Play<'a> {
         taken.iter().try_for_each(|name| refuse_syntax(&[name.to_string()], &header))?;
         let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
         let mut study = study(arguments, outcome, id, columns);
-        let private = arguments.mode == ModeName::Private;
-        if private {
-            study.mode = Mode::Private;
-            study.privacy = Some(bounds::terms(arguments));
-            let bounds = bounds::of_vertical(arguments, &study.outcome.column)?;
-            for (party, norm) in study.parties.values_mut().zip(bounds.row_norms(["alice", "bob"])?) {
-                party.row_norm = norm;
-            }
-            study.columns = bounds.columns;
-            bounds::only_used(&mut study);
-        }
-        if arguments.mode == ModeName::Sealed {
-            study.mode = Mode::Sealed;
-            // The study's own sentence about flags that do not fit comes before all that the data could be refused for.
-            Stage::accepts(&study)?;
-        }
+        guarantee(arguments, &mut study)?;
         // Before a process is started: what nobody can have meant would take minutes, and end in another sentence. In a private
         // run levels are declared, and what stands in the rows decides nothing.
-        if !private {
+        if arguments.mode != ModeName::Private {
             look(arguments, &table, written, &header, &study)?;
         }
+        Play::on_stage(arguments, folder, study, [table.clone(), table], None)
+    }
+
+    /// The same with two tables whose rows are matched first.
+    fn set_matched(arguments: &Vertical, folder: &'a Folder, matched: Matched) -> Result<Play<'a>, Failure> {
+        let Matched { keys, tables, outcome, held_by, columns } = matched;
+        let mut study = study(arguments, outcome, None, columns);
+        study.outcome.held_by = held_by;
+        study.matching = Some(keys.terms);
+        guarantee(arguments, &mut study)?;
+        let [alice, bob] = tables.map(|file| arguments.table.terms(file).map_err(Failure::usage));
+        Play::on_stage(arguments, folder, study, [alice?, bob?], Some(keys.configs))
+    }
+
+    fn on_stage(
+        arguments: &Vertical,
+        folder: &'a Folder,
+        study: StudyFile,
+        tables: [DataTerms; 2],
+        matching: Option<[MatchConfig; 2]>,
+    ) -> Result<Play<'a>, Failure> {
         let stage = Stage::new(folder, "demo vertical");
         stage.study(&study)?;
         stage.certificates(&["coordinator", "alice", "bob"])?;
         let loosened = arguments.sealed_limits.unwrap_or_default() == SealedLimits::Off;
-        Ok(Play { stage, table, seed: arguments.seed.to_string(), private, loosened, file: study })
+        let private = arguments.mode == ModeName::Private;
+        Ok(Play { stage, tables, matching, seed: arguments.seed.to_string(), private, loosened, file: study })
     }
 
     /// By which mechanism values are private, where they are.
@@ -146,7 +159,6 @@ impl<'a> Play<'a> {
     /// Runs the processes to their end and reads what Alice and Bob report.
     fn run(&self) -> Result<[Report; 2], Failure> {
         let stage = &self.stage;
-        let address = |role: Role| stage.path(&format!("{role}.address"));
         for role in [Role::Coordinator, Role::Alice, Role::Bob] {
             folder(&stage.path(role.name()))?;
             // Every rehearsal begins with its whole budget. Only here: no other program ever removes a ledger.
@@ -157,16 +169,31 @@ impl<'a> Play<'a> {
                 // A plain rehearsal before this one would count as one that showed all.
                 let _ = fs::remove_file(stage.path(&format!("{role}/privacy.sqlite.plain-runs")));
             }
-            // A file of an earlier rehearsal would be taken for this one's.
-            for stale in [address(role), stage.path(&format!("{role}/report.json"))] {
-                let _ = fs::remove_file(stale);
+            // Matches are counted, too.
+            for file in ["matches.jsonl", "match/match.json", "match/alignment.bin", "report.json"] {
+                let _ = fs::remove_file(stage.path(&format!("{role}/{file}")));
             }
         }
+        if self.matching.is_some() {
+            self.joint("match")?;
+        }
+        self.joint("fit")?;
+        Ok([stage.report("alice")?, stage.report("bob")?])
+    }
+
+    /// A joint run of a command.
+    fn joint(&self, command: &str) -> Result<(), Failure> {
+        let stage = &self.stage;
+        let address = |role: Role| stage.path(&format!("{role}.address"));
+        // A file of an earlier run would be taken for this one's.
+        for role in [Role::Coordinator, Role::Alice, Role::Bob] {
+            let _ = fs::remove_file(address(role));
+        }
         let (mut coordinator, convened) = stage.coordinator(&[])?;
-        let mut alice = self.party(Role::Alice, &convened, None, &address(Role::Alice))?;
+        let mut alice = self.party(Role::Alice, command, &convened, None, &address(Role::Alice))?;
         let listening = alice.address(&address(Role::Alice))?;
         stage.fix_port("alice.toml", &listening)?;
-        let mut bob = self.party(Role::Bob, &convened, Some(listening), &address(Role::Bob))?;
+        let mut bob = self.party(Role::Bob, command, &convened, Some(listening), &address(Role::Bob))?;
         let ends = processes::wait(&mut [&mut alice, &mut bob])?;
         processes::wait(&mut [&mut coordinator])?;
         for role in [Role::Coordinator, Role::Alice] {
@@ -181,7 +208,7 @@ impl<'a> Play<'a> {
             let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
             return Err(Failure::new(exit, anyhow::anyhow!(sentence)));
         }
-        Ok([stage.report("alice")?, stage.report("bob")?])
+        Ok(())
     }
 
     /// Whether the parties have a ledger: of a budget, or of what opened.
@@ -195,6 +222,7 @@ impl<'a> Play<'a> {
     fn party(
         &self,
         role: Role,
+        command: &str,
         coordinator: &str,
         connect: Option<String>,
         announce: &Path,
@@ -212,7 +240,7 @@ impl<'a> Play<'a> {
             connect,
             state: role.name().into(),
             wait: 60,
-            data: self.table.clone(),
+            data: self.tables[usize::from(role == Role::Bob)].clone(),
             tls: Stage::tls(role.name()),
             policy,
             privacy: LedgerTerms {
@@ -220,11 +248,18 @@ impl<'a> Play<'a> {
                 anchor: self.keeps_ledger().then(|| format!("anchors/{role}.anchor").into()),
                 ..LedgerTerms::default()
             },
+            matching: self
+                .matching
+                .as_ref()
+                .map(|both| both[usize::from(role == Role::Bob)].clone())
+                .unwrap_or_default(),
         };
         let file = format!("{role}.toml");
         let stage = &self.stage;
         stage.write(&file, "A private file: no other party ever sees it.", &config.print())?;
-        if self.private {
+        // A budget is registered once, before the first run.
+        let first = if self.matching.is_some() { "match" } else { "fit" };
+        if self.private && command == first {
             let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
             let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
                 privacy::init(role, &config)?;
@@ -239,13 +274,36 @@ impl<'a> Play<'a> {
             })?;
         }
         let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
-        Process::start(
-            role,
-            role.name(),
-            &["fit", "--config", &config, "--out", &out, "--seed", &self.seed, "--announce", &announce],
-            &stage.path(&format!("{role}/log.txt")),
-        )
+        let mut words = vec![command, "--config", &config, "--announce", &announce];
+        let log = match command {
+            "fit" => {
+                words.extend(["--out", &out, "--seed", &self.seed]);
+                format!("{role}/log.txt")
+            }
+            // A match is kept in the state folder, where the fit finds it.
+            _ => format!("{role}/match.log.txt"),
+        };
+        Process::start(role, role.name(), &words, &stage.path(&log))
     }
+}
+
+/// Mode and public bounds, as the flags say; a study that the mode does not take is refused before all that the data could be refused for.
+fn guarantee(arguments: &Vertical, study: &mut StudyFile) -> Result<(), Failure> {
+    if arguments.mode == ModeName::Private {
+        study.mode = Mode::Private;
+        study.privacy = Some(bounds::terms(arguments));
+        let bounds = bounds::of_vertical(arguments, &study.outcome.column)?;
+        for (party, norm) in study.parties.values_mut().zip(bounds.row_norms(["alice", "bob"])?) {
+            party.row_norm = norm;
+        }
+        study.columns = bounds.columns;
+        bounds::only_used(study);
+    }
+    if arguments.mode == ModeName::Sealed {
+        study.mode = Mode::Sealed;
+        Stage::accepts(study)?;
+    }
+    Ok(())
 }
 
 /// Refuses identifiers among the columns and more coefficients than rows, and says what else is odd about columns. What cannot
@@ -318,6 +376,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         weights: shared(&arguments.weights),
         columns: BTreeMap::new(),
         rows: RowTerms { id, missing: arguments.missing },
+        matching: None,
         penalty: arguments.lambda.clone().map(|lambda| PenaltyTerms {
             lambda,
             alpha: arguments.alpha,

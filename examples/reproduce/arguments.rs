@@ -45,4 +45,6 @@ pub(crate) enum What {
     Features,
     /// Streams under local privacy
     Stream,
+    /// What a match of records costs
+    Matching,
 }

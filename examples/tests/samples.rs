@@ -85,3 +85,19 @@ fn the_private_walkthrough_has_files_that_fit_each_other() {
         assert!((2.0..3.0).contains(&runs), "{runs}");
     }
 }
+
+#[test]
+fn the_tables_that_overlap_in_part_have_files_that_fit_each_other() {
+    let folder = samples().join("match");
+    let study = study(&folder);
+    let terms = study.head.matching.as_ref().unwrap();
+    for role in [Role::Alice, Role::Bob] {
+        let flags = Overrides { config: Some(folder.join(format!("{role}.toml"))), ..Overrides::default() };
+        let config = Config::load(role, &flags).unwrap();
+        assert!(config.study.is_file() && config.data.file.is_file());
+        assert!(config.matching.columns.keys().eq(terms.keys.keys()));
+    }
+    let flags =
+        fedreg_coordinator::config::Overrides { config: Some(folder.join("coordinator.toml")), ..Default::default() };
+    assert!(fedreg_coordinator::config::Config::load(&flags).unwrap().study.is_file());
+}

@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=${1:-$(mktemp -d)}
 mkdir -p "$work"
-cp "$here"/*.toml "$here"/*.csv "$work"
+cp -R "$here"/*.toml "$here"/*.csv "$here"/match "$work"
 for folder in "${BIN:-}" "$here/../../target/release"; do
     if [ -x "$folder/alice" ]; then PATH=$folder:$PATH; break; fi
 done
@@ -55,4 +55,13 @@ both fit --out results/{}
 say "scores of new patients, at alice"
 both predict --model results/{}/model.json --data {}_new.csv --out results/{}
 
-say "results are in $work/results"
+say "tables that overlap in part: the match"
+cd "$work/match"
+alice check
+bob check
+both match
+
+say "the fit of the matched rows"
+both fit --out results/{}
+
+say "results are in $work/results and $work/match/results"

@@ -9,7 +9,7 @@ use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::plan::{CrossPlan, CrossRelease, PrivatePlan, Side};
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
-use fedreg_common::report::{INTERCEPT, Opened};
+use fedreg_common::report::{INTERCEPT, MatchReport, Opened};
 use fedreg_common::secure::product;
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Study, Vertical, VerticalGuarantee};
@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::job::{self, Party};
+use crate::matching;
 use crate::output::Folder;
 use crate::privacy;
 use crate::private;
@@ -52,6 +53,9 @@ pub struct Checked {
     pub family: Family,
     /// Rows of the table.
     pub rows: u64,
+    /// The match that the rows are taken by.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matching: Option<MatchReport>,
     /// Terms of this party's block; the intercept is one.
     pub terms: Vec<String>,
     /// Certificate in use.
@@ -117,6 +121,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         study_digest: study.digest().to_string(),
         family: study.method.family,
         rows,
+        matching: matching::report(party),
         terms,
         certificate: identity.facts().names.clone(),
         line: line(role, config),
@@ -168,7 +173,7 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     let planned = privacy::plan(role, config, Some(rows))?;
     let mut policy = planned.budget_lines();
     let mut ledger = private::open(config)?;
-    let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
+    let persons = PersonDigests::new(&ledger.key()?, private::charged(party, &table)?, 1)?;
     ledger.afford(&config.data_set(), &persons, &party.study.digest().to_string(), &planned.plan)?;
     if let Some(most) = config.policy.max_epsilon {
         policy.push(format!("a run may cost at most epsilon {most}"));
@@ -176,13 +181,18 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
     if let Some(least) = config.policy.min_rows {
         policy.push(format!("at least {least} rows must take part"));
     }
-    let (leaves, rounds, bytes) = match study.private_plan(rows).map_err(|error| Abort::Refused(error.to_string()))? {
-        PrivatePlan::Residual(plan) => by_residual(plan.setup().rounds, rows, terms.len()),
-        PrivatePlan::Crossprod(plan) => {
-            let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
-            (leaves, 1, bytes + sealed::greeting(study))
-        }
-    };
+    let (mut leaves, rounds, bytes) =
+        match study.private_plan(rows).map_err(|error| Abort::Refused(error.to_string()))? {
+            PrivatePlan::Residual(plan) => by_residual(plan.setup().rounds, rows, terms.len()),
+            PrivatePlan::Crossprod(plan) => {
+                let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
+                (leaves, 1, bytes + sealed::greeting(study))
+            }
+        };
+    if study.head.matching.is_some() {
+        let (amount, reveals) = membership();
+        leaves.insert(0, Leaving { what: Declaration::Membership.name(), amount, reveals });
+    }
     let run = Foreseen {
         leaves,
         predicted_rounds: Some(rounds.into()),
@@ -197,6 +207,12 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
 
 /// Messages of a party by the mechanism `crossprod` beside its greeting and its columns.
 const CROSSPROD_MESSAGES: u64 = 9;
+
+/// What a match has let leave before the run.
+fn membership() -> (String, &'static str) {
+    let what = "which of each party's rows the other has too, and how many rows it searched, when `match` was run";
+    (what.to_string(), "that the persons of the matched rows are in both tables")
+}
 
 /// What leaves by the mechanism `residual`, with the rounds and the bytes.
 fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64) {
@@ -255,6 +271,11 @@ impl Checked {
             "{role} can take part in `{study}`\n\n  study digest   {digest}\n  family         {family}\n  rows           {rows}\n  \
              columns        {count}: {terms}\n  certificate    {certificate}\n  line           {line}\n\nWhat would leave {role}\n"
         );
+        if let Some(found) = &self.matching {
+            let (matched, of, run) = (found.matched, found.rows, &found.run);
+            let line = format!("  match          {matched} of {of} rows, found by run {run}\n\nWhat would leave");
+            text = text.replacen("\nWhat would leave", &line, 1);
+        }
         let width = self.run.leaves.iter().map(|leaving| leaving.what.len()).max().unwrap_or(0);
         for leaving in &self.run.leaves {
             text.push_str(&format!("  {:width$}  {}\n", leaving.what, leaving.amount));
@@ -415,6 +436,7 @@ impl<'a> Forecast<'a> {
                 (format!("a table of about {peer} x {peer}"), "how the columns relate to the other party's")
             }
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Membership => membership(),
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }
@@ -429,6 +451,8 @@ impl<'a> Forecast<'a> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate => (String::new(), ""),
+            // Of a match, which comes before the fit.
+            Declaration::MatchCounts => (String::new(), ""),
             // Of sealed studies, which have a forecast of their own.
             Declaration::Masked | Declaration::CrossProducts => (String::new(), ""),
             Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),

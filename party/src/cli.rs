@@ -7,19 +7,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
-use fedreg_proto::shell;
+use fedreg_proto::shell::{self, Values, values};
 
 use crate::check::{self, CheckArguments, Checked};
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
 use crate::interrupts::with_interrupts;
+use crate::matching::{self, Found, Outlook};
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
 use crate::service::{self, Failure, Job, Scale};
-use crate::show::show;
+use crate::show::{CheckFormat, show};
 use crate::worker;
 
 #[derive(Debug, Subcommand)]
@@ -30,6 +32,11 @@ enum Command {
     Fit(FitArguments),
     /// Score new rows together with the other party
     Predict(PredictArguments),
+    /// Find the rows that both parties have, before a fit
+    ///
+    /// For studies with a section `[match]`. Each party learns which of its own rows the other has too, and nothing else of the other's
+    /// rows beside their number. The result is kept in the state folder, where `fit` finds it.
+    Match(MatchArguments),
     /// Check files, data, certificates and policy, and show what would leave; opens no connection
     Check(CheckArguments<Overrides>),
     /// The privacy budget of this party's data, and the ledger of what was spent
@@ -87,6 +94,32 @@ struct PredictArguments {
     process: ProcessArguments,
 }
 
+#[derive(Debug, Args)]
+struct MatchArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Which rows are matched
+    #[arg(long, value_parser = values(&PURPOSES), default_value = "fit", value_name = "PURPOSE")]
+    purpose: MatchPurpose,
+    /// Folder for the match; `match` in the state folder by default, and `match-predict` for new rows
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Show what this party would bring to the match, and stop; opens no connection
+    #[arg(long)]
+    dry_run: bool,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: CheckFormat,
+    #[command(flatten)]
+    process: ProcessArguments,
+}
+
+/// Which rows are matched, by its names on command lines.
+const PURPOSES: Values<MatchPurpose, 2> = [
+    ("fit", "Those of the fit", MatchPurpose::Fit),
+    ("predict", "New rows, to be scored by predict", MatchPurpose::Predict),
+];
+
 /// All that a party's binary does.
 pub fn main(role: Role) -> ExitCode {
     run(role, std::env::args_os()).into()
@@ -111,6 +144,7 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     shell::run(command(role), &arguments, Failure::exit, |command, call| match command {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
+        Command::Match(arguments) => match_rows(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
         Command::Privacy(command) => privacy::run(&privacy::PARTY, role, &command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
@@ -167,8 +201,27 @@ fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit
     Ok(exit)
 }
 
+fn match_rows(role: Role, arguments: MatchArguments, call: String) -> Result<Exit, Failure> {
+    let MatchArguments { overrides, purpose, out, dry_run, format, process } = arguments;
+    let leash = process.leash;
+    let Some(job) = job(role, &overrides, out, process, call, None)? else { return Ok(Exit::Done) };
+    if dry_run {
+        output::print(&show(format, &matching::look(job.party(), purpose)?, Outlook::text))?;
+        return Ok(Exit::Done);
+    }
+    let (found, exit) = with_interrupts(role, leash, |stop, mut stopped| async move {
+        matching::run(&job, purpose, stop, &mut stopped).await
+    })?;
+    output::print(&show(format, &found, Found::text))?;
+    Ok(exit)
+}
+
 fn check(role: Role, arguments: &CheckArguments<Overrides>) -> Result<Exit, Failure> {
     let Some(config) = configured(role, &arguments.overrides)? else { return Ok(Exit::Done) };
+    if let Some(outlook) = matching::before_a_match(role, &config)? {
+        output::print(&show(arguments.format, &outlook, Outlook::text))?;
+        return Ok(Exit::Done);
+    }
     let checked = check::check(role, &config, arguments.out.as_deref())?;
     output::print(&show(arguments.format, &checked, Checked::text))?;
     Ok(Exit::Done)

@@ -16,6 +16,10 @@ use fedreg_common::secure::open::Limits;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
 use serde::{Deserialize, Serialize};
 
+mod matching;
+
+pub use self::matching::{KeyColumn, KeyColumnTerms, MatchConfig, MissingKeys};
+
 use crate::ledger;
 use crate::read::{self, Written, cells};
 
@@ -49,6 +53,9 @@ pub struct Config {
     /// The privacy ledger.
     #[serde(default, skip_serializing_if = "LedgerTerms::is_default")]
     pub privacy: LedgerTerms,
+    /// How this party's rows are matched, in a study that has a section `[match]`.
+    #[serde(default, rename = "match", skip_serializing_if = "MatchConfig::is_default")]
+    pub matching: MatchConfig,
 }
 
 /// Where the privacy ledger is, and the budget that `privacy init` gives the data set.
@@ -248,6 +255,15 @@ pub struct PolicyTerms {
     /// Share of the unknown values of the smaller block that may open as numbers in sealed mode; 0.5 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_opened_share: Option<f64>,
+    /// Fewest matched rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_matched: Option<u64>,
+    /// Largest number of rows that the peer may search for in this party's table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_peer_rows: Option<u64>,
+    /// Largest number of matches of these data with one peer, over all runs; 5 if absent. A match counts once its count has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_matches: Option<u64>,
 }
 
 impl PolicyTerms {
@@ -284,6 +300,9 @@ impl Default for PolicyTerms {
             sealed_level_rows: None,
             sealed_rows_per_column: None,
             sealed_opened_share: None,
+            min_matched: None,
+            max_peer_rows: None,
+            max_matches: None,
         }
     }
 }
@@ -317,6 +336,14 @@ pub struct Overrides {
     /// How a CSV file is written
     #[command(flatten)]
     pub table: TableFlags,
+    /// Folder of the match that the rows are taken by, in a study that has a section `[match]`
+    ///
+    /// `match` in the state folder by default, and `match-predict` for `predict`.
+    #[arg(long = "match", value_name = "DIR")]
+    pub matching: Option<PathBuf>,
+    /// Table of record pairs with the columns own_id and pair_id, where the study matches rows by such tables
+    #[arg(long, value_name = "FILE")]
+    pub pairs: Option<PathBuf>,
     /// Address of the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     pub coordinator: Option<String>,
@@ -447,6 +474,8 @@ impl Config {
         layers.set("listen", flags.listen.as_deref());
         layers.set("connect", flags.connect.as_deref());
         layers.set("dealer", flags.dealer.as_deref());
+        layers.set_path("match.folder", flags.matching.as_deref(), None)?;
+        layers.set_path("match.pairs", flags.pairs.as_deref(), None)?;
         layers.set("policy.max_disclosure", flags.max_disclosure);
         layers.set_number("policy.max_rounds", flags.max_rounds.map(u64::from));
         layers.set("policy.allow_basis", flags.no_basis.then_some(false));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fedreg_common::data::Frame;
+use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::outcome::Model;
 use fedreg_common::methods::vertical::predict;
@@ -16,6 +17,7 @@ use fedreg_proto::tls::Identity;
 use crate::config::Config;
 use crate::drive::Patience;
 use crate::failure::Failure;
+use crate::matching;
 use crate::read::{Opened, Request};
 
 /// A joint run that a party takes part in.
@@ -107,8 +109,15 @@ impl<'a> Party<'a> {
         Ok(table)
     }
 
-    /// Reads the columns for a fit; `lenient` takes what cannot be used as missing.
+    /// Reads the columns for a fit, of the matched rows in a study with a match; `lenient` takes what cannot be used as missing.
     pub(crate) fn columns(self, lenient: bool) -> Result<Frame, Failure> {
+        let mut frame = self.all_columns(lenient)?;
+        matching::align(self, MatchPurpose::Fit, &mut frame)?;
+        Ok(frame)
+    }
+
+    /// The same of all rows of the table.
+    pub(crate) fn all_columns(self, lenient: bool) -> Result<Frame, Failure> {
         let declared = self.study.head.columns.iter().filter(|(_, terms)| !terms.levels.is_empty());
         let levels = declared.map(|(name, terms)| (name.clone(), terms.levels.clone())).collect();
         self.frame(|names| {
@@ -117,21 +126,48 @@ impl<'a> Party<'a> {
         })
     }
 
+    /// The column of record ids, which the study or, in a study with a match, the private file names.
+    pub(crate) fn id_column(self) -> Option<&'a str> {
+        match self.study.head.matching {
+            Some(_) => self.config.matching.id.as_deref(),
+            None => self.study.head.rows.id.as_deref(),
+        }
+    }
+
+    /// The identifiers of all rows, of which a match takes some: row numbers where there is no column of them.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub(crate) fn all_identifiers(self) -> Result<Vec<Vec<u8>>, Failure> {
+        let frame = self.frame(|_| Ok(Request { columns: Some(Vec::new()), ..Request::default() }))?;
+        Ok(match frame.ids() {
+            Some(ids) => ids.iter().map(<[u8]>::to_vec).collect(),
+            None => (1..=frame.rows()).map(|row| row.to_string().into_bytes()).collect(),
+        })
+    }
+
     /// Reads rows to be predicted: with the levels of the model, others as missing.
     pub(crate) fn new_rows(self, model: &Model) -> Result<Frame, Failure> {
-        self.frame(|names| {
+        let mut frame = self.frame(|names| {
             let columns = Some(predict::needed_columns(self.study, self.role, names)?);
             let levels = predict::levels(self.study, model, names)?;
             Ok(Request { columns, levels, unseen: true, ..Request::default() })
-        })
+        })?;
+        matching::align(self, MatchPurpose::Predict, &mut frame)?;
+        Ok(frame)
     }
 
     /// Reads what is asked for once the names of the table's columns are known.
     fn frame(self, request: impl FnOnce(&[&str]) -> Result<Request, Abort>) -> Result<Frame, Failure> {
         let written = self.config.written();
         let table = Opened::open(&self.config.data.file, written.separator)?;
-        let names: Vec<&str> = table.columns().iter().map(String::as_str).collect();
-        let request = Request { id: self.study.head.rows.id.clone(), written, ..request(&names)? };
+        // What a match is made by is no term of the model, unless the study names it.
+        let keys: Vec<&str> = match self.study.head.matching {
+            Some(_) => self.config.matching.reserved().collect(),
+            None => Vec::new(),
+        };
+        let names: Vec<&str> = table.columns().iter().map(String::as_str).filter(|name| !keys.contains(name)).collect();
+        let request = Request { id: self.id_column().map(str::to_owned), written, ..request(&names)? };
         Ok(table.read(&request)?)
     }
 }

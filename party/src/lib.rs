@@ -13,6 +13,7 @@ mod interrupts;
 mod job;
 pub mod ledger;
 mod line;
+pub mod matching;
 mod meet;
 mod openings;
 mod pace;

@@ -8,8 +8,9 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::session::Progress;
+use fedreg_common::privacy::release::Declaration;
 use fedreg_common::privacy::release::Released;
-use fedreg_common::report::{PerParty, Report, Seconds, VERSION};
+use fedreg_common::report::{Disclosure, PerParty, Report, Seconds, VERSION};
 use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
 use fedreg_proto::dealer;
@@ -25,6 +26,7 @@ use crate::drive::{self, DealerLine, Driven, Ends, Link};
 use crate::failure::Failure;
 use crate::job::Job;
 use crate::line;
+use crate::matching;
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
 use crate::store::{Entry, Store};
@@ -131,9 +133,17 @@ impl<S: Session> Met<S> {
             bytes_sent: PerParty::Own(self.bytes_sent),
             peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
             seconds: PerParty::Own(self.seconds),
+            disclosure: PerParty::Own(membership(job)),
+            matching: matching::report(job.party()).map(PerParty::Own),
             ..Report::default()
         }
     }
+}
+
+/// What a match let leave, of a study with one; what the fit lets leave comes to it.
+fn membership(job: &Job) -> Disclosure {
+    let declared = job.study.head.matching.iter().map(|_| Declaration::Membership.name().to_string());
+    Disclosure { declared: declared.collect(), ..Disclosure::default() }
 }
 
 /// Takes part in a joint run to its end.
@@ -144,14 +154,14 @@ pub(crate) async fn meet<W: Work>(
     work: &W,
     job: &Job,
     stop: mpsc::Sender<Abort>,
-    mut stopped: mpsc::Receiver<Abort>,
+    stopped: &mut mpsc::Receiver<Abort>,
 ) -> Result<(W::Yield, Exit), Failure> {
     let Job { role, config, study, .. } = job;
     let identity = job.party().identity()?;
     let store = Store::open(&config.state)?;
     let early = match W::READS_FIRST {
         false => None,
-        true => match read_table(work, job, &mut stopped).await {
+        true => match read_table(work, job, stopped).await {
             // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
             Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
                 if let Failure::Abort(Abort::Changed { run }) = &failure
@@ -168,7 +178,7 @@ pub(crate) async fn meet<W: Work>(
     };
     let run = work.interrupted(job);
     if let Some(run) = run {
-        if let Some(kept) = settled(work, job, run, &mut stopped).await? {
+        if let Some(kept) = settled(work, job, run, stopped).await? {
             tracing::info!("all of run {run} is kept here, and only its results were not written: nobody is contacted");
             return end_alone(work, job, run, kept, &store);
         }
@@ -186,7 +196,7 @@ pub(crate) async fn meet<W: Work>(
         }
     };
     let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
-    let result = meeting.hold(work, early, (&mut link, listens), &mut stopped).await;
+    let result = meeting.hold(work, early, (&mut link, listens), stopped).await;
     meeting.tell(work, &result);
     meeting.convener.leave().await;
     let bytes_sent = link.bytes_sent();
@@ -194,7 +204,7 @@ pub(crate) async fn meet<W: Work>(
     // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
     if let (Some(run), Err(failure)) = (run, &result)
         && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
-        && let Ok(Some(kept)) = alone(work, job, run, &mut stopped).await
+        && let Ok(Some(kept)) = alone(work, job, run, stopped).await
     {
         let kept = Driven { confirmed: kept.confirmed || !failure.passes(), ..kept };
         tracing::warn!("{}; all of run {run} is kept here, so this is its result all the same", chain(failure));

@@ -211,7 +211,8 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     let study = Arc::new(job::study(role, config)?);
     let asked = &study.private().ok_or_else(not_private)?.stated;
     let party = Party { role, config, study: &study };
-    let table = private::read_table(party, true)?;
+    // Before a match too: a budget belongs to all rows of a table.
+    let table = private::read_all(party)?;
     let rows = table.rows() as u64;
     let budget = budget(&config.privacy, asked, rows)?;
     let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;

@@ -135,8 +135,9 @@ pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
 }
 
 /// What tells this party's file from others.
-pub(crate) fn data_file(Party { role, config, study }: Party<'_>) -> DataFile<'_> {
-    let id = study.head.rows.id.as_deref();
+pub(crate) fn data_file(party: Party<'_>) -> DataFile<'_> {
+    let Party { role, config, .. } = party;
+    let id = party.id_column();
     DataFile { role, source: &config.data.file, separator: config.written().separator, id, grows: false }
 }
 
@@ -155,7 +156,7 @@ fn ready(party: Party<'_>) -> Result<Ready, Failure> {
     {
         return Err(Abort::Changed { run }.into());
     }
-    let persons = PersonDigests::new(&ledger.key()?, table.identifiers(), 1)?;
+    let persons = PersonDigests::new(&ledger.key()?, charged(party, &table)?, 1)?;
     let by_row = study.private().map_or(0, |terms| match terms.stated.mechanism {
         Mechanism::Residual => terms.stated.rounds as usize,
         Mechanism::Crossprod => 0,
@@ -179,8 +180,41 @@ pub(crate) fn read_table(party: Party<'_>, lenient: bool) -> Result<Table, Failu
     })
 }
 
+/// Reads and clips all rows of this party's table, those without a partner too.
+pub(crate) fn read_all(party: Party<'_>) -> Result<Table, Failure> {
+    let (study, policy) = (Arc::clone(party.study), party.config.policy());
+    Ok(Table::new(study, party.role, &policy, party.all_columns(true)?)?)
+}
+
+/// Whom a run is charged to: the rows that a match takes are no data set of their own, so that all rows of the table are charged.
+pub(crate) fn charged(party: Party<'_>, table: &Table) -> Result<Vec<Vec<u8>>, Failure> {
+    match party.study.head.matching {
+        Some(_) => party.all_identifiers(),
+        None => Ok(table.identifiers()),
+    }
+}
+
+/// Refuses a model column that is also a key of the match, unless the study says that it may be: two tables that differ in it would not
+/// match the same rows.
+pub(crate) fn keys_apart(Party { role, config, study }: Party<'_>) -> Result<(), Abort> {
+    let Some(terms) = &study.head.matching else { return Ok(()) };
+    let model = study.method.parties.get(&role).map(|party| party.columns.as_slice()).unwrap_or_default();
+    let is_modelled = |column: &str| model.iter().any(|name| name == column) || study.method.outcome.column == column;
+    let reused =
+        config.matching.columns.iter().find(|(key, own)| is_modelled(own.column()) && !terms.reused.contains(key));
+    match reused {
+        None => Ok(()),
+        Some((key, own)) => Err(Abort::Refused(format!(
+            "column `{}` of {role} is the key `{key}` and a column of the model: its values are not protected; leave it out of one, or              list `{key}` in `match.reused`",
+            own.column()
+        ))),
+    }
+}
+
 /// Whether this party's policy allows what the study asks for.
-pub(crate) fn allowed(Party { role, config, study }: Party<'_>) -> Result<(), Abort> {
+pub(crate) fn allowed(party: Party<'_>) -> Result<(), Abort> {
+    let Party { role, config, study } = party;
+    keys_apart(party)?;
     let asked = study.private().map_or(0.0, |terms| terms.budget.epsilon());
     match config.policy.max_epsilon {
         Some(most) if asked > most => Err(Abort::Policy {

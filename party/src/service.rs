@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use fedreg_common::conversation::Opening;
+use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::exit::Exit;
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores};
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 
 pub use crate::failure::Failure;
 pub use crate::job::{Job, study};
+use crate::matching;
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
 use crate::private::PrivateFit;
@@ -41,12 +43,18 @@ pub const SCORES: &str = "scores.csv";
 pub async fn fit(
     job: &Job,
     stop: mpsc::Sender<Abort>,
-    stopped: mpsc::Receiver<Abort>,
+    mut stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
+    let stopped = &mut stopped;
     let folder = Folder::of_results(job.out.as_deref(), &job.config.state)?;
     if job.study.is_dealt() {
         // Known before anybody is contacted.
         job.party().dealer()?;
+    }
+    if matching::is_due(job.party(), MatchPurpose::Fit)? {
+        tracing::info!("there is no match yet, and the study says `match.run = \"auto\"`: matching first");
+        let job = Job { out: None, ..job.clone() };
+        matching::run(&job, MatchPurpose::Fit, stop.clone(), stopped).await?;
     }
     match job.study.guarantee {
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
@@ -196,7 +204,7 @@ pub async fn predict(
     model: &Path,
     scale: Scale,
     stop: mpsc::Sender<Abort>,
-    stopped: mpsc::Receiver<Abort>,
+    mut stopped: mpsc::Receiver<Abort>,
 ) -> Result<(Option<String>, Exit), Failure> {
     match job.study.guarantee {
         VerticalGuarantee::Plain => {}
@@ -211,9 +219,10 @@ pub async fn predict(
             return Err(Abort::Refused(sentence.to_string()).into());
         }
     }
+    matching::is_due(job.party(), MatchPurpose::Predict)?;
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let model = read_model(model)?;
-    meet(&Predict { folder, model, scale }, job, stop, stopped).await
+    meet(&Predict { folder, model, scale }, job, stop, &mut stopped).await
 }
 
 fn read_model(file: &Path) -> Result<Model, FileError> {
@@ -273,7 +282,7 @@ impl Work for Predict {
                 scores.link.len()
             );
         }
-        let id = job.study.head.rows.id.as_deref().unwrap_or("row");
+        let id = job.party().id_column().unwrap_or("row");
         let text = scores_csv(id, &scores, self.scale);
         if let Some(folder) = &self.folder {
             folder.write(SCORES, text.as_bytes())?;

@@ -15,6 +15,9 @@ use bytes::Bytes;
 use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Header, Role, RunId};
+use fedreg_common::methods::vertical::matching::message::{
+    Number, NumberKind, Part as MatchPart, PartKind, Terms as MatchTerms,
+};
 use fedreg_common::methods::vertical::message::{
     Basis, Ended, Held, HeldKind, Joint, JointKind, Noised, Partial, ProductKind, Rows, Shared, Terms,
 };
@@ -105,7 +108,8 @@ pub mod star;
 
 correspond!("a role", Role, wire::Role,
     Alice => Alice, Bob => Bob, Worker => Worker, Coordinator => Coordinator);
-correspond!("a purpose", Purpose, wire::Purpose, Fit => Fit, Predict => Predict);
+correspond!("a purpose", Purpose, wire::Purpose,
+    Fit => Fit, Predict => Predict, MatchFit => MatchFit, MatchPredict => MatchPredict);
 correspond!("a kind of held vector", HeldKind, wire::HeldKind,
     Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual);
 correspond!("a reason to end", Termination, wire::Termination,
@@ -117,6 +121,9 @@ correspond!("a kind of joint numbers", JointKind, wire::JointKind,
     Factor => Factor, Path => Path, Shifts => Shifts);
 correspond!("a kind of part of a product", ProductKind, wire::ProductKind,
     Rows => Rows, Canary => Canary, Shares => Shares);
+correspond!("a kind of number of a match", NumberKind, wire::MatchNumberKind, Size => Size, Count => Count);
+correspond!("a kind of list of a match", PartKind, wire::MatchPartKind,
+    Masked => Masked, Doubled => Doubled, Reveal => Reveal);
 correspond!("a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);
 
@@ -131,6 +138,8 @@ message!(Partial, wire::Partial, fit, round, penalty: "the penalty", loss: "the 
 message!(Terms, wire::Terms, epsilon: "the epsilon of a budget", delta: "the delta of a budget", cap: "the cap of a budget", columns);
 message!(Noised, wire::Noised, index; value = LatticeVector::empty());
 message!(Joint, wire::Joint, what; values = Vec::new());
+message!(Number, wire::MatchNumber, what, pass, number);
+message!(MatchPart, wire::MatchPart, what, pass, first; bytes = Vec::new());
 message!(Ended, wire::Ended, termination, rounds);
 message!(Basis, wire::Basis, start, rows, columns; values = Vec::new());
 message!(Statistics, wire::Statistics, nobs, df_residual, df_null, deviance: "the deviance", null_deviance: "the null deviance",
@@ -168,6 +177,21 @@ form!(String, String, |name| name.clone(), |form, what| match form.len() > NAME_
     true => Err(garbage(format!("{what} of {} bytes, expected at most {NAME_BYTES}", form.len()))),
     false => Ok(crate::tls::printable_within(&form, NAME_BYTES)),
 });
+// The terms of a match.
+form!(
+    MatchTerms,
+    wire::MatchTerms,
+    |terms| {
+        let [normal_forms, case_folding, letters] = terms.unicode;
+        let (normaliser, min_matched, key) = (terms.normaliser, terms.min_matched, terms.key.to_wire());
+        wire::MatchTerms { normaliser, normal_forms, case_folding, letters, min_matched, key }
+    },
+    |form, _| {
+        let unicode = [form.normal_forms, form.case_folding, form.letters];
+        let key = Wire::from_wire(form.key, "the key of a match's proof")?;
+        Ok(MatchTerms { normaliser: form.normaliser, unicode, min_matched: form.min_matched, key })
+    }
+);
 // A key of a study.
 form!(
     (String, Digest),

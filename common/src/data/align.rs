@@ -21,12 +21,16 @@ pub type Digest = [u8; DIGEST_BYTES];
 /// Most examples of duplicate ids that are kept.
 const EXAMPLES: usize = 3;
 
-/// Sorts the rows of a frame by id, in byte order. A frame without ids keeps the order of its file.
+/// Sorts the rows of a frame by id, in byte order. A frame without ids keeps the order of its file, and one whose rows were matched that
+/// of the match.
 ///
 /// # Errors
 ///
 /// Ids that stand there more than once.
 pub fn sort(frame: &mut Frame) -> Result<(), SortError> {
+    if frame.matched().is_some() {
+        return Ok(());
+    }
     let Some(ids) = frame.ids() else { return Ok(()) };
     let Some(order) = order(ids) else { return Ok(()) };
     if let Some(duplicates) = duplicates(ids, &order, |row| frame.place(row)) {
@@ -116,8 +120,15 @@ pub enum SortError {
 
 /// Keyed digest of the ids of a frame in their present order.
 ///
-/// Where there is no id column the row number stands for the id; no id column has the same digest as row numbers.
+/// Where there is no id column the row number stands for the id; no id column has the same digest as row numbers. Of rows that were
+/// matched the digest is that of their order, which is proved to be the same at both parties when the match is made.
 pub fn digest_rows(frame: &Frame, key: &[u8; DIGEST_BYTES]) -> Digest {
+    if let Some(order) = frame.matched() {
+        let mut framed = Framed::new(key, b"fedreg rows by match");
+        framed.field(&(frame.rows() as u64).to_le_bytes());
+        framed.field(order);
+        return framed.finish();
+    }
     match frame.ids() {
         Some(ids) => digest_ids(ids, key),
         None => {

@@ -15,6 +15,7 @@ pub mod encode;
 mod error;
 pub mod formula;
 mod marks;
+pub mod matching;
 pub mod outcome;
 mod rows;
 pub mod syntax;
@@ -176,6 +177,8 @@ pub struct Frame {
     places: Places,
     /// Row of the file behind each row of the frame, once the frame has been reordered.
     origin: Option<Vec<u32>>,
+    /// The digest of the order that a match gave the rows: the other party has its rows in the same order under the same digest.
+    matched: Option<align::Digest>,
 }
 
 impl Frame {
@@ -199,7 +202,7 @@ impl Frame {
                 return Err(DataError::Lengths { rows, length });
             }
         }
-        Ok(Frame { rows, columns, ids, places, origin: None })
+        Ok(Frame { rows, columns, ids, places, origin: None, matched: None })
     }
 
     /// Number of rows.
@@ -278,6 +281,41 @@ impl Frame {
             return Err(DataError::Order { rows: self.rows });
         }
         drop(seen);
+        self.arrange(order);
+        Ok(())
+    }
+
+    /// Keeps the rows that a match found in both parties' tables, in the order that both have: row `i` becomes what row `records[i]` was.
+    /// `digest` is that of the order, equal at both.
+    ///
+    /// # Errors
+    ///
+    /// A record that is not there, a record twice, or none.
+    pub fn keep_matched(&mut self, records: &[u32], digest: align::Digest) -> Result<(), DataError> {
+        if records.is_empty() {
+            return Err(DataError::NoRows);
+        }
+        let mut seen = vec![false; self.rows];
+        for &row in records {
+            match seen.get_mut(row as usize) {
+                Some(seen) if !*seen => *seen = true,
+                _ => return Err(DataError::Order { rows: self.rows }),
+            }
+        }
+        drop(seen);
+        self.arrange(records);
+        self.rows = records.len();
+        self.matched = Some(digest);
+        Ok(())
+    }
+
+    /// The digest of the order that a match gave the rows; `None` where the rows were not matched.
+    pub fn matched(&self) -> Option<&align::Digest> {
+        self.matched.as_ref()
+    }
+
+    /// Brings the rows into an order that was found sound.
+    fn arrange(&mut self, order: &[u32]) {
         let mut numbers = Vec::new();
         for column in &mut self.columns {
             column.values.reorder(order, &mut numbers);
@@ -289,7 +327,6 @@ impl Frame {
             Some(origin) => order.iter().map(|&row| origin.get(row as usize).copied().unwrap_or(row)).collect(),
             None => order.to_vec(),
         });
-        Ok(())
     }
 
     /// Which rows have a missing value in at least one of the named columns.
@@ -337,17 +374,22 @@ pub fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), DataE
 
 /// The error for a column that is not there, with the nearest name that is.
 pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> DataError {
+    DataError::UnknownColumn { column: name.to_owned(), nearest: nearest(name, known) }
+}
+
+/// The known name that a name resembles, if there is one.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let lower = name.to_lowercase();
     // One measure is good at swapped letters in short names, the other at names that were cut.
     let likeness = |known: &str| {
         let known = known.to_lowercase();
         strsim::normalized_damerau_levenshtein(&lower, &known).max(strsim::jaro_winkler(&lower, &known) - 0.1)
     };
-    let nearest = known
+    known
         .map(|known| (likeness(known), known))
         .filter(|(likeness, _)| *likeness > 0.65)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    DataError::UnknownColumn { column: name.to_owned(), nearest: nearest.map(|(_, known)| known.to_owned()) }
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known.to_owned())
 }
 
 #[cfg(test)]
@@ -411,6 +453,36 @@ mod tests {
         for order in [&[0, 1][..], &[0, 1, 1], &[0, 1, 3], &[0, 1, 2, 0]] {
             assert_eq!(frame().reorder(order), Err(DataError::Order { rows: 3 }));
         }
+    }
+
+    #[test]
+    fn matched_rows_are_kept_in_their_order_and_an_order_with_a_record_twice_is_refused() {
+        let mut frame = frame();
+        frame.keep_matched(&[2, 0], [7; 32]).unwrap();
+        assert_eq!((frame.rows(), frame.place(0), frame.place(1)), (2, Place::Line(7), Place::Line(2)));
+        assert_eq!(frame.ids().unwrap().iter().collect::<Vec<_>>(), [&b"aa"[..], b"b"]);
+        assert_eq!(frame.column("age").unwrap().values, Values::Numeric(vec![3.0, 1.0]));
+        let before = align::digest_rows(&frame, &[1; 32]);
+        align::sort(&mut frame).unwrap();
+        assert_eq!(frame.place(0), Place::Line(7), "sorting leaves the order of a match");
+        assert_eq!(align::digest_rows(&frame, &[1; 32]), before);
+        for records in [&[0, 0][..], &[3], &[]] {
+            assert!(self::frame().keep_matched(records, [7; 32]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_proof_of_matched_rows_depends_on_their_order_digest_and_their_number_alone() {
+        let digest = |records: &[u32], order: [u8; 32]| {
+            let mut frame = frame();
+            frame.keep_matched(records, order).unwrap();
+            align::digest_rows(&frame, &[1; 32])
+        };
+        let own = digest(&[2, 0], [7; 32]);
+        assert_eq!(digest(&[1, 2], [7; 32]), own, "each party has record numbers of its own");
+        assert_ne!(digest(&[2, 0], [8; 32]), own);
+        assert_ne!(digest(&[2, 0, 1], [7; 32]), own);
+        assert_ne!(align::digest_rows(&frame(), &[1; 32]), own);
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub enum Declaration {
     Masked,
     /// Shares of a table of cross-products between both blocks, and what is computed of the opened table alone.
     CrossProducts,
+    /// How many records a party has for a match, and how many both have.
+    MatchCounts,
+    /// Which records both parties have.
+    Membership,
     /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
     Undeclarable,
 }
@@ -75,6 +79,8 @@ impl Declaration {
             Declaration::RecordUpdate => "records, as what each adds to the function",
             Declaration::Masked => "masked columns",
             Declaration::CrossProducts => "cross-products of both blocks",
+            Declaration::MatchCounts => "numbers of records in a match",
+            Declaration::Membership => "which records both parties have",
             Declaration::Undeclarable => "values that were not charged",
         }
     }

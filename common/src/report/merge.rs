@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{Caution, PathPoint, PerParty, Report, Seconds};
+use super::{Caution, PathPoint, PerParty, Report, Seconds, matching};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::id::Role;
 
@@ -93,6 +93,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
         },
         disclosure: keyed(&alice.disclosure, &bob.disclosure),
         privacy: keyed(&alice.privacy, &bob.privacy),
+        matching: matching::joined(alice.matching.as_ref(), bob.matching.as_ref()),
         caution: Caution::joined(alice.caution.clone(), bob.caution.clone()),
         ..alice.clone()
     })

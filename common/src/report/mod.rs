@@ -13,6 +13,7 @@ pub mod csv;
 pub(crate) mod function;
 pub mod json;
 pub mod layout;
+mod matching;
 pub mod merge;
 pub(crate) mod number;
 pub(crate) mod plot;
@@ -20,6 +21,8 @@ pub mod section;
 pub(crate) mod sites;
 pub mod table;
 
+pub use matching::MatchReport;
+pub(crate) use matching::of_report as matched_rows;
 pub use number::visible;
 
 use std::collections::BTreeMap;
@@ -116,6 +119,9 @@ pub struct Report {
     pub seconds: PerParty<Seconds>,
     /// What left.
     pub disclosure: PerParty<Disclosure>,
+    /// The match that the rows of the fit come from, where the study asks for one.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matching: Option<PerParty<MatchReport>>,
     /// The privacy account; null in plain mode.
     pub privacy: PerParty<Option<Statement>>,
     /// Which batches of a robust fit were trusted, and why.

@@ -39,11 +39,16 @@
 //!    fit the sum over the shares of the losses opens too.
 //!
 //! The dealer's part of these is a [`dealing::Product`]. `tests/glm.rs` walks through this with three roles.
+//!
+//! # Record matching
+//!
+//! [`group`] stands alone: two parties find equal keys without a dealer.
 
 pub mod basis;
 pub mod budget;
 pub mod dealing;
 pub mod gaussian;
+pub mod group;
 pub mod kernel;
 mod kernel_table;
 mod lanes;

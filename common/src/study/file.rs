@@ -14,8 +14,8 @@ use crate::methods::robust::terms::RobustTerms;
 use crate::methods::stream::terms::StreamTerms;
 use crate::methods::vertical::terms::{FitTerms, InferenceTerms, PartyTerms, PenaltyTerms, PredictionTerms};
 use crate::terms::{
-    ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, Model, PrivacyTerms, RowTerms, SiteTerms,
-    StudyError, WorkerTerms, value,
+    ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, MatchTerms, Model, PrivacyTerms, RowTerms,
+    SiteTerms, StudyError, WorkerTerms, value,
 };
 
 /// A study file as it is written, with the sections of every method; [`Study::parse`](super::Study::parse) makes of it what fits
@@ -61,9 +61,12 @@ pub struct StudyFile {
     /// What is known of columns beforehand.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, ColumnTerms>,
-    /// How rows are matched.
+    /// Which rows take part.
     #[serde(default)]
     pub rows: RowTerms,
+    /// How two parties find the rows that both have, where they did not select the same rows beforehand.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matching: Option<MatchTerms>,
     /// The penalty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub penalty: Option<PenaltyTerms>,
@@ -121,6 +124,7 @@ impl StudyFile {
             ("inference", self.inference != InferenceTerms::default()),
             ("prediction", self.prediction != PredictionTerms::default()),
             ("rows.id", self.rows.id.is_some()),
+            ("match", self.matching.is_some()),
             ("outcome.held_by", self.outcome.held_by != HeldBy::Both),
             ("model.family", self.model.family != Family::Gaussian),
             ("sites", self.sites.is_some()),

@@ -73,6 +73,12 @@ impl StudyFile {
             return Err(value("parties", "must name exactly alice and bob in a vertical study"));
         }
         self.takes_only(&SECTIONS, "a vertical study")?;
+        if let Some(terms) = &head.matching {
+            if head.rows.id.is_some() {
+                return Err(value("rows.id", "has no place beside `[match]`: the parties match rows by keys"));
+            }
+            terms.check()?;
+        }
         let method = Vertical {
             parties: self.parties,
             family: self.model.family,

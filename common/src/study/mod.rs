@@ -30,9 +30,10 @@ pub use crate::methods::vertical::terms::{
 };
 pub use crate::terms::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use crate::terms::{
-    CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, Expectation, Guarantee, Guaranteed,
-    Head, HeldBy, HeldColumn, Mechanism, Missing, Model, NoExpectation, PrivacyTerms, PrivateTerms, Promise, RowTerms,
-    SiteTerms, Size, StudyError, WorkerTerms, explain, statement,
+    CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, DuplicateTerms, Expectation, FoldTerms,
+    Guarantee, Guaranteed, Head, HeldBy, HeldColumn, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Mechanism,
+    Membership, Missing, Model, NoExpectation, PassTerms, PrivacyTerms, PrivateTerms, Promise, RowTerms, SiteTerms,
+    Size, StudyError, WorkerTerms, explain, statement,
 };
 
 /// A study, parsed and checked: of any method, or of one of them ([`Vertical`], [`Sites`]) where code knows which.
@@ -104,8 +105,8 @@ impl TryFrom<StudyFile> for Study {
 
     fn try_from(mut file: StudyFile) -> Result<Study, StudyError> {
         file.complete();
-        let StudyFile { id, coordinator, dealer, columns, rows, .. } = file.clone();
-        let head = Head { id, coordinator, dealer, columns, rows };
+        let StudyFile { id, coordinator, dealer, columns, rows, matching, .. } = file.clone();
+        let head = Head { id, coordinator, dealer, columns, rows, matching };
         head.check()?;
         let keys = file.key_digests();
         match file.protocol {

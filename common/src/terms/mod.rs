@@ -12,6 +12,7 @@ use crate::privacy::accountant::{Budget, BudgetError};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds};
 
 mod expectation;
+mod matching;
 mod privacy;
 mod sections;
 mod sites;
@@ -19,6 +20,9 @@ pub mod statement;
 pub mod suggestion;
 
 pub use self::expectation::{Expectation, Foretold, NoExpectation, Reckoned, Size};
+pub use self::matching::{
+    DuplicateTerms, FoldTerms, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Membership, PassTerms,
+};
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyTerms};
 pub(crate) use self::privacy::{
     bounds_sentence, check_positive, default_clip, one_round, public_number, refused_in_private, row_bounds,
@@ -74,8 +78,10 @@ pub struct Head {
     pub dealer: Option<DealerTerms>,
     /// What is known of columns beforehand.
     pub columns: BTreeMap<String, ColumnTerms>,
-    /// How rows are matched.
+    /// Which rows take part.
     pub rows: RowTerms,
+    /// How two parties find the rows that both have, where they do not stand in both tables beforehand.
+    pub matching: Option<MatchTerms>,
 }
 
 /// What is promised of what leaves a site.

@@ -111,7 +111,7 @@ impl ColumnTerms {
     }
 }
 
-/// How rows are matched.
+/// Which rows take part.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowTerms {

@@ -272,6 +272,7 @@ impl Forecast<'_> {
             }
             Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Membership => super::membership(),
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }
@@ -288,6 +289,7 @@ impl Forecast<'_> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate
+            | Declaration::MatchCounts
             | Declaration::Undeclarable => (String::new(), ""),
         };
         Leaving { what: declaration.name(), amount, reveals }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedreg_common::data::{ColumnBuilder, DataError, Frame, Marks, check_names};
+use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, Marks, check_names};
 
 pub(crate) use self::csv::cells;
 use self::rows::Rows;
@@ -198,6 +198,18 @@ impl Request {
 /// A source that cannot be read or is no table, a column that is not there, and everything that makes data unusable.
 pub fn read(source: &Path, request: &Request) -> Result<Frame, ReadError> {
     Opened::open(source, request.written.separator)?.read(request)
+}
+
+/// Reads columns as text, each cell as it stands: an identifier is never read as a number, and a cell without a value is empty.
+///
+/// # Errors
+///
+/// As [`read`]; a column of numbers with fractions.
+pub fn texts(source: &Path, separator: Option<u8>, names: &[&str]) -> Result<Vec<Ids>, ReadError> {
+    let mut opened = Opened::open(source, separator)?;
+    let mut rows = Rows::texts(&mut opened, names)?;
+    opened.table.next(usize::MAX, &mut rows)?;
+    rows.into_texts()
 }
 
 /// The names of all columns of a table, in its order.

@@ -38,6 +38,8 @@ enum Target {
     },
     /// The cells as their values, for digests.
     Values(Vec<Vec<u8>>),
+    /// The cells as text, whatever they hold; without a value empty.
+    Texts(Ids),
 }
 
 impl Target {
@@ -54,6 +56,7 @@ impl Target {
                 ids.push(if none { &[] } else { &id });
             }
             Target::Values(values) => values.push(cell.value()),
+            Target::Texts(texts) => texts.push(&cell.id()),
         }
         Ok(())
     }
@@ -86,6 +89,31 @@ impl Rows {
         }
         let names = rows.picks.iter().map(|position| opened.columns[*position].clone()).collect();
         (rows, names)
+    }
+
+    /// The texts of these columns.
+    pub(super) fn texts(opened: &mut Opened, names: &[&str]) -> Result<Rows, ReadError> {
+        let mut rows = Rows::of(opened, false);
+        let wanted = names.iter().map(|name| (*name).to_owned()).collect();
+        let request = Request { columns: Some(wanted), ..Request::default() };
+        let (columns, _) = select(&opened.columns, &request).map_err(ReadError::data(&opened.name))?;
+        for position in columns {
+            opened.table.pick(position, true)?;
+            rows.pick(position, Target::Texts(Ids::default()));
+        }
+        Ok(rows)
+    }
+
+    /// The texts that were read, column by column, after the last row.
+    pub(super) fn into_texts(self) -> Result<Vec<Ids>, ReadError> {
+        if self.places.is_empty() {
+            return Err(self.refused(DataError::NoRows));
+        }
+        let texts = self.targets.into_iter().filter_map(|target| match target {
+            Target::Texts(texts) => Some(texts),
+            Target::Column(_) | Target::Ids { .. } | Target::Values(_) => None,
+        });
+        Ok(texts.collect())
     }
 
     fn of(opened: &Opened, torn: bool) -> Rows {
@@ -134,7 +162,7 @@ impl Rows {
     pub(super) fn put(&mut self, at: usize, cell: Cell<'_>, place: Place) -> Result<(), ReadError> {
         let put = match &mut self.targets[at] {
             Target::Column(column) => cell.into_column(column, place),
-            other @ (Target::Ids { .. } | Target::Values(_)) => other.put(cell, place, self.torn),
+            other @ (Target::Ids { .. } | Target::Values(_) | Target::Texts(_)) => other.put(cell, place, self.torn),
         };
         put.map_err(|source| self.refused(source))
     }
@@ -154,7 +182,7 @@ impl Rows {
         let mut cells = (first..).map(Place::Row).zip(cells);
         let filled = match &mut self.targets[at] {
             Target::Column(column) => cells.try_for_each(|(place, cell)| cell.into_column(column, place)),
-            other @ (Target::Ids { .. } | Target::Values(_)) => {
+            other @ (Target::Ids { .. } | Target::Values(_) | Target::Texts(_)) => {
                 cells.try_for_each(|(place, cell)| other.put(cell, place, self.torn))
             }
         };
@@ -209,7 +237,7 @@ impl Rows {
             match target {
                 Target::Column(column) => columns.push(finish(column).map_err(ReadError::data(&self.file))?),
                 Target::Ids { ids, .. } => named = Some(take(ids)),
-                Target::Values(_) => {}
+                Target::Values(_) | Target::Texts(_) => {}
             }
         }
         Frame::new(columns, named, take(&mut self.places)).map_err(ReadError::data(&self.file))
@@ -219,7 +247,7 @@ impl Rows {
     pub(super) fn give(&mut self, give: &mut dyn FnMut(&[Vec<u8>])) -> bool {
         let columns = self.targets.iter_mut().filter_map(|target| match target {
             Target::Values(values) => Some(take(values).into_iter()),
-            Target::Column(_) | Target::Ids { .. } => None,
+            Target::Column(_) | Target::Ids { .. } | Target::Texts(_) => None,
         });
         let mut columns: Vec<_> = columns.collect();
         let (rows, mut row) = (take(&mut self.places).len(), Vec::with_capacity(columns.len()));

@@ -6,6 +6,7 @@ use crate::wire::{self, frame::Kind, start};
 use fedreg_common::conversation::Content;
 use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
+use fedreg_common::methods::vertical::matching::message::{Match, PART_BYTES, Part};
 use fedreg_common::methods::vertical::message::{
     Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Product, Results, Share, Table,
 };
@@ -218,6 +219,7 @@ impl Open {
             | Body::Prediction(empty) => *empty = values,
             Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
             Body::Product(product) => product.entries = elements(product.entries.width(), &bytes)?,
+            Body::Match(Match::Part(part)) => part.bytes = bytes,
             Body::Share(share) => {
                 let width = share.canary.width();
                 // The split is at most the number of elements, which are in memory.
@@ -248,6 +250,7 @@ impl Open {
             | Body::Ended(_)
             | Body::Redo(_)
             | Body::Dealt(_)
+            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_))
             | Body::Go => {}
         }
         Ok(Message { header, body })
@@ -272,7 +275,15 @@ struct Head {
 impl Head {
     /// Whether what travels in chunks is not doubles.
     fn raw(&self) -> bool {
-        matches!(self.body, Body::Complete(_) | Body::Noised(_) | Body::Masked(_) | Body::Share(_) | Body::Product(_))
+        matches!(
+            self.body,
+            Body::Complete(_)
+                | Body::Noised(_)
+                | Body::Masked(_)
+                | Body::Share(_)
+                | Body::Product(_)
+                | Body::Match(Match::Part(_))
+        )
     }
 
     /// Bytes of a value.
@@ -282,6 +293,7 @@ impl Head {
             Body::Masked(masked) => &masked.entries,
             Body::Share(share) => &share.canary,
             Body::Product(product) => &product.entries,
+            Body::Match(Match::Part(part)) => return part.what.unit() as u64,
             Body::Hello(_)
             | Body::Rows(_)
             | Body::Shared(_)
@@ -299,6 +311,7 @@ impl Head {
             | Body::Estimates(_)
             | Body::Joint(_)
             | Body::Dealt(_)
+            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_))
             | Body::Go => return VALUE_BYTES,
         };
         elements.width().bytes() as u64
@@ -359,17 +372,7 @@ impl Head {
                 Body::Table(Table { factor: Vec::new(), score: Vec::new(), residual, dependent: table.dependent })
             }
             start::Body::Redo(redo) => Body::Redo(redo.fewer),
-            start::Body::Results(results) => {
-                head.takes("results", RESULT_VALUES);
-                head.split = 2 * u64::from(results.fits);
-                head.entries = if results.coefficients { COEFFICIENTS } else { 0 };
-                Body::Results(Results {
-                    fits: Vec::new(),
-                    fold_errors: Vec::new(),
-                    statistics: results.statistics.map(checked).transpose()?,
-                    coefficients: results.coefficients.then(Vec::new),
-                })
-            }
+            start::Body::Results(results) => head.results(results)?,
             start::Body::Masked(masked) => {
                 head.takes("masked columns", limits.matrix);
                 Body::Masked(Masked { first: masked.first, entries: empty(masked.words)? })
@@ -380,6 +383,12 @@ impl Head {
                 head.takes("numbers of the joint solution", limits.matrix);
                 Body::Joint(checked(joint)?)
             }
+            start::Body::MatchTerms(terms) => Body::Match(Match::Terms(checked(terms)?)),
+            start::Body::MatchNumber(number) => Body::Match(Match::Number(checked(number)?)),
+            start::Body::MatchPart(part) => head.part(checked(part)?),
+            start::Body::MatchAgree(agree) => {
+                Body::Match(Match::Agree(Wire::from_wire(agree.proof, "the proof of a match")?))
+            }
             start::Body::Go(_) => Body::Go,
         };
         Ok(head)
@@ -388,6 +397,24 @@ impl Head {
     /// Values of this kind, at most a given number of, come behind the message.
     fn takes(&mut self, what: &'static str, most: u64) {
         (self.what, self.room) = (what, 0..=most);
+    }
+
+    fn results(&mut self, results: wire::Results) -> Result<Body, PeerFault> {
+        self.takes("results", RESULT_VALUES);
+        self.split = 2 * u64::from(results.fits);
+        self.entries = if results.coefficients { COEFFICIENTS } else { 0 };
+        Ok(Body::Results(Results {
+            fits: Vec::new(),
+            fold_errors: Vec::new(),
+            statistics: results.statistics.map(checked).transpose()?,
+            coefficients: results.coefficients.then(Vec::new),
+        }))
+    }
+
+    /// A part of a list of a match has one entry at least.
+    fn part(&mut self, part: Part) -> Body {
+        (self.what, self.room) = (part.what.name(), 1..=(PART_BYTES / part.what.unit()) as u64);
+        Body::Match(Match::Part(part))
     }
 
     fn share(&mut self, share: &wire::Share, limits: &Limits) -> Result<Body, PeerFault> {

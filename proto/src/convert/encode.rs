@@ -4,6 +4,7 @@ use super::Wire;
 use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
+use fedreg_common::methods::vertical::matching::message::Match;
 use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Product, Share};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::secure::ring::Elements;
@@ -84,6 +85,19 @@ impl Frames {
         entries.width().to_wire()
     }
 
+    /// A message of a match; of a list, the entries travel behind it.
+    fn of_match(&mut self, message: Match) -> start::Body {
+        match message {
+            Match::Terms(terms) => start::Body::MatchTerms(terms.to_wire()),
+            Match::Number(number) => start::Body::MatchNumber(number.to_wire()),
+            Match::Part(mut part) => {
+                self.payload = Payload::Bytes(std::mem::take(&mut part.bytes).into());
+                start::Body::MatchPart(part.to_wire())
+            }
+            Match::Agree(proof) => start::Body::MatchAgree(wire::MatchAgree { proof: proof.to_wire() }),
+        }
+    }
+
     /// The message without what travels behind it, which is kept here; `count` becomes the number of entries.
     fn fill(&mut self, mut body: Body, count: &mut u64) -> Option<start::Body> {
         if let Body::Held(Held { values, .. })
@@ -156,6 +170,7 @@ impl Frames {
                 start::Body::Product(wire::Product { number, what, first, words })
             }
             Body::Joint(joint) => start::Body::Joint(joint.to_wire()),
+            Body::Match(message) => self.of_match(message),
             // No study declares a seed or a correction, so that nothing released holds one. If one came here all the same, a message
             // without a body would leave, which every decoder refuses, and no byte of it.
             Body::Dealt(_) => return None,

@@ -110,7 +110,7 @@ fn any_message() -> impl Strategy<Value = Message> {
     let keys = prop::collection::vec(("[a-z.]{1,20}", digest()), 0..30);
     let held =
         prop::sample::select(vec![HeldKind::Outcome, HeldKind::Weights, HeldKind::Scale, HeldKind::NullResidual]);
-    let purpose = prop::sample::select(vec![Purpose::Fit, Purpose::Predict]);
+    let purpose = prop::sample::select(vec![Purpose::Fit, Purpose::Predict, Purpose::MatchFit, Purpose::MatchPredict]);
     let some = || prop::option::of(digest());
     let fits = prop::collection::vec(
         (number(), number()).prop_map(|(shift, certificate)| FitEnd { shift, certificate }),
@@ -167,6 +167,7 @@ fn any_message() -> impl Strategy<Value = Message> {
                 coefficients
             }))),
         crate::sealed::any_message(),
+        crate::matching::any_message(),
         Just(said(Body::Go)),
     ]
 }
@@ -268,6 +269,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             coefficients
         })),
         crate::sealed::any_form(),
+        crate::matching::any_form(),
         Just(start::Body::Go(wire::Nothing {})),
     ];
     let start = (count(), count(), prop::option::weighted(0.95, body)).prop_map(|(payload, entries, body)| {

@@ -12,6 +12,7 @@ mod dealer;
 mod frames;
 mod identity;
 mod line;
+mod matching;
 mod mutual_tls;
 mod office;
 mod say;

@@ -26,6 +26,8 @@ pub(crate) fn released(message: Message) -> Released<Message> {
         Declaration::Prediction,
         Declaration::Masked,
         Declaration::CrossProducts,
+        Declaration::MatchCounts,
+        Declaration::Membership,
     ]);
     everything.release(message).unwrap()
 }

@@ -24,6 +24,18 @@ pub(super) trait Compared {
         format!("the parties hold different ids: both have {rows} rows, but not the same ones; compare the id columns")
     }
 
+    /// What it means when the numbers of rows differ.
+    fn counts_differ(&self, (role, own): (Role, u64), (partner, peer): (Role, u64)) -> String {
+        format!(
+            "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
+        )
+    }
+
+    /// Whether the rows are those of a match, whose proof of order nobody can fail by holding other records.
+    fn is_matched(&self) -> bool {
+        false
+    }
+
     /// The rows that lack a value here, where only complete ones take part.
     fn incomplete(&self) -> Option<&Mask> {
         None
@@ -137,13 +149,14 @@ impl<T: Compared> Agreement<T> {
         }
         let (role, partner) = (self.role, self.role.partner());
         let (own, peer) = (self.table.rows(), theirs.rows);
-        if own != peer {
-            return Err(Abort::Data(format!(
-                "the parties hold different rows: {role} has {own}, {partner} has {peer}; both must select the same records"
-            ))
-            .into());
+        let proved = own == peer && theirs.ids == self.table.digest(&self.key);
+        if self.table.is_matched() && !proved {
+            return Err(PeerFault::Order.into());
         }
-        match theirs.ids == self.table.digest(&self.key) {
+        if own != peer {
+            return Err(Abort::Data(self.table.counts_differ((role, own), (partner, peer))).into());
+        }
+        match proved {
             true => Ok(()),
             false => Err(Abort::Data(self.table.differs()).into()),
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{self, Content, Hello};
 use crate::id::Digest;
+use crate::methods::vertical::matching::message::Match;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses};
 use crate::secure::ring::Elements;
@@ -56,6 +57,8 @@ pub enum Body {
     Product(Product),
     /// In sealed mode: what the dealer sends. No party says it.
     Dealt(Dealt),
+    /// In a match of records, before any fit.
+    Match(Match),
     /// Nothing to say, go on.
     Go,
 }
@@ -349,6 +352,7 @@ impl Content for Body {
             Body::Dealt(Dealt::Seed(_)) => "the seed of masks",
             Body::Dealt(Dealt::Correction(_)) => "a correction",
             Body::Dealt(Dealt::Rows(..)) => "corrections of rows",
+            Body::Match(message) => message.kind(),
             Body::Go => "a go-ahead",
         }
     }
@@ -366,6 +370,7 @@ impl Discloses for Body {
             Body::Product(Product { what: ProductKind::Canary | ProductKind::Shares, .. })
             | Body::Share(Share { table: Some(_), .. })
             | Body::Joint(_) => vec![Declaration::CrossProducts],
+            Body::Match(message) => message.discloses(),
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {
                 HeldKind::Outcome | HeldKind::NullResidual => vec![Declaration::Outcome, Declaration::Summary],

@@ -165,6 +165,10 @@ impl Compared for NewRows {
         Digest::of(&[ids.as_slice(), self.model.run.as_bytes()].concat())
     }
 
+    fn is_matched(&self) -> bool {
+        self.frame.matched().is_some()
+    }
+
     fn differs(&self) -> String {
         "the parties hold different ids, or model files of different runs".to_string()
     }
@@ -232,7 +236,8 @@ impl Script for PredictScript {
         let NewRows { own, model, frame, .. } = &self.agreement.table;
         let link: Vec<f64> = own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
         Ok(Some(Scores {
-            ids: frame.ids().map(|ids| ids.iter().map(<[u8]>::to_vec).collect()),
+            // A match has changed the order of the rows, so that their numbers are no longer those of the table.
+            ids: (frame.ids().is_some() || frame.matched().is_some()).then(|| prepare::identifiers(frame)),
             response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { model.family.mean(*eta) }).collect(),
             link,
         }))

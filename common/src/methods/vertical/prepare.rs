@@ -415,7 +415,8 @@ fn unsettled() -> Abort {
 pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {
     match frame.ids() {
         Some(ids) => ids.iter().map(<[u8]>::to_vec).collect(),
-        None => (1..=frame.rows()).map(|row| row.to_string().into_bytes()).collect(),
+        // Of the file, also where a match has chosen the rows.
+        None => (0..frame.rows()).map(|row| (frame.origin(row) + 1).to_string().into_bytes()).collect(),
     }
 }
 

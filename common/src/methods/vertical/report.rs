@@ -44,6 +44,7 @@ pub fn layout(report: &Report) -> Layout<'_> {
     let mut sections = vec![section(report, &style).page(statistics(report)), fit(report)];
     sections.extend(report.path.as_ref().map(|points| path(report, points, &chosen)));
     sections.extend(report.cv.as_ref().map(|cv| cross_validation(report, cv, &chosen)));
+    sections.extend(crate::report::matched_rows(report));
     sections.extend([
         convergence(report),
         disclosure(report),

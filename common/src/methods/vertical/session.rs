@@ -244,6 +244,10 @@ impl Compared for Prepared {
         Digest(align::digest_rows(&self.frame, key))
     }
 
+    fn is_matched(&self) -> bool {
+        self.frame.matched().is_some()
+    }
+
     fn incomplete(&self) -> Option<&Mask> {
         self.incomplete.as_ref()
     }

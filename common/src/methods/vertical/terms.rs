@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::formula::Formula;
 use crate::glm::Family;
-use crate::id::{Mode, Protocol, Role};
+use crate::id::{Digest, Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::terms::{
     Guaranteed, HeldBy, HeldColumn, Mechanism, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError,
@@ -21,7 +21,7 @@ pub use self::private::PrivacyError;
 pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 11] = [
+pub(crate) const SECTIONS: [&str; 12] = [
     "dealer",
     "parties",
     "offset",
@@ -31,6 +31,7 @@ pub(crate) const SECTIONS: [&str; 11] = [
     "inference",
     "prediction",
     "rows.id",
+    "match",
     "outcome.held_by",
     "model.family",
 ];
@@ -364,17 +365,21 @@ impl Study<Vertical> {
 
     /// What this study lets a party disclose.
     pub fn disclosures(&self, role: Role) -> Disclosures {
+        let membership = self.head.matching.iter().map(|_| Declaration::Membership);
         let mut declared = match &self.guarantee {
             VerticalGuarantee::Private(terms) => {
-                return match terms.stated.mechanism {
-                    Mechanism::Residual => Disclosures::default(),
+                return Disclosures::new(membership.chain(match terms.stated.mechanism {
+                    Mechanism::Residual => None,
                     // Uniform for its receiver. Shares leave with noise and a charge, or not at all.
-                    Mechanism::Crossprod => Disclosures::new([Declaration::Masked]),
-                };
+                    Mechanism::Crossprod => Some(Declaration::Masked),
+                }));
             }
-            VerticalGuarantee::Sealed => return Disclosures::new(self.sealed_declarations()),
+            VerticalGuarantee::Sealed => {
+                return Disclosures::new(membership.chain(self.sealed_declarations()));
+            }
             VerticalGuarantee::Plain => vec![Declaration::PartialPrediction, Declaration::Summary],
         };
+        declared.extend(membership);
         if self.head.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }
@@ -398,6 +403,21 @@ impl Study<Vertical> {
             declared.push(Declaration::Prediction);
         }
         Disclosures::new(declared)
+    }
+
+    /// The digest of what decides a match: the study's id and mode, who the parties are, and the section `[match]`. A study whose formula
+    /// was changed keeps its match. `None` of a study without that section.
+    pub fn match_digest(&self) -> Option<Digest> {
+        self.head.matching.as_ref()?;
+        let decides = |key: &str| {
+            let certificate = key.starts_with("parties.") && key.ends_with(".certificate");
+            key == "id" || key == "mode" || certificate || key.starts_with("match.")
+        };
+        let mut text = String::from("fedreg match 1\n");
+        for (key, digest) in self.keys.iter().filter(|(key, _)| decides(key)) {
+            text.push_str(&format!("{}:{key} {digest}\n", key.len()));
+        }
+        Some(Digest::of(text.as_bytes()))
     }
 
     /// Whether Alice, who holds the outcome alone, sends every value of it: for other families than gaussian as it is, for a

@@ -186,7 +186,8 @@ fn record(body: &Body) -> Option<Vec<u8>> {
         | Body::Share(_)
         | Body::Joint(_)
         | Body::Product(_)
-        | Body::Dealt(_) => return None,
+        | Body::Dealt(_)
+        | Body::Match(_) => return None,
     };
     serde_json::to_vec(&kept).ok()
 }

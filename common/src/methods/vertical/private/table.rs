@@ -138,6 +138,10 @@ impl Compared for Table {
         Digest(align::digest_rows(&self.frame, key))
     }
 
+    fn is_matched(&self) -> bool {
+        self.frame.matched().is_some()
+    }
+
     fn shared(&self, key: &[u8; 32]) -> Result<Shared, Abort> {
         Ok(Shared {
             outcome: match self.study.method.outcome.held_by {

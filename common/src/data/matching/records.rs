@@ -1,0 +1,341 @@
+//! One party's records: canonical values, who takes part in a pass, and what is compared.
+
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
+
+use super::keys::{Cut, Duplicates, Keys, Kind, Pass, Rules};
+use super::normalise::{Canonical, canonical};
+use super::reading::{Cells, Reading, Source};
+use crate::data::align::Mask;
+use crate::data::{Ids, MAX_ROWS};
+use crate::id::Digest;
+
+/// The canonical values of a party's records.
+#[derive(Clone)]
+pub struct Records {
+    keys: Keys,
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+/// The values of one key.
+#[derive(Clone)]
+struct Column {
+    /// Empty where there is no value.
+    values: Ids,
+    invalid: Mask,
+    /// The first record whose cell is invalid, with the cell, for the local terminal.
+    first_invalid: Option<(u32, String)>,
+}
+
+impl Records {
+    /// Makes the canonical forms of all cells, a column for each key of the study, in the study's order.
+    ///
+    /// # Errors
+    /// The columns are not those of the keys, or are read as something that their keys are not.
+    pub fn normalise(keys: &Keys, columns: Vec<(Source, Cells)>) -> Result<Records, RecordsError> {
+        if columns.len() != keys.keys().len() {
+            return Err(RecordsError::Columns { came: columns.len(), expected: keys.keys().len() });
+        }
+        let rows = columns.first().map_or(0, |(_, cells)| cells.len());
+        if rows > MAX_ROWS {
+            return Err(RecordsError::TooMany { most: MAX_ROWS });
+        }
+        let mut made = Vec::new();
+        for (key, (source, cells)) in keys.keys().iter().zip(columns) {
+            if cells.len() != rows {
+                return Err(RecordsError::Length { key: key.name.clone(), came: cells.len(), expected: rows });
+            }
+            check_reading(&key.name, &key.kind, &source.reading)?;
+            let mut column = Column { values: Ids::default(), invalid: Mask::new(rows), first_invalid: None };
+            for (row, cell) in cells.iter().enumerate() {
+                match canonical(key, &source, cell) {
+                    Canonical::Value(value) => column.values.push(value.as_bytes()),
+                    Canonical::Missing => column.values.push(b""),
+                    Canonical::Invalid => {
+                        column.values.push(b"");
+                        column.invalid.set(row);
+                        let shown = || String::from_utf8_lossy(cell).chars().take(SHOWN).collect();
+                        column.first_invalid.get_or_insert_with(|| (row as u32, shown()));
+                    }
+                }
+            }
+            made.push(column);
+        }
+        Ok(Records { keys: keys.clone(), columns: made, rows })
+    }
+
+    /// How many records.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Keys and passes.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The canonical value of a key, by its position in the study; none where it is missing or invalid. For the local terminal.
+    pub fn value(&self, key: usize, record: usize) -> Option<&str> {
+        let value = std::str::from_utf8(self.columns.get(key)?.values.bytes(record)).ok()?;
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// How many cells of a key are missing, and how many invalid.
+    pub fn lacking(&self, key: usize) -> (u64, u64) {
+        let Some(column) = self.columns.get(key) else { return (0, 0) };
+        let invalid = column.invalid.count() as u64;
+        let empty = column.values.iter().filter(|value| value.is_empty()).count() as u64;
+        (empty - invalid, invalid)
+    }
+
+    /// The first record whose cell of a key is invalid, from 0, with the cell as it stands. For the local terminal only.
+    pub fn first_invalid(&self, key: usize) -> Option<(u32, &str)> {
+        self.columns.get(key)?.first_invalid.as_ref().map(|(row, cell)| (*row, cell.as_str()))
+    }
+
+    /// Which records take part in a pass when those of `matched` are known already.
+    pub fn eligible(&self, pass: &Pass, matched: &Mask) -> Eligible {
+        let (mut counts, mut complete) = (OwnCounts::default(), Vec::new());
+        for row in 0..self.rows {
+            let lacks = |invalid| {
+                pass.parts.iter().any(|part| {
+                    let column = &self.columns[part.key];
+                    column.values.bytes(row).is_empty() && column.invalid.is_set(row) == invalid
+                })
+            };
+            let (missing, invalid) = (lacks(false), lacks(true));
+            if !missing && !invalid {
+                complete.push(row as u32);
+            } else if !matched.is_set(row) {
+                *(if missing { &mut counts.missing } else { &mut counts.invalid }) += 1;
+            }
+        }
+        // Half a SHA-256 of the parts stands for them: two different keys with the same one are not to be found.
+        let mut hashed: Vec<([u8; 16], u32)> = complete
+            .into_par_iter()
+            .map_init(Vec::new, |message, row| {
+                message.clear();
+                self.parts(pass, row, message);
+                let digest: [u8; 32] = Sha256::digest(message).into();
+                let mut half = [0; 16];
+                half.copy_from_slice(&digest[..16]);
+                (half, row)
+            })
+            .collect();
+        hashed.par_sort_unstable();
+        let (mut records, mut pairs, mut first_repeat) = (Vec::new(), 0.0, None);
+        for group in hashed.chunk_by(|a, b| a.0 == b.0) {
+            match group {
+                [(_, row)] if !matched.is_set(*row as usize) => records.push(*row),
+                [_] => {}
+                group => {
+                    pairs += group.len() as f64 * (group.len() - 1) as f64 / 2.0;
+                    counts.ambiguous += group.iter().filter(|(_, row)| !matched.is_set(*row as usize)).count() as u64;
+                    first_repeat = first_repeat.into_iter().chain([[group[0].1, group[1].1]]).min();
+                }
+            }
+        }
+        records.sort_unstable();
+        counts.eligible = records.len() as u64;
+        let n = hashed.len() as f64;
+        let equal_share = if n < 2.0 { 0.0 } else { pairs / (n * (n - 1.0) / 2.0) };
+        Eligible { records, counts, equal_share, first_repeat }
+    }
+
+    /// What the records of a pass are compared by, in a match with this digest.
+    pub fn messages<'a>(&'a self, pass: &'a Pass, match_digest: &Digest) -> Messages<'a> {
+        let mut prefix = Vec::new();
+        for bytes in [b"fedreg match key".as_slice(), &match_digest.0, pass.name.as_bytes()] {
+            field(bytes, &mut prefix);
+        }
+        prefix.extend_from_slice(&(pass.parts.len() as u64).to_le_bytes());
+        Messages { records: self, pass, prefix }
+    }
+
+    /// The parts of a record's composite key, each behind its length.
+    fn parts(&self, pass: &Pass, row: u32, into: &mut Vec<u8>) {
+        for part in &pass.parts {
+            let value = self.columns[part.key].values.bytes(row as usize);
+            field(cut(value, part.cut), into);
+        }
+    }
+}
+
+/// Sizes only: the values are data.
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Records({} of {} keys)", self.rows, self.columns.len())
+    }
+}
+
+/// Characters of a cell that are shown.
+const SHOWN: usize = 40;
+/// Characters of the year in the canonical form of a date.
+const YEAR: u32 = 4;
+
+/// The beginning of a canonical value, which is text.
+fn cut(value: &[u8], cut: Cut) -> &[u8] {
+    let characters = match cut {
+        Cut::Whole => return value,
+        Cut::First(characters) => characters,
+        Cut::Year => YEAR,
+    };
+    let begins = |byte: &u8| byte & 0xc0 != 0x80;
+    let behind = value.iter().enumerate().filter(|(_, byte)| begins(byte)).nth(characters as usize);
+    &value[..behind.map_or(value.len(), |(at, _)| at)]
+}
+
+fn field(bytes: &[u8], into: &mut Vec<u8>) {
+    into.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    into.extend_from_slice(bytes);
+}
+
+fn check_reading(key: &str, kind: &Kind, reading: &Reading) -> Result<(), RecordsError> {
+    let problem = match (kind, reading) {
+        (Kind::Name { .. } | Kind::Identifier { .. }, Reading::Text)
+        | (Kind::Date { .. }, Reading::Date(_))
+        | (Kind::Code { .. }, Reading::Text) => return Ok(()),
+        (Kind::Code { levels }, Reading::Code(map)) => match map.iter().find(|(_, level)| !levels.contains(level)) {
+            Some((own, level)) => format!("`{own}` becomes `{level}`, which is no level of the study"),
+            None => return Ok(()),
+        },
+        (Kind::Date { .. }, Reading::Text | Reading::Code(_)) => {
+            "a date needs its format, such as `format = \"%d.%m.%Y\"`".to_owned()
+        }
+        (kind, Reading::Date(_)) => format!("a {} has no format of a date", kind.name()),
+        (kind, Reading::Code(_)) => format!("a {} has no levels", kind.name()),
+    };
+    Err(RecordsError::Reading { key: key.to_owned(), problem })
+}
+
+/// The messages of the records of one pass.
+pub struct Messages<'a> {
+    records: &'a Records,
+    pass: &'a Pass,
+    prefix: Vec<u8>,
+}
+
+impl Messages<'_> {
+    /// Appends the message of a record.
+    pub fn write(&self, record: u32, into: &mut Vec<u8>) {
+        into.extend_from_slice(&self.prefix);
+        self.records.parts(self.pass, record, into);
+    }
+}
+
+/// The records that take part in a pass.
+#[derive(Clone, PartialEq)]
+pub struct Eligible {
+    /// Their numbers from 0, ascending.
+    pub records: Vec<u32>,
+    /// What became of all that were not matched before.
+    pub counts: OwnCounts,
+    /// How likely two own records have the same key: equal pairs of all pairs of records whose key is complete, matched or not.
+    pub equal_share: f64,
+    /// The first two records with the same key, from 0.
+    pub first_repeat: Option<[u32; 2]>,
+}
+
+impl Eligible {
+    /// How many links between different persons are to be expected with a peer who has this number of eligible records, if keys are spread
+    /// there as they are here.
+    pub fn expected_false_links(&self, peer: u64) -> f64 {
+        self.equal_share * self.counts.eligible as f64 * peer as f64
+    }
+
+    /// Refuses repeats where the study says so.
+    ///
+    /// # Errors
+    /// Records share a key. Names records, for the local terminal only.
+    pub fn refuse_repeats(&self, rules: &Rules, pass: usize) -> Result<(), RecordsError> {
+        match self.first_repeat {
+            Some([a, b]) if pass == 0 && rules.duplicates == Duplicates::Refuse => Err(RecordsError::Repeats {
+                pass: rules.keys.passes()[pass].name.clone(),
+                count: self.counts.ambiguous,
+                first: a + 1,
+                second: b + 1,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Sizes only: which records take part is data.
+impl std::fmt::Debug for Eligible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Eligible({:?})", self.counts)
+    }
+}
+
+/// What became of the own records of a pass that no earlier pass matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnCounts {
+    /// They take part.
+    pub eligible: u64,
+    /// Another own record has the same key.
+    pub ambiguous: u64,
+    /// A part of the key is missing.
+    pub missing: u64,
+    /// No part is missing, but one is invalid.
+    pub invalid: u64,
+}
+
+/// Records that cannot be matched. For the local terminal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordsError {
+    /// Other columns than the study has keys; a fault of the caller.
+    #[error("{came} columns for {expected} keys")]
+    Columns {
+        /// How many came.
+        came: usize,
+        /// How many keys there are.
+        expected: usize,
+    },
+    /// Columns of different lengths; a fault of the caller.
+    #[error("the column of key `{key}` has {came} cells, expected {expected}")]
+    Length {
+        /// The key.
+        key: String,
+        /// Its cells.
+        came: usize,
+        /// Cells of the first column.
+        expected: usize,
+    },
+    /// More records than can be numbered.
+    #[error("more than {most} records")]
+    TooMany {
+        /// Most records.
+        most: usize,
+    },
+    /// A column that is read as something that its key is not.
+    #[error("key `{key}`: {problem}")]
+    Reading {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Records that share a key of the first pass.
+    #[error(
+        "pass `{pass}`: {count} records share their key with another record, the first are records {first} and {second}; remove repeats, or agree on `match.duplicates = \"exclude\"`"
+    )]
+    Repeats {
+        /// The pass.
+        pass: String,
+        /// How many records share a key.
+        count: u64,
+        /// The number of the first of them, from 1.
+        first: u32,
+        /// The number of the next one with the same key, from 1.
+        second: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! What a party heard in a match, so that it can go on after it was killed.
+
+use super::message::{Match, Number, NumberKind, PART_BYTES, Part, PartKind, Terms};
+use crate::conversation::Content;
+use crate::id::Digest;
+use crate::methods::vertical::message::Body;
+use crate::session::Abort;
+
+/// Where a party stores what it heard, in one run. What is stored lies on disk before the call returns.
+pub trait Journal {
+    /// Stores a message under its number.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn keep(&mut self, sequence: u64, message: &[u8]) -> Result<(), Abort>;
+
+    /// A message that was stored.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn kept(&mut self, sequence: u64) -> Result<Option<Vec<u8>>, Abort>;
+
+    /// Whether anything was stored before this process began.
+    fn has_begun(&self) -> bool;
+}
+
+/// A message as it is stored. Of a greeting only that it came: the peer follows the same study, or the run would have ended.
+pub(super) fn record(body: &Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let Body::Match(message) = body else { return vec![if *body == Body::GO { b'g' } else { b'h' }] };
+    match message {
+        Match::Terms(terms) => {
+            bytes.push(b't');
+            for number in [terms.normaliser, terms.unicode[0], terms.unicode[1], terms.unicode[2]] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend_from_slice(&terms.min_matched.to_le_bytes());
+            bytes.extend(terms.key.iter().flatten());
+        }
+        Match::Number(Number { what, pass, number }) => {
+            bytes.push(match what {
+                NumberKind::Size => b's',
+                NumberKind::Count => b'c',
+            });
+            bytes.extend_from_slice(&pass.to_le_bytes());
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        Match::Part(part) => {
+            bytes.push(match part.what {
+                PartKind::Masked => b'm',
+                PartKind::Doubled => b'd',
+                PartKind::Reveal => b'r',
+            });
+            bytes.extend_from_slice(&part.pass.to_le_bytes());
+            bytes.extend_from_slice(&part.first.to_le_bytes());
+            bytes.extend_from_slice(&part.bytes);
+        }
+        Match::Agree(proof) => {
+            bytes.push(b'a');
+            bytes.extend_from_slice(&proof.0);
+        }
+    }
+    bytes
+}
+
+/// The message that was stored; none if the bytes are no message. The session checks its content as it did when it came.
+pub(super) fn recall(bytes: &[u8]) -> Option<Body> {
+    let (kind, mut rest) = bytes.split_first()?;
+    let mut short = || Some(u32::from_le_bytes(*take(&mut rest)?));
+    let message = match kind {
+        b'g' => return Some(Body::GO),
+        b't' => {
+            let (normaliser, unicode) = (short()?, [short()?, short()?, short()?]);
+            let min_matched = u64::from_le_bytes(*take(&mut rest)?);
+            let key = if rest.is_empty() { None } else { Some(*take(&mut rest)?) };
+            Match::Terms(Terms { normaliser, unicode, min_matched, key })
+        }
+        b's' | b'c' => {
+            let what = if *kind == b's' { NumberKind::Size } else { NumberKind::Count };
+            let pass = short()?;
+            Match::Number(Number { what, pass, number: u64::from_le_bytes(*take(&mut rest)?) })
+        }
+        b'm' | b'd' | b'r' => {
+            let what = match kind {
+                b'm' => PartKind::Masked,
+                b'd' => PartKind::Doubled,
+                _ => PartKind::Reveal,
+            };
+            let pass = short()?;
+            let first = u64::from_le_bytes(*take(&mut rest)?);
+            let bytes = std::mem::take(&mut rest).to_vec();
+            (bytes.len() <= PART_BYTES).then_some(Match::Part(Part { what, pass, first, bytes }))?
+        }
+        b'a' => Match::Agree(Digest(*take(&mut rest)?)),
+        _ => return None,
+    };
+    rest.is_empty().then_some(Body::Match(message))
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (found, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(found)
+}

@@ -1,0 +1,63 @@
+//! The result of a match.
+
+use crate::data::matching::OwnCounts;
+use crate::id::{Digest, RunId};
+use crate::secure::group::{TAG_BYTES, Tag};
+
+/// What became of a pass, as one side sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassCounts {
+    /// Its name.
+    pub name: String,
+    /// The own records.
+    pub own: OwnCounts,
+    /// Entries of the peer's list: its eligible records, or what hides their number.
+    pub peer: u64,
+    /// How many both lists have.
+    pub counted: u64,
+    /// Whether it was revealed which.
+    pub revealed: bool,
+}
+
+impl PassCounts {
+    /// How many records the pass added.
+    pub fn matched(&self) -> u64 {
+        if self.revealed { self.counted } else { 0 }
+    }
+}
+
+/// The result of a match.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Matched {
+    /// The run.
+    pub run: RunId,
+    /// The own records, from 0 in the order of the file, in the order that both parties share.
+    pub order: Vec<u32>,
+    /// Their tags, the same at both parties.
+    pub tags: Vec<Tag>,
+    /// What became of each pass.
+    pub passes: Vec<PassCounts>,
+}
+
+impl Matched {
+    /// What stands for the order, the same at both parties: SHA-256 over the run, for every pass its name behind its length and the number
+    /// of its matches, and the tags.
+    pub fn order_digest(&self) -> Digest {
+        let mut bytes = Vec::with_capacity(self.tags.len() * TAG_BYTES + 1024);
+        bytes.extend_from_slice(&self.run.0);
+        for pass in &self.passes {
+            bytes.extend_from_slice(&(pass.name.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(pass.name.as_bytes());
+            bytes.extend_from_slice(&pass.matched().to_le_bytes());
+        }
+        bytes.extend(self.tags.iter().flatten());
+        Digest::of(&bytes)
+    }
+}
+
+/// Sizes only: which records match is data.
+impl std::fmt::Debug for Matched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Matched({} records in {} passes)", self.order.len(), self.passes.len())
+    }
+}

@@ -1,0 +1,686 @@
+//! Record matching between Alice and Bob, as a conversation.
+//!
+//! Both learn which records both have, and nothing else of the other's keys: [`secure::group`](crate::secure::group). After the greetings
+//! and [`message::Terms`], each pass of the study ([`data::matching`](crate::data::matching)) goes through these messages; both parties
+//! say each of them, the one that dialled first, and lists travel in parts of at most [`message::PART_BYTES`].
+//!
+//! 1. `Size`: the length of the own list. The peer's is checked before anything of the own list leaves.
+//! 2. `Masked`: the own keys as elements times a scalar that is new in every run and pass, ascending.
+//! 3. `Doubled`: tags of the peer's elements times the own scalar, ascending: the peer learns how many of its own keys are among the
+//!    other's, and not which.
+//! 4. `Count`: how many both lists have. Then the gate: where the first pass has fewer than either party asks for, both end with 77, and
+//!    nothing is revealed; a later pass with fewer than the study asks for is left without being revealed.
+//! 5. `Reveal`: where the matches stand in the peer's list.
+//!
+//! In the end `Agree` proves that both hold the same keys in the same order. The order is that of passes, and within a pass of tags, which
+//! nobody can foresee.
+//!
+//! # For a driver
+//!
+//! [`MatchSession::new`] takes the study's rules, the party's policy and its normalised records, and refuses own data that cannot be
+//! matched. The conversation ends with [`Matched`]. The scalars follow from [`Opening::seed`](crate::conversation::Opening), which must
+//! come from the operating system: anyone who knows it can test guesses of keys. A party that is to go on after it was killed stores the
+//! seed before the first message, gives the same seed, run and records again, and hands over a [`Journal`] of what it heard: then every
+//! message has the same bytes as before. Nothing but numbers of records leaves before the gate; the sentence of a gate that closed
+//! holds no number, as it may pass a coordinator.
+
+use std::sync::Arc;
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use self::lists::{Own, Revealed, Theirs, Turns};
+use self::message::{Match, Number, NumberKind, Part, PartKind, Terms};
+use super::message::Body;
+use super::session::Progress;
+use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
+use crate::data::align::Mask;
+use crate::data::matching::{Eligible, NORMALISER, OwnCounts, Records, Rules, unicode};
+use crate::id::{Digest, Role, RunId};
+use crate::privacy::release::{Declaration, Disclosures};
+use crate::secure::group::{self, Scalar, Tag, TagContext};
+use crate::session::{Abort, PeerFault};
+use crate::study::{Study, Vertical};
+
+mod journal;
+mod lists;
+mod matched;
+pub mod message;
+#[cfg(test)]
+mod tests;
+
+pub use self::journal::Journal;
+pub use self::matched::{Matched, PassCounts};
+
+/// One side of a match.
+pub type MatchSession = Conversation<MatchScript>;
+
+/// What a party's own file says of matches; it may only be stricter than the study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// Fewest records that the first pass must find.
+    pub min_matched: Option<u64>,
+    /// Most entries of the peer's list.
+    pub max_peer_rows: Option<u64>,
+}
+
+/// What a party brings to a match.
+pub struct Inputs {
+    /// What both agree on.
+    pub rules: Arc<Rules>,
+    /// The digest of what both agree on.
+    pub match_digest: Digest,
+    /// The party's policy.
+    pub policy: Policy,
+    /// The party's records.
+    pub records: Arc<Records>,
+    /// What was heard in this run, of a party that goes on after it was killed.
+    pub journal: Option<Box<dyn Journal + Send>>,
+}
+
+/// What the sides of a match say.
+pub struct MatchScript {
+    role: Role,
+    first: Role,
+    run: RunId,
+    secret: Zeroizing<[u8; 32]>,
+    /// Of the last proof: the first speaker's.
+    key: [u8; 32],
+    inputs: Inputs,
+    stage: Stage,
+    /// The larger of both sides' demands.
+    min_matched: u64,
+    pass: usize,
+    matched: Mask,
+    order: Vec<u32>,
+    tags: Vec<Tag>,
+    passes: Vec<PassCounts>,
+}
+
+/// Where the conversation is. `said` counts the messages of a stage in which each party says one.
+enum Stage {
+    /// With the records of the first pass.
+    Terms {
+        said: u8,
+        eligible: Option<Eligible>,
+    },
+    Size {
+        said: u8,
+        eligible: Eligible,
+        peer: u64,
+    },
+    Masked {
+        lists: Box<Lists>,
+        turns: Turns,
+    },
+    Doubled {
+        lists: Box<Lists>,
+        turns: Turns,
+    },
+    Count {
+        said: u8,
+        lists: Box<Lists>,
+    },
+    /// The gate is open.
+    Reveal {
+        lists: Box<Lists>,
+        turns: Turns,
+        revealed: Revealed,
+    },
+    /// The gate closed on the first pass.
+    Closed,
+    Agree {
+        said: u8,
+    },
+    Over,
+    /// Between two stages only.
+    Moving,
+}
+
+/// What a pass computes.
+struct Lists {
+    /// Until the own list is made.
+    eligible: Option<Eligible>,
+    counts: OwnCounts,
+    sizes: [u64; 2],
+    scalar: Scalar,
+    context: TagContext,
+    /// For the own list.
+    room: Vec<(group::Element, u32)>,
+    own: Option<Own>,
+    theirs: Theirs,
+}
+
+impl Lists {
+    /// Makes the own list, unless that was done before.
+    fn prepare(&mut self, place: &Place<'_>) -> &mut Own {
+        let (eligible, room) = (&mut self.eligible, &mut self.room);
+        let (scalar, length) = (&self.scalar, self.sizes[place.side]);
+        self.own.get_or_insert_with(|| {
+            let records = eligible.take().map(|eligible| eligible.records).unwrap_or_default();
+            let pass = &place.inputs.rules.keys.passes()[place.pass];
+            let messages = place.inputs.records.messages(pass, &place.inputs.match_digest);
+            let (secret, run, pass) = (place.secret, place.run, place.pass as u32);
+            let padded = |number| group::padding(secret, run, pass, number);
+            Own::mask(records, std::mem::take(room), length, scalar, &messages, padded)
+        })
+    }
+
+    /// Computes what is still to be computed of the peer's list.
+    fn tags(&mut self, pass: usize) -> Result<(), PeerFault> {
+        self.theirs.work(&self.scalar, &self.context).map_err(|expected| fault(pass, PartKind::Masked, expected))
+    }
+
+    /// The same once all of it has come.
+    fn sorted(&mut self, pass: usize) -> Result<(), PeerFault> {
+        self.tags(pass)?;
+        self.theirs.sort().map_err(|expected| fault(pass, PartKind::Masked, expected))
+    }
+}
+
+/// What the own list of a pass depends on.
+struct Place<'a> {
+    inputs: &'a Inputs,
+    secret: &'a [u8; 32],
+    run: &'a RunId,
+    pass: usize,
+    /// 0 for the first speaker.
+    side: usize,
+}
+
+fn fault(pass: usize, what: PartKind, expected: &'static str) -> PeerFault {
+    PeerFault::Match { pass: pass as u32 + 1, what: what.name(), expected }
+}
+
+impl MatchSession {
+    /// A session over normalised records, of a command that is [`Purpose::MatchFit`] or [`Purpose::MatchPredict`].
+    ///
+    /// # Errors
+    /// The own records cannot be matched: too many of them, or repeats in the first pass where the study has none.
+    pub fn new(
+        role: Role,
+        purpose: Purpose,
+        study: &Study<Vertical>,
+        inputs: Inputs,
+        opening: Opening,
+    ) -> Result<MatchSession, Abort> {
+        let first = opening.first_speaker(role);
+        let rows = inputs.records.len();
+        let mut script = MatchScript {
+            role,
+            first,
+            run: opening.run,
+            secret: Zeroizing::new(opening.seed),
+            key: Digest::of(&[b"match".as_slice(), &opening.seed].concat()).0,
+            min_matched: inputs.rules.min_matched.max(inputs.policy.min_matched.unwrap_or(0)).max(1),
+            stage: Stage::Over,
+            pass: 0,
+            matched: Mask::new(rows),
+            order: Vec::new(),
+            tags: Vec::new(),
+            passes: Vec::new(),
+            inputs,
+        };
+        let eligible = script.eligible()?;
+        eligible.refuse_repeats(&script.inputs.rules, 0).map_err(|error| Abort::OwnData(error.to_string()))?;
+        script.stage = Stage::Terms { said: 0, eligible: Some(eligible) };
+        // The study must say that both learn which records both have; there is no match without that, whatever the mode of the fit.
+        let declared = Disclosures::new([Declaration::MatchCounts, Declaration::Membership]);
+        Ok(Conversation::open_under(role, purpose, study, &opening, declared, script))
+    }
+
+    /// How far it is. The round is the pass, from 1.
+    pub fn progress(&self) -> Progress {
+        let script = self.script();
+        let phase = match &script.stage {
+            Stage::Terms { .. } if !self.has_greeted() => "comparing studies",
+            Stage::Terms { .. } => "comparing rules",
+            Stage::Size { .. } | Stage::Masked { .. } => "masking keys",
+            Stage::Doubled { .. } => "comparing keys",
+            Stage::Count { .. } | Stage::Closed => "counting matches",
+            Stage::Reveal { .. } | Stage::Moving => "revealing matches",
+            Stage::Agree { .. } | Stage::Over => "proving the order",
+        };
+        Progress { phase, fit: (0, 1), round: script.pass as u32 + 1, certificate: None }
+    }
+
+    /// What became of the passes so far, for the local terminal; a pass whose gate closed is among them.
+    pub fn passes(&self) -> &[PassCounts] {
+        &self.script().passes
+    }
+}
+
+impl MatchScript {
+    fn speaker(&self, side: usize) -> Role {
+        if side == 0 { self.first } else { self.first.partner() }
+    }
+
+    fn side(&self) -> usize {
+        usize::from(self.role != self.first)
+    }
+
+    /// Which own records take part in the present pass.
+    fn eligible(&self) -> Result<Eligible, Abort> {
+        let rules = &self.inputs.rules;
+        let pass = &rules.keys.passes()[self.pass];
+        let eligible = self.inputs.records.eligible(pass, &self.matched);
+        let length = self.length(self.role, eligible.counts.eligible);
+        let refused = match &rules.capacity {
+            Some(_) if eligible.counts.eligible > length => "match.capacity",
+            _ if length > rules.max_rows.of(self.role).min(u64::from(lists::NO_RECORD)) => "match.max_rows",
+            _ => return Ok(eligible),
+        };
+        Err(Abort::Refused(format!("{} has more records in pass `{}` than `{refused}` allows", self.role, pass.name)))
+    }
+
+    /// The length of a party's list of this number of records.
+    fn length(&self, role: Role, records: u64) -> u64 {
+        match &self.inputs.rules.capacity {
+            Some(capacity) => capacity.of(role).saturating_sub(self.order.len() as u64),
+            None => records,
+        }
+    }
+
+    /// Checks the length of the peer's list, before anything of the own one leaves.
+    fn check_size(&self, came: u64) -> Result<(), Refusal> {
+        let (peer, rules) = (self.role.partner(), &self.inputs.rules);
+        let policy = self.inputs.policy.max_peer_rows.unwrap_or(u64::MAX);
+        let most = rules.max_rows.of(peer).min(u64::from(lists::NO_RECORD));
+        if came > most.min(policy) {
+            let limit = if policy < most { "max_peer_rows" } else { "match.max_rows" };
+            let who = if policy < most { self.role } else { peer };
+            return Err(Abort::Refused(format!("{peer} has a longer list than `{limit}` of {who} allows")).into());
+        }
+        match rules.capacity.is_some() && came != self.length(peer, came) {
+            true => {
+                let expected = self.length(peer, came);
+                Err(PeerFault::Length { what: "padded keys", came, expected }.into())
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn terms(&self) -> Terms {
+        let key = (self.role == self.first).then_some(self.key);
+        Terms { normaliser: NORMALISER, unicode: unicode(), min_matched: self.min_matched, key }
+    }
+
+    fn check_terms(&mut self, theirs: &Terms) -> Result<(), Refusal> {
+        let own = self.terms();
+        if (theirs.normaliser, theirs.unicode) != (own.normaliser, own.unicode) {
+            let shown = |terms: &Terms| {
+                let version = |packed: u32| format!("{}.{}.{}", packed >> 16, packed >> 8 & 255, packed & 255);
+                format!("rules {} and Unicode {}", terms.normaliser, terms.unicode.map(version).join(", "))
+            };
+            let (role, peer) = (self.role, self.role.partner());
+            return Err(Abort::Refused(format!(
+                "{role} normalises keys by {} and {peer} by {}: use the same release on both sides",
+                shown(&own),
+                shown(theirs)
+            ))
+            .into());
+        }
+        match (theirs.key, self.role == self.first) {
+            (Some(key), false) => self.key = key,
+            (None, true) => {}
+            (Some(_), true) | (None, false) => {
+                return Err(PeerFault::Garbage("the key of the proof is the first speaker's to send".to_owned()).into());
+            }
+        }
+        self.min_matched = self.min_matched.max(theirs.min_matched);
+        Ok(())
+    }
+
+    fn closed(&self) -> Abort {
+        let pass = &self.inputs.rules.keys.passes()[0].name;
+        Abort::Refused(format!(
+            "fewer records match in pass `{pass}` than `min_matched` of the study or of a party asks for; nothing was revealed"
+        ))
+    }
+
+    /// The proof of the order, as a role makes it: HMAC-SHA256 over its name, the number of matches and their keys.
+    fn proof(&self, role: Role) -> Digest {
+        let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
+        block[..self.key.len()].copy_from_slice(&self.key);
+        let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block);
+        let mut add = |field: &[u8]| {
+            mac.update(&(field.len() as u64).to_le_bytes());
+            mac.update(field);
+        };
+        add(b"fedreg match order");
+        add(role.name().as_bytes());
+        add(&(self.order.len() as u64).to_le_bytes());
+        let (mut rest, mut message) = (self.order.as_slice(), Vec::new());
+        for (pass, counts) in self.inputs.rules.keys.passes().iter().zip(&self.passes) {
+            let messages = self.inputs.records.messages(pass, &self.inputs.match_digest);
+            let (records, later) = rest.split_at((counts.matched() as usize).min(rest.len()));
+            rest = later;
+            for record in records {
+                message.clear();
+                messages.write(*record, &mut message);
+                add(&message);
+            }
+        }
+        Digest(mac.finalize().into_bytes().into())
+    }
+
+    /// Moves on to the next stage for as long as the present one is complete.
+    fn settle(&mut self) -> Result<(), Abort> {
+        loop {
+            let next = match std::mem::replace(&mut self.stage, Stage::Moving) {
+                Stage::Terms { said: 2, eligible } => {
+                    let eligible = eligible.map_or_else(|| self.eligible(), Ok)?;
+                    Stage::Size { said: 0, eligible, peer: 0 }
+                }
+                Stage::Size { said: 2, eligible, peer } => {
+                    let lists = self.lists(eligible, peer)?;
+                    let turns = Turns::new(lists.sizes);
+                    Stage::Masked { lists: Box::new(lists), turns }
+                }
+                Stage::Masked { lists, turns } if turns.next().is_none() => {
+                    let [first, second] = lists.sizes;
+                    Stage::Doubled { lists, turns: Turns::new([second, first]) }
+                }
+                Stage::Doubled { lists, turns } if turns.next().is_none() => Stage::Count { said: 0, lists },
+                Stage::Count { said: 2, lists } => self.gate(lists)?,
+                Stage::Reveal { lists, turns, revealed } if turns.next().is_none() => {
+                    for record in &revealed.records {
+                        self.matched.set(*record as usize);
+                    }
+                    self.order.extend(revealed.records);
+                    self.tags.extend(lists.theirs.matched());
+                    self.next_pass()?
+                }
+                Stage::Agree { said: 2 } => Stage::Over,
+                unfinished @ (Stage::Terms { .. }
+                | Stage::Size { .. }
+                | Stage::Masked { .. }
+                | Stage::Doubled { .. }
+                | Stage::Count { .. }
+                | Stage::Reveal { .. }
+                | Stage::Closed
+                | Stage::Agree { .. }
+                | Stage::Over
+                | Stage::Moving) => {
+                    self.stage = unfinished;
+                    return Ok(());
+                }
+            };
+            self.stage = next;
+        }
+    }
+
+    fn lists(&self, eligible: Eligible, peer: u64) -> Result<Lists, Abort> {
+        let own = self.length(self.role, eligible.counts.eligible);
+        let sizes = if self.side() == 0 { [own, peer] } else { [peer, own] };
+        let scalar = Scalar::derive(&self.secret, &self.run, self.pass as u32)
+            .ok_or_else(|| Abort::Bug("a scalar of a match is zero: start the match again".to_owned()))?;
+        let context = TagContext::new(&self.run, &self.inputs.rules.keys.passes()[self.pass].name);
+        let counts = eligible.counts;
+        let (room, tags) = lists::room(own, peer).map_err(|megabytes| {
+            // Not a sentence for the coordinator, as it has numbers of records.
+            Abort::OwnData(format!(
+                "a match of {own} records with {peer} takes {megabytes} MiB of memory, more than there is"
+            ))
+        })?;
+        let theirs = Theirs::new(tags);
+        Ok(Lists { eligible: Some(eligible), counts, sizes, scalar, context, room, own: None, theirs })
+    }
+
+    /// Both have said the same count: whether it is revealed what it counts.
+    fn gate(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
+        let counted = lists.theirs.count();
+        let fewest = if self.pass == 0 { self.min_matched } else { self.inputs.rules.min_pass.max(1) };
+        let (open, side) = (counted >= fewest, self.side());
+        self.passes.push(PassCounts {
+            name: self.inputs.rules.keys.passes()[self.pass].name.clone(),
+            own: lists.counts,
+            peer: lists.sizes[1 - side],
+            counted,
+            revealed: open,
+        });
+        if !open {
+            return if self.pass == 0 { Ok(Stage::Closed) } else { self.next_pass() };
+        }
+        let revealed = Revealed::new(lists.prepare(&Place {
+            inputs: &self.inputs,
+            secret: &self.secret,
+            run: &self.run,
+            pass: self.pass,
+            side,
+        }));
+        Ok(Stage::Reveal { lists, turns: Turns::new([counted, counted]), revealed })
+    }
+
+    fn next_pass(&mut self) -> Result<Stage, Abort> {
+        if self.pass + 1 == self.inputs.rules.keys.passes().len() {
+            return Ok(Stage::Agree { said: 0 });
+        }
+        self.pass += 1;
+        Ok(Stage::Size { said: 0, eligible: self.eligible()?, peer: 0 })
+    }
+
+    /// Takes in a part of a list, once it is known that one is due.
+    fn absorb_part(&mut self, part: Part) -> Result<(), Refusal> {
+        let (pass, theirs) = (self.pass, 1 - self.side());
+        let what = part.what;
+        let turns = match (&mut self.stage, what) {
+            (Stage::Masked { turns, .. }, PartKind::Masked)
+            | (Stage::Doubled { turns, .. }, PartKind::Doubled)
+            | (Stage::Reveal { turns, .. }, PartKind::Reveal) => turns,
+            _ => return Err(Refusal::Kind),
+        };
+        let (first, count) = turns.due(theirs, what);
+        if (part.pass as usize, part.first) != (pass, first) {
+            return Err(fault(pass, what, "the part that follows").into());
+        }
+        let came = part.bytes.len() as u64;
+        if came != count * what.unit() as u64 {
+            return Err(
+                PeerFault::Length { what: what.name(), came: came / what.unit() as u64, expected: count }.into()
+            );
+        }
+        turns.advance(theirs, count);
+        let taken = match &mut self.stage {
+            Stage::Masked { lists, .. } => {
+                lists.tags(pass)?;
+                lists.theirs.take(first, part.bytes.as_chunks().0.to_vec())
+            }
+            Stage::Doubled { lists, .. } => {
+                lists.sorted(pass)?;
+                lists.theirs.compare(part.bytes.as_chunks().0)
+            }
+            Stage::Reveal { lists, revealed, .. } => {
+                let positions: Vec<u32> =
+                    part.bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+                lists.own.as_ref().map_or(Ok(()), |own| revealed.take(own, &positions))
+            }
+            Stage::Terms { .. }
+            | Stage::Size { .. }
+            | Stage::Count { .. }
+            | Stage::Closed
+            | Stage::Agree { .. }
+            | Stage::Over
+            | Stage::Moving => Ok(()),
+        };
+        taken.map_err(|expected| fault(pass, what, expected).into())
+    }
+
+    fn absorb_number(&mut self, came: Number) -> Result<(), Refusal> {
+        if came.pass as usize != self.pass {
+            return Err(PeerFault::Round { came: came.pass, expected: self.pass as u32 }.into());
+        }
+        match came.what {
+            NumberKind::Size => {
+                let Stage::Size { .. } = self.stage else { return Err(Refusal::Kind) };
+                self.check_size(came.number)?;
+                if let Stage::Size { said, peer, .. } = &mut self.stage {
+                    *said += 1;
+                    *peer = came.number;
+                }
+            }
+            NumberKind::Count => {
+                let Stage::Count { said, lists } = &mut self.stage else { return Err(Refusal::Kind) };
+                let (came, expected) = (came.number, lists.theirs.count());
+                if came != expected {
+                    let what = "a count of matches";
+                    return Err(PeerFault::Match { pass: self.pass as u32 + 1, what, expected: "the own count" }.into());
+                }
+                *said += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Script for MatchScript {
+    type Body = Body;
+    type Output = Matched;
+
+    fn step(&self) -> Option<Step> {
+        let (side, expected) = match &self.stage {
+            Stage::Terms { said, .. } => (usize::from(*said), "terms of a match"),
+            Stage::Size { said, .. } => (usize::from(*said), "the length of a list"),
+            Stage::Masked { turns, .. } => (turns.next()?, PartKind::Masked.name()),
+            Stage::Doubled { turns, .. } => (turns.next()?, PartKind::Doubled.name()),
+            Stage::Count { said, .. } => (usize::from(*said), "a count of matches"),
+            Stage::Reveal { turns, .. } => (turns.next()?, PartKind::Reveal.name()),
+            Stage::Agree { said } => (usize::from(*said), "a proof of matched records"),
+            // This party says no more; the peer ends the run, or this one does.
+            Stage::Closed | Stage::Moving => (1 - self.side(), "the end of the match"),
+            Stage::Over => return None,
+        };
+        Some(Step { speaker: self.speaker(side), expected })
+    }
+
+    fn build(&mut self) -> Result<Said<Body>, Abort> {
+        let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
+        let number = pass as u32;
+        let theirs = |fault| Abort::Peer { peer, fault };
+        let proof = matches!(self.stage, Stage::Agree { .. }).then(|| self.proof(self.role));
+        let terms = self.terms();
+        let length = if let Stage::Size { eligible, .. } = &self.stage { eligible.counts.eligible } else { 0 };
+        let length = self.length(self.role, length);
+        let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
+        let message = match (&mut self.stage, proof) {
+            (Stage::Terms { said, .. }, _) => {
+                *said += 1;
+                Match::Terms(terms)
+            }
+            (Stage::Size { said, .. }, _) => {
+                *said += 1;
+                Match::Number(Number { what: NumberKind::Size, pass: number, number: length })
+            }
+            (Stage::Masked { lists, turns }, _) => {
+                let due = turns.due(side, PartKind::Masked);
+                turns.advance(side, due.1);
+                Match::Part(lists.prepare(&place).part(number, due))
+            }
+            (Stage::Doubled { lists, turns }, _) => {
+                let due = turns.due(side, PartKind::Doubled);
+                turns.advance(side, due.1);
+                lists.sorted(pass).map_err(theirs)?;
+                Match::Part(lists.theirs.part(number, due))
+            }
+            (Stage::Count { said, lists }, _) => {
+                *said += 1;
+                Match::Number(Number { what: NumberKind::Count, pass: number, number: lists.theirs.count() })
+            }
+            (Stage::Reveal { lists, turns, .. }, _) => {
+                let due = turns.due(side, PartKind::Reveal);
+                turns.advance(side, due.1);
+                Match::Part(lists.theirs.positions(number, due))
+            }
+            (Stage::Agree { said }, Some(proof)) => {
+                *said += 1;
+                Match::Agree(proof)
+            }
+            (Stage::Agree { .. } | Stage::Closed | Stage::Over | Stage::Moving, _) => {
+                return Err(Abort::Bug("a match has nothing to say here".to_owned()));
+            }
+        };
+        self.settle()?;
+        Ok(Body::Match(message).into())
+    }
+
+    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        let Body::Match(message) = body else { return Err(Refusal::Kind) };
+        match message {
+            Match::Terms(theirs) => {
+                let Stage::Terms { .. } = self.stage else { return Err(Refusal::Kind) };
+                self.check_terms(&theirs)?;
+                if let Stage::Terms { said, .. } = &mut self.stage {
+                    *said += 1;
+                }
+            }
+            Match::Number(number) => self.absorb_number(number)?,
+            Match::Part(part) => self.absorb_part(part)?,
+            Match::Agree(proof) => {
+                let Stage::Agree { .. } = self.stage else { return Err(Refusal::Kind) };
+                if proof != self.proof(self.role.partner()) {
+                    let what = "a proof of matched records";
+                    let expected = "one of the same records in the same order";
+                    return Err(PeerFault::Match { pass: self.pass as u32 + 1, what, expected }.into());
+                }
+                if let Stage::Agree { said } = &mut self.stage {
+                    *said += 1;
+                }
+            }
+        }
+        self.settle()?;
+        if let Stage::Closed = self.stage {
+            return Err(self.closed().into());
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Matched, Abort> {
+        Ok(Matched {
+            run: self.run,
+            order: std::mem::take(&mut self.order),
+            tags: std::mem::take(&mut self.tags),
+            passes: self.passes.clone(),
+        })
+    }
+
+    fn work(&mut self) -> Result<(), Abort> {
+        let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
+        let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
+        let done = match &mut self.stage {
+            Stage::Masked { lists, .. } => {
+                lists.prepare(&place);
+                lists.tags(pass)
+            }
+            Stage::Doubled { lists, .. } => lists.sorted(pass),
+            Stage::Closed => return Err(self.closed()),
+            Stage::Terms { .. }
+            | Stage::Size { .. }
+            | Stage::Count { .. }
+            | Stage::Reveal { .. }
+            | Stage::Agree { .. }
+            | Stage::Over
+            | Stage::Moving => Ok(()),
+        };
+        done.map_err(|fault| Abort::Peer { peer, fault })
+    }
+
+    fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        match &mut self.inputs.journal {
+            Some(journal) => journal.keep(sequence, &journal::record(body)),
+            None => Ok(()),
+        }
+    }
+
+    fn resumes(&self) -> bool {
+        self.inputs.journal.as_ref().is_some_and(|journal| journal.has_begun())
+    }
+
+    fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
+        let Some(journal) = &mut self.inputs.journal else { return Ok(None) };
+        let Some(bytes) = journal.kept(sequence)? else { return Ok(None) };
+        let body = journal::recall(&bytes);
+        body.map(Some)
+            .ok_or_else(|| Abort::OwnData("what was stored of an interrupted match cannot be read".to_owned()))
+    }
+}

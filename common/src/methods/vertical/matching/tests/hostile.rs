@@ -1,0 +1,199 @@
+//! An authenticated peer that does not follow the protocol.
+
+use super::*;
+
+type Change = fn(&mut Part);
+
+/// Bob's messages, changed, at Alice: her end, and what she said after the change.
+fn against(mut change: impl FnMut(&mut Match) -> bool) -> (Abort, Vec<Message>) {
+    let [a, b] = overlapping([40, 30], 20);
+    let rules = rules(&[vec![0], vec![1]]);
+    let (mut changed, mut after) = (false, Vec::new());
+    let results = converse(&mut both(&rules, [&a, &b]), |role, message| {
+        if let (Role::Bob, Body::Match(of_match)) = (role, &mut message.body)
+            && !changed
+        {
+            changed = change(of_match);
+        } else if changed && role == Role::Alice {
+            after.push(message.clone());
+        }
+    });
+    assert!(changed);
+    (results.into_iter().next().unwrap().unwrap().unwrap_err(), after)
+}
+
+/// The same for the first part of a list.
+fn part(what: PartKind, change: impl Fn(&mut Part)) -> (Exit, bool) {
+    let (abort, after) = against(|message| match message {
+        Match::Part(part) if part.what == what => {
+            change(part);
+            true
+        }
+        _ => false,
+    });
+    // Alice may say what was hers to say before she looked at the list; she reveals nothing.
+    let reveals = |message: &Message| {
+        matches!(&message.body, Body::Match(Match::Part(Part { what: PartKind::Reveal, .. }) | Match::Agree(_)))
+    };
+    (abort.exit(), after.iter().any(reveals))
+}
+
+#[test]
+fn elements_that_are_none_and_lists_out_of_order_end_the_run() {
+    let cases: [(&str, Change); 9] = [
+        ("identity", |part| part.bytes[..32].fill(0)),
+        ("not canonical", |part| {
+            let at = part.bytes.len() - 32;
+            part.bytes[at..].fill(0xff);
+        }),
+        ("negative", |part| {
+            part.bytes[..32].fill(0);
+            part.bytes[0] = 1;
+        }),
+        ("descending", |part| {
+            let (first, second) = part.bytes.split_at_mut(32);
+            first.swap_with_slice(&mut second[..32]);
+        }),
+        ("repeated", |part| part.bytes.copy_within(..32, 32)),
+        ("truncated by an element", |part| part.bytes.truncate(part.bytes.len() - 32)),
+        ("truncated within an element", |part| part.bytes.truncate(part.bytes.len() - 1)),
+        ("another place", |part| part.first = 1),
+        ("another pass", |part| part.pass = 1),
+    ];
+    for (name, change) in cases {
+        assert_eq!(part(PartKind::Masked, change), (Exit::Peer, false), "{name}");
+    }
+}
+
+#[test]
+fn tags_out_of_order_and_positions_that_cannot_be_end_the_run() {
+    let cases: [(PartKind, &str, Change); 7] = [
+        (PartKind::Doubled, "descending", |part| {
+            let (first, second) = part.bytes.split_at_mut(16);
+            first.swap_with_slice(&mut second[..16]);
+        }),
+        (PartKind::Doubled, "repeated", |part| part.bytes.copy_within(..16, 16)),
+        (PartKind::Doubled, "truncated", |part| part.bytes.truncate(16)),
+        (PartKind::Doubled, "invented", |part| part.bytes.chunks_mut(16).for_each(|tag| tag[15] ^= 1)),
+        (PartKind::Reveal, "repeated", |part| part.bytes.copy_within(..4, 4)),
+        (PartKind::Reveal, "beyond the list", |part| part.bytes[..4].copy_from_slice(&40_u32.to_le_bytes())),
+        (PartKind::Reveal, "truncated", |part| part.bytes.truncate(4)),
+    ];
+    for (what, name, change) in cases {
+        assert_eq!(part(what, change).0, Exit::Peer, "{name}");
+    }
+    // In the wrong order the proof fails.
+    assert_eq!(part(PartKind::Reveal, |part| part.bytes.chunks_mut(4).for_each(|at| at.reverse())).0, Exit::Peer);
+    let swapped = part(PartKind::Reveal, |part| {
+        let (first, second) = part.bytes.split_at_mut(4);
+        first.swap_with_slice(&mut second[..4]);
+    });
+    assert_eq!(swapped.0, Exit::Peer);
+}
+
+#[test]
+fn sizes_and_counts_that_cannot_be_end_the_run() {
+    let number = |kind: NumberKind, change: fn(&mut Number)| {
+        let (abort, after) = against(|message| match message {
+            Match::Number(number) if number.what == kind => {
+                change(number);
+                true
+            }
+            _ => false,
+        });
+        let parts = after.iter().filter(|message| matches!(message.body, Body::Match(Match::Part(_)))).count();
+        (abort.exit(), parts)
+    };
+    for huge in [|of: &mut Number| of.number = 1 << 63, |of: &mut Number| of.number = u64::MAX] {
+        assert_eq!(number(NumberKind::Size, huge), (Exit::Refused, 0));
+    }
+    // A longer list than was announced is not taken either.
+    assert_eq!(number(NumberKind::Size, |of| of.number -= 1).0, Exit::Peer);
+    assert_eq!(number(NumberKind::Size, |of| of.pass = 1), (Exit::Peer, 0));
+    assert_eq!(number(NumberKind::Count, |of| of.number += 1), (Exit::Peer, 0));
+    assert_eq!(number(NumberKind::Count, |of| of.number = 0), (Exit::Peer, 0));
+    assert_eq!(number(NumberKind::Count, |of| of.what = NumberKind::Size), (Exit::Peer, 0));
+}
+
+#[test]
+fn other_rules_of_normalisation_are_refused_and_a_second_key_is_a_breach() {
+    let terms = |change: fn(&mut Terms)| {
+        let (abort, after) = against(|message| match message {
+            Match::Terms(terms) => {
+                change(terms);
+                true
+            }
+            _ => false,
+        });
+        assert!(after.is_empty());
+        abort
+    };
+    assert_eq!(terms(|terms| terms.normaliser += 1).exit(), Exit::Refused);
+    for change in
+        [|t: &mut Terms| t.unicode[0] += 1, |t: &mut Terms| t.unicode[1] += 1, |t: &mut Terms| t.unicode[2] -= 1]
+    {
+        let abort = terms(change);
+        assert!(abort.exit() == Exit::Refused && abort.to_string().contains("same release"), "{abort}");
+    }
+    assert_eq!(terms(|terms| terms.key = None).exit(), Exit::Peer);
+}
+
+#[test]
+fn the_own_proof_sent_back_is_no_proof() {
+    let [a, b] = overlapping([40, 30], 20);
+    let rules = rules(&[vec![0]]);
+    // Bob speaks first, so it is Alice's proof that can be an echo of his.
+    let mut proof = None;
+    let results = converse(&mut both(&rules, [&a, &b]), |role, message| {
+        if let Body::Match(Match::Agree(said)) = &mut message.body {
+            match (role, proof) {
+                (Role::Bob, _) => proof = Some(*said),
+                (Role::Alice, Some(echo)) => *said = echo,
+                _ => panic!("Bob speaks first"),
+            }
+        }
+    });
+    let [_, bob] = results;
+    assert_eq!(bob.unwrap().unwrap_err().exit(), Exit::Peer);
+}
+
+#[test]
+fn a_list_sent_back_matches_nothing() {
+    // Each of Alice's elements, sent back to her as Bob's own.
+    let mut own = None;
+    let [a, _] = overlapping([20, 20], 20);
+    let rules = rules(&[vec![0]]);
+    let results = converse(&mut both(&rules, [&a, &a]), |role, message| {
+        if let Body::Match(Match::Part(part)) = &mut message.body
+            && part.what == PartKind::Masked
+        {
+            match (role, &own) {
+                (Role::Bob, _) => own = Some(part.bytes.clone()),
+                (_, Some(echo)) => part.bytes = echo.clone(),
+                (_, None) => panic!("Bob speaks first"),
+            }
+        }
+    });
+    for result in results.into_iter().flatten() {
+        assert!([Exit::Peer, Exit::Refused].contains(&result.unwrap_err().exit()));
+    }
+}
+
+#[test]
+fn keys_normalised_otherwise_on_one_side_are_not_matched_to_another_record() {
+    // Were cells compared as they stand, `v1` and ` V-1 ` would differ.
+    let rules = rules(&[vec![0]]);
+    let column = |cells: [&str; 3]| {
+        let mut column = Cells::default();
+        cells.iter().for_each(|cell| column.push(cell.as_bytes()));
+        let source = Source { column: "k0".to_owned(), reading: Reading::Text, missing: Marks::default() };
+        Arc::new(Records::normalise(&rules.keys, vec![(source, column)]).unwrap())
+    };
+    let side = |role, cells| open(role, Inputs { records: column(cells), ..inputs(&rules, &[]) }).unwrap();
+    let alice = side(Role::Alice, ["v1", "v2", "V3"]);
+    let bob = side(Role::Bob, ["v 3", "v-02", " V1 "]);
+    let [alice, bob] = matched(converse(&mut [alice, bob], |_, _| {}));
+    let mut pairs: Vec<[u32; 2]> = alice.order.iter().zip(&bob.order).map(|(a, b)| [*a, *b]).collect();
+    pairs.sort_unstable();
+    assert_eq!(pairs, [[0, 2], [2, 0]]);
+}

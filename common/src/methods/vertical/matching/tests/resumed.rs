@@ -1,0 +1,153 @@
+//! A party that is killed and goes on.
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Kept {
+    messages: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    begun: bool,
+}
+
+impl Journal for Kept {
+    fn keep(&mut self, sequence: u64, message: &[u8]) -> Result<(), Abort> {
+        self.messages.lock().unwrap().insert(sequence, message.to_vec());
+        Ok(())
+    }
+
+    fn kept(&mut self, sequence: u64) -> Result<Option<Vec<u8>>, Abort> {
+        Ok(self.messages.lock().unwrap().get(&sequence).cloned())
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun
+    }
+}
+
+/// Two parties of which one is killed after it has taken in a number of messages. Every message that was said, without repeats.
+fn killed(
+    role: Role,
+    after: usize,
+    rules: &Rules,
+    tables: [&[Row]; 2],
+) -> (Results, BTreeMap<(Role, u64), Message>, bool) {
+    let kept = Kept::default();
+    let side = |of: Role, journal: Option<Kept>| {
+        let rows = tables[usize::from(of == Role::Bob)];
+        let journal = journal.map(|journal| Box::new(journal) as Box<dyn Journal + Send>);
+        open(of, Inputs { journal, ..inputs(rules, rows) }).unwrap()
+    };
+    let mut sessions = [Role::Alice, Role::Bob].map(|of| side(of, (of == role).then(|| kept.clone())));
+    let victim = usize::from(role == Role::Bob);
+    let mut said: BTreeMap<(Role, u64), Message> = BTreeMap::new();
+    let (mut results, mut line): (Results, [Vec<Message>; 2]) = ([None, None], [vec![], vec![]]);
+    let (mut taken, mut dead) = (0, false);
+    let mut starting = vec![0, 1];
+    for _ in 0..10_000 {
+        let (side, turn) = if let Some(side) = starting.pop() {
+            (side, sessions[side].start())
+        } else if let Some(side) = (0..2).find(|side| results[*side].is_none() && !line[1 - side].is_empty()) {
+            let message = line[1 - side].remove(0);
+            let peer = sessions[1 - side].role();
+            let turn = sessions[side].receive(peer, message);
+            taken += usize::from(side == victim);
+            if side == victim && taken == after && !dead {
+                // What it was about to say is lost with it.
+                dead = true;
+                sessions[side] = side_again(&side, &kept, rules, tables);
+                results[side] = None;
+                line = [vec![], vec![]];
+                starting.push(side);
+                continue;
+            }
+            (side, turn)
+        } else {
+            // Silence: both say their last message again.
+            for side in [0, 1] {
+                if let Some(again) = sessions[side].resend() {
+                    line[side].push(again.into());
+                }
+            }
+            if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
+                break;
+            }
+            continue;
+        };
+        let message = match turn {
+            Ok(Turn::Wait) => None,
+            Ok(Turn::Send(message)) => Some(message),
+            Ok(Turn::FinishAndSend { output, last }) => {
+                results[side] = Some(Ok(output));
+                Some(last)
+            }
+            Ok(Turn::Finish(output)) => {
+                results[side] = Some(Ok(output));
+                None
+            }
+            Err(abort) => {
+                results[side] = Some(Err(abort));
+                break;
+            }
+        };
+        if let Some(message) = message {
+            let message = Message::from(message);
+            let key = (message.header.sender, message.header.sequence);
+            if let Some(before) = said.insert(key, message.clone()) {
+                assert!(before == message, "message {} of {} has other bytes", key.1, key.0);
+            }
+            line[side].push(message);
+        }
+    }
+    (results, said, dead)
+}
+
+fn side_again(side: &usize, kept: &Kept, rules: &Rules, tables: [&[Row]; 2]) -> MatchSession {
+    let role = [Role::Alice, Role::Bob][*side];
+    let begun = !kept.messages.lock().unwrap().is_empty();
+    let journal = Kept { begun, messages: Arc::clone(&kept.messages) };
+    open(role, Inputs { journal: Some(Box::new(journal)), ..inputs(rules, tables[*side]) }).unwrap()
+}
+
+#[test]
+fn a_party_that_is_killed_anywhere_says_the_same_bytes_again_and_has_the_same_result() {
+    let [a, b] = overlapping([30, 25], 15);
+    let rules = rules(&[vec![0], vec![1, 2]]);
+    let (results, clean, _) = killed(Role::Alice, usize::MAX, &rules, [&a, &b]);
+    let [alice, bob] = matched(results);
+    for role in [Role::Alice, Role::Bob] {
+        let mut after = 1;
+        loop {
+            let (results, said, dead) = killed(role, after, &rules, [&a, &b]);
+            if !dead {
+                break;
+            }
+            let again = matched(results);
+            assert!(again == [alice.clone(), bob.clone()], "{role} after {after}");
+            assert!(said == clean, "{role} after {after}");
+            after += 1;
+        }
+        assert!(after > 10, "{after}");
+    }
+}
+
+#[test]
+fn what_was_stored_is_read_as_it_was_said_or_not_at_all() {
+    let [a, b] = overlapping([30, 25], 15);
+    let (_, said, _) = killed(Role::Alice, usize::MAX, &rules(&[vec![0]]), [&a, &b]);
+    let mut kinds = std::collections::BTreeSet::new();
+    for message in said.values() {
+        let bytes = journal::record(&message.body);
+        kinds.insert(bytes[0]);
+        match &message.body {
+            Body::Hello(_) => assert!(journal::recall(&bytes).is_none()),
+            body => {
+                assert!(journal::recall(&bytes).as_ref() == Some(body));
+                // Cut or longer it is no message, or one with another list, which the session refuses.
+                if !matches!(body, Body::Match(Match::Part(_))) {
+                    assert!(journal::recall(&bytes[..bytes.len() - 1]).is_none());
+                }
+            }
+        }
+    }
+    assert!(kinds.len() >= 8, "{kinds:?}");
+    assert!(journal::recall(&[]).is_none() && journal::recall(b"x").is_none());
+}

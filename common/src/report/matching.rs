@@ -1,0 +1,166 @@
+//! What a report says of the match that a fit stands on.
+
+use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
+
+use super::axes::{WIDTH, px, view_box};
+use super::number::{thousands, visible};
+use super::section::Section;
+use super::table::Column;
+use super::{PerParty, Report};
+use crate::data::matching::alignment::{MatchRecord, PassRecord};
+use crate::id::Role;
+
+/// The match that a fit stands on, as one party knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MatchReport {
+    /// The run that found the rows.
+    pub run: String,
+    /// How they were found.
+    pub protocol: String,
+    /// Rows of this party's table.
+    pub rows: u64,
+    /// Rows that both parties have.
+    pub matched: u64,
+    /// The passes in their order.
+    pub passes: Vec<PassRecord>,
+}
+
+impl MatchReport {
+    /// What a report says of a match.
+    pub fn of(record: &MatchRecord) -> MatchReport {
+        MatchReport {
+            run: record.run.clone(),
+            protocol: record.protocol.clone(),
+            rows: record.rows,
+            matched: record.matched,
+            passes: record.passes.clone(),
+        }
+    }
+
+    /// Own rows without a partner.
+    pub fn unmatched(&self) -> u64 {
+        self.rows.saturating_sub(self.matched)
+    }
+
+    /// Rows of the peer that took part in the first pass, as far as this party knows.
+    fn peer_rows(&self) -> u64 {
+        self.passes.first().map_or(0, |pass| pass.peer_eligible).max(self.matched)
+    }
+
+    /// What each side has learnt, in sentences.
+    fn learnt(&self, role: Role) -> Vec<String> {
+        let (peer, matched) = (role.partner(), thousands(self.matched));
+        let mut lines = vec![format!(
+            "{peer} learnt which {matched} of its own rows {role} has too, in which pass, and how many rows of {role} took part"
+        )];
+        lines.push(format!(
+            "{role} learnt the same of its own {} rows; {} have no partner",
+            thousands(self.rows),
+            thousands(self.unmatched())
+        ));
+        lines
+    }
+
+    /// For people: a line a pass, and what each side has learnt.
+    pub fn text(&self, role: Role) -> String {
+        let mut out = String::new();
+        section(&[(Some(role), self)]).text(&mut out);
+        out
+    }
+}
+
+/// The section of a report whose fit stands on a match.
+pub(crate) fn of_report(report: &Report) -> Option<Section> {
+    report.matching.as_ref().map(|matching| section(&matching.each(report.role)))
+}
+
+fn section(all: &[(Option<Role>, &MatchReport)]) -> Section {
+    let whose = |role: Option<Role>| role.unwrap_or(Role::Alice);
+    let rows: Vec<(Role, &PassRecord)> =
+        all.iter().flat_map(|(role, matching)| matching.passes.iter().map(|pass| (whose(*role), pass))).collect();
+    let count = |value: fn(&PassRecord) -> u64| rows.iter().map(|(_, pass)| thousands(value(pass))).collect::<Vec<_>>();
+    let matched = rows.iter().map(|(_, pass)| match pass.withheld {
+        true => "too few".to_string(),
+        false => thousands(pass.matched),
+    });
+    let columns = vec![
+        Column::left("Party", rows.iter().map(|(role, _)| role.name().to_string()).collect()),
+        Column::left("Pass", rows.iter().map(|(_, pass)| visible(&pass.name)).collect()),
+        Column::right("Eligible", count(|pass| pass.own_eligible)),
+        Column::right("Ambiguous", count(|pass| pass.own_ambiguous)),
+        Column::right("Missing", count(|pass| pass.own_missing)),
+        Column::right("Invalid", count(|pass| pass.own_invalid)),
+        Column::right("Of the peer", count(|pass| pass.peer_eligible)),
+        Column::right("Matched", matched.collect()),
+    ];
+    let first = all.first().map(|(_, matching)| *matching);
+    let matched = first.map_or(0, |matching| matching.matched);
+    let how = first.map_or_else(String::new, |matching| visible(&matching.protocol));
+    let mut section = Section::new("Matched rows")
+        .line(format!("Rows that both parties have: {matched} (match by {how})"))
+        .table(columns)
+        .figure(
+            bars(all),
+            html! {
+                "Rows of each party that took part in the first pass; the rows that both have stand below each other."
+            },
+        );
+    for (role, matching) in all {
+        let lines = matching.learnt(whose(*role));
+        section = section.page(html! { @for line in &lines { p { (line) "." } } });
+        // Both parties say the same of each other.
+        if *role == all.first().and_then(|(role, _)| *role) {
+            section = lines.into_iter().fold(section, Section::line);
+        }
+    }
+    section
+}
+
+/// Two bars that overlap where rows of both parties matched. `None` where there are no rows.
+fn bars(all: &[(Option<Role>, &MatchReport)]) -> Option<Markup> {
+    let (own, matching) = all.first().map(|(role, matching)| (role.unwrap_or(Role::Alice), *matching))?;
+    // In the merged report both know their own tables.
+    let peer_rows = all.get(1).map_or(matching.peer_rows(), |(_, peer)| peer.rows);
+    let (rows, peer_rows, matched) = (matching.rows as f64, peer_rows as f64, matching.matched as f64);
+    let union = rows + peer_rows - matched;
+    if !(union > 0.0 && rows >= matched && peer_rows >= matched) {
+        return None;
+    }
+    let (left, right) = (70.0, WIDTH - 8.0);
+    let at = |rows: f64| left + (right - left) * rows / union;
+    let bar = |from: f64, to: f64, y: f64, class: &'static str| {
+        html! { rect class=(class) x=(px(at(from))) y=(px(y)) width=(px((at(to) - at(from)).max(0.0))) height="22" {} }
+    };
+    let peer = own.partner();
+    let label = |x: f64, y: f64, text: String, anchor: &'static str| {
+        html! { text.value x=(px(x)) y=(px(y)) text-anchor=(anchor) { (text) } }
+    };
+    let begin = rows - matched;
+    Some(html! {
+        svg viewBox=(view_box(104.0)) role="img" aria-label="Rows that both parties have" {
+            g class=(own.name()) {
+                (label(left - 8.0, 35.0, own.name().to_string(), "end"))
+                (bar(0.0, rows, 20.0, "bar"))
+                title { (own.name()) ": " (thousands(matching.rows)) " rows" }
+            }
+            g class=(peer.name()) {
+                (label(left - 8.0, 65.0, peer.name().to_string(), "end"))
+                (bar(begin, union, 50.0, "bar"))
+                title { (peer.name()) ": " (thousands(peer_rows as u64)) " rows" }
+            }
+            line.zero x1=(px(at(begin))) x2=(px(at(begin))) y1="12" y2="80" {}
+            line.zero x1=(px(at(rows))) x2=(px(at(rows))) y1="12" y2="80" {}
+            (label(at(begin + matched / 2.0), 96.0, format!("{} in both", thousands(matching.matched)), "middle"))
+        }
+    })
+}
+
+/// Joins what both parties know of one match.
+pub(super) fn joined(
+    alice: Option<&PerParty<MatchReport>>,
+    bob: Option<&PerParty<MatchReport>>,
+) -> Option<PerParty<MatchReport>> {
+    let (alice, bob) = (alice?.of(Role::Alice)?, bob?.of(Role::Bob)?);
+    Some(PerParty::Merged([(Role::Alice, alice.clone()), (Role::Bob, bob.clone())].into()))
+}

@@ -1,0 +1,331 @@
+//! The section `[match]`: how two parties find the rows that both have.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{StudyError, value};
+use crate::data::MAX_ROWS;
+use crate::data::matching::{BySide, Date, Duplicates, Fold, Key, Keys, Kind, Rules};
+use crate::id::Role;
+
+/// How two parties find the rows that both have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatchTerms {
+    /// How matching records are found.
+    #[serde(default)]
+    pub protocol: MatchProtocol,
+    /// Who learns which rows matched. It must be stated.
+    pub membership: Membership,
+    /// Fewest matched rows. With fewer both parties end, and neither learns which rows matched.
+    #[serde(default = "hundred")]
+    pub min_matched: u64,
+    /// The same for a match of new rows, which `predict` needs; `min_matched` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_matched_predict: Option<u64>,
+    /// Fewest matched rows of a pass after the first. With fewer the pass is not revealed.
+    #[serde(default = "ten")]
+    pub min_pass: u64,
+    /// When the match is made.
+    #[serde(default)]
+    pub run: MatchRun,
+    /// What happens to rows that share their keys in the first pass with another row of the same table.
+    #[serde(default)]
+    pub duplicates: DuplicateTerms,
+    /// Names of keys whose columns may also be columns of the model in private mode. Their values are not protected then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reused: Vec<String>,
+    /// Largest table of each party.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub max_rows: BTreeMap<Role, u64>,
+    /// Length to which each party pads its list in every pass, less the matches that are known: it hides how many rows take part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<Role, u64>,
+    /// The keys by name. Each private file says which of its own columns a key is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<String, KeyTerms>,
+    /// The passes in their order: a row that one pass matched takes no part in the next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pass: Vec<PassTerms>,
+}
+
+/// How matching records are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MatchProtocol {
+    /// By keys, between the two parties: neither learns a key of the other.
+    #[default]
+    Direct,
+    /// From a table of record pairs that was made elsewhere; each private file names its own.
+    Linked,
+}
+
+impl MatchProtocol {
+    /// The word in studies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            MatchProtocol::Direct => "direct",
+            MatchProtocol::Linked => "linked",
+        }
+    }
+}
+
+/// Who learns which rows matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Membership {
+    /// Each party learns which of its own rows the other has too.
+    Disclosed,
+}
+
+/// When the match is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MatchRun {
+    /// By the command `match`, before a fit.
+    #[default]
+    Command,
+    /// By `fit` itself, where there is no match yet.
+    Auto,
+}
+
+/// What happens to rows that share their keys with another row of the same table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DuplicateTerms {
+    /// They end the match before anything leaves.
+    #[default]
+    Refuse,
+    /// They are left out and counted.
+    Exclude,
+}
+
+/// One key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyTerms {
+    /// What the key is, which decides how its values are normalised.
+    pub kind: KeyKind,
+    /// Fewest and most letters and digits of an identifier; others are invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<[u32; 2]>,
+    /// How letters of names are simplified beyond what is always done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<FoldTerms>,
+    /// The earliest date, `YYYY-MM-DD`; earlier ones are invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest: Option<String>,
+    /// The latest date; later ones are invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<String>,
+    /// The levels of a code. Each private file maps its own values to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
+}
+
+/// What a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyKind {
+    /// A name: case, accents, spaces and punctuation do not count.
+    Name,
+    /// An identifier: case, spaces and punctuation do not count; it is never read as a number.
+    Identifier,
+    /// A date in a format that the private file states.
+    Date,
+    /// One of a few levels.
+    Code,
+}
+
+impl KeyKind {
+    /// The word in studies.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyKind::Name => "name",
+            KeyKind::Identifier => "identifier",
+            KeyKind::Date => "date",
+            KeyKind::Code => "code",
+        }
+    }
+}
+
+/// How letters of names are simplified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FoldTerms {
+    /// `ä`, `ö` and `ü` become `ae`, `oe` and `ue`.
+    German,
+}
+
+/// One pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassTerms {
+    /// Its name in reports.
+    pub name: String,
+    /// Names of the keys that must all be equal; `given:1` takes the first character of a key, `birth:year` the year of a date.
+    pub keys: Vec<String>,
+}
+
+fn hundred() -> u64 {
+    100
+}
+
+fn ten() -> u64 {
+    10
+}
+
+impl MatchTerms {
+    /// The terms of a match by a table from elsewhere.
+    pub fn linked(min_matched: u64) -> MatchTerms {
+        MatchTerms {
+            protocol: MatchProtocol::Linked,
+            membership: Membership::Disclosed,
+            min_matched,
+            min_matched_predict: None,
+            min_pass: ten(),
+            run: MatchRun::Command,
+            duplicates: DuplicateTerms::Refuse,
+            reused: Vec::new(),
+            max_rows: BTreeMap::new(),
+            capacity: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            pass: Vec::new(),
+        }
+    }
+
+    /// Refuses keys, passes and limits that do not fit together.
+    pub(crate) fn check(&self) -> Result<(), StudyError> {
+        let wrong = |key: &str, problem: String| Err(value(key, problem));
+        let limits = [
+            ("match.min_matched", Some(self.min_matched)),
+            ("match.min_matched_predict", self.min_matched_predict),
+            ("match.min_pass", Some(self.min_pass)),
+        ];
+        if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            return wrong(key, "must be at least 1".to_string());
+        }
+        match self.protocol {
+            MatchProtocol::Direct => self.check_passes(),
+            MatchProtocol::Linked => self.check_linked(),
+        }
+    }
+
+    fn check_linked(&self) -> Result<(), StudyError> {
+        let set = [
+            ("match.keys", !self.keys.is_empty()),
+            ("match.pass", !self.pass.is_empty()),
+            ("match.reused", !self.reused.is_empty()),
+            ("match.max_rows", !self.max_rows.is_empty()),
+            ("match.capacity", !self.capacity.is_empty()),
+            ("match.min_pass", self.min_pass != ten()),
+            ("match.duplicates", self.duplicates != DuplicateTerms::Refuse),
+        ];
+        match set.iter().find(|(_, set)| *set) {
+            Some((key, _)) => Err(value(
+                key,
+                "has no place beside match.protocol = \"linked\": the pairs stand in a table that was made elsewhere",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_passes(&self) -> Result<(), StudyError> {
+        let rules = self.rules(false)?;
+        let names: Vec<&str> = rules.keys.keys().iter().map(|key| key.name.as_str()).collect();
+        match self.reused.iter().find(|name| !names.contains(&name.as_str())) {
+            Some(name) => Err(value("match.reused", format!("names `{name}`, which is no key of `match.keys`"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What the protocol between the parties needs to know, for the rows of a fit or for new ones.
+    ///
+    /// # Errors
+    /// Keys, passes and limits that do not fit together.
+    pub fn rules(&self, predict: bool) -> Result<Rules, StudyError> {
+        let keys = self.keys.iter().map(|(name, terms)| terms.key(name)).collect::<Result<Vec<_>, _>>()?;
+        let passes: Vec<_> = self.pass.iter().map(|pass| (pass.name.clone(), pass.keys.clone())).collect();
+        let keys = Keys::new(keys, &passes).map_err(|error| value("match", format!("cannot be used: {error}")))?;
+        let max_rows = match (self.max_rows.get(&Role::Alice), self.max_rows.get(&Role::Bob), self.max_rows.len()) {
+            (Some(&alice), Some(&bob), 2) => BySide { alice, bob },
+            _ => {
+                let problem =
+                    "must state the largest table of alice and of bob, as in { alice = 2000000, bob = 500000 }";
+                return Err(value("match.max_rows", problem));
+            }
+        };
+        if let Some(rows) = [max_rows.alice, max_rows.bob].iter().find(|rows| **rows == 0 || **rows > MAX_ROWS as u64) {
+            return Err(value("match.max_rows", format!("is {rows}, and must lie between 1 and {MAX_ROWS}")));
+        }
+        Ok(Rules {
+            keys,
+            duplicates: match self.duplicates {
+                DuplicateTerms::Refuse => Duplicates::Refuse,
+                DuplicateTerms::Exclude => Duplicates::Exclude,
+            },
+            min_matched: self.least(predict),
+            min_pass: self.min_pass,
+            max_rows,
+            capacity: self.capacity()?,
+        })
+    }
+
+    fn capacity(&self) -> Result<Option<BySide>, StudyError> {
+        match (self.capacity.get(&Role::Alice), self.capacity.get(&Role::Bob), self.capacity.len()) {
+            (None, None, 0) => Ok(None),
+            (Some(&alice), Some(&bob), 2) if alice > 0 && bob > 0 => Ok(Some(BySide { alice, bob })),
+            _ => Err(value("match.capacity", "must state the length of alice's and of bob's list, each at least 1")),
+        }
+    }
+
+    /// Fewest matched rows of a match for a purpose.
+    pub fn least(&self, predict: bool) -> u64 {
+        self.min_matched_predict.filter(|_| predict).unwrap_or(self.min_matched)
+    }
+}
+
+impl KeyTerms {
+    /// A key of a kind without anything more.
+    pub fn of(kind: KeyKind) -> KeyTerms {
+        KeyTerms { kind, length: None, fold: None, earliest: None, latest: None, levels: Vec::new() }
+    }
+
+    /// The key, with what belongs to its kind alone.
+    fn key(&self, name: &str) -> Result<Key, StudyError> {
+        let wrong = |key: &str, problem: String| value(&format!("match.keys.{name}.{key}"), problem);
+        let misplaced = [
+            ("length", self.length.is_some(), KeyKind::Identifier),
+            ("fold", self.fold.is_some(), KeyKind::Name),
+            ("earliest", self.earliest.is_some(), KeyKind::Date),
+            ("latest", self.latest.is_some(), KeyKind::Date),
+            ("levels", !self.levels.is_empty(), KeyKind::Code),
+        ];
+        if let Some((key, ..)) = misplaced.iter().find(|(_, set, kind)| *set && *kind != self.kind) {
+            return Err(wrong(key, format!("has no place in a key of kind `{}`", self.kind.name())));
+        }
+        let day = |key: &str, text: &Option<String>| match text.as_deref().map(str::parse::<Date>) {
+            None => Ok(None),
+            Some(Ok(date)) => Ok(Some(date)),
+            Some(Err(problem)) => Err(wrong(key, format!("is wrong: {problem}"))),
+        };
+        let kind = match self.kind {
+            KeyKind::Name => Kind::Name {
+                fold: match self.fold {
+                    None => Fold::Plain,
+                    Some(FoldTerms::German) => Fold::German,
+                },
+            },
+            KeyKind::Identifier => Kind::Identifier { length: self.length },
+            KeyKind::Date => {
+                Kind::Date { earliest: day("earliest", &self.earliest)?, latest: day("latest", &self.latest)? }
+            }
+            KeyKind::Code => Kind::Code { levels: self.levels.clone() },
+        };
+        Ok(Key { name: name.to_string(), kind })
+    }
+}
+
+#[cfg(test)]
+mod tests;

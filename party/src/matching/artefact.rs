@@ -1,0 +1,161 @@
+//! The files that a match leaves, and how a run takes its rows by them.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use fedreg_common::data::Frame;
+use fedreg_common::data::matching::alignment::{Alignment, AlignmentError, Expected, MatchPurpose, MatchRecord};
+use fedreg_common::id::{Digest, Role};
+use fedreg_common::report::MatchReport;
+use fedreg_common::session::Abort;
+use sha2::{Digest as _, Sha256};
+
+use super::wrong;
+use crate::failure::Failure;
+use crate::job::Party;
+use crate::output::{Folder, OutputError};
+use crate::read::ReadError;
+
+/// The record numbers.
+const BINARY: &str = "alignment.bin";
+/// Where they come from.
+const RECORD: &str = "match.json";
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 20;
+
+/// Whether a folder holds a match.
+pub(super) fn is_there(folder: &Path) -> bool {
+    folder.join(RECORD).is_file()
+}
+
+/// That there is no match, with the command that makes one.
+pub(super) fn missing(role: Role, purpose: MatchPurpose, folder: &Path) -> Failure {
+    let (more, run) = match purpose {
+        MatchPurpose::Fit => ("", "`fit`"),
+        MatchPurpose::Predict => (" --purpose predict", "`predict`"),
+    };
+    Failure::Usage(format!(
+        "the study matches rows, and there is no match in {}: run `{role} match{more}` here and `{} match{more}` there before {run}",
+        folder.display(),
+        role.partner()
+    ))
+}
+
+/// Writes a match; the record last, as without it there is no match.
+pub(super) fn write(folder: &Folder, alignment: &Alignment) -> Result<(), Failure> {
+    let old = folder.path().join(RECORD);
+    match fs::remove_file(&old) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            return Err(OutputError { path: old, source }.into());
+        }
+        _ => {}
+    }
+    folder.write(BINARY, &alignment.binary())?;
+    Ok(folder.write(RECORD, alignment.json().as_bytes())?)
+}
+
+/// Reads the match for some rows, and checks that it belongs to this party, study, peer and data.
+///
+/// # Errors
+/// There is none, or it belongs to something else.
+fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<Alignment, Failure> {
+    let folder = party.config.matching.folder(purpose, &party.config.state);
+    if !is_there(&folder) {
+        return Err(missing(party.role, purpose, &folder));
+    }
+    refuse_what_cannot_be_read_again(party)?;
+    let (binary, record) = (folder.join(BINARY), folder.join(RECORD));
+    let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
+    let bytes = fs::read(&binary).map_err(unreadable(&binary))?;
+    let data = fingerprint(&party.config.data.file)?;
+    Alignment::read(&bytes, &json, &expected(party, purpose)?, data).map_err(|error| refused(&error, &folder))
+}
+
+fn expected(party: Party<'_>, purpose: MatchPurpose) -> Result<Expected<'_>, Failure> {
+    let peer = party.certificate(party.role.partner())?;
+    Ok(Expected { role: party.role, purpose, peer, match_digest: match_digest(party)? })
+}
+
+/// Checks, before anybody is contacted, that a match belongs to this party and study; the data are compared when they are read.
+pub(super) fn belongs(party: Party<'_>, purpose: MatchPurpose, folder: &Path) -> Result<(), Failure> {
+    let record = folder.join(RECORD);
+    let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
+    let expected = expected(party, purpose)?;
+    MatchRecord::parse(&json).and_then(|record| record.belongs(&expected)).map_err(|error| refused(&error, folder))
+}
+
+/// The failure of a file that cannot be read.
+fn unreadable(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    |source| ReadError::Open { file: file.display().to_string(), source }.into()
+}
+
+fn refused(error: &AlignmentError, folder: &Path) -> Failure {
+    let sentence = format!("{}: {error}", folder.display());
+    match error {
+        AlignmentError::Data | AlignmentError::Damaged(_) => Abort::OwnData(sentence).into(),
+        AlignmentError::Foreign { .. } => Abort::Refused(sentence).into(),
+    }
+}
+
+/// Keeps the matched rows of a table, in the order that both parties share; a table of a study without `[match]` stays as it is.
+///
+/// # Errors
+/// There is no match, or it does not fit the table.
+pub(crate) fn align(party: Party<'_>, purpose: MatchPurpose, frame: &mut Frame) -> Result<(), Failure> {
+    if party.study.head.matching.is_none() {
+        return Ok(());
+    }
+    let alignment = read(party, purpose)?;
+    let fits = alignment.about().rows == frame.rows() as u64;
+    let kept = if fits { frame.keep_matched(alignment.records(), alignment.order()).is_ok() } else { false };
+    match kept {
+        true => Ok(()),
+        false => {
+            let folder = party.config.matching.folder(purpose, &party.config.state);
+            Err(refused(&AlignmentError::Damaged("it names other rows than the table has"), &folder))
+        }
+    }
+}
+
+/// What a report says of the match of its fit.
+pub(crate) fn report(party: Party<'_>) -> Option<MatchReport> {
+    party.study.head.matching.as_ref()?;
+    let folder = party.config.matching.folder(MatchPurpose::Fit, &party.config.state);
+    let json = fs::read_to_string(folder.join(RECORD)).ok()?;
+    // It was read and checked before the run.
+    serde_json::from_str(&json).ok().map(|record| MatchReport::of(&record))
+}
+
+/// The digest of what decides the match in the study.
+pub(super) fn match_digest(party: Party<'_>) -> Result<Digest, Failure> {
+    let none = || Abort::Bug("a study without `[match]` was matched".to_string());
+    Ok(party.study.match_digest().ok_or_else(none)?)
+}
+
+/// Refuses a source that ends with its first reading: a match and the fit after it read the same table.
+pub(super) fn refuse_what_cannot_be_read_again(party: Party<'_>) -> Result<(), Failure> {
+    let file = &party.config.data.file;
+    match fs::metadata(file) {
+        Ok(about) if about.is_file() => Ok(()),
+        Ok(_) => {
+            Err(wrong("data.file", "must be a file where the study has `[match]`: it is read more than once".into()))
+        }
+        // Complained of by the reader, as everywhere.
+        Err(_) => Ok(()),
+    }
+}
+
+/// SHA-256 of a file.
+pub(super) fn fingerprint(file: &Path) -> Result<Digest, Failure> {
+    let mut open = File::open(file).map_err(unreadable(file))?;
+    let mut digest = Sha256::new();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let length = open.read(&mut chunk).map_err(unreadable(file))?;
+        if length == 0 {
+            return Ok(Digest(digest.finalize().into()));
+        }
+        digest.update(&chunk[..length]);
+    }
+}

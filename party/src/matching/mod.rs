@@ -1,0 +1,231 @@
+//! Finding the rows that both parties have: the command `match`, what it keeps, and how a fit takes its rows by that.
+
+mod artefact;
+mod direct;
+mod found;
+mod journal;
+mod linked;
+mod rations;
+
+use std::sync::{Arc, OnceLock};
+
+use fedreg_common::conversation::Opening;
+use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord};
+use fedreg_common::exit::Exit;
+use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_common::methods::vertical::linked::{LinkedSession, Pairs};
+use fedreg_common::methods::vertical::session::Progress;
+use fedreg_common::session::Abort;
+use fedreg_common::study::{MatchProtocol, MatchRun, MatchTerms, VerticalGuarantee};
+use fedreg_proto::files::FileError;
+use tokio::sync::mpsc;
+
+pub(crate) use self::artefact::{align, report};
+use self::direct::DirectWork;
+pub use self::found::{Found, Outlook};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::job::{self, Job, Party};
+use crate::meet::{Met, Work, meet};
+use crate::output::Folder;
+use crate::private;
+
+/// Finds the rows that both parties have, together with the other party, and keeps what was found.
+///
+/// # Errors
+/// Why nothing was found; the others have been told.
+pub async fn run(
+    job: &Job,
+    purpose: MatchPurpose,
+    stop: mpsc::Sender<Abort>,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<(Found, Exit), Failure> {
+    let party = job.party();
+    let terms = terms(party)?;
+    allowed(party)?;
+    let out = job.out.clone().unwrap_or_else(|| party.config.matching.folder(purpose, &party.config.state));
+    rations::check(party)?;
+    artefact::refuse_what_cannot_be_read_again(party)?;
+    let folder = Folder::prepare(&out)?;
+    match terms.protocol {
+        MatchProtocol::Linked => {
+            linked::place(party)?;
+            meet(&LinkedWork { folder, purpose, about: Arc::default() }, job, stop, stopped).await
+        }
+        MatchProtocol::Direct => {
+            direct::sources(party, terms)?;
+            meet(&DirectWork::new(folder, purpose), job, stop, stopped).await
+        }
+    }
+}
+
+/// What this party brings to a match, without a connection.
+///
+/// # Errors
+/// What the match would end with here.
+pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, Failure> {
+    let terms = terms(party)?;
+    allowed(party)?;
+    let rations = rations::left(party)?;
+    artefact::refuse_what_cannot_be_read_again(party)?;
+    match terms.protocol {
+        MatchProtocol::Linked => {
+            let (pairs, rows) = linked::read(party, purpose)?;
+            pairs.check()?;
+            let pairs = Some(pairs.linked.len() as u64);
+            Ok(Outlook { pairs, ..Outlook::of(party, terms, purpose, rows, rations) })
+        }
+        MatchProtocol::Direct => direct::look(party, purpose, rations),
+    }
+}
+
+/// What `check` shows of a study whose match is still to be made: what a fit discloses is known once there is one.
+///
+/// # Errors
+/// What the match would end with here.
+pub(crate) fn before_a_match(role: Role, config: &Config) -> Result<Option<Outlook>, Failure> {
+    let study = Arc::new(job::study(role, config)?);
+    let party = Party { role, config, study: &study };
+    let folder = config.matching.folder(MatchPurpose::Fit, &config.state);
+    if study.head.matching.is_none() || artefact::is_there(&folder) {
+        return Ok(None);
+    }
+    party.identity()?;
+    look(party, MatchPurpose::Fit).map(Some)
+}
+
+/// Whether a match has to be made before this run, by the run itself; complains where there is none and the study does not let a fit make it.
+///
+/// # Errors
+/// There is no match, and the command is named that makes one.
+pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Failure> {
+    let Some(terms) = &party.study.head.matching else {
+        return match &party.config.matching.folder {
+            Some(_) => Err(Failure::Usage("a match is given (--match), but the study has no section `[match]`".into())),
+            None => Ok(false),
+        };
+    };
+    let folder = party.config.matching.folder(purpose, &party.config.state);
+    if artefact::is_there(&folder) {
+        return artefact::belongs(party, purpose, &folder).map(|()| false);
+    }
+    match (terms.run, purpose) {
+        (MatchRun::Auto, MatchPurpose::Fit) => Ok(true),
+        (MatchRun::Auto | MatchRun::Command, _) => Err(artefact::missing(party.role, purpose, &folder)),
+    }
+}
+
+/// The section `[match]` of the study.
+fn terms(party: Party<'_>) -> Result<&MatchTerms, Failure> {
+    let none = || Failure::Usage("the study has no section `[match]`: its rows stand in both tables beforehand".into());
+    party.study.head.matching.as_ref().ok_or_else(none)
+}
+
+/// Refuses what the fit would be refused for after the match.
+fn allowed(party: Party<'_>) -> Result<(), Abort> {
+    match party.study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => Ok(()),
+        VerticalGuarantee::Private(_) => private::keys_apart(party),
+    }
+}
+
+/// Fewest matched rows that the study and this party's own file allow.
+fn least(party: Party<'_>, purpose: MatchPurpose) -> u64 {
+    let stated = party.study.head.matching.as_ref().map_or(1, |terms| terms.least(purpose == MatchPurpose::Predict));
+    stated.max(party.config.policy.min_matched.unwrap_or(0))
+}
+
+/// A match by a table of pairs, as a kind of joint run.
+#[derive(Clone)]
+struct LinkedWork {
+    folder: Folder,
+    purpose: MatchPurpose,
+    /// Where the match comes from, once the run has a name.
+    about: Arc<OnceLock<MatchRecord>>,
+}
+
+/// What is there before the run.
+struct Ready {
+    pairs: Pairs,
+    /// Rows of the data.
+    rows: u64,
+    /// SHA-256 of the data.
+    data: Digest,
+}
+
+impl Work for LinkedWork {
+    type Table = Ready;
+    type Session = LinkedSession;
+    type Yield = Found;
+
+    const COMMAND: &'static str = "match";
+
+    fn read(&self, job: &Job) -> Result<Ready, Failure> {
+        let party = job.party();
+        let data = artefact::fingerprint(&party.config.data.file)?;
+        let (pairs, rows) = linked::read(party, self.purpose)?;
+        Ok(Ready { pairs, rows, data })
+    }
+
+    fn rows(ready: &Ready) -> u64 {
+        ready.rows
+    }
+
+    fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<LinkedSession, Failure> {
+        ready.pairs.check()?;
+        // What this party says first has the number of its pairs.
+        rations::count(job.party(), opening.run, self.purpose)?;
+        let passes = vec![linked::pass(ready.pairs.linked.len() as u64)];
+        let about = MatchRecord { passes, ..about(job, self.purpose, opening.run, ready.data, ready.rows)? };
+        // A run has one session; should there be another, it is of the same table.
+        let _ = self.about.set(about);
+        Ok(LinkedSession::new(ready.pairs, &opening)?)
+    }
+
+    fn progress(_session: &LinkedSession) -> Option<Progress> {
+        None
+    }
+
+    fn finish(&self, job: &Job, met: Met<LinkedSession>) -> Result<(Found, Exit), Failure> {
+        let about = self.about.get().cloned().ok_or_else(not_begun)?;
+        let found = met.driven.output;
+        keep(job, &self.folder, &Alignment::new(found.records, found.order, about), met.bytes_sent)
+    }
+}
+
+/// Where a match comes from, before it is known which rows matched.
+fn about(job: &Job, purpose: MatchPurpose, run: RunId, data: Digest, rows: u64) -> Result<MatchRecord, Failure> {
+    let party = job.party();
+    let terms = terms(party)?;
+    Ok(MatchRecord {
+        run: run.to_string(),
+        role: party.role,
+        purpose,
+        protocol: terms.protocol.name().to_string(),
+        peer: party.certificate(party.role.partner())?.to_string(),
+        match_digest: artefact::match_digest(party)?.to_string(),
+        data: data.to_string(),
+        rows,
+        alignment: String::new(),
+        passes: Vec::new(),
+        matched: 0,
+        order_digest: String::new(),
+    })
+}
+
+/// Keeps what was found, and says it.
+fn keep(job: &Job, folder: &Folder, alignment: &Alignment, bytes_sent: u64) -> Result<(Found, Exit), Failure> {
+    artefact::write(folder, alignment)?;
+    tracing::info!("the match is in {}", folder.path().display());
+    Ok((Found::new(job.party(), alignment.about(), folder.path(), bytes_sent), Exit::Done))
+}
+
+/// A match that ended without having begun.
+fn not_begun() -> Abort {
+    Abort::Bug("a match ended that had not begun".to_string())
+}
+
+/// What is wrong with a key of the private file.
+fn wrong(key: &'static str, problem: String) -> Failure {
+    FileError::Value { key, problem }.into()
+}
