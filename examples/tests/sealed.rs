@@ -213,8 +213,7 @@ fn limits_hold_in_a_rehearsal_and_loosening_them_is_said_in_every_report() {
 fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_of_the_study() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, says) in [
-        (&["--family", "binomial", "--weights", "bmi"][..], "`weights` is given"),
-        (&["--lambda", "1", "--cv", "5"], "`penalty.cv` is given"),
+        (&["--family", "poisson", "--lambda", "1"][..], "`penalty` is given"),
         (&["--acceleration", "none"], "`fit.acceleration` has no place"),
         (&["--tol", "1e-6"], "`fit.tol` has no place"),
         (&["--max-rounds", "9"], "`fit.max_rounds` has no place"),
@@ -224,10 +223,43 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
         assert!(code == 2 && said.contains(says), "{flags:?}: {code} {said}");
     }
     // A plain rehearsal says so where sealed mode has no such fit.
-    let (code, printed, _) = rehearse(folder.path(), &["--lambda", "1", "--cv", "5"]);
-    assert!(code == 0 && printed.contains("has no such fit: `penalty.cv` is given"), "{code} {printed}");
+    let (code, printed, _) = rehearse(folder.path(), &["--family", "poisson", "--lambda", "1"]);
+    assert!(code == 0 && printed.contains("has no such fit: `penalty` is given"), "{code} {printed}");
     let (code, _, said) = rehearse(folder.path(), &["--sealed-limits", "off"]);
     assert!(code == 2 && said.contains("--sealed-limits needs --mode sealed"), "{code} {said}");
+}
+
+#[test]
+fn sealed_cross_validation_is_that_of_a_plain_run_and_says_what_opened_of_each_fold() {
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, sealed] = ["plain", "sealed"].map(|mode| {
+        let out = folder.path().join(mode);
+        let loosened: &[&str] = if mode == "sealed" { &["--sealed-limits", "off"] } else { &[] };
+        let flags = ["--mode", mode, "--lambda", "path", "--cv", "5"];
+        let (code, printed, said) = rehearse(&out, &[&flags[..], loosened].concat());
+        assert_eq!(code, 0, "{said}\n{printed}");
+        report(&out)
+    });
+    let points = |report: &Value| -> Vec<[f64; 3]> {
+        let points = report["cv"].as_array().unwrap().iter();
+        points.map(|point| ["lambda", "mean", "se"].map(|key| point[key].as_f64().unwrap())).collect()
+    };
+    let (ours, theirs) = (points(&sealed), points(&plain));
+    assert_eq!((ours.len(), theirs.len()), (100, 100));
+    for (ours, theirs) in ours.iter().flatten().zip(theirs.iter().flatten()) {
+        assert!((ours - theirs).abs() <= 1e-7 * theirs.abs(), "{ours} {theirs}");
+    }
+    let opened = sealed["disclosure"]["bob"]["opened"].to_string();
+    assert!(opened.contains("of each fold"), "{opened}");
+}
+
+#[test]
+fn folds_with_too_few_rows_are_refused_before_a_column_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--mode", "sealed", "--lambda", "path", "--cv", "10"];
+    let (code, printed, said) = rehearse(folder.path(), &flags);
+    assert_eq!(code, 65, "{said}\n{printed}");
+    assert!(said.contains("of the rows of fold 1") && said.contains("sealed_rows_per_column"), "{said}");
 }
 
 #[test]
@@ -257,8 +289,8 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
         assert!(checked["leaves"][0]["amount"].as_str().unwrap().contains(&format!("{masked} elements")), "{checked}");
         assert!(checked["opened"][0]["unknowns"] == 40, "{checked}");
     }
-    let (code, _, log) = check("alice", &format!("model.family = \"binomial\"\nmodel.intercept = false\n{sealed}"));
-    assert!(code == 2 && log.contains("`model.intercept` is false"), "{code} {log}");
+    let (code, _, log) = check("alice", &format!("model.family = \"binomial\"\npenalty.lambda = 1.0\n{sealed}"));
+    assert!(code == 2 && log.contains("`penalty` is given"), "{code} {log}");
     // Forty rows are too few for three columns of Bob and one of Alice, which Alice knows from the study alone.
     let wide = sealed.replace("columns = [\"b\"]", "columns = [\"b\", \"c\", \"d\", \"e\"]");
     let (code, _, log) = check("alice", &wide);
