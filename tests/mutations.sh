@@ -453,6 +453,17 @@ mutate "pairs from elsewhere in the order of their table" common/src/data/matchi
     's/let Some\(order\) = align::order\(pairs\) else/let Some(order) = align::order(pairs).filter(|_| false) else/' matching::linked::
 mutate "a key of a matched record made unique by its match" common/src/data/matching/records.rs \
     's/for row in 0\.\.self\.rows \{/for row in (0..self.rows).filter(|row| !matched.is_set(*row)) {/' matching::records::tests::every_record
+mutate "a party that came back with nothing not begun with again" common/src/conversation.rs \
+    's/self\.asked == MOST_ASKED/self.asked < MOST_ASKED/' vertical::private::tests::a_party_killed_at_any_step
+mutate "a fold left out of the table" common/src/methods/vertical/sealed/session.rs \
+    's/others\.iter\(\)\.fold\(first\.clone/others.iter().skip(1).fold(first.clone/' sealed::tests::folds::cross_validation
+mutate "a fold kept in what it is measured on" common/src/methods/vertical/sealed/folds.rs \
+    's/of\(&\(&all - fold\)\)/of(\&all)/' sealed::tests::folds::cross_validation
+mutate "few rows in a fold" common/src/methods/vertical/sealed/limits.rs \
+    's/Some\(folds\) => limits\.folds\(/Some(folds) if folds.is_empty() => limits.folds(/; s/            None => Ok\(\(\)\),\n        \}\)\n        \.and_then\(\|\(\)\| limits\.opened/            _ => Ok(()),\n        })\n        .and_then(|()| limits.opened/' \
+    sealed::tests::folds::folds_with
+mutate "folds of an earlier run not compared" common/src/privacy/ledger/openings.rs \
+    's/_ => smallest_piece\(&ours, &theirs\),/_ => None,/' openings::tests::folds_of
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -1,5 +1,6 @@
 //! Gaussian fits by three simulated roles.
 
+mod folds;
 mod glm;
 
 use std::sync::{Arc, Mutex};

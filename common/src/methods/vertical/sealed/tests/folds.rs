@@ -1,0 +1,73 @@
+//! Cross-validation by three simulated roles.
+
+use super::*;
+
+const CROSS_VALIDATED: &str = "[penalty]\nlambda = \"path\"\nalpha = 0.5\ncv = 4\n";
+
+#[test]
+fn cross_validation_is_that_of_a_plain_fit() {
+    let values = values(ROWS, false);
+    for more in [String::new(), "[model]\nintercept = false\n".to_string()] {
+        let more = format!("{more}{CROSS_VALIDATED}");
+        let (sealed, plain) = (sealed(&study("sealed", &more), &values, Faults::NONE), plain(&values, &more));
+        assert_eq!(sealed[0].cv, sealed[1].cv);
+        assert_eq!((sealed[0].lambda, sealed[0].shown_lambda), (sealed[1].lambda, sealed[1].shown_lambda));
+        assert_eq!(sealed[0].coefficients, sealed[1].coefficients);
+        let points = |fit: &VerticalFit| fit.cv.clone().unwrap();
+        assert_eq!(points(&sealed[0]).len(), 100);
+        for (ours, theirs) in points(&sealed[0]).iter().zip(points(&plain[0])) {
+            for (ours, theirs) in [(ours.lambda, theirs.lambda), (ours.mean, theirs.mean), (ours.se, theirs.se)] {
+                assert!((ours - theirs).abs() <= 1e-7 * theirs.abs(), "{ours} {theirs}");
+            }
+        }
+        for (ours, theirs) in sealed[0].coefficients.iter().zip(&plain[0].coefficients) {
+            let (ours, theirs) = (ours.estimate.unwrap(), theirs.estimate.unwrap());
+            assert!((ours - theirs).abs() <= 1e-7 * theirs.abs().max(1e-3), "{ours} {theirs}");
+        }
+    }
+}
+
+#[test]
+fn each_fold_has_a_table_and_its_openings_are_counted() {
+    let study = study("sealed", CROSS_VALIDATED);
+    let [alice, bob] = sealed(&study, &values(ROWS, false), Faults::NONE);
+    let numbers = |fit: &VerticalFit| fit.disclosure.opened.iter().map(|opened| opened.numbers).collect::<Vec<_>>();
+    // Alice: 100 lambdas with three coefficients and three numbers each, a share for each column, four folds' errors. Bob: four tables of
+    // three rows, his factor with units, products and sums of each fold, and parts of the intercepts.
+    assert_eq!(numbers(&alice), [100 * 6 + 3, 4 * 100]);
+    assert_eq!(numbers(&bob), [4 * 3 * 3, 6 + 3, 4 * (6 + 3), 100]);
+    // Alice can do better fold by fold than over all rows.
+    let whole = sealed(
+        &super::study("sealed", "[penalty]\nlambda = \"path\"\nalpha = 0.5\n"),
+        &values(ROWS, false),
+        Faults::NONE,
+    );
+    for (folds, whole) in bob.disclosure.columns.iter().zip(&whole[1].disclosure.columns) {
+        assert!(folds.share >= whole.share - 1e-9 && folds.share < whole.share + 0.1, "{folds:?} {whole:?}");
+    }
+}
+
+#[test]
+fn folds_with_too_few_rows_are_refused_before_a_column_leaves() {
+    let study = study("sealed", CROSS_VALIDATED);
+    let mut masked = 0;
+    let observe = |_, message: &Message| masked += u32::from(matches!(message.body, Body::Masked(_)));
+    // Rows for five columns are enough, those of a fold are not, and neither are values of b3.
+    let ended = sealed_with(&study, &values(198, false), Faults::NONE, observe, |_, _| {});
+    let abort = abort(ended);
+    assert_eq!(abort.exit(), Exit::Data, "{abort}");
+    assert!(abort.to_string().contains("the rows of fold "), "{abort}");
+    assert_eq!(masked, 0);
+}
+
+#[test]
+fn a_lossy_line_gives_the_bits_of_a_clean_one() {
+    let (study, values) = (study("sealed", CROSS_VALIDATED), values(ROWS, false));
+    // As text: what is not a number has no equal.
+    let text = |faults| format!("{:?}", sealed(&study, &values, faults));
+    let clean = text(Faults::NONE);
+    for seed in 0..5 {
+        let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
+        assert_eq!(text(faults), clean, "seed {seed}");
+    }
+}
