@@ -33,7 +33,8 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
         study: study.clone(),
     };
     ledger.record_plain(&[shown])?;
-    let opening = Opening { run, data_set, peers: vec![peer], study, numbers: 0, rows: None, folds: Vec::new() };
+    let opening =
+        Opening { run, data_set, peers: vec![peer], study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
     Ok(Box::new(RunAccount::new(ledger, opening, rows)))
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn record(
 /// Counts the numbers of a run, where they are counted, in place of those that were counted of it before.
 fn count(opened: &mut Ledger<LedgerFile>, line: PlainLine) -> Result<(), LedgerError> {
     let PlainLine { run, data_set, peers, study, numbers: Some(numbers), .. } = line else { return Ok(()) };
-    let opening = Opening { run, data_set, peers, study, numbers, rows: None, folds: Vec::new() };
+    let opening = Opening { run, data_set, peers, study, numbers, rows: None, weighted: None, folds: Vec::new() };
     let Ok(()) = opened.open_numbers(&opening, 0, |_| Ok::<(), Infallible>(()))?;
     Ok(())
 }

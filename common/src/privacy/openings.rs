@@ -1,6 +1,6 @@
 //! What a party lets open without noise, counted over all its runs before it leaves.
 
-use super::ledger::{Before, Ledger, LedgerError, Opening, Storage, TableRows};
+use super::ledger::{Before, Ledger, LedgerError, Opening, Storage, TableRows, keyed};
 use crate::data::align::Mask;
 use crate::secure::open::{Limits, Refusal};
 
@@ -15,6 +15,8 @@ pub struct Opens<'a> {
     pub columns: [u64; 2],
     /// Rows that are left out: the same in every call of a run.
     pub dropped: Option<&'a Mask>,
+    /// The weight of each row that takes part, where rows have weights.
+    pub weights: Option<&'a [f64]>,
     /// The fold of each row that takes part, from 1, where a table of each fold opens.
     pub folds: Option<&'a [u32]>,
     /// The party's limits.
@@ -77,12 +79,18 @@ impl<S: Storage> RunAccount<S> {
         if self.opening.rows.is_none() {
             let kept = |at: &usize| opens.dropped.is_none_or(|dropped| !dropped.is_set(*at));
             let rows = std::mem::take(&mut self.rows);
-            let rows: Vec<[u8; 16]> = (0..rows.len()).filter(kept).map(|at| rows[at]).collect();
+            let taking = (0..rows.len()).filter(kept).map(|at| rows[at]).enumerate();
+            let weight = |at: usize| opens.weights.and_then(|weights| weights.get(at)).map_or(1.0, |weight| *weight);
+            // A row of weight zero is in no product.
+            let rows: Vec<(usize, [u8; 16])> = taking.filter(|(at, _)| weight(*at) != 0.0).collect();
             let folds = opens.folds.unwrap_or_default();
-            let of =
-                |fold: u32| TableRows::new(rows.iter().zip(folds).filter(|(_, of)| **of == fold).map(|(row, _)| *row));
+            let of = |fold: u32| {
+                TableRows::new(rows.iter().filter(|(at, _)| folds.get(*at) == Some(&fold)).map(|(_, row)| *row))
+            };
             self.opening.folds = (1..=folds.iter().copied().max().unwrap_or(0)).map(of).collect();
-            self.opening.rows = Some(TableRows::new(rows));
+            let weighted = rows.iter().map(|(at, row)| weighted(row, weight(*at)));
+            self.opening.weighted = opens.weights.map(|_| TableRows::new(weighted));
+            self.opening.rows = Some(TableRows::new(rows.iter().map(|(_, row)| *row)));
         }
         self.opening.numbers = opens.numbers;
     }
@@ -98,6 +106,15 @@ impl<S: Storage> Account for RunAccount<S> {
         self.prepare(opens);
         Ok(self.ledger.open_numbers(&self.opening, opens.least(), |before| opens.allowed(before))??)
     }
+}
+
+/// A row with its weight: with weight 1 the row itself, as without weights.
+fn weighted(row: &[u8; 16], weight: f64) -> [u8; 16] {
+    let mut name = *row;
+    if weight != 1.0 {
+        name.copy_from_slice(&keyed(&[0; 32], &[row, &weight.to_le_bytes()])[..16]);
+    }
+    name
 }
 
 /// Of a run that is judged by itself, as in a simulation; it keeps nothing.

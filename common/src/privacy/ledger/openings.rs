@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::state::Entry;
+use super::state::{Entry, Openings};
 use super::{Ledger, LedgerError, PersonDigests, Storage, Transaction, plain_blob};
 
 /// The rows of a table, by digests of their identifiers.
@@ -40,6 +40,8 @@ pub struct Opening {
     pub numbers: u64,
     /// The rows of which a table opens; none where rows themselves leave, which no comparison of tables makes worse.
     pub rows: Option<TableRows>,
+    /// The same rows with their weights, where they have some.
+    pub weighted: Option<TableRows>,
     /// The rows of each fold of cross-validation, where a table of each opens.
     pub folds: Vec<TableRows>,
 }
@@ -73,7 +75,7 @@ impl<S: Storage> Ledger<S> {
     }
 
     /// Whether a run may let these numbers open; nothing is recorded. `allowed` judges by what opened in other runs. Tables of the same
-    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only. Where one of two runs has
+    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only or have another weight. Where one of two runs has
     /// folds, the folds of both cut the rows into pieces, and each piece must be empty or have that many rows: sums and differences of
     /// the tables are about whole pieces.
     ///
@@ -105,15 +107,17 @@ impl<S: Storage> Ledger<S> {
             if let Err(refused) = transaction.may_open(opening, least, allowed)? {
                 return Ok(Err(refused));
             }
-            let Opening { run, data_set, peers, study, numbers, rows, folds } = opening.clone();
-            for TableRows { digests, name } in rows.iter().chain(&folds) {
+            let Opening { run, data_set, peers, study, numbers, rows, weighted, folds } = opening.clone();
+            for TableRows { digests, name } in rows.iter().chain(&weighted).chain(&folds) {
                 if !transaction.state.keeps(name) {
                     transaction.storage.put_blob(&plain_blob(name), &digests.bytes())?;
                 }
             }
             let rows_digest = rows.map(|rows| rows.name);
+            let weights_digest = weighted.map(|rows| rows.name);
             let folds = folds.into_iter().map(|fold| fold.name).collect();
-            transaction.append(Entry::Numbers { run, data_set, peers, study, numbers, rows_digest, folds })?;
+            let numbers = Entry::Numbers { run, data_set, peers, study, numbers, rows_digest, weights_digest, folds };
+            transaction.append(numbers)?;
             Ok(Ok(()))
         })
     }
@@ -141,25 +145,33 @@ impl<S: Storage> Transaction<'_, S> {
         Ok(allowed(self.state.opened_before(&opening.data_set, &opening.run)))
     }
 
-    /// The difference of two tables is the table of the rows that are in one of both only.
+    /// The difference of two tables is the table of the rows that are in one of both only, and of those whose weights differ.
     fn compare_rows(&mut self, opening: &Opening, least: u64) -> Result<(), LedgerError> {
-        let ours = opening.tables();
-        let names: Vec<String> = ours.iter().map(|rows| rows.name.clone()).collect();
-        let mut others: Vec<(String, Vec<String>)> = Vec::new();
+        let Some(rows) = &opening.rows else { return Ok(()) };
+        let weighted = opening.weighted.as_ref().unwrap_or(rows);
+        let mut others: Vec<(String, Openings)> = Vec::new();
         for (run, opened) in &self.state.openings {
-            let theirs: Vec<String> = opened.tables().into_iter().cloned().collect();
-            let seen = theirs == names || others.iter().any(|(_, other)| *other == theirs);
+            let seen = others.iter().any(|(_, other)| other.names().eq(opened.names()));
             if *run != opening.run && opened.data_set == opening.data_set && !seen {
-                others.push((run.clone(), theirs));
+                others.push((run.clone(), opened.clone()));
             }
         }
-        for (run, theirs) in others {
-            let theirs = theirs.iter().map(|name| self.blob_of_persons(name)).collect::<Result<Vec<_>, _>>()?;
-            let between = match (&ours[..], &theirs[..]) {
-                ([rows], [other]) => Some(rows.digests.differing(other)),
-                _ => smallest_piece(&ours, &theirs),
-            };
-            if let Some(rows) = between.filter(|rows| *rows < least) {
+        for (run, opened) in others {
+            let Some(other) = &opened.rows_digest else { continue };
+            let with_weights = opened.weights_digest.as_ref().unwrap_or(other);
+            // A row that has another weight is twice among those that differ with their weights, and not among those that differ.
+            let mut differing = 0;
+            if *other != rows.name || *with_weights != weighted.name {
+                differing += rows.digests.differing(&self.blob_of_persons(other)?);
+                differing += weighted.digests.differing(&self.blob_of_persons(with_weights)?);
+            }
+            let mut few = Some(differing / 2).filter(|few| *few > 0);
+            if !opening.folds.is_empty() || !opened.folds.is_empty() {
+                let theirs = opened.tables().into_iter().map(|name| self.blob_of_persons(name));
+                let piece = smallest_piece(&opening.tables(), &theirs.collect::<Result<Vec<_>, _>>()?);
+                few = few.into_iter().chain(piece).min();
+            }
+            if let Some(rows) = few.filter(|rows| *rows < least) {
                 return Err(LedgerError::RowsBetween { data_set: opening.data_set.clone(), run, rows, least });
             }
         }

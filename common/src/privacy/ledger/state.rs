@@ -96,6 +96,9 @@ pub(super) enum Entry {
         /// Of the rows of a table; none where rows themselves left.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows_digest: Option<String>,
+        /// Of these rows with their weights, where they have some.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        weights_digest: Option<String>,
         /// Of the rows of each fold of cross-validation, of which a table each opened.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         folds: Vec<String>,
@@ -292,6 +295,7 @@ pub(super) struct Openings {
     pub(super) data_set: String,
     pub(super) numbers: u64,
     pub(super) rows_digest: Option<String>,
+    pub(super) weights_digest: Option<String>,
     pub(super) folds: Vec<String>,
 }
 
@@ -306,7 +310,7 @@ impl Openings {
 
     /// Every set of rows that it names.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.rows_digest.iter().chain(&self.folds)
+        self.rows_digest.iter().chain(&self.weights_digest).chain(&self.folds)
     }
 }
 
@@ -400,8 +404,8 @@ impl State {
                 self.show(names, persons_digest.as_deref().is_some_and(is_anyone))?;
                 self.plain_runs.insert(run, persons_digest);
             }
-            Entry::Numbers { run, data_set, numbers, rows_digest, folds, .. } => {
-                self.openings.insert(run, Openings { data_set, numbers, rows_digest, folds });
+            Entry::Numbers { run, data_set, numbers, rows_digest, weights_digest, folds, .. } => {
+                self.openings.insert(run, Openings { data_set, numbers, rows_digest, weights_digest, folds });
             }
             Entry::Bounds { data_set, bounds, .. } => self.accounts.get_mut(&data_set)?.state_bounds(bounds),
         }

@@ -20,6 +20,7 @@ fn opening(run: &str, data_set: &str) -> Opening {
         study: "study".to_owned(),
         numbers: 0,
         rows: None,
+        weighted: None,
         folds: Vec::new(),
     }
 }
@@ -33,7 +34,7 @@ fn account(memory: &Memory, run: &str, data_set: &str, range: std::ops::Range<u3
 }
 
 fn opens(numbers: u64, rows: u64) -> Opens<'static> {
-    Opens { numbers, rows, columns: [2, 3], dropped: None, folds: None, limits: &LIMITS }
+    Opens { numbers, rows, columns: [2, 3], dropped: None, weights: None, folds: None, limits: &LIMITS }
 }
 
 fn before(memory: &Memory, data_set: &str) -> Before {
@@ -83,6 +84,32 @@ fn rows_that_differ_by_a_few_from_those_of_an_earlier_table_are_refused() {
     let ledger = Ledger::open(memory.clone()).unwrap();
     RunAccount::new(ledger, opening("r4", "claims"), turned).may_open(&opens(10, 1000)).unwrap();
     account(&memory, "r5", "visits", 0..999).may_open(&opens(10, 999)).unwrap();
+}
+
+#[test]
+fn weights_that_differ_in_a_few_rows_from_those_of_an_earlier_table_are_refused() {
+    let memory = Memory::new();
+    let with = |weights: Vec<f64>| Opens { weights: Some(weights.leak()), ..opens(10, 1000) };
+    account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
+    let changed = |count: usize, weight: f64| (0..1000).map(|row| if row < count { weight } else { 1.0 }).collect();
+    for (count, weight, refused) in
+        [(1, 2.0, true), (49, 0.5, true), (49, 0.0, true), (50, 2.0, false), (0, 2.0, false)]
+    {
+        match account(&memory, "r2", "claims", 0..1000).may_open(&with(changed(count, weight))) {
+            Err(NotOpened::Ledger(LedgerError::RowsBetween { rows, .. })) if refused => assert_eq!(rows, count as u64),
+            judged => assert_eq!((judged, refused), (Ok(()), false), "{count} {weight}"),
+        }
+    }
+    // Between two runs with weights.
+    account(&memory, "r2", "claims", 0..1000).open(&with(changed(500, 3.0))).unwrap();
+    account(&memory, "r3", "claims", 0..1000).may_open(&with(changed(500, 3.0))).unwrap();
+    let refused = account(&memory, "r3", "claims", 0..1000).may_open(&with(changed(501, 3.0)));
+    let of_one = |run: &str, rows: u64| run == "r2" && rows == 1;
+    assert!(
+        matches!(&refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows, run, .. })) if of_one(run, *rows)),
+        "{refused:?}"
+    );
+    Ledger::open(memory).unwrap().verify().unwrap();
 }
 
 #[test]

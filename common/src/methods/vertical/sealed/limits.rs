@@ -248,6 +248,7 @@ pub(super) fn opens<'a>(
         rows: used(rows, encoded),
         columns: [shape.left - 1, shape.right].map(|columns| columns as u64),
         dropped: encoded.complete.as_ref().map(|complete| &complete.dropped),
+        weights: encoded.weights.as_deref(),
         folds: encoded.folds.as_deref(),
         limits,
     }
