@@ -273,13 +273,10 @@ fn opened(work: &Work) -> Vec<Opened> {
                 all.push(one("what alice's columns leave of bob's", [bob, bob], bob * bob));
             }
             if let Some(solved) = glm {
-                let evaluations = u64::from(solved.evaluations);
-                all.push(one(
-                    "points: bob's coordinates and the intercept",
-                    [evaluations, stay + 1],
-                    evaluations * (stay + 1),
-                ));
-                all.push(one("ranges and kernels of the points", [evaluations, 2], evaluations * 2));
+                // A point that no gradient followed has left as well.
+                let points = u64::from(solved.points);
+                all.push(one("points: bob's coordinates and the intercept", [points, stay + 1], points * (stay + 1)));
+                all.push(one("ranges and kernels of the points", [points, 2], points * 2));
                 all.push(one("what alice's columns and the outcome hold of bob's", [stay, stay], stay * stay));
                 let covariance = if solved.inference() { stay + 1 } else { 0 };
                 let (columns, numbers) = (1 + covariance, stay * (1 + covariance));
