@@ -540,6 +540,12 @@ fn a_fit_by_keys_is_that_of_the_common_rows_in_every_mode() {
         let report = json(&ended[1]);
         assert_eq!(report["nobs"], 140);
         assert_eq!(report["match"]["passes"], alice["passes"]);
+        let notes = report["notes"].to_string();
+        assert_eq!(
+            notes.contains("declared and not protected: which rows matched"),
+            !more.is_empty(),
+            "{mode}: {notes}"
+        );
         if more.is_empty() {
             for (ours, theirs) in estimates(&report).iter().zip(&reference) {
                 assert!((ours - theirs).abs() <= 1e-7 * theirs.abs().max(1e-3), "{mode}: {ours} {theirs}");
@@ -567,7 +573,10 @@ fn a_look_shows_what_would_take_part_and_what_cannot() {
     let (code, out, _) = told(&alone(&world, "bob", &["check"]));
     assert_eq!(code, 0);
     assert!(out.contains("Pass pid: 160 rows take part; 0 ambiguous, 40 missing, 0 invalid"), "{out}");
-    assert!(out.contains("if alice has 500 rows, the most that the study allows (match.max_rows)"), "{out}");
+    assert!(
+        out.contains("if alice has 500 rows, the most that the study allows (match.max_rows), and knows nobody"),
+        "{out}"
+    );
     // Values that cannot be used are named with their place, and counted.
     let table = fs::read_to_string(world.path("alice.csv")).unwrap();
     let odd = table.replacen(".1940", ".40", 1).replacen("\"0150\"", "99999999999", 1).replacen(",w,", ",x,", 1);

@@ -115,6 +115,7 @@ impl<S: Session> Met<S> {
             };
             notes.push(format!("the line to {} was lost and opened again {times}", role.partner()));
         }
+        notes.extend(matching::unprotected(job.party()));
         Report {
             protocol: study.protocol(),
             mode: study.mode(),

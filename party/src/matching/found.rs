@@ -169,7 +169,8 @@ impl Outlook {
             let peer = self.peer_rows.unwrap_or(0);
             text.push_str(&format!(
                 "\nPass {name}: {eligible} rows take part; {ambiguous} ambiguous, {missing} missing, {invalid} invalid\n  about {wrong:.1} \
-                 false links are to be expected if {} has {peer} rows, the most that the study allows (match.max_rows)\n",
+                 false links are to be expected if {} has {peer} rows, the most that the study allows (match.max_rows), and knows nobody \
+                 of these; fewer if it knows many\n",
                 role.partner()
             ));
         }

@@ -129,6 +129,22 @@ fn allowed(party: Party<'_>) -> Result<(), Abort> {
     }
 }
 
+/// What a match takes from the promise of a private fit, in a sentence.
+pub(crate) fn unprotected(party: Party<'_>) -> Option<String> {
+    let terms = party.study.head.matching.as_ref()?;
+    match party.study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => return None,
+        VerticalGuarantee::Private(_) => {}
+    }
+    let reused = match terms.reused.is_empty() {
+        true => String::new(),
+        false => format!("; so are the keys that are columns of the model too: {}", terms.reused.join(", ")),
+    };
+    Some(format!(
+        "declared and not protected: which rows matched, how many took part, and the columns by which they were matched{reused}"
+    ))
+}
+
 /// Fewest matched rows that the study and this party's own file allow.
 fn least(party: Party<'_>, purpose: MatchPurpose) -> u64 {
     let stated = party.study.head.matching.as_ref().map_or(1, |terms| terms.least(purpose == MatchPurpose::Predict));
