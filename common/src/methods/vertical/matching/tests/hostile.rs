@@ -197,3 +197,48 @@ fn keys_normalised_otherwise_on_one_side_are_not_matched_to_another_record() {
     pairs.sort_unstable();
     assert_eq!(pairs, [[0, 2], [2, 0]]);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, rng_seed: prop::test_runner::RngSeed::Fixed(15), ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_changed_byte_of_any_message_ends_the_run_or_changes_no_match(
+        at in 0..40_usize, byte in any::<prop::sample::Index>(), change in 1..=255_u8
+    ) {
+        let [a, b] = overlapping([20, 16], 9);
+        let passes = [vec![0], vec![0]];
+        let rules = rules(&passes);
+        let mut number = 0;
+        let results = converse(&mut both(&rules, [&a, &b]), |_, message| {
+            number += 1;
+            if let Body::Match(of_match) = &mut message.body
+                && number == at
+            {
+                match of_match {
+                    Match::Part(part) => {
+                        let place = byte.index(part.bytes.len());
+                        part.bytes[place] ^= change;
+                    }
+                    Match::Agree(proof) => proof.0[byte.index(32)] ^= change,
+                    Match::Number(of) => of.number ^= u64::from(change) << (8 * byte.index(8)),
+                    // More records asked for, or another version: both ways to refuse.
+                    Match::Terms(terms) => terms.min_matched ^= u64::from(change) << 8,
+                }
+            }
+        });
+        let expected = plaintext(&rules, &passes, [&a, &b]).concat();
+        for (side, result) in results.into_iter().enumerate() {
+            match result {
+                Some(Ok(matched)) => {
+                    let mut own = matched.order;
+                    own.sort_unstable();
+                    let mut known: Vec<u32> = expected.iter().map(|pair| pair[side]).collect();
+                    known.sort_unstable();
+                    prop_assert_eq!(own, known);
+                }
+                Some(Err(abort)) => prop_assert!([Exit::Peer, Exit::Refused].contains(&abort.exit()), "{abort}"),
+                None => {}
+            }
+        }
+    }
+}
