@@ -200,8 +200,7 @@ impl<'a> Tables<'a> {
             "bool" => "`true` or `false`",
             "f64" => "number",
             "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "whole number",
-            "[f64; 2]" => "two numbers",
-            "[u32; 2]" => "two whole numbers",
+            "[f64; 2]" | "[u32; 2]" => "two numbers",
             "serde_json::Value" => "object",
             _ => "",
         };

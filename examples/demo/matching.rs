@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fedreg_common::data::unknown;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::study::{
@@ -119,6 +120,12 @@ pub(crate) fn of(arguments: &Vertical, folder: &Folder) -> Result<Option<Matched
     let written = arguments.table.written().map_err(Failure::usage)?;
     let header = |file: &Path| read::header(file, written.separator).map_err(|error| Failure::new(Exit::Data, error));
     let headers = [header(&tables[0])?, header(&tables[1])?];
+    for (config, header) in keys.configs.iter().zip(&headers) {
+        if let Some(own) = config.columns.values().find(|own| !header.iter().any(|name| name == own.column())) {
+            let error = unknown(own.column(), header.iter().map(String::as_str));
+            return Err(Failure::new(Exit::Data, error));
+        }
+    }
     let held_by = holder(&outcome, &headers)?;
     let given = [(&arguments.alice, "--alice", 0), (&arguments.bob, "--bob", 1)];
     let [alice, bob] = given.map(|(names, flag, side)| {
@@ -148,7 +155,7 @@ fn holder(outcome: &str, [alice, bob]: &[Vec<String>; 2]) -> Result<HeldBy, Fail
             "the outcome `{outcome}` stands in bob's table alone: exchange --alice-data and --bob-data, as alice holds the outcome"
         ))),
         (false, false) => {
-            let error = fedreg_common::data::unknown(outcome, alice.iter().map(String::as_str));
+            let error = unknown(outcome, alice.iter().map(String::as_str));
             Err(Failure::new(Exit::Data, error))
         }
     }

@@ -261,7 +261,7 @@ pub struct PolicyTerms {
     /// Largest number of rows that the peer may search for in this party's table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_peer_rows: Option<u64>,
-    /// Largest number of matches of these data with one peer, over all runs; 5 if absent. A match counts once its count has left.
+    /// Largest number of matches of these data with one peer, over all runs; 5 if absent. A match counts once its run has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_matches: Option<u64>,
 }

@@ -212,7 +212,7 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
     let asked = &study.private().ok_or_else(not_private)?.stated;
     let party = Party { role, config, study: &study };
     // Before a match too: a budget belongs to all rows of a table.
-    let table = private::read_all(party)?;
+    let table = private::read_all(party, true)?;
     let rows = table.rows() as u64;
     let budget = budget(&config.privacy, asked, rows)?;
     let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
@@ -227,7 +227,7 @@ pub fn init(role: Role, config: &Config) -> Result<Account, Failure> {
 /// zeros without a word.
 pub fn complaint(role: Role, config: &Config) -> Option<String> {
     let study = Arc::new(job::study(role, config).ok()?);
-    private::read_table(Party { role, config, study: &study }, false).err().map(|failure| output::chain(&failure))
+    private::read_all(Party { role, config, study: &study }, false).err().map(|failure| output::chain(&failure))
 }
 
 /// The budget of a data set of a given number of rows: what the private file says, else what the study asks for.

@@ -180,10 +180,14 @@ pub(crate) fn read_table(party: Party<'_>, lenient: bool) -> Result<Table, Failu
     })
 }
 
-/// Reads and clips all rows of this party's table, those without a partner too.
-pub(crate) fn read_all(party: Party<'_>) -> Result<Table, Failure> {
+/// Reads and clips all rows of this party's table, those without a partner too; `lenient` as for [`read_table`].
+pub(crate) fn read_all(party: Party<'_>, lenient: bool) -> Result<Table, Failure> {
+    let frame = party.all_columns(lenient)?;
     let (study, policy) = (Arc::clone(party.study), party.config.policy());
-    Ok(Table::new(study, party.role, &policy, party.all_columns(true)?)?)
+    Ok(match lenient {
+        true => Table::new(study, party.role, &policy, frame)?,
+        false => Table::checked(study, party.role, &policy, frame)?,
+    })
 }
 
 /// Whom a run is charged to: the rows that a match takes are no data set of their own, so that all rows of the table are charged.
