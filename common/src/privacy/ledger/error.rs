@@ -109,6 +109,17 @@ pub enum LedgerError {
         /// The cap.
         cap: f64,
     },
+    /// Tables of a data set with other weights of the same rows.
+    #[error(
+        "rows of `{data_set}` have other weights than in run {run}, of which a table opened: the difference of two tables with other weights \
+         could be the table of a few rows; use the same weights"
+    )]
+    OtherWeights {
+        /// The data set.
+        data_set: String,
+        /// The earlier run.
+        run: String,
+    },
     /// Rows that differ from those of an earlier table by too few.
     #[error(
         "the rows of this run and those of run {run:?}, whose table of data set {data_set:?} is open, differ by {rows}: the difference of \
@@ -216,6 +227,7 @@ impl LedgerError {
             | LedgerError::Elsewhere { .. }
             | LedgerError::Overspent { .. }
             | LedgerError::RowsBetween { .. }
+            | LedgerError::OtherWeights { .. }
             | LedgerError::Charge { .. }
             | LedgerError::UnknownRun { .. }
             | LedgerError::RunExists { .. }

@@ -75,7 +75,8 @@ impl<S: Storage> Ledger<S> {
     }
 
     /// Whether a run may let these numbers open; nothing is recorded. `allowed` judges by what opened in other runs. Tables of the same
-    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only or have another weight. Where one of two runs has
+    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only, and rows
+    /// in both must have the same weights. Where one of two runs has
     /// folds, the folds of both cut the rows into pieces, and each piece must be empty or have that many rows: sums and differences of
     /// the tables are about whole pieces.
     ///
@@ -145,7 +146,7 @@ impl<S: Storage> Transaction<'_, S> {
         Ok(allowed(self.state.opened_before(&opening.data_set, &opening.run)))
     }
 
-    /// The difference of two tables is the table of the rows that are in one of both only, and of those whose weights differ.
+    /// The difference of two tables is the table of the rows that are in one of both only, if the others have the same weights.
     fn compare_rows(&mut self, opening: &Opening, least: u64) -> Result<(), LedgerError> {
         let Some(rows) = &opening.rows else { return Ok(()) };
         let weighted = opening.weighted.as_ref().unwrap_or(rows);
@@ -159,13 +160,16 @@ impl<S: Storage> Transaction<'_, S> {
         for (run, opened) in others {
             let Some(other) = &opened.rows_digest else { continue };
             let with_weights = opened.weights_digest.as_ref().unwrap_or(other);
-            // A row that has another weight is twice among those that differ with their weights, and not among those that differ.
             let mut differing = 0;
             if *other != rows.name || *with_weights != weighted.name {
-                differing += rows.digests.differing(&self.blob_of_persons(other)?);
-                differing += weighted.digests.differing(&self.blob_of_persons(with_weights)?);
+                differing = rows.digests.differing(&self.blob_of_persons(other)?);
+                // A row that has another weight is there twice. Tables are about weights of mean 1: how many rows differ cannot be told
+                // from numbers that one factor may have changed.
+                if weighted.digests.differing(&self.blob_of_persons(with_weights)?) != differing {
+                    return Err(LedgerError::OtherWeights { data_set: opening.data_set.clone(), run });
+                }
             }
-            let mut few = Some(differing / 2).filter(|few| *few > 0);
+            let mut few = Some(differing).filter(|few| *few > 0);
             if !opening.folds.is_empty() || !opened.folds.is_empty() {
                 let theirs = opened.tables().into_iter().map(|name| self.blob_of_persons(name));
                 let piece = smallest_piece(&opening.tables(), &theirs.collect::<Result<Vec<_>, _>>()?);

@@ -87,28 +87,34 @@ fn rows_that_differ_by_a_few_from_those_of_an_earlier_table_are_refused() {
 }
 
 #[test]
-fn weights_that_differ_in_a_few_rows_from_those_of_an_earlier_table_are_refused() {
+fn rows_have_the_same_weights_in_all_tables() {
     let memory = Memory::new();
     let with = |weights: Vec<f64>| Opens { weights: Some(weights.leak()), ..opens(10, 1000) };
+    let other = |judged: Result<(), NotOpened>, of: &str| match judged {
+        Err(NotOpened::Ledger(LedgerError::OtherWeights { run, .. })) => run == of,
+        _ => false,
+    };
     account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
     let changed = |count: usize, weight: f64| (0..1000).map(|row| if row < count { weight } else { 1.0 }).collect();
-    for (count, weight, refused) in
-        [(1, 2.0, true), (49, 0.5, true), (49, 0.0, true), (50, 2.0, false), (0, 2.0, false)]
-    {
-        match account(&memory, "r2", "claims", 0..1000).may_open(&with(changed(count, weight))) {
-            Err(NotOpened::Ledger(LedgerError::RowsBetween { rows, .. })) if refused => assert_eq!(rows, count as u64),
-            judged => assert_eq!((judged, refused), (Ok(()), false), "{count} {weight}"),
-        }
+    for (count, weight) in [(1, 2.0), (49, 0.5), (50, 2.0), (1000, 2.0), (1000, 1.0 + 1e-15)] {
+        let judged = account(&memory, "r2", "claims", 0..1000).may_open(&with(changed(count, weight)));
+        assert!(other(judged, "r1"), "{count} {weight}");
     }
+    // All weights twice as large and a row left out: a factor must not hide the row.
+    let judged = account(&memory, "r2", "claims", 1..1000).may_open(&with(vec![2.0; 999]));
+    assert!(other(judged, "r1"));
+    account(&memory, "r2", "claims", 0..1000).may_open(&with(changed(0, 1.0))).unwrap();
+    // A row of weight zero is in no table.
+    let judged = account(&memory, "r2", "claims", 0..1000).may_open(&with(changed(49, 0.0)));
+    let rows =
+        |rows: u64| matches!(judged, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: few, .. })) if few == rows);
+    assert!(rows(49), "{judged:?}");
+    account(&memory, "r2", "claims", 0..1000).may_open(&with(changed(50, 0.0))).unwrap();
     // Between two runs with weights.
-    account(&memory, "r2", "claims", 0..1000).open(&with(changed(500, 3.0))).unwrap();
-    account(&memory, "r3", "claims", 0..1000).may_open(&with(changed(500, 3.0))).unwrap();
-    let refused = account(&memory, "r3", "claims", 0..1000).may_open(&with(changed(501, 3.0)));
-    let of_one = |run: &str, rows: u64| run == "r2" && rows == 1;
-    assert!(
-        matches!(&refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows, run, .. })) if of_one(run, *rows)),
-        "{refused:?}"
-    );
+    account(&memory, "r3", "visits", 0..1000).open(&with(changed(500, 3.0))).unwrap();
+    account(&memory, "r4", "visits", 0..1000).may_open(&with(changed(500, 3.0))).unwrap();
+    let judged = account(&memory, "r4", "visits", 0..1000).may_open(&with(changed(501, 3.0)));
+    assert!(other(judged, "r3"));
     Ledger::open(memory).unwrap().verify().unwrap();
 }
 
