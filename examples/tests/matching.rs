@@ -306,9 +306,9 @@ fn too_few_pairs_and_tables_that_differ_end_a_match_and_leave_none() {
     ends(
         &|world| ["alice", "bob"].iter().for_each(|role| cut(world, role, 49)),
         77,
-        "49 rows match, and at least 50 must",
+        "fewer rows match than the 50 that must",
     );
-    ends(&|world| cut(world, "bob", 139), 65, "alice has 140 pairs, bob has 139; both must come from the same linkage");
+    ends(&|world| cut(world, "bob", 139), 65, "have other numbers of pairs; both must come from the same linkage");
     ends(
         &|world| {
             let text = fs::read_to_string(world.path("bob-pairs.csv")).unwrap();
@@ -320,7 +320,7 @@ fn too_few_pairs_and_tables_that_differ_end_a_match_and_leave_none() {
     ends(
         &|world| world.write("bob.toml", "[match]\nid = \"own\"\n[policy]\nmin_matched = 141\n"),
         77,
-        "at least 141 must",
+        "than the 141 that must",
     );
 }
 

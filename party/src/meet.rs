@@ -46,6 +46,9 @@ pub(crate) trait Work: Clone + Send + 'static {
     /// Its name in the log of runs.
     const COMMAND: &'static str;
 
+    /// Whether the coordinator may know how many bytes have left: not where that says how many rows take part.
+    const TELLS_BYTES: bool = true;
+
     /// Whether the table is read before anybody is contacted: where it must not be seen from outside that it cannot be used, a party
     /// with such a table looks like one that never came.
     const READS_FIRST: bool = false;
@@ -316,7 +319,12 @@ impl Meeting<'_> {
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {
             if let Some(event) = W::progress(session).and_then(|progress| pace.show(&progress, bytes)) {
-                convener.say(event);
+                convener.say(match event {
+                    PartyEvent::Progress(progress) if !W::TELLS_BYTES => {
+                        PartyEvent::Progress(fedreg_proto::register::Progress { bytes_sent: 0, ..progress })
+                    }
+                    event => event,
+                });
             }
         };
         let dealer = match work.is_dealt(self.job) {

@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::align::Mask;
 use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord, PassRecord};
-use fedreg_common::data::matching::{Cells, Format, Reading, Records, RecordsError, Rules, Source};
+use fedreg_common::data::matching::{
+    Cells, Format, NORMALISER, Reading, Records, RecordsError, Rules, Source, unicode,
+};
 use fedreg_common::data::{Ids, Marks, Place, Places};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, RunId};
@@ -25,7 +27,7 @@ use crate::config::KeyColumn;
 use crate::drive::Driven;
 use crate::failure::Failure;
 use crate::job::{Job, Party};
-use crate::meet::{Met, Work};
+use crate::meet::{Met, Work, drawn};
 use crate::output::{Folder, chain};
 use crate::read;
 
@@ -61,11 +63,16 @@ impl Work for DirectWork {
     type Yield = Found;
 
     const COMMAND: &'static str = "match";
+    const TELLS_BYTES: bool = false;
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
         let data = artefact::fingerprint(&party.config.data.file)?;
         let (records, rules) = records(party, self.purpose)?;
+        if artefact::fingerprint(&party.config.data.file)? != data {
+            let file = party.config.data.file.display();
+            return Err(Abort::OwnData(format!("{file} changed while it was read: start again")).into());
+        }
         warn_of_invalid(party, &records);
         // Refused here, so that the peer hears of it before the run.
         refuse_repeats(&records, &rules)?;
@@ -77,19 +84,11 @@ impl Work for DirectWork {
     }
 
     fn interrupted(&self, job: &Job) -> Option<RunId> {
-        let state = &job.config.state;
-        let begun = journal::begun(state)?;
-        let data = artefact::fingerprint(&job.config.data.file).ok()?;
-        match bound(job.party(), self.purpose, data).ok()? == begun.bound {
-            true => Some(begun.run),
-            false => {
-                tracing::info!(
-                    "the match {} was interrupted here with another table or study: matching anew",
-                    begun.run
-                );
-                None
-            }
+        let run = unfinished(job.party(), self.purpose);
+        if let (None, Some(begun)) = (run, journal::begun(&job.config.state)) {
+            tracing::info!("the match {} was interrupted here with another table or study: matching anew", begun.run);
         }
+        run
     }
 
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<MatchSession, Failure> {
@@ -97,12 +96,15 @@ impl Work for DirectWork {
         let Ready { records, rules, data } = ready;
         let bound = bound(party, self.purpose, data)?;
         let about = about(job, self.purpose, opening.run, data, records.len() as u64)?;
-        // Counted with the run, which may show its count: one that ends before that is counted too.
-        rations::count(party, opening.run, self.purpose)?;
+        // Counted with the run, which may show its count: one that ends before that is counted too. One that goes on has been counted.
+        let goes_on =
+            journal::begun(&party.config.state).is_some_and(|begun| begun.run == opening.run && begun.bound == bound);
+        rations::count(party, opening.run, self.purpose, goes_on)?;
         // A run has one session; should there be another, it is of the same table.
         let _ = self.about.set(about);
         // Before the first message leaves: of a run that is interrupted from here on every message has the same bytes again.
-        let kept = Kept::of(&party.config.state, opening.run, opening.seed, bound)?;
+        // The secret is never that of `--seed`, which others may guess.
+        let kept = Kept::of(&party.config.state, opening.run, drawn()?, bound)?;
         let opening = Opening { seed: kept.seed(), ..opening };
         let policy = &party.config.policy;
         let inputs = Inputs {
@@ -127,7 +129,11 @@ impl Work for DirectWork {
     fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
         let passes = matches!(failure.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite);
         match passes {
-            true => tracing::info!("the match {run} is not lost: the same command goes on with it"),
+            true => tracing::info!(
+                "the match {run} is not lost: the same command goes on with it; where the other party cannot, remove {} and start both \
+                 again",
+                journal::place(&job.config.state).display()
+            ),
             false => {
                 if let Err(error) = journal::erase(&job.config.state) {
                     tracing::warn!("{}", chain(&error));
@@ -157,12 +163,30 @@ impl Work for DirectWork {
     }
 }
 
-/// The digest of what an interrupted match is bound to: another study, other rows or other data begin anew.
+/// The match that was interrupted here and goes on with the same command.
+pub(super) fn unfinished(party: Party<'_>, purpose: MatchPurpose) -> Option<RunId> {
+    let begun = journal::begun(&party.config.state)?;
+    let data = artefact::fingerprint(&party.config.data.file).ok()?;
+    (bound(party, purpose, data).ok()? == begun.bound).then_some(begun.run)
+}
+
+/// The digest of what an interrupted match is bound to, which is all that its messages depend on: another study, other rows, other data or
+/// another release begin anew.
 fn bound(party: Party<'_>, purpose: MatchPurpose, data: Digest) -> Result<Digest, Failure> {
     let study = party.study.digest();
     let columns = serde_json::to_string(&party.config.matching).unwrap_or_default();
     let decides = artefact::match_digest(party)?;
-    let fields: [&[u8]; 5] = [&study.0, &decides.0, purpose.name().as_bytes(), &data.0, columns.as_bytes()];
+    let policy = &party.config.policy;
+    let more = format!(
+        "{:?} {:?} {:?} {:?} {}",
+        party.config.written().separator,
+        policy.min_matched,
+        policy.max_peer_rows,
+        (NORMALISER, unicode()),
+        env!("CARGO_PKG_VERSION")
+    );
+    let fields: [&[u8]; 6] =
+        [&study.0, &decides.0, purpose.name().as_bytes(), &data.0, columns.as_bytes(), more.as_bytes()];
     let mut bytes = Vec::new();
     for field in fields {
         bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());

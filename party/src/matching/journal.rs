@@ -104,8 +104,11 @@ impl Kept {
         let mut frame = [0; FRAME];
         while file.read_exact(&mut frame).is_ok() {
             let Some((sequence, length, checksum)) = unframed(&frame) else { break };
+            if length > LONGEST {
+                break;
+            }
             let mut message = vec![0; length];
-            if length > LONGEST || file.read_exact(&mut message).is_err() || checksum != sum(sequence, &message) {
+            if file.read_exact(&mut message).is_err() || checksum != sum(sequence, &message) {
                 break;
             }
             places.insert(sequence, (end + FRAME as u64, length));

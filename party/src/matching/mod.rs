@@ -44,7 +44,9 @@ pub async fn run(
     let terms = terms(party)?;
     allowed(party)?;
     let out = job.out.clone().unwrap_or_else(|| party.config.matching.folder(purpose, &party.config.state));
-    rations::check(party)?;
+    if direct::unfinished(party, purpose).is_none() {
+        rations::check(party)?;
+    }
     artefact::refuse_what_cannot_be_read_again(party)?;
     let folder = Folder::prepare(&out)?;
     match terms.protocol {
@@ -106,7 +108,12 @@ pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Fa
         };
     };
     let folder = party.config.matching.folder(purpose, &party.config.state);
-    if artefact::is_there(&folder) {
+    // A match whose last message the other party may lack is ended first.
+    let ended = match terms.run {
+        MatchRun::Auto => direct::unfinished(party, purpose).is_none(),
+        MatchRun::Command => true,
+    };
+    if ended && artefact::is_there(&folder) {
         return artefact::belongs(party, purpose, &folder).map(|()| false);
     }
     match (terms.run, purpose) {
@@ -175,6 +182,7 @@ impl Work for LinkedWork {
     type Yield = Found;
 
     const COMMAND: &'static str = "match";
+    const TELLS_BYTES: bool = false;
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
@@ -190,7 +198,7 @@ impl Work for LinkedWork {
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<LinkedSession, Failure> {
         ready.pairs.check()?;
         // What this party says first has the number of its pairs.
-        rations::count(job.party(), opening.run, self.purpose)?;
+        rations::count(job.party(), opening.run, self.purpose, false)?;
         let passes = vec![linked::pass(ready.pairs.linked.len() as u64)];
         let about = MatchRecord { passes, ..about(job, self.purpose, opening.run, ready.data, ready.rows)? };
         // A run has one session; should there be another, it is of the same table.

@@ -77,19 +77,16 @@ pub(super) fn check(party: Party<'_>) -> Result<(), Failure> {
     Err(Abort::Policy { who: party.role, what }.into())
 }
 
-/// Counts a match, before its count can leave.
+/// Counts a match, before its count can leave; one that goes on where it was interrupted was counted when it began.
 ///
 /// # Errors
 /// The file cannot be written, or the match is one too many.
-pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose) -> Result<(), Failure> {
-    let path = place(party);
-    // A run that was interrupted and goes on says the same again.
-    let before = std::fs::read_to_string(&path).unwrap_or_default();
-    let of_run = |line: &str| serde_json::from_str::<Line>(line).is_ok_and(|line| line.run == run.to_string());
-    if before.lines().any(of_run) {
+pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on: bool) -> Result<(), Failure> {
+    if goes_on {
         return Ok(());
     }
     check(party)?;
+    let path = place(party);
     let line = Line {
         run: run.to_string(),
         data_set: party.config.data_set(),
@@ -102,7 +99,9 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose) -> Resu
     let write = || {
         let mut file = output::own_file().append(true).open(&path)?;
         file.write_all(text.as_bytes())?;
-        file.sync_all()
+        file.sync_all()?;
+        // The name of a new file, too.
+        std::fs::File::open(&party.config.state)?.sync_all()
     };
     write().map_err(|source| OutputError { path: path.clone(), source }.into())
 }

@@ -260,15 +260,13 @@ fn decoded(bytes: &[u8], rows: u64) -> Result<Vec<u32>, AlignmentError> {
     if !body.len().is_multiple_of(4) || body.len() as u64 / 4 != count || count > rows {
         return damaged("alignment.bin has another length than it says");
     }
-    let mut seen = vec![false; usize::try_from(rows).unwrap_or(0)];
-    let mut records = Vec::with_capacity(body.len() / 4);
-    for number in body.chunks_exact(4) {
-        let record = number.iter().rev().fold(0_u32, |record, byte| record << 8 | u32::from(*byte));
-        match seen.get_mut(record as usize) {
-            Some(seen) if !*seen => *seen = true,
-            _ => return damaged("alignment.bin names a record twice, or one that is not there"),
-        }
-        records.push(record);
+    let (numbers, _) = body.as_chunks::<4>();
+    let records: Vec<u32> = numbers.iter().map(|number| u32::from_le_bytes(*number)).collect();
+    let mut sorted = records.clone();
+    sorted.sort_unstable();
+    let twice = sorted.windows(2).any(|pair| pair[0] == pair[1]);
+    if twice || sorted.last().is_some_and(|last| u64::from(*last) >= rows) {
+        return damaged("alignment.bin names a record twice, or one that is not there");
     }
     Ok(records)
 }

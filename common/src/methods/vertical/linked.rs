@@ -49,12 +49,13 @@ impl Pairs {
     /// # Errors
     /// There are fewer than are asked for.
     pub fn check(&self) -> Result<(), Abort> {
-        let pairs = self.linked.len() as u64;
-        if pairs < self.least {
-            let least = self.least;
-            return Err(Abort::Refused(format!("{pairs} rows match, and at least {least} must: nothing was revealed")));
+        match self.linked.len() as u64 >= self.least {
+            true => Ok(()),
+            // Without the number: the sentence goes to the others, too.
+            false => {
+                Err(Abort::Refused(format!("fewer rows match than the {} that must: nothing was revealed", self.least)))
+            }
         }
-        Ok(())
     }
 }
 
@@ -73,9 +74,10 @@ impl Compared for Pairs {
     }
 
     fn counts_differ(&self, own: (Role, u64), peer: (Role, u64)) -> String {
-        let ((role, own), (partner, peer)) = (own, peer);
+        // Without the numbers: the coordinator hears the sentence.
+        let ((role, _), (partner, _)) = (own, peer);
         format!(
-            "the tables of pairs differ: {role} has {own} pairs, {partner} has {peer}; both must come from the same linkage"
+            "the tables of pairs differ: {role} and {partner} have other numbers of pairs; both must come from the same linkage"
         )
     }
 }
