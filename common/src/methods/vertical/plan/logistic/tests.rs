@@ -361,3 +361,91 @@ fn the_bound_of_a_gradient_is_met_and_not_passed() {
     }
     assert!(best <= 1.0 && best > 0.97, "{best}");
 }
+
+/// Limits of mu from runs under both neighbours, by the event "log-likelihood ratio above zero"; false alarm of each about 1e-4.
+fn audited(runs: u32, mut ratio: impl FnMut(bool) -> f64) -> (f64, f64) {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    let share = |above: u32| {
+        let (rate, width) = (f64::from(above) / f64::from(runs), 3.7 * (0.25 / f64::from(runs)).sqrt());
+        (rate - width, rate + width)
+    };
+    let positives = share((0..runs).filter(|_| ratio(false) > 0.0).count() as u32);
+    let negatives = share((0..runs).filter(|_| ratio(true) <= 0.0).count() as u32);
+    let normal = Normal::new(0.0, 1.0).unwrap();
+    let quantile = |rate: f64| normal.inverse_cdf(rate.clamp(1e-6, 1.0 - 1e-6));
+    (-quantile(positives.1) - quantile(negatives.1), -quantile(positives.0) - quantile(negatives.0))
+}
+
+/// Alice's transcript of a run against a Bob who knows his own noise, for neighbours with one row of hers and its mirror image, whose outcome the
+/// rest contradicts. `weaken` is by how much her noise is too small.
+fn audit_run(runs: u32, epsilon: f64, weaken: f64) -> (f64, f64) {
+    let plan = plan(60, 2, gaussian_mu(epsilon, 1e-5).powi(2));
+    let value =
+        |row: usize, j: usize| if row == 0 { [1.0, 0.0][j] } else { [-0.9, 0.0][j] * f64::from(row as u32 % 2) };
+    let own = DMatrix::from_fn(60, 2, value);
+    let mut mirrored = own.clone();
+    mirrored[(0, 0)] = -1.0;
+    let other = DMatrix::from_fn(60, 2, |_, j| [0.0, 1.0][j]);
+    let y: Vec<f64> = (0..60).map(|row| f64::from(u8::from(row == 0 || row % 4 == 1))).collect();
+    let data = [&own, &mirrored]
+        .map(|own| Data { rows: [own, &other].map(|values| ClippedRows::new(&bounds(2), values)), y: y.clone() });
+    let signs = DVector::from_iterator(60, y.iter().map(|y| 2.0 * y - 1.0));
+    // What of the table is Alice's, in units of its noise.
+    let statistics = data.each_ref().map(|data| {
+        let x = matrix(&data.rows);
+        let (product, vector, table) = (x.tr_mul(&x), plan.vector_sigma(), plan.alice.table_sigma);
+        let mut values = vec![product[(1, 1)] / table, product[(2, 2)] / table, 2f64.sqrt() * product[(1, 2)] / table];
+        values
+            .extend(x.tr_mul(&signs).rows(1, 2).iter().chain(product.view((1, 0), (2, 1)).iter()).map(|v| v / vector));
+        values.extend(product.view((1, 3), (2, 2)).iter().map(|v| v / plan.scale().sigma()));
+        values
+    });
+    let mut random = ChaCha8Rng::seed_from_u64(12);
+    audited(runs, |swapped| {
+        let me = usize::from(swapped);
+        let mut normal = || -> f64 { Distribution::<f64>::sample(&StandardNormal, &mut random) / weaken };
+        let ratio = |a: f64, b: f64, seen: f64| ((seen - a).powi(2) - (seen - b).powi(2)) / 2.0 * weaken * weaken;
+        let mut total = 0.0;
+        let seen: Vec<f64> = statistics[me].iter().map(|value| value + normal()).collect();
+        for (at, seen) in seen.iter().enumerate() {
+            total += ratio(statistics[0][at], statistics[1][at], *seen);
+        }
+        let (table, vector, share) = (plan.alice.table_sigma, plan.vector_sigma(), plan.scale().sigma());
+        let x = matrix(&data[me].rows);
+        let product = x.tr_mul(&x);
+        let off = seen[2] * table / 2f64.sqrt();
+        let opened = LogisticTables {
+            tables: [
+                DMatrix::from_row_slice(2, 2, &[seen[0] * table, off, off, seen[1] * table]),
+                product.view((3, 3), (2, 2)).into_owned(),
+            ],
+            cross: DMatrix::from_column_slice(2, 2, &seen[7..11]) * share,
+            score: DVector::from_vec(vec![seen[3] * vector, seen[4] * vector, 0.0, x.tr_mul(&signs)[4]]),
+            sums: DVector::from_vec(vec![seen[5] * vector, seen[6] * vector, 0.0, 60.0]),
+            mean: y.iter().sum::<f64>() / 60.0,
+        };
+        let mut fit = plan.begin(&opened).unwrap();
+        for scale in plan.gradients {
+            let exact = data.each_ref().map(|data| gradient(&fit, scale, &data.rows, &data.y));
+            let seen: Vec<f64> = exact[me].iter().map(|value| *value as f64 / SCALE as f64 + normal()).collect();
+            for (at, seen) in seen.iter().enumerate() {
+                total += ratio(exact[0][at] as f64 / SCALE as f64, exact[1][at] as f64 / SCALE as f64, *seen);
+            }
+            let sigma = scale.sigma();
+            assert!(fit.take(&DVector::from_iterator(5, seen.iter().map(|value| value * sigma))));
+        }
+        total
+    })
+}
+
+#[test]
+fn an_audit_finds_the_transcript_sound_and_sees_noise_that_is_too_small() {
+    let epsilon = 3.0;
+    let mu = gaussian_mu(epsilon, 1e-5);
+    let (low, high) = audit_run(6_000, epsilon, 1.0);
+    println!("epsilon {epsilon}: mu between {low:.3} and {high:.3}, claimed {mu:.3}");
+    assert!(low <= mu && high >= 0.75 * mu, "{low} {high} {mu}");
+    let (low, high) = audit_run(6_000, epsilon, 2.0);
+    println!("with half of the noise: mu between {low:.3} and {high:.3}");
+    assert!(low > mu, "{low} {high} {mu}");
+}
