@@ -333,6 +333,10 @@ mutate "a share with fresh noise for one that was stored" common/src/privacy/led
     's/if let Some\(\(receipt, digest\)\) = known\.stored\.get\(&index\)\.cloned\(\) \{/if let (false, Some((receipt, digest))) = (index == 2, known.stored.get(\&index).cloned()) {/' private::tests::crossprod
 mutate "a peer waited for whose share was for other masks" $cross \
     's/\(self\.resumed && waits\)/(false \&\& waits)/' private::tests::crossprod
+mutate "a gradient of half its sensitivity" common/src/methods/vertical/plan/logistic.rs \
+    's/<< 16\) as f64/<< 15) as f64/' plan::logistic
+mutate "means that never leave the unit interval" common/src/methods/vertical/plan/logistic.rs \
+    's/\(self\.whole \+ 2 \* self\.excess\(\)\) << 16/self.whole << 16/' plan::logistic
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \

@@ -19,6 +19,9 @@ pub const TOLERANCE: f64 = 1e-8;
 /// Pairs that correct the curvature.
 const PAIRS: usize = 12;
 
+/// Largest standard deviation of the linear predictor at the first point.
+const STEEPEST_START: f64 = 8.0;
+
 /// Nodes of the expectations.
 const NODES: usize = 80;
 
@@ -194,8 +197,8 @@ impl Descent {
     }
 }
 
-/// What does not change during a fit.
-struct Model {
+/// What does not change during a fit: the curvature of a normal linear predictor, from a table.
+pub(crate) struct Model {
     family: Family,
     table: DMatrix<f64>,
     /// The lower triangular factor of the table.
@@ -206,7 +209,8 @@ struct Model {
 }
 
 impl Model {
-    fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>, beside: Beside) -> Option<Model> {
+    /// From the table of the coordinates; none where the outcome has no variation or the table is not positive definite.
+    pub(crate) fn new(family: Family, table: DMatrix<f64>, score: &DVector<f64>, beside: Beside) -> Option<Model> {
         let mean = beside.mean;
         let variance = family.variance(family.linear(mean));
         let sound = variance > 0.0 && variance.is_finite() && table.is_square() && table.nrows() == score.len();
@@ -238,7 +242,7 @@ impl Model {
         let (intercept, factor) = match (self.family, &self.beside.offset, self.beside.intercept) {
             (Family::Gaussian, _, _) => return None,
             (Family::Binomial | Family::Poisson, Some(offset), true) => (offset.null, 0.0),
-            (Family::Binomial, None, true) => self.matched(mean, length),
+            (Family::Binomial, None, true) => self.matched(mean, length, STEEPEST_START),
             (Family::Binomial, _, false) => (0.0, 0.0),
             (Family::Poisson, None, true) => {
                 let variance = length / (mean * mean);
@@ -253,11 +257,11 @@ impl Model {
         Some(DVector::from_fn(score.len(), |j, _| if j < first { intercept } else { slope(j) }))
     }
 
-    /// `m` and `k` with `k E w = 1` and `E mu = mean` for `eta ~ N(m, k^2 length)`, damped, and `k` times the root at most 8.
-    fn matched(&self, mean: f64, length: f64) -> (f64, f64) {
+    /// `m` and `k` with `k E w = 1` and `E mu = mean` for `eta ~ N(m, k^2 length)`, damped, and `k` times the root at most `steepest`.
+    pub(crate) fn matched(&self, mean: f64, length: f64, steepest: f64) -> (f64, f64) {
         let family = self.family;
         let (mut m, mut k) = (family.linear(mean), 1.0 / family.variance(family.linear(mean)));
-        let most = 8.0 / length.sqrt().max(1e-150);
+        let most = steepest / length.sqrt().max(1e-150);
         for _ in 0..300 {
             let variance = (k * k * length).min(100.0);
             let weight = self.mean_of(m, variance, |eta| family.variance(eta)).max(1e-4);
@@ -271,6 +275,11 @@ impl Model {
     /// The Hessian of a normal linear predictor, its eigenvalues relative to the table held above a twentieth of the mean weight. Without an
     /// intercept the columns have means, which count as part of their spread.
     fn curvature(&self, point: &DVector<f64>) -> DMatrix<f64> {
+        self.curvature_with_weight(point).0
+    }
+
+    /// The same with the mean weight.
+    pub(crate) fn curvature_with_weight(&self, point: &DVector<f64>) -> (DMatrix<f64>, f64) {
         let (first, size) = (self.first(), point.len() - self.first());
         let slopes = point.rows(first, size).into_owned();
         let block = self.table.view((first, first), (size, size)).into_owned();
@@ -313,7 +322,7 @@ impl Model {
             eigen.eigenvalues.iter_mut().for_each(|value| *value = value.max(0.05 * w0));
             hessian = &self.lower * eigen.recompose() * self.lower.transpose();
         }
-        hessian
+        (hessian, w0)
     }
 }
 

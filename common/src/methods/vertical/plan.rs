@@ -37,6 +37,7 @@ use crate::privacy::release::{PostProcessed, sealed};
 mod chosen;
 mod crossprod;
 mod design;
+mod logistic;
 mod outlook;
 
 pub use self::chosen::PrivatePlan;
@@ -46,6 +47,9 @@ pub use self::crossprod::{
 };
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
+pub use self::logistic::{
+    GradientScale, LogisticFit, LogisticPlan, LogisticRelease, LogisticSetup, LogisticSide, LogisticTables,
+};
 pub use self::outlook::{Assumed, Case, MovedBy, Outlook};
 
 /// A party of the exchange. Alice speaks first and solves once more at the end.

@@ -570,7 +570,7 @@ fn held(rows: &ClippedRows, outcome: &ClippedOutcome) -> Bounded {
 }
 
 /// A symmetric matrix with its eigenvalues lifted to a floor, plus a ridge.
-fn lifted(joint: &DMatrix<f64>, floor: f64, ridge: f64) -> DMatrix<f64> {
+pub(super) fn lifted(joint: &DMatrix<f64>, floor: f64, ridge: f64) -> DMatrix<f64> {
     let mut eigen = SymmetricEigen::new(joint.clone());
     if eigen.eigenvalues.min() >= floor && ridge == 0.0 {
         return joint.clone();
