@@ -51,7 +51,7 @@ pub enum Refusal {
     /// A two-valued column could be solved for: exit 65.
     #[error(
         "column `{column}` has {rarer} rows of its rarer value among {rows} of {which}: {entropy:.0} bits, and {needed:.0} are needed \
-         beside {other} columns of the peer"
+         for the {numbers} numbers that open of it"
     )]
     Entropy {
         /// Its name.
@@ -62,8 +62,8 @@ pub enum Refusal {
         rarer: u64,
         /// How many rows.
         rows: u64,
-        /// Columns of the peer.
-        other: u64,
+        /// Numbers that open of the column.
+        numbers: u64,
         /// What the column has.
         entropy: f64,
         /// What it needs.
@@ -117,15 +117,35 @@ fn of_earlier_runs(before: u64) -> String {
     }
 }
 
-/// How many rows have the rarer value of a column that has exactly two, however coded; none for another column.
-pub fn rarer_value(column: &[f64]) -> Option<u64> {
+/// How many rows of equal weight these weights amount to: `(sum w)^2 / sum w^2` (Kish 1965), rounded down, so that rows of tiny weight do
+/// not stand for rows. With equal weights it is their number.
+pub fn effective_rows(weights: &[f64]) -> u64 {
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    let scaled = || weights.iter().map(|weight| weight / largest);
+    let (sum, squares) = (scaled().sum::<f64>(), scaled().map(|weight| weight * weight).sum::<f64>());
+    // Rounding takes nothing from equal weights.
+    if squares > 0.0 { (sum * sum / squares * (1.0 + 1e-9)).floor() as u64 } else { 0 }
+}
+
+/// How many rows have the rarer value of a column that has exactly two, however coded; none for another column. With weights the
+/// effective rows of either value count, and no more of all effective rows than its share of the weight.
+pub fn rarer_value(column: &[f64], weights: Option<&[f64]>) -> Option<u64> {
     let first = *column.first()?;
     let second = *column.iter().find(|value| **value != first)?;
     if !column.iter().all(|value| *value == first || *value == second) {
         return None;
     }
-    let firsts = column.iter().filter(|value| **value == first).count() as u64;
-    Some(firsts.min(column.len() as u64 - firsts))
+    let Some(weights) = weights else {
+        let firsts = column.iter().filter(|value| **value == first).count() as u64;
+        return Some(firsts.min(column.len() as u64 - firsts));
+    };
+    let (rows, whole) = (effective_rows(weights), weights.iter().sum::<f64>());
+    let of = |value: f64| {
+        let weights: Vec<f64> = column.iter().zip(weights).filter(|(x, _)| **x == value).map(|(_, w)| *w).collect();
+        let share = weights.iter().sum::<f64>() / whole;
+        effective_rows(&weights).min((rows as f64 * share * (1.0 + 1e-9)).floor() as u64)
+    };
+    Some(of(first).min(of(second)))
 }
 
 /// Bits of the best code for which rows have the rarer value: `n h2(k / n)`.
@@ -141,15 +161,14 @@ impl Limits {
     /// # Errors
     /// [`Refusal::Rows`].
     pub fn rows(&self, which: Rows, rows: u64, columns: u64) -> Result<(), Refusal> {
-        let needed = columns.saturating_mul(self.rows_per_column);
+        let needed = columns.saturating_mul(self.rows_per_column).max(1);
         if rows < needed {
             return Err(Refusal::Rows { which, rows, columns, needed });
         }
         Ok(())
     }
 
-    /// Own two-valued columns against `other` columns of the peer, the outcome not among them: each opens one number about each of
-    /// ours, and so does the outcome, which is counted here.
+    /// Own two-valued columns, of each of which `numbers` open: one for each column of the peer, and what a mode opens beside.
     ///
     /// # Errors
     /// [`Refusal::Entropy`] or [`Refusal::Rare`], for the first column.
@@ -157,24 +176,34 @@ impl Limits {
         &self,
         which: Rows,
         columns: impl Iterator<Item = (&'a str, &'a [f64])>,
-        other: u64,
+        weights: Option<&[f64]>,
+        numbers: u64,
     ) -> Result<(), Refusal> {
-        let needed = self.entropy_bits * (other + 1) as f64;
+        let needed = self.entropy_bits * numbers as f64;
         for (name, values) in columns {
-            let Some(rarer) = rarer_value(values) else { continue };
-            let rows = values.len() as u64;
+            let Some(rarer) = rarer_value(values, weights) else { continue };
+            let rows = weights.map_or(values.len() as u64, effective_rows);
             if rarer < self.level_rows {
                 return Err(Refusal::Rare { column: name.to_string(), which, rarer, needed: self.level_rows });
             }
             let entropy = entropy(rows, rarer);
             if !(entropy >= needed) {
-                return Err(Refusal::Entropy { column: name.to_string(), which, rarer, rows, other, entropy, needed });
+                return Err(Refusal::Entropy {
+                    column: name.to_string(),
+                    which,
+                    rarer,
+                    rows,
+                    numbers,
+                    entropy,
+                    needed,
+                });
             }
         }
         Ok(())
     }
 
-    /// Every fold and its complement: rows, and two-valued columns. `folds` has the fold of each row, from 1 to `count`.
+    /// Every fold and its complement: rows against columns of both parties, and two-valued columns as [`Limits::columns`] has them. `folds`
+    /// has the fold of each row, from 1 to `count`.
     ///
     /// # Errors
     /// The first refusal.
@@ -183,17 +212,23 @@ impl Limits {
         folds: &[u32],
         count: u32,
         columns: &[(&'a str, &[f64])],
-        both: u64,
-        other: u64,
+        weights: Option<&[f64]>,
+        [both, numbers]: [u64; 2],
     ) -> Result<(), Refusal> {
         for fold in 1..=count {
             for which in [Rows::Fold(fold), Rows::Without(fold)] {
                 let within = |row: &usize| (folds[*row] == fold) == (which == Rows::Fold(fold));
                 let rows: Vec<usize> = (0..folds.len()).filter(within).collect();
-                self.rows(which, rows.len() as u64, both)?;
+                let weights: Option<Vec<f64>> = weights.map(|weights| rows.iter().map(|row| weights[*row]).collect());
+                self.rows(which, weights.as_deref().map_or(rows.len() as u64, effective_rows), both)?;
                 let part = |(name, column): &(&'a str, &[f64])| (*name, rows.iter().map(|row| column[*row]).collect());
                 let parts: Vec<(&str, Vec<f64>)> = columns.iter().map(part).collect();
-                self.columns(which, parts.iter().map(|(name, part)| (*name, part.as_slice())), other)?;
+                self.columns(
+                    which,
+                    parts.iter().map(|(name, part)| (*name, part.as_slice())),
+                    weights.as_deref(),
+                    numbers,
+                )?;
             }
         }
         Ok(())

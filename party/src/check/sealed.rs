@@ -199,23 +199,6 @@ impl Forecast<'_> {
         self.study.method.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64)
     }
 
-    /// Numbers that are sent as such, beside the results.
-    fn numbers(&self) -> u64 {
-        let bob = self.bob;
-        match (self.role, self.lambdas()) {
-            (Role::Alice, None) => bob * (bob + 2) + 2,
-            (_, None) => 2,
-            (Role::Alice, Some(lambdas)) => {
-                let errors = self.sizes.folds() * lambdas;
-                sealed::path_numbers(lambdas as usize, bob as usize) as u64 + errors
-            }
-            (_, Some(lambdas)) => {
-                let folds = self.sizes.folds() as usize;
-                sealed::factor_numbers(bob as usize, folds) as u64 + lambdas
-            }
-        }
-    }
-
     /// Elements behind masks and in shares, numbers of the solution, coefficients, and the study's keys in the greeting.
     fn bytes(&self) -> u64 {
         let (alice, bob) = (self.alice, self.bob);
@@ -224,7 +207,7 @@ impl Forecast<'_> {
             Role::Alice => (canary, alice + 1),
             Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
         };
-        let numbers = self.numbers();
+        let numbers = self.sizes.beside_table(self.role);
         let keys = greeting(self.study);
         let tables = self.sizes.folds().max(1);
         // Masked columns, the canary or the share of a further table.
@@ -297,8 +280,8 @@ impl Forecast<'_> {
 
     fn policy(&self) -> Vec<String> {
         let Limits { entropy_bits, level_rows, rows_per_column, opened_share } = self.config.policy.limits();
-        let (columns, peer) = (self.alice + self.bob, self.role.partner());
-        let other = if self.role == Role::Alice { self.bob } else { self.alice };
+        let columns = self.alice + self.bob;
+        let about = self.sizes.about_column(self.role);
         let mut lines = vec![
             "sealed mode rests on a peer that follows the protocol and on a dealer that colludes with neither party"
                 .to_string(),
@@ -308,13 +291,12 @@ impl Forecast<'_> {
             ),
             format!("at least {level_rows} rows with the rarer value of a two-valued column"),
             format!(
-                "at least {entropy_bits} bits of entropy in a two-valued column for each of the {other} columns of {peer} and for the \
-                 outcome: {} here",
-                entropy_bits * (other + 1) as f64
+                "at least {entropy_bits} bits of entropy in a two-valued column for each of the {about} numbers that open of it: {} here",
+                entropy_bits * about as f64
             ),
             format!(
                 "at most {opened_share} of the unknown values may open as numbers, over all runs: {} of {} here; {}",
-                (self.alice + 1) * self.bob,
+                self.sizes.at_least(self.role),
                 self.opening().unknowns(),
                 openings::sentence(self.before)
                     .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),

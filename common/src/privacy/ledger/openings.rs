@@ -152,7 +152,7 @@ impl<S: Storage> Transaction<'_, S> {
         let weighted = opening.weighted.as_ref().unwrap_or(rows);
         let mut others: Vec<(String, Openings)> = Vec::new();
         for (run, opened) in &self.state.openings {
-            let seen = others.iter().any(|(_, other)| other.names().eq(opened.names()));
+            let seen = others.iter().any(|(_, other)| other.tables_named() == opened.tables_named());
             if *run != opening.run && opened.data_set == opening.data_set && !seen {
                 others.push((run.clone(), opened.clone()));
             }

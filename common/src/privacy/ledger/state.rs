@@ -308,6 +308,11 @@ impl Openings {
         }
     }
 
+    /// What tells tables of two runs apart.
+    pub(super) fn tables_named(&self) -> [&[String]; 3] {
+        [self.rows_digest.as_slice(), self.weights_digest.as_slice(), &self.folds]
+    }
+
     /// Every set of rows that it names.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         self.rows_digest.iter().chain(&self.weights_digest).chain(&self.folds)

@@ -1,7 +1,7 @@
 //! Budgets and limits.
 
 use crate::secure::budget;
-use crate::secure::open::{Limits, Refusal, Rows, entropy, rarer_value};
+use crate::secure::open::{Limits, Refusal, Rows, effective_rows, entropy, rarer_value};
 use crate::secure::ring::{LARGEST_FIXED, Width};
 
 #[test]
@@ -38,13 +38,13 @@ fn every_budget_stays_below_half_of_the_modulus() {
 
 #[test]
 fn a_column_is_two_valued_however_it_is_coded() {
-    assert_eq!(rarer_value(&[0.0, 1.0, 0.0, 0.0]), Some(1));
-    assert_eq!(rarer_value(&[-0.5, -0.5, 3.25, 3.25]), Some(2));
-    assert_eq!(rarer_value(&[1.0, 2.0, 1.0, 3.0]), None);
-    assert_eq!(rarer_value(&[2.0, 2.0]), None);
-    assert_eq!(rarer_value(&[]), None);
+    assert_eq!(rarer_value(&[0.0, 1.0, 0.0, 0.0], None), Some(1));
+    assert_eq!(rarer_value(&[-0.5, -0.5, 3.25, 3.25], None), Some(2));
+    assert_eq!(rarer_value(&[1.0, 2.0, 1.0, 3.0], None), None);
+    assert_eq!(rarer_value(&[2.0, 2.0], None), None);
+    assert_eq!(rarer_value(&[], None), None);
     // -0 and 0 are one value.
-    assert_eq!(rarer_value(&[0.0, -0.0]), None);
+    assert_eq!(rarer_value(&[0.0, -0.0], None), None);
     assert!((entropy(100, 50) - 100.0).abs() < 1e-12 && entropy(100, 0) == 0.0 && entropy(0, 0) == 0.0);
     assert!((entropy(1000, 110) - 499.9).abs() < 0.1);
 }
@@ -56,25 +56,54 @@ fn coded(rows: usize, ones: usize, values: [f64; 2]) -> Vec<f64> {
 #[test]
 fn a_two_valued_column_needs_entropy_for_every_column_of_the_peer() {
     let limits = Limits::default();
-    let of = |rows: usize, ones: usize, other: u64| {
-        limits.columns(Rows::All, [("sex", &coded(rows, ones, [7.5, -1.0])[..])].into_iter(), other)
+    let of = |rows: usize, ones: usize, numbers: u64| {
+        limits.columns(Rows::All, [("sex", &coded(rows, ones, [7.5, -1.0])[..])].into_iter(), None, numbers)
     };
-    // 100 rows, half of them: 100 bits, beside no column 64 are needed, beside one 128.
-    assert_eq!(of(100, 50, 0), Ok(()));
-    let Err(Refusal::Entropy { column, rarer: 50, rows: 100, other: 1, entropy, needed, .. }) = of(100, 50, 1) else {
-        panic!("a column of 100 bits passed beside one of the peer");
+    // 100 rows, half of them: 100 bits, for one number 64 are needed, for two 128.
+    assert_eq!(of(100, 50, 1), Ok(()));
+    let Err(Refusal::Entropy { column, rarer: 50, rows: 100, numbers: 2, entropy, needed, .. }) = of(100, 50, 2) else {
+        panic!("a column of 100 bits passed for two numbers");
     };
     assert_eq!((&column[..], entropy.round(), needed), ("sex", 100.0, 128.0));
-    assert_eq!(of(1000, 500, 14), Ok(()));
-    assert!(of(1000, 500, 15).is_err());
+    assert_eq!(of(1000, 500, 15), Ok(()));
+    assert!(of(1000, 500, 16).is_err());
     let rare = || Err(Refusal::Rare { column: "sex".to_string(), which: Rows::All, rarer: 9, needed: 10 });
     assert_eq!(of(10_000, 9, 1), rare());
     assert_eq!(of(10_000, 10_000 - 9, 1), rare());
     // Loosened by the party itself.
     let loose = Limits { entropy_bits: 0.0, level_rows: 0, ..limits };
-    assert_eq!(loose.columns(Rows::All, [("sex", &coded(50, 1, [0.0, 1.0])[..])].into_iter(), 9), Ok(()));
+    assert_eq!(loose.columns(Rows::All, [("sex", &coded(50, 1, [0.0, 1.0])[..])].into_iter(), None, 9), Ok(()));
     let many = (0..50).map(f64::from).collect::<Vec<_>>();
-    assert_eq!(limits.columns(Rows::All, [("age", &many[..]), ("one", &[1.0; 50][..])].into_iter(), 9), Ok(()));
+    assert_eq!(limits.columns(Rows::All, [("age", &many[..]), ("one", &[1.0; 50][..])].into_iter(), None, 9), Ok(()));
+}
+
+#[test]
+fn rows_of_tiny_weight_do_not_stand_for_rows() {
+    assert_eq!([effective_rows(&[0.1; 70]), effective_rows(&[3e-200; 70]), effective_rows(&[1e200; 70])], [70; 3]);
+    assert_eq!([effective_rows(&[]), effective_rows(&[0.0; 5]), effective_rows(&[f64::NAN; 5])], [0; 3]);
+    let one_heavy: Vec<f64> = (0..1000).map(|row| if row == 0 { 1.0 } else { 1e-9 }).collect();
+    assert_eq!(effective_rows(&one_heavy), 1);
+    // Half as heavy: (500 + 250)^2 / (500 + 125) = 900.
+    let half: Vec<f64> = (0..1000).map(|row| if row % 2 == 0 { 1.0 } else { 0.5 }).collect();
+    assert_eq!(effective_rows(&half), 900);
+    let limits = Limits::default();
+    let of =
+        |column: &[f64], weights: &[f64]| limits.columns(Rows::All, [("sex", column)].into_iter(), Some(weights), 3);
+    let column = coded(1000, 500, [0.0, 1.0]);
+    assert_eq!((rarer_value(&column, Some(&[0.7; 1000])), of(&column, &[0.7; 1000])), (Some(500), Ok(())));
+    // All rows of one value weigh next to nothing, or but one of them.
+    let by_value: Vec<f64> = column.iter().map(|value| if *value == 1.0 { 1.0 } else { 1e-9 }).collect();
+    assert!(matches!(of(&column, &by_value), Err(Refusal::Rare { rarer: 0, .. })));
+    let but_one: Vec<f64> = (0..1000).map(|row| if row < 499 { 1e-9 } else { 1.0 }).collect();
+    assert!(matches!(of(&column, &but_one), Err(Refusal::Rare { rarer: 0 | 1, .. })));
+    let folds: Vec<u32> = (0..1000).map(|row| 1 + (row / 500) as u32).collect();
+    let light: Vec<f64> = (0..1000).map(|row| if row > 0 && row < 500 { 1e-9 } else { 1.0 }).collect();
+    let few = limits.folds(&folds, 2, &[], Some(&light), [4, 3]);
+    assert_eq!(few, Err(Refusal::Rows { which: Rows::Fold(1), rows: 1, columns: 4, needed: 40 }));
+    // A party that loosens every limit still needs rows of some weight in every fold.
+    let loose = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, ..limits };
+    let empty: Vec<f64> = (0..1000).map(|row| f64::from(row >= 500)).collect();
+    assert!(matches!(loose.folds(&folds, 2, &[], Some(&empty), [4, 3]), Err(Refusal::Rows { rows: 0, .. })));
 }
 
 #[test]
@@ -99,12 +128,17 @@ fn every_fold_and_its_complement_meet_the_limits() {
     let limits = Limits::default();
     let column: Vec<f64> = (0..600).map(|row| f64::from(row % 2 == 0)).collect();
     let folds = |of: fn(usize) -> u32| (0..600).map(of).collect::<Vec<u32>>();
-    assert_eq!(limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[("sex", &column[..])], 4, 2), Ok(()));
+    assert_eq!(limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[("sex", &column[..])], None, [4, 3]), Ok(()));
     // One row in a fold of its own.
-    let one = limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[("sex", &column[..])], 4, 2);
+    let one = limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[("sex", &column[..])], None, [4, 3]);
     assert_eq!(one, Err(Refusal::Rows { which: Rows::Without(1), rows: 1, columns: 4, needed: 40 }));
     // Folds that separate the values leave none two-valued; nearly so is refused.
-    let nearly =
-        limits.folds(&folds(|row| if row % 2 == 0 || row < 10 { 1 } else { 2 }), 2, &[("sex", &column[..])], 4, 2);
+    let nearly = limits.folds(
+        &folds(|row| if row % 2 == 0 || row < 10 { 1 } else { 2 }),
+        2,
+        &[("sex", &column[..])],
+        None,
+        [4, 3],
+    );
     assert!(matches!(nearly, Err(Refusal::Rare { which: Rows::Fold(1), rarer: 5, .. })), "{nearly:?}");
 }

@@ -136,7 +136,10 @@ pub(super) fn take_sums(size: usize, folds: usize, values: &[f64]) -> Result<Vec
     let mut whole = -DMatrix::identity(size, size);
     all.iter().for_each(|sums| whole += sums.columns(0, size));
     let possible = |sums: &DMatrix<f64>| {
-        (0..size).all(|j| sums[(j, j)] >= -1e-9 && sums[(j, size)].abs() <= sums[(j, j)].max(0.0).sqrt() + 1e-9)
+        let root = |j: usize| sums[(j, j)].max(0.0).sqrt();
+        let within = |i: usize, j: usize| sums[(i, j)].abs() <= root(i) * root(j) + 1e-9;
+        (0..size).all(|j| sums[(j, j)] >= -1e-9 && sums[(j, size)].abs() <= root(j) + 1e-9)
+            && (0..size).all(|i| (0..size).all(|j| within(i, j)))
     };
     let sound = all.len() == folds && whole.iter().all(|entry| entry.abs() <= 1e-6) && all.iter().all(possible);
     match sound {
@@ -261,7 +264,9 @@ impl Moments {
     /// The mean square of `direction` times columns and outcome, less a number.
     fn error(&self, direction: &DVector<f64>, less: f64) -> f64 {
         let square = (&self.products * direction).dot(direction);
-        (square - 2.0 * less * self.mean.dot(direction) + less * less).max(0.0)
+        let error = square - 2.0 * less * self.mean.dot(direction) + less * less;
+        // No number stays none.
+        if error < 0.0 { 0.0 } else { error }
     }
 }
 

@@ -53,8 +53,6 @@ pub(super) struct Weights {
     pub(super) values: Vec<f64>,
     /// Their roots, by which the rows of every column are multiplied.
     pub(super) roots: Vec<f64>,
-    /// What rounding to whole trials adds to the weight, in the unit of the study.
-    pub(super) rounding: Vec<f64>,
 }
 
 impl Weights {
@@ -64,7 +62,6 @@ impl Weights {
         Weights {
             values: weights.iter().map(|weight| weight / mean).collect(),
             roots: weights.iter().map(|weight| (weight / mean).sqrt()).collect(),
-            rounding: weights.iter().map(|weight| weight.round() - weight).collect(),
         }
     }
 }
@@ -483,8 +480,7 @@ impl Glm {
                     (Kernel::Mean | Kernel::Weight, _) => self.vector = shares,
                     (Kernel::Loss, None) => self.loss = Some(point::sum(&shares)?),
                     (Kernel::Loss, Some(weights)) => {
-                        let of = |factors: &[f64]| point::weighted_sum(&shares, factors, self.table.bits);
-                        self.loss = Some(joined([&of(&weights.values)?, &of(&weights.rounding)?].into_iter())?);
+                        self.loss = Some(point::weighted_sum(&shares, &weights.values, self.table.bits)?);
                     }
                 }
             }

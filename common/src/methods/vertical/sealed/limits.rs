@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::penalised::{self, factor_numbers, path_numbers};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::privacy::ledger::Before;
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
-use crate::secure::open::{Limits, Refusal as Limit, Rows};
+use crate::secure::open::{Limits, Refusal as Limit, Rows, effective_rows};
 use crate::secure::product::Shape;
 use crate::secure::ring::Width;
 use crate::session::Abort;
@@ -23,6 +24,8 @@ pub struct Sizes {
     pub(super) bob: usize,
     /// Folds of cross-validation, each of which has a table; 0 without.
     pub(super) folds: usize,
+    /// How many lambdas a fit with a penalty has.
+    pub(super) lambdas: Option<usize>,
     /// Whether the weighted table of a binomial or poisson fit opens at the end.
     pub(super) inference: bool,
     /// Whether the model has an intercept.
@@ -42,6 +45,7 @@ impl Sizes {
             alice,
             bob,
             folds,
+            lambdas: method.penalty.as_ref().map(penalised::count),
             inference: method.inference.allowed,
             intercept: method.intercept,
             weighted: method.weights.is_some(),
@@ -75,14 +79,13 @@ impl Sizes {
         if self.inference { all.saturating_mul(all.saturating_add(1)) / 2 } else { 0 }
     }
 
-    /// Sums over the rows that open at the end for the likelihood. Of a binomial fit the losses, and where rows have weights those times
-    /// what rounding adds to a weight, which R's likelihood takes as a number of trials; of a poisson fit without an intercept the
-    /// residuals, which are part of the gradient otherwise.
+    /// Sums over the rows that open at the end for the likelihood. Of a binomial fit the losses; of a poisson fit without an intercept
+    /// the residuals, which are part of the gradient otherwise. No sum opens over what rounding to whole trials adds, as R's likelihood
+    /// has it: where few rows have weights that are no whole numbers, it would be a sum over these rows.
     pub fn losses(&self) -> u64 {
-        match (self.family, self.weighted, self.intercept) {
-            (Family::Binomial, true, _) => 2,
-            (Family::Binomial, false, _) | (Family::Poisson, _, false) => 1,
-            (Family::Gaussian, _, _) | (Family::Poisson, _, true) => 0,
+        match (self.family, self.intercept) {
+            (Family::Binomial, _) | (Family::Poisson, false) => 1,
+            (Family::Gaussian, _) | (Family::Poisson, true) => 0,
         }
     }
 
@@ -97,10 +100,9 @@ impl Sizes {
 
     /// Numbers with which Bob completes the likelihood where he has the outcome too.
     pub fn along(&self) -> u64 {
-        match (self.family, self.weighted) {
-            (Family::Gaussian, _) => 0,
-            (Family::Binomial, true) => 2,
-            (Family::Binomial, false) | (Family::Poisson, _) => 1,
+        match self.family {
+            Family::Gaussian => 0,
+            Family::Binomial | Family::Poisson => 1,
         }
     }
 
@@ -117,19 +119,44 @@ impl Sizes {
             }
             Role::Bob | Role::Worker | Role::Coordinator => {
                 let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
-                // His parts of the intercept, its variance and the likelihood.
-                gradients.saturating_add(self.weighted()).saturating_add(self.losses() + self.along() + 2)
+                // His parts of the intercept, its variance and the likelihood; one more says that no gradient follows.
+                gradients.saturating_add(self.weighted()).saturating_add(self.losses() + self.along() + 3)
             }
         }
     }
 
-    /// Numbers of which a fit cannot do with fewer: the table, in a binomial or poisson fit one gradient and what follows from it too.
-    pub fn at_least(&self, role: Role) -> u64 {
-        match (self.family, role) {
-            (Family::Gaussian, _) => self.table(),
-            (Family::Binomial | Family::Poisson, Role::Alice) => self.table().max(self.leaving(role, 1)),
-            (Family::Binomial | Family::Poisson, _) => self.table().saturating_add(self.leaving(role, 1)),
+    /// Numbers of a gaussian fit that leave as such, those in the results included: its table leaves Bob beside them.
+    pub fn beside_table(&self, role: Role) -> u64 {
+        let bob = self.bob as u64;
+        match (role, self.lambdas) {
+            (Role::Alice, None) => bob.saturating_mul(bob.saturating_add(2)).saturating_add(2),
+            (Role::Alice, Some(lambdas)) => {
+                let errors = self.folds().saturating_mul(lambdas as u64);
+                (path_numbers(lambdas, self.bob) as u64).saturating_add(errors)
+            }
+            (Role::Bob | Role::Worker | Role::Coordinator, None) => 2,
+            (Role::Bob | Role::Worker | Role::Coordinator, Some(lambdas)) => {
+                (factor_numbers(self.bob, self.folds) as u64).saturating_add(lambdas as u64)
+            }
         }
+    }
+
+    /// Numbers that a fit lets open at least: with one gradient in a binomial or poisson fit.
+    pub fn at_least(&self, role: Role) -> u64 {
+        let beside = match self.family {
+            Family::Gaussian => self.beside_table(role),
+            Family::Binomial | Family::Poisson => self.leaving(role, 1),
+        };
+        match role {
+            Role::Alice => beside,
+            Role::Bob | Role::Worker | Role::Coordinator => self.table().saturating_add(beside),
+        }
+    }
+
+    /// Numbers that open of one column: with every column of the peer and with the outcome; with weights or folds its sum too.
+    pub fn about_column(&self, role: Role) -> u64 {
+        let other = if role == Role::Alice { self.bob } else { self.alice } as u64;
+        other.saturating_add(1).saturating_add(u64::from(self.weighted || self.folds > 0))
     }
 }
 
@@ -186,6 +213,8 @@ pub(super) fn within_limits(
         }
         None => Cow::Borrowed(block.column(j)),
     };
+    let kept_weights: Option<Vec<f64>> =
+        encoded.weights.as_ref().map(|weights| weights.iter().copied().filter(|weight| *weight > 0.0).collect());
     let columns_of: Vec<(&str, Cow<'_, [f64]>)> = own
         .map(|j| {
             let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
@@ -199,12 +228,13 @@ pub(super) fn within_limits(
         }
         None => folds.clone(),
     });
-    let both = columns.saturating_add(other);
+    let (both, numbers) = (columns.saturating_add(other), sizes.about_column(role));
+    let weights = kept_weights.as_deref();
     limits
         .rows(Rows::All, rows, both)
-        .and_then(|()| limits.columns(Rows::All, named.iter().copied(), other))
+        .and_then(|()| limits.columns(Rows::All, named.iter().copied(), weights, numbers))
         .and_then(|()| match &folds {
-            Some(folds) => limits.folds(folds, sizes.folds as u32, &named, both, other),
+            Some(folds) => limits.folds(folds, sizes.folds as u32, &named, weights, [both, numbers]),
             None => Ok(()),
         })
         .and_then(|()| limits.opened(before.numbers, sizes.at_least(role), rows, [columns, other]))
@@ -212,9 +242,9 @@ pub(super) fn within_limits(
         .map_err(|limit| beyond(role, &limit))
 }
 
-/// Rows that take part in products.
+/// Rows as the limits count them.
 fn used(rows: usize, encoded: &Encoded) -> u64 {
-    (rows - encoded.unweighted) as u64
+    encoded.weights.as_deref().map_or(rows as u64, effective_rows)
 }
 
 /// A limit that is not kept, with the key that loosens it.

@@ -127,7 +127,10 @@ fn likelihood(work: &Work, solved: &Solved) -> Statistics {
             let fit = Deviances { df, deviance, null_deviance: work.null_deviance };
             // Of outcomes 0 and 1, and of counts, the likelihood follows from the deviance.
             let statistics = unpenalised(&work.study, &work.encoded, &fit, |_| 0.0);
-            if solution::counts_trials(work) { of_trials(work, solved, statistics) } else { statistics }
+            match lacks_trials(work) {
+                true => Statistics { log_lik: None, aic: None, bic: None, ..statistics },
+                false => statistics,
+            }
         }
         None => Statistics {
             nobs: (y.len() - work.encoded.unweighted) as u64,
@@ -142,25 +145,12 @@ fn likelihood(work: &Work, solved: &Solved) -> Statistics {
 /// Successes that rounding changes by more than this do not follow from the outcome's digits.
 const ROUNDED: f64 = 1e-6;
 
-/// Whether the likelihood needs Bob's part of the linear predictor in rows whose outcome he does not have.
+/// Whether R's likelihood, which counts whole trials and successes, needs values of rows.
 fn lacks_trials(work: &Work) -> bool {
-    work.study.method.outcome.held_by == HeldBy::Alice
-        && solution::counts_trials(work)
-        && solution::rounded_successes(work).any(|more| more.abs() > ROUNDED)
-}
-
-/// Statistics at a linear predictor of 0 become those at the fit's: rounding a row to whole trials adds `more eta - fewer log(1 + e^eta)`
-/// to the log-likelihood, with `more` successes and `fewer` trials.
-fn of_trials(work: &Work, solved: &Solved, statistics: Statistics) -> Statistics {
-    let fewer: f64 = work.weights.iter().flat_map(|weights| &weights.rounding).sum();
-    let more = solved.rounding + fewer * 2f64.ln() + solved.rounding_bob.unwrap_or(0.0);
-    let known = !lacks_trials(work);
-    Statistics {
-        log_lik: statistics.log_lik.filter(|_| known).map(|log_lik| log_lik + more),
-        aic: statistics.aic.filter(|_| known).map(|aic| aic - 2.0 * more),
-        bic: statistics.bic.filter(|_| known).map(|bic| bic - 2.0 * more),
-        ..statistics
-    }
+    let weights = work.encoded.weights.iter().flatten();
+    solution::counts_trials(work)
+        && (weights.map(|weight| weight.round() - weight).any(|more| more.abs() > ROUNDED)
+            || solution::rounded_successes(work).any(|more| more.abs() > ROUNDED))
 }
 
 /// The own rows of the coefficient table, on the original scale.
@@ -222,9 +212,7 @@ fn notes(work: &Work) -> Vec<String> {
     if let Some(solved) = &work.solved {
         notes.extend(solved.note(work.study.method.family));
         if work.role == Role::Alice && lacks_trials(work) {
-            notes.push(
-                "likelihood: not computed, since weights or successes are no whole numbers and bob does not have the outcome".to_string(),
-            );
+            notes.push("likelihood: not computed, since weights or successes are no whole numbers".to_string());
         }
         if work.study.method.inference.allowed && !solved.inference() {
             notes.push("standard errors: not computed, since the fit did not converge".to_string());

@@ -535,7 +535,7 @@ impl Work {
         if errors.len() != expected {
             return Err(length("errors of folds", errors.len(), expected));
         }
-        match errors.iter().all(|error| *error >= 0.0) {
+        match errors.iter().all(|error| error.is_finite() && *error >= 0.0) {
             true => Ok(()),
             false => Err(PeerFault::Value { what: "errors of folds", expected: "finite", round: 1 }),
         }
@@ -544,14 +544,12 @@ impl Work {
     /// At Alice: Bob's part of the intercept, and of a binomial or poisson fit with his outcome his part of the likelihood.
     fn take_means(&mut self, values: &[f64]) -> Result<Means, PeerFault> {
         let both = self.study.method.outcome.held_by == HeldBy::Both;
-        let trials = usize::from(solution::counts_trials(self));
-        let expected = if self.solved.is_some() && both { 3 + trials } else { 2 };
+        let expected = if self.solved.is_some() && both { 3 } else { 2 };
         let (Some((means, along)), true) = (values.split_first_chunk::<2>(), values.len() == expected) else {
             return Err(length("means", values.len(), expected));
         };
         if let (Some(solved), Some(value)) = (&mut self.solved, along.first()) {
             solved.along = *value;
-            solved.rounding_bob = along.get(1).copied();
         }
         Ok(Means { shift: means[0], spread: means[1] })
     }

@@ -30,10 +30,6 @@ pub(super) struct Solved {
     /// At Alice: the outcome times Bob's part of the linear predictor, in the digits of the table, or as Bob computes it who has the outcome
     /// too.
     pub(super) along: f64,
-    /// At Alice, of a binomial fit with weights: what rounding them and the outcome to whole trials adds to the log-likelihood, without
-    /// Bob's part of the linear predictor, which [`Solved::rounding_bob`] has where Bob has the outcome.
-    pub(super) rounding: f64,
-    pub(super) rounding_bob: Option<f64>,
     pub(super) end: End,
     pub(super) separated: bool,
     pub(super) evaluations: u32,
@@ -91,7 +87,7 @@ fn missing() -> Abort {
 pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     let (lead, end) = (glm.lead().ok_or_else(missing)?, glm.end().ok_or_else(missing)?);
     let table = work.table().ok_or_else(missing)?;
-    let Ended { point, covariance, loss, rounding, along, separated } = lead.ended();
+    let Ended { point, covariance, loss, along, separated } = lead.ended();
     let (alice, first) = (table.left(), lead.first());
     let bob = point.len() - first - alice;
     let constant = if work.study.method.intercept { point[0] } else { 0.0 };
@@ -107,7 +103,6 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     let mut eta = work.holds().predictor(&own);
     eta.iter_mut().for_each(|eta| *eta += constant);
     let loss = loss.map(|loss| loss - outcome_along(work, &eta));
-    let rounding = rounding_along(work, &eta) - rounding;
     // In the unit of the study's weights.
     let unit = weight_sum(work) / work.rows as f64;
     let (own_covariance, variance) = match covariance.map(|covariance| covariance / unit) {
@@ -134,8 +129,6 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
         intercept: Some((shift, variance)),
         loss,
         along,
-        rounding,
-        rounding_bob: None,
         end,
         separated,
         evaluations: glm.evaluations(),
@@ -188,8 +181,6 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
         intercept: None,
         loss: None,
         along: 0.0,
-        rounding: 0.0,
-        rounding_bob: None,
         end,
         separated,
         evaluations: glm.evaluations(),
@@ -199,8 +190,7 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
     Ok((solved, means))
 }
 
-/// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor, and of a binomial
-/// fit with weights what [`rounding_along`] is of it.
+/// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor.
 pub(super) fn along(work: &Work) -> Vec<f64> {
     let Some(solved) = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by == HeldBy::Both) else {
         return Vec::new();
@@ -210,11 +200,7 @@ pub(super) fn along(work: &Work) -> Vec<f64> {
         None => solved.part.gamma.clone(),
     };
     let eta = work.holds().predictor(&gamma);
-    let mut values = vec![outcome_along(work, &eta)];
-    if counts_trials(work) {
-        values.push(rounding_along(work, &eta));
-    }
-    values
+    vec![outcome_along(work, &eta)]
 }
 
 /// Whether weights are numbers of trials, which R's likelihood rounds.
@@ -234,11 +220,6 @@ pub(super) fn rounded_successes(work: &Work) -> impl Iterator<Item = f64> {
     let weights = work.encoded.weights.as_deref().filter(|_| counts_trials(work)).unwrap_or_default();
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
     weights.iter().zip(y).map(|(weight, y)| (weight * y).round() - weight * y)
-}
-
-/// The same times a part of the linear predictor.
-fn rounding_along(work: &Work, eta: &[f64]) -> f64 {
-    rounded_successes(work).zip(eta).map(|(more, eta)| more * eta).sum()
 }
 
 /// What is left of an intercept once Bob's part is known.

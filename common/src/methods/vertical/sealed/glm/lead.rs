@@ -61,8 +61,6 @@ pub(in super::super) struct Ended {
     pub(in super::super) covariance: Option<DMatrix<f64>>,
     /// The loss over the rows, where it has opened, without the products of the outcome with the linear predictor.
     pub(in super::super) loss: Option<f64>,
-    /// The losses times what rounding adds to a weight, where rows have weights.
-    pub(in super::super) rounding: f64,
     /// The outcome times Bob's part of the linear predictor, in the digits of the table.
     pub(in super::super) along: f64,
     /// Whether the estimates grow without bound.
@@ -234,7 +232,7 @@ impl Lead {
             };
             let separated = separated && self.family == Family::Binomial;
             let along = self.along(&point);
-            return Ended { point, covariance: None, loss: None, rounding: 0.0, along, separated };
+            return Ended { point, covariance: None, loss: None, along, separated };
         };
         let rows = self.rows as f64;
         let exact = self.weighted.as_ref().map(|table| (table, Definite::from_gram(table)));
@@ -261,12 +259,11 @@ impl Lead {
         if separated {
             let along = self.along(point);
             let point = point.clone();
-            return Ended { point, covariance: None, loss: None, rounding: 0.0, along, separated };
+            return Ended { point, covariance: None, loss: None, along, separated };
         }
         let point = point + step;
         let along = self.along(&point);
-        let rounding = self.losses.get(1).copied().unwrap_or(0.0);
-        Ended { point, covariance, loss, rounding, along, separated }
+        Ended { point, covariance, loss, along, separated }
     }
 
     fn along(&self, point: &DVector<f64>) -> f64 {
