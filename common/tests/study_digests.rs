@@ -70,7 +70,6 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
     for (from, to, says) in [
         ("tol = 1e-8", "tol = 1e-6", "`fit.tol` has no place in a sealed gaussian study"),
         ("acceleration = \"anderson\"", "acceleration = \"none\"", "`fit.acceleration` has no place"),
-        ("[inference]", "[penalty]\nlambda = 1.0\ncv = 5\n[inference]", "`penalty.cv` is given: sealed mode has no"),
         ("[inference]", "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[inference]", "privacy"),
     ] {
         assert!(sealed.contains(from), "{from}");

@@ -15,11 +15,12 @@ use fedreg_common::session::Abort;
 use fedreg_common::study::{Acceleration, HeldBy, Lambda, Study, Vertical, VerticalGuarantee};
 use serde::Serialize;
 
+use crate::alignment;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::job::{self, Party};
-use crate::matching;
+use crate::job::{self};
 use crate::output::Folder;
+use crate::party::Party;
 use crate::privacy;
 use crate::private;
 pub use crate::show::{CheckFormat, size};
@@ -121,7 +122,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         study_digest: study.digest().to_string(),
         family: study.method.family,
         rows,
-        matching: matching::report(party),
+        matching: alignment::report(party),
         terms,
         certificate: identity.facts().names.clone(),
         line: line(role, config),

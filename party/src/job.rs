@@ -11,13 +11,13 @@ use fedreg_common::methods::vertical::predict;
 use fedreg_common::methods::vertical::prepare::{Prepared, needed_columns};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Study, Vertical};
-use fedreg_proto::files::{FileError, read_study};
-use fedreg_proto::tls::Identity;
+use fedreg_proto::files::read_study;
 
+use crate::alignment::align;
 use crate::config::Config;
 use crate::drive::Patience;
 use crate::failure::Failure;
-use crate::matching;
+use crate::party::{Party, no_party};
 use crate::read::{Opened, Request};
 
 /// A joint run that a party takes part in.
@@ -57,50 +57,7 @@ pub fn study(role: Role, config: &Config) -> Result<Study<Vertical>, Failure> {
     read_study(&config.study)?.vertical().ok_or_else(|| no_party(role))
 }
 
-fn no_party(role: Role) -> Failure {
-    Failure::Usage(format!("the study has no party {role}"))
-}
-
-/// One of the two parties of a study.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Party<'a> {
-    pub(crate) role: Role,
-    pub(crate) config: &'a Config,
-    pub(crate) study: &'a Arc<Study<Vertical>>,
-}
-
-impl<'a> Party<'a> {
-    /// Loads the party's certificate and checks that it carries the study's name for it.
-    pub(crate) fn identity(self) -> Result<Identity, Failure> {
-        let identity = Identity::load(&self.config.tls)?;
-        identity.check_own_name(self.certificate(self.role)?)?;
-        identity.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(identity)
-    }
-
-    /// Where the dealer of a sealed run is, and the name in its certificate.
-    ///
-    /// # Errors
-    /// The study and the private file do not agree on who deals.
-    pub(crate) fn dealer(self) -> Result<(&'a str, &'a str), Failure> {
-        let wrong = |problem: &str| Err(FileError::Value { key: "dealer", problem: problem.to_string() }.into());
-        match (&self.study.head.dealer, &self.config.dealer) {
-            (None, None) => Ok((&self.config.coordinator, &self.study.head.coordinator.certificate)),
-            (Some(dealer), Some(address)) => Ok((address, &dealer.certificate)),
-            (Some(dealer), None) => wrong(&format!(
-                "is missing: masks are dealt by `{}`, apart from the coordinator; set its address in the private file, or give --dealer",
-                dealer.certificate
-            )),
-            (None, Some(_)) => wrong("is given, but the study names no dealer: the coordinator deals"),
-        }
-    }
-
-    /// The name in a party's certificate.
-    pub(crate) fn certificate(self, role: Role) -> Result<&'a str, Failure> {
-        let terms = self.study.method.parties.get(&role);
-        terms.map(|terms| terms.certificate.as_str()).ok_or_else(|| no_party(role))
-    }
-
+impl Party<'_> {
     /// Reads and encodes what the study asks of this party.
     pub(crate) fn table(self) -> Result<Prepared, Failure> {
         let table = Prepared::new(Arc::clone(self.study), self.role, self.config.policy(), self.columns(false)?)?;
@@ -112,7 +69,7 @@ impl<'a> Party<'a> {
     /// Reads the columns for a fit, of the matched rows in a study with a match; `lenient` takes what cannot be used as missing.
     pub(crate) fn columns(self, lenient: bool) -> Result<Frame, Failure> {
         let mut frame = self.all_columns(lenient)?;
-        matching::align(self, MatchPurpose::Fit, &mut frame)?;
+        align(self, MatchPurpose::Fit, &mut frame)?;
         Ok(frame)
     }
 
@@ -124,14 +81,6 @@ impl<'a> Party<'a> {
             let columns = Some(needed_columns(self.study, self.role, names)?);
             Ok(Request { columns, levels, lenient, ..Request::default() })
         })
-    }
-
-    /// The column of record ids, which the study or, in a study with a match, the private file names.
-    pub(crate) fn id_column(self) -> Option<&'a str> {
-        match self.study.head.matching {
-            Some(_) => self.config.matching.id.as_deref(),
-            None => self.study.head.rows.id.as_deref(),
-        }
     }
 
     /// The identifiers of all rows, of which a match takes some: row numbers where there is no column of them.
@@ -153,7 +102,7 @@ impl<'a> Party<'a> {
             let levels = predict::levels(self.study, model, names)?;
             Ok(Request { columns, levels, unseen: true, ..Request::default() })
         })?;
-        matching::align(self, MatchPurpose::Predict, &mut frame)?;
+        align(self, MatchPurpose::Predict, &mut frame)?;
         Ok(frame)
     }
 

@@ -3,6 +3,7 @@
 // A new mode, method or role must not fall into an arm that was written before it.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
+mod alignment;
 pub mod check;
 pub mod cli;
 pub mod config;
@@ -17,6 +18,7 @@ pub mod matching;
 mod meet;
 mod openings;
 mod pace;
+mod party;
 mod plain;
 pub mod privacy;
 mod private;

@@ -21,12 +21,12 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tokio::sync::mpsc;
 
+use crate::alignment;
 use crate::convene::{Convener, Joining};
 use crate::drive::{self, DealerLine, Driven, Ends, Link};
 use crate::failure::Failure;
 use crate::job::Job;
 use crate::line;
-use crate::matching;
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
 use crate::store::{Entry, Store};
@@ -118,7 +118,7 @@ impl<S: Session> Met<S> {
             };
             notes.push(format!("the line to {} was lost and opened again {times}", role.partner()));
         }
-        notes.extend(matching::unprotected(job.party()));
+        notes.extend(alignment::unprotected(job.party()));
         Report {
             protocol: study.protocol(),
             mode: study.mode(),
@@ -138,7 +138,7 @@ impl<S: Session> Met<S> {
             peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
             seconds: PerParty::Own(self.seconds),
             disclosure: PerParty::Own(membership(job)),
-            matching: matching::report(job.party()).map(PerParty::Own),
+            matching: alignment::report(job.party()).map(PerParty::Own),
             ..Report::default()
         }
     }

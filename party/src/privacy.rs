@@ -18,9 +18,10 @@ use serde::Serialize;
 
 use crate::config::{Config, LedgerTerms, Overrides};
 use crate::failure::Failure;
-use crate::job::{self, Job, Party};
+use crate::job::{self, Job};
 use crate::ledger::{self, LedgerFile};
 use crate::output;
+use crate::party::Party;
 use crate::plain::{self, PlainLine};
 use crate::private::{self, open};
 use crate::show::{CheckFormat, show};

@@ -18,10 +18,11 @@ use fedreg_common::study::statement::Statement;
 use crate::config::Config;
 use crate::drive::Driven;
 use crate::failure::Failure;
-use crate::job::{Job, Party};
+use crate::job::Job;
 use crate::ledger::{self, DataFile, LedgerFile, use_file};
 use crate::meet::{Met, Work};
 use crate::output::Folder;
+use crate::party::Party;
 
 /// Draws beside those of the partial predictions: tables and vectors of the size of a block.
 const FEW_DRAWS: usize = 1 << 12;

@@ -14,8 +14,8 @@ use fedreg_common::study::{HeldBy, Missing, Study, Vertical};
 use super::{Foreseen, Leaving, size};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::job::Party;
 use crate::openings;
+use crate::party::Party;
 
 /// An element of a share, in bytes.
 const ELEMENT: u64 = 16;

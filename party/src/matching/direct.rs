@@ -22,13 +22,15 @@ use fedreg_proto::files::FileError;
 
 use super::found::{ExpectedPass, Found, KeyOutlook, Outlook};
 use super::journal::{self, Kept};
-use super::{about, artefact, keep, not_begun, rations, terms, wrong};
+use super::{about, keep, not_begun, rations, terms};
+use crate::alignment::{self, wrong};
 use crate::config::KeyColumn;
 use crate::drive::Driven;
 use crate::failure::Failure;
-use crate::job::{Job, Party};
+use crate::job::Job;
 use crate::meet::{Met, Work, drawn};
 use crate::output::{Folder, chain};
+use crate::party::Party;
 use crate::read;
 
 /// Canonical values of a key that are shown.
@@ -67,9 +69,9 @@ impl Work for DirectWork {
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
-        let data = artefact::fingerprint(&party.config.data.file)?;
+        let data = alignment::fingerprint(&party.config.data.file)?;
         let (records, rules) = records(party, self.purpose)?;
-        if artefact::fingerprint(&party.config.data.file)? != data {
+        if alignment::fingerprint(&party.config.data.file)? != data {
             let file = party.config.data.file.display();
             return Err(Abort::OwnData(format!("{file} changed while it was read: start again")).into());
         }
@@ -109,7 +111,7 @@ impl Work for DirectWork {
         let policy = &party.config.policy;
         let inputs = Inputs {
             rules: Arc::new(rules),
-            match_digest: artefact::match_digest(party)?,
+            match_digest: alignment::match_digest(party)?,
             policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
             records: Arc::new(records),
             journal: Some(Box::new(kept)),
@@ -166,7 +168,7 @@ impl Work for DirectWork {
 /// The match that was interrupted here and goes on with the same command.
 pub(super) fn unfinished(party: Party<'_>, purpose: MatchPurpose) -> Option<RunId> {
     let begun = journal::begun(&party.config.state)?;
-    let data = artefact::fingerprint(&party.config.data.file).ok()?;
+    let data = alignment::fingerprint(&party.config.data.file).ok()?;
     (bound(party, purpose, data).ok()? == begun.bound).then_some(begun.run)
 }
 
@@ -175,7 +177,7 @@ pub(super) fn unfinished(party: Party<'_>, purpose: MatchPurpose) -> Option<RunI
 fn bound(party: Party<'_>, purpose: MatchPurpose, data: Digest) -> Result<Digest, Failure> {
     let study = party.study.digest();
     let columns = serde_json::to_string(&party.config.matching).unwrap_or_default();
-    let decides = artefact::match_digest(party)?;
+    let decides = alignment::match_digest(party)?;
     let policy = &party.config.policy;
     let more = format!(
         "{:?} {:?} {:?} {:?} {}",
@@ -227,7 +229,7 @@ pub(super) fn sources(party: Party<'_>, terms: &MatchTerms) -> Result<Vec<Source
         return Err(wrong(format!("names `{other}`, which is no key of the study")));
     }
     let missing = Marks::new(&config.missing.values, None)
-        .map_err(|error| super::wrong("match.missing.values", error.to_string()))?;
+        .map_err(|error| alignment::wrong("match.missing.values", error.to_string()))?;
     let source = |(name, key): (&String, &fedreg_common::study::KeyTerms)| {
         let Some(own) = config.columns.get(name) else {
             let problem = format!(

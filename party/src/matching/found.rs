@@ -8,7 +8,7 @@ use fedreg_common::report::MatchReport;
 use fedreg_common::study::MatchTerms;
 use serde::Serialize;
 
-use crate::job::Party;
+use crate::party::Party;
 
 /// What a match found, as it is printed at its end.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -9,9 +9,10 @@ use fedreg_common::data::matching::linked::Linked;
 use fedreg_common::methods::vertical::linked::Pairs;
 use fedreg_common::session::Abort;
 
-use super::{least, wrong};
+use super::least;
+use crate::alignment::wrong;
 use crate::failure::Failure;
-use crate::job::Party;
+use crate::party::Party;
 use crate::read::{self, Request, Written};
 
 /// The column of own record ids.

@@ -1,6 +1,5 @@
 //! Finding the rows that both parties have: the command `match`, what it keeps, and how a fit takes its rows by that.
 
-mod artefact;
 mod direct;
 mod found;
 mod journal;
@@ -17,17 +16,17 @@ use fedreg_common::methods::vertical::linked::{LinkedSession, Pairs};
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::session::Abort;
 use fedreg_common::study::{MatchProtocol, MatchRun, MatchTerms, VerticalGuarantee};
-use fedreg_proto::files::FileError;
 use tokio::sync::mpsc;
 
-pub(crate) use self::artefact::{align, report};
 use self::direct::DirectWork;
 pub use self::found::{Found, Outlook};
+use crate::alignment;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::job::{self, Job, Party};
+use crate::job::{self, Job};
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
+use crate::party::Party;
 use crate::private;
 
 /// Finds the rows that both parties have, together with the other party, and keeps what was found.
@@ -47,7 +46,7 @@ pub async fn run(
     if direct::unfinished(party, purpose).is_none() {
         rations::check(party)?;
     }
-    artefact::refuse_what_cannot_be_read_again(party)?;
+    alignment::refuse_what_cannot_be_read_again(party)?;
     let folder = Folder::prepare(&out)?;
     match terms.protocol {
         MatchProtocol::Linked => {
@@ -69,7 +68,7 @@ pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, F
     let terms = terms(party)?;
     allowed(party)?;
     let rations = rations::left(party)?;
-    artefact::refuse_what_cannot_be_read_again(party)?;
+    alignment::refuse_what_cannot_be_read_again(party)?;
     match terms.protocol {
         MatchProtocol::Linked => {
             let (pairs, rows) = linked::read(party, purpose)?;
@@ -89,7 +88,7 @@ pub(crate) fn before_a_match(role: Role, config: &Config) -> Result<Option<Outlo
     let study = Arc::new(job::study(role, config)?);
     let party = Party { role, config, study: &study };
     let folder = config.matching.folder(MatchPurpose::Fit, &config.state);
-    if study.head.matching.is_none() || artefact::is_there(&folder) {
+    if study.head.matching.is_none() || alignment::is_there(&folder) {
         return Ok(None);
     }
     party.identity()?;
@@ -113,12 +112,12 @@ pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Fa
         MatchRun::Auto => direct::unfinished(party, purpose).is_none(),
         MatchRun::Command => true,
     };
-    if ended && artefact::is_there(&folder) {
-        return artefact::belongs(party, purpose, &folder).map(|()| false);
+    if ended && alignment::is_there(&folder) {
+        return alignment::belongs(party, purpose, &folder).map(|()| false);
     }
     match (terms.run, purpose) {
         (MatchRun::Auto, MatchPurpose::Fit) => Ok(true),
-        (MatchRun::Auto | MatchRun::Command, _) => Err(artefact::missing(party.role, purpose, &folder)),
+        (MatchRun::Auto | MatchRun::Command, _) => Err(alignment::missing(party.role, purpose, &folder)),
     }
 }
 
@@ -134,22 +133,6 @@ fn allowed(party: Party<'_>) -> Result<(), Abort> {
         VerticalGuarantee::Plain | VerticalGuarantee::Sealed => Ok(()),
         VerticalGuarantee::Private(_) => private::keys_apart(party),
     }
-}
-
-/// What a match takes from the promise of a private fit, in a sentence.
-pub(crate) fn unprotected(party: Party<'_>) -> Option<String> {
-    let terms = party.study.head.matching.as_ref()?;
-    match party.study.guarantee {
-        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => return None,
-        VerticalGuarantee::Private(_) => {}
-    }
-    let reused = match terms.reused.is_empty() {
-        true => String::new(),
-        false => format!("; so are the keys that are columns of the model too: {}", terms.reused.join(", ")),
-    };
-    Some(format!(
-        "declared and not protected: which rows matched, how many took part, and the columns by which they were matched{reused}"
-    ))
 }
 
 /// Fewest matched rows that the study and this party's own file allow.
@@ -186,7 +169,7 @@ impl Work for LinkedWork {
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
-        let data = artefact::fingerprint(&party.config.data.file)?;
+        let data = alignment::fingerprint(&party.config.data.file)?;
         let (pairs, rows) = linked::read(party, self.purpose)?;
         Ok(Ready { pairs, rows, data })
     }
@@ -227,7 +210,7 @@ fn about(job: &Job, purpose: MatchPurpose, run: RunId, data: Digest, rows: u64) 
         purpose,
         protocol: terms.protocol.name().to_string(),
         peer: party.certificate(party.role.partner())?.to_string(),
-        match_digest: artefact::match_digest(party)?.to_string(),
+        match_digest: alignment::match_digest(party)?.to_string(),
         data: data.to_string(),
         rows,
         alignment: String::new(),
@@ -239,7 +222,7 @@ fn about(job: &Job, purpose: MatchPurpose, run: RunId, data: Digest, rows: u64) 
 
 /// Keeps what was found, and says it.
 fn keep(job: &Job, folder: &Folder, alignment: &Alignment, bytes_sent: u64) -> Result<(Found, Exit), Failure> {
-    artefact::write(folder, alignment)?;
+    alignment::write(folder, alignment)?;
     tracing::info!("the match is in {}", folder.path().display());
     Ok((Found::new(job.party(), alignment.about(), folder.path(), bytes_sent), Exit::Done))
 }
@@ -247,9 +230,4 @@ fn keep(job: &Job, folder: &Folder, alignment: &Alignment, bytes_sent: u64) -> R
 /// A match that ended without having begun.
 fn not_begun() -> Abort {
     Abort::Bug("a match ended that had not begun".to_string())
-}
-
-/// What is wrong with a key of the private file.
-fn wrong(key: &'static str, problem: String) -> Failure {
-    FileError::Value { key, problem }.into()
 }

@@ -13,8 +13,8 @@ use fedreg_common::session::Abort;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::job::Party;
 use crate::output::{self, OutputError};
+use crate::party::Party;
 
 /// Matches of a data set with one peer, where the private file states no other number.
 const DEFAULT_MATCHES: u64 = 5;

@@ -129,13 +129,13 @@ impl Records {
             })
             .collect();
         hashed.par_sort_unstable();
-        let (mut records, mut pairs, mut first_repeat) = (Vec::new(), 0.0, None);
+        let (mut records, mut repeats, mut first_repeat) = (Vec::new(), Repeats::default(), None);
         for group in hashed.chunk_by(|a, b| a.0 == b.0) {
+            repeats.count(group.len());
             match group {
                 [(_, row)] if !matched.is_set(*row as usize) => records.push(*row),
                 [_] => {}
                 group => {
-                    pairs += group.len() as f64 * (group.len() - 1) as f64 / 2.0;
                     counts.ambiguous += group.iter().filter(|(_, row)| !matched.is_set(*row as usize)).count() as u64;
                     first_repeat = first_repeat.into_iter().chain([[group[0].1, group[1].1]]).min();
                 }
@@ -143,9 +143,7 @@ impl Records {
         }
         records.sort_unstable();
         counts.eligible = records.len() as u64;
-        let n = hashed.len() as f64;
-        let equal_share = if n < 2.0 { 0.0 } else { pairs / (n * (n - 1.0) / 2.0) };
-        Eligible { records, counts, equal_share, first_repeat }
+        Eligible { records, counts, repeats, first_repeat }
     }
 
     /// What the records of a pass are compared by, in a match with this digest.
@@ -236,17 +234,17 @@ pub struct Eligible {
     pub records: Vec<u32>,
     /// What became of all that were not matched before.
     pub counts: OwnCounts,
-    /// How likely two own records have the same key: equal pairs of all pairs of records whose key is complete, matched or not.
-    pub equal_share: f64,
+    /// How many keys stand once, twice and three times in the table.
+    pub repeats: Repeats,
     /// The first two records with the same key, from 0.
     pub first_repeat: Option<[u32; 2]>,
 }
 
 impl Eligible {
-    /// How many links between different persons are to be expected with a peer who has this number of eligible records, if keys are spread
-    /// there as they are here.
+    /// How many links between different persons are to be expected at most with a peer who has up to this number of records with complete
+    /// keys, if keys are spread there as they are here and nobody is in both tables.
     pub fn expected_false_links(&self, peer: u64) -> f64 {
-        self.equal_share * self.counts.eligible as f64 * peer as f64
+        self.counts.eligible as f64 * self.repeats.linked(peer as f64)
     }
 
     /// Refuses repeats where the study says so.
@@ -262,6 +260,44 @@ impl Eligible {
                 second: b + 1,
             }),
             _ => Ok(()),
+        }
+    }
+}
+
+/// How often keys stand in a table, of the records whose key is complete, matched or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Repeats {
+    /// Records.
+    pub records: u64,
+    /// Keys that stand once, twice and three times.
+    pub keys: [u64; 3],
+}
+
+impl Repeats {
+    fn count(&mut self, group: usize) {
+        self.records += group as u64;
+        if let Some(keys) = group.checked_sub(1).and_then(|at| self.keys.get_mut(at)) {
+            *keys += 1;
+        }
+    }
+
+    /// The probability that another table of up to this number of other persons has the key of a record that is alone with it here, once.
+    ///
+    /// Such a key has the mean `2 f2 / f1` and the mean square `6 f3 / f1` of how many records are to be expected with it in a table of
+    /// this size (Good 1953, equation 12, with `f` keys once, twice and three times). Taking the distribution between them to be a gamma
+    /// distribution, or a point where the variance is not positive, the number of records in a table `t` times as large is Poisson mixed
+    /// over it. The probability of one record rises until there are about as many records as keys, and falls then: the largest up to `t`.
+    fn linked(&self, peer: f64) -> f64 {
+        let [once, twice, thrice] = self.keys.map(|keys| keys as f64);
+        if once == 0.0 || twice == 0.0 {
+            return 0.0;
+        }
+        let (mean, square) = (2.0 * twice / once, 6.0 * thrice / once);
+        let times = (peer / self.records as f64).min(1.0 / mean);
+        let (expected, ratio) = (times * mean, (square - mean * mean) / mean);
+        match ratio > 0.0 {
+            true => expected * (1.0 + times * ratio).powf(-(mean / ratio + 1.0)),
+            false => expected * (-expected).exp(),
         }
     }
 }

@@ -40,9 +40,10 @@ fn every_record_is_eligible_ambiguous_missing_or_invalid_and_repeats_count_match
     assert_eq!(eligible.records, [2, 5]);
     assert_eq!(eligible.counts, OwnCounts { eligible: 2, ambiguous: 2, missing: 3, invalid: 1 });
     assert_eq!(eligible.first_repeat, Some([0, 1]));
-    // One of six pairs of complete keys is equal.
-    assert!((eligible.equal_share - 1.0 / 6.0).abs() < 1e-15);
-    assert!((eligible.expected_false_links(30) - 2.0 * 30.0 / 6.0).abs() < 1e-12);
+    // Of four complete keys two are equal: a key that stands once is expected once in a table as large, and at most e^-1 is linked.
+    assert_eq!(eligible.repeats, Repeats { records: 4, keys: [2, 1, 0] });
+    assert!((eligible.expected_false_links(2) - 2.0 * 0.5 * (-0.5_f64).exp()).abs() < 1e-12);
+    assert!((eligible.expected_false_links(30) - 2.0 * (-1.0_f64).exp()).abs() < 1e-12);
     // A record whose key a matched record has too stays ambiguous, or it would be linked to that record's partner.
     let mut matched = Mask::new(8);
     matched.set(0);
@@ -132,7 +133,7 @@ fn expected_false_links_are_near_those_that_two_independent_tables_have() {
     let ((a, own), (b, theirs)) = (table(6_000), table(5_000));
     let set: std::collections::HashSet<&str> = own.records.iter().filter_map(|row| a.value(0, *row as usize)).collect();
     let links = theirs.records.iter().filter(|row| set.contains(b.value(0, **row as usize).unwrap())).count() as f64;
-    let expected = own.expected_false_links(theirs.counts.eligible);
+    let expected = own.expected_false_links(theirs.repeats.records);
     assert!(
         expected > 50.0 && (links / expected) < 1.5 && (expected / links) < 1.5,
         "{links} seen, {expected} expected"

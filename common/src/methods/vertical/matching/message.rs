@@ -16,7 +16,7 @@ pub enum Match {
     Number(Number),
     /// A part of a list.
     Part(Part),
-    /// Keyed digest of the sender's role and the matched records in their order.
+    /// Of the proof of the matched records: first the element, then the digest.
     Agree(Digest),
 }
 

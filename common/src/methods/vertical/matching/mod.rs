@@ -12,8 +12,10 @@
 //!    nothing is revealed; a later pass with fewer than the study asks for is left without being revealed.
 //! 5. `Reveal`: where the matches stand in the peer's list.
 //!
-//! In the end `Agree` proves that both hold the same keys in the same order. The order is that of passes, and within a pass of tags, which
-//! nobody can foresee.
+//! In the end `Agree` proves that both hold the same keys in the same order, by an equality test like that of a single key: each sends
+//! the digest of its keys as an element times a scalar, and then a tag of the peer's element times that scalar, under its own name. A
+//! peer that does not know all the keys can test one guess of them, with this party's help, and none afterwards by itself. The order is
+//! that of passes, and within a pass of tags, which nobody can foresee.
 //!
 //! # For a driver
 //!
@@ -130,8 +132,10 @@ enum Stage {
     },
     /// The gate closed on the first pass.
     Closed,
+    /// Two elements, then two proofs.
     Agree {
         said: u8,
+        theirs: Option<group::Element>,
     },
     Over,
     /// Between two stages only.
@@ -187,6 +191,13 @@ struct Place<'a> {
     pass: usize,
     /// 0 for the first speaker.
     side: usize,
+}
+
+/// What the last messages are called.
+const PROOF: &str = "a proof of matched records";
+
+fn zero() -> Abort {
+    Abort::Bug("a scalar of a match is zero: start the match again".to_owned())
 }
 
 fn fault(pass: usize, what: PartKind, expected: &'static str) -> PeerFault {
@@ -339,8 +350,8 @@ impl MatchScript {
         ))
     }
 
-    /// The proof of the order, as a role makes it: HMAC-SHA256 over its name, the number of matches and their keys.
-    fn proof(&self, role: Role) -> Digest {
+    /// What both hold, in one order: HMAC-SHA256 over the number of matches and their keys.
+    fn held(&self) -> Digest {
         let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
         block[..self.key.len()].copy_from_slice(&self.key);
         let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block);
@@ -349,7 +360,6 @@ impl MatchScript {
             mac.update(field);
         };
         add(b"fedreg match order");
-        add(role.name().as_bytes());
         add(&(self.order.len() as u64).to_le_bytes());
         let (mut rest, mut message) = (self.order.as_slice(), Vec::new());
         for (pass, counts) in self.inputs.rules.keys.passes().iter().zip(&self.passes) {
@@ -363,6 +373,54 @@ impl MatchScript {
             }
         }
         Digest(mac.finalize().into_bytes().into())
+    }
+
+    /// The scalar of the proof, which no pass has.
+    fn scalar_of_proof(&self) -> Result<Scalar, Abort> {
+        Scalar::derive(&self.secret, &self.run, u32::MAX).ok_or_else(zero)
+    }
+
+    /// What this party holds, as an element that only those can compare who have one of the same.
+    fn element(&self) -> Result<Digest, Abort> {
+        let mut item = [(group::Element::default(), self.held())];
+        self.scalar_of_proof()?.mask(&mut item, |held, message| {
+            for field in [b"fedreg match agreement".as_slice(), held.0.as_slice()] {
+                message.extend_from_slice(&(field.len() as u64).to_le_bytes());
+                message.extend_from_slice(field);
+            }
+        });
+        Ok(Digest(item[0].0))
+    }
+
+    /// The proof of a role: a tag of the peer's element times the own scalar, equal for both roles but for the name.
+    fn proof(&self, role: Role, theirs: &group::Element) -> Result<Digest, PeerFault> {
+        let context = TagContext::new(&self.run, "agreement");
+        let wrong = || self.no_proof("an element of the group");
+        let scalar = self.scalar_of_proof().map_err(|_| wrong())?;
+        let tags = scalar.tags(std::slice::from_ref(theirs), &context).map_err(|_| wrong())?;
+        Ok(Digest::of(&[role.name().as_bytes(), &tags.concat()].concat()))
+    }
+
+    fn no_proof(&self, expected: &'static str) -> PeerFault {
+        PeerFault::Match { pass: self.pass as u32 + 1, what: PROOF, expected }
+    }
+
+    fn absorb_proof(&mut self, came: Digest) -> Result<(), Refusal> {
+        let (own, peer) = (self.role, self.role.partner());
+        let Stage::Agree { said, theirs } = &self.stage else { return Err(Refusal::Kind) };
+        let element = match theirs.filter(|_| *said > 1) {
+            Some(theirs) if came != self.proof(peer, &theirs)? => {
+                return Err(self.no_proof("one of the same records in the same order").into());
+            }
+            Some(theirs) => theirs,
+            None => {
+                // That it is an element.
+                self.proof(own, &came.0)?;
+                came.0
+            }
+        };
+        self.stage = Stage::Agree { said: said + 1, theirs: Some(element) };
+        Ok(())
     }
 
     /// Moves on to the next stage for as long as the present one is complete.
@@ -392,7 +450,7 @@ impl MatchScript {
                     self.tags.extend(lists.theirs.matched());
                     self.next_pass()?
                 }
-                Stage::Agree { said: 2 } => Stage::Over,
+                Stage::Agree { said: 4, .. } => Stage::Over,
                 unfinished @ (Stage::Terms { .. }
                 | Stage::Size { .. }
                 | Stage::Masked { .. }
@@ -414,8 +472,7 @@ impl MatchScript {
     fn lists(&self, eligible: Eligible, peer: u64) -> Result<Lists, Abort> {
         let own = self.length(self.role, eligible.counts.eligible);
         let sizes = if self.side() == 0 { [own, peer] } else { [peer, own] };
-        let scalar = Scalar::derive(&self.secret, &self.run, self.pass as u32)
-            .ok_or_else(|| Abort::Bug("a scalar of a match is zero: start the match again".to_owned()))?;
+        let scalar = Scalar::derive(&self.secret, &self.run, self.pass as u32).ok_or_else(zero)?;
         let context = TagContext::new(&self.run, &self.inputs.rules.keys.passes()[self.pass].name);
         let counts = eligible.counts;
         let (room, tags) = lists::room(own, peer).map_err(|megabytes| {
@@ -455,7 +512,7 @@ impl MatchScript {
 
     fn next_pass(&mut self) -> Result<Stage, Abort> {
         if self.pass + 1 == self.inputs.rules.keys.passes().len() {
-            return Ok(Stage::Agree { said: 0 });
+            return Ok(Stage::Agree { said: 0, theirs: None });
         }
         self.pass += 1;
         Ok(Stage::Size { said: 0, eligible: self.eligible()?, peer: 0 })
@@ -546,7 +603,7 @@ impl Script for MatchScript {
             Stage::Doubled { turns, .. } => (turns.next()?, PartKind::Doubled.name()),
             Stage::Count { said, .. } => (usize::from(*said), "a count of matches"),
             Stage::Reveal { turns, .. } => (turns.next()?, PartKind::Reveal.name()),
-            Stage::Agree { said } => (usize::from(*said), "a proof of matched records"),
+            Stage::Agree { said, .. } => (usize::from(*said % 2), PROOF),
             // This party says no more; the peer ends the run, or this one does.
             Stage::Closed | Stage::Moving => (1 - self.side(), "the end of the match"),
             Stage::Over => return None,
@@ -557,8 +614,15 @@ impl Script for MatchScript {
     fn build(&mut self) -> Result<Said<Body>, Abort> {
         let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
         let number = pass as u32;
-        let theirs = |fault| Abort::Peer { peer, fault };
-        let proof = matches!(self.stage, Stage::Agree { .. }).then(|| self.proof(self.role));
+        let theirs_of = |fault| Abort::Peer { peer, fault };
+        let proof = if let Stage::Agree { said, theirs } = &self.stage {
+            Some(match theirs.filter(|_| *said > 1) {
+                Some(theirs) => self.proof(self.role, &theirs).map_err(theirs_of)?,
+                None => self.element()?,
+            })
+        } else {
+            None
+        };
         let terms = self.terms();
         let length = if let Stage::Size { eligible, .. } = &self.stage { eligible.counts.eligible } else { 0 };
         let length = self.length(self.role, length);
@@ -580,7 +644,7 @@ impl Script for MatchScript {
             (Stage::Doubled { lists, turns }, _) => {
                 let due = turns.due(side, PartKind::Doubled);
                 turns.advance(side, due.1);
-                lists.sorted(pass).map_err(theirs)?;
+                lists.sorted(pass).map_err(theirs_of)?;
                 Match::Part(lists.theirs.part(number, due))
             }
             (Stage::Count { said, lists }, _) => {
@@ -592,7 +656,7 @@ impl Script for MatchScript {
                 turns.advance(side, due.1);
                 Match::Part(lists.theirs.positions(number, due))
             }
-            (Stage::Agree { said }, Some(proof)) => {
+            (Stage::Agree { said, .. }, Some(proof)) => {
                 *said += 1;
                 Match::Agree(proof)
             }
@@ -616,17 +680,7 @@ impl Script for MatchScript {
             }
             Match::Number(number) => self.absorb_number(number)?,
             Match::Part(part) => self.absorb_part(part)?,
-            Match::Agree(proof) => {
-                let Stage::Agree { .. } = self.stage else { return Err(Refusal::Kind) };
-                if proof != self.proof(self.role.partner()) {
-                    let what = "a proof of matched records";
-                    let expected = "one of the same records in the same order";
-                    return Err(PeerFault::Match { pass: self.pass as u32 + 1, what, expected }.into());
-                }
-                if let Stage::Agree { said } = &mut self.stage {
-                    *said += 1;
-                }
-            }
+            Match::Agree(proof) => self.absorb_proof(proof)?,
         }
         self.settle()?;
         if let Stage::Closed = self.stage {

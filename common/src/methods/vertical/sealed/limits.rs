@@ -153,10 +153,14 @@ impl Sizes {
         }
     }
 
-    /// Numbers that open of one column: with every column of the peer and with the outcome; with weights or folds its sum too.
+    /// Numbers that open of one column: with every column of the peer and with the outcome; its sum too with weights, and of Bob's columns
+    /// with folds.
     pub fn about_column(&self, role: Role) -> u64 {
-        let other = if role == Role::Alice { self.bob } else { self.alice } as u64;
-        other.saturating_add(1).saturating_add(u64::from(self.weighted || self.folds > 0))
+        let (other, sums) = match role {
+            Role::Alice => (self.bob, self.weighted),
+            Role::Bob | Role::Worker | Role::Coordinator => (self.alice, self.weighted || self.folds > 0),
+        };
+        (other as u64).saturating_add(1).saturating_add(u64::from(sums))
     }
 }
 

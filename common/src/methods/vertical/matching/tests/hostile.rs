@@ -142,19 +142,57 @@ fn other_rules_of_normalisation_are_refused_and_a_second_key_is_a_breach() {
 fn the_own_proof_sent_back_is_no_proof() {
     let [a, b] = overlapping([40, 30], 20);
     let rules = rules(&[vec![0]]);
-    // Bob speaks first, so it is Alice's proof that can be an echo of his.
-    let mut proof = None;
-    let results = converse(&mut both(&rules, [&a, &b]), |role, message| {
-        if let Body::Match(Match::Agree(said)) = &mut message.body {
-            match (role, proof) {
-                (Role::Bob, _) => proof = Some(*said),
-                (Role::Alice, Some(echo)) => *said = echo,
-                _ => panic!("Bob speaks first"),
+    // Bob speaks first, so it is Alice who can send back what he said: his element, with which both proofs are of the same element but
+    // for the names in them, his proof, or both.
+    for echoed in [[true, false], [false, true], [true, true]] {
+        let mut said = Vec::new();
+        let results = converse(&mut both(&rules, [&a, &b]), |role, message| {
+            if let Body::Match(Match::Agree(value)) = &mut message.body {
+                match role {
+                    Role::Alice if echoed[said.len() - 1] => *value = said[said.len() - 1],
+                    Role::Alice => {}
+                    _ => said.push(*value),
+                }
             }
+        });
+        let [_, bob] = results;
+        assert_eq!(bob.unwrap().unwrap_err().exit(), Exit::Peer, "{echoed:?}");
+        assert_eq!(said.len(), 2);
+    }
+}
+
+#[test]
+fn who_names_a_record_without_its_key_gets_no_proof_to_test_guesses_on() {
+    let [a, b] = overlapping([40, 30], 20);
+    let rules = rules(&[vec![0]]);
+    // Alice, who speaks second, names a position that did not match in place of one that did: Bob then holds a key that she lacks.
+    let mut proofs = Vec::new();
+    let results = converse(&mut both(&rules, [&a, &b]), |role, message| match &mut message.body {
+        Body::Match(Match::Part(part)) if part.what == PartKind::Reveal && role == Role::Alice => {
+            let positions: Vec<u32> = part.bytes.as_chunks().0.iter().map(|at| u32::from_le_bytes(*at)).collect();
+            let other = (0..30).find(|at| !positions.contains(at)).unwrap();
+            part.bytes[..4].copy_from_slice(&u32::to_le_bytes(other));
+        }
+        Body::Match(Match::Agree(value)) => proofs.push((role, *value)),
+        _ => {}
+    });
+    let [alice, bob] = results;
+    assert!([alice, bob].into_iter().flatten().any(|result| result.is_err_and(|abort| abort.exit() == Exit::Peer)));
+    // What Bob says of his records depends on a secret of his own: with another one the same records say something else.
+    let opening = Opening { first: true, run: RUN, seed: [9; 32] };
+    let [alice, _] = both(&rules, [&a, &b]);
+    let bob = MatchSession::new(Role::Bob, Purpose::MatchFit, &study(), inputs(&rules, &b), opening).unwrap();
+    let _ = converse(&mut [alice, bob], |_, message| {
+        if let Body::Match(Match::Agree(value)) = &message.body {
+            proofs.push((Role::Coordinator, *value));
         }
     });
-    let [_, bob] = results;
-    assert_eq!(bob.unwrap().unwrap_err().exit(), Exit::Peer);
+    let mut values: Vec<Digest> = proofs.iter().map(|(_, value)| *value).collect();
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), proofs.len());
+    // Two elements, one proof or two, and then all four of the honest run.
+    assert!(proofs.len() >= 2 + 1 + 4, "{proofs:?}");
 }
 
 #[test]

@@ -9,12 +9,13 @@ use fedreg_common::data::matching::alignment::{Alignment, AlignmentError, Expect
 use fedreg_common::id::{Digest, Role};
 use fedreg_common::report::MatchReport;
 use fedreg_common::session::Abort;
+use fedreg_common::study::VerticalGuarantee;
+use fedreg_proto::files::FileError;
 use sha2::{Digest as _, Sha256};
 
-use super::wrong;
 use crate::failure::Failure;
-use crate::job::Party;
 use crate::output::{Folder, OutputError};
+use crate::party::Party;
 use crate::read::ReadError;
 
 /// The record numbers.
@@ -25,12 +26,12 @@ const RECORD: &str = "match.json";
 const CHUNK: usize = 1 << 20;
 
 /// Whether a folder holds a match.
-pub(super) fn is_there(folder: &Path) -> bool {
+pub(crate) fn is_there(folder: &Path) -> bool {
     folder.join(RECORD).is_file()
 }
 
 /// That there is no match, with the command that makes one.
-pub(super) fn missing(role: Role, purpose: MatchPurpose, folder: &Path) -> Failure {
+pub(crate) fn missing(role: Role, purpose: MatchPurpose, folder: &Path) -> Failure {
     let (more, run) = match purpose {
         MatchPurpose::Fit => ("", "`fit`"),
         MatchPurpose::Predict => (" --purpose predict", "`predict`"),
@@ -43,7 +44,7 @@ pub(super) fn missing(role: Role, purpose: MatchPurpose, folder: &Path) -> Failu
 }
 
 /// Writes a match; the record last, as without it there is no match.
-pub(super) fn write(folder: &Folder, alignment: &Alignment) -> Result<(), Failure> {
+pub(crate) fn write(folder: &Folder, alignment: &Alignment) -> Result<(), Failure> {
     let old = folder.path().join(RECORD);
     match fs::remove_file(&old) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -78,7 +79,7 @@ fn expected(party: Party<'_>, purpose: MatchPurpose) -> Result<Expected<'_>, Fai
 }
 
 /// Checks, before anybody is contacted, that a match belongs to this party and study; the data are compared when they are read.
-pub(super) fn belongs(party: Party<'_>, purpose: MatchPurpose, folder: &Path) -> Result<(), Failure> {
+pub(crate) fn belongs(party: Party<'_>, purpose: MatchPurpose, folder: &Path) -> Result<(), Failure> {
     let record = folder.join(RECORD);
     let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
     let expected = expected(party, purpose)?;
@@ -128,13 +129,13 @@ pub(crate) fn report(party: Party<'_>) -> Option<MatchReport> {
 }
 
 /// The digest of what decides the match in the study.
-pub(super) fn match_digest(party: Party<'_>) -> Result<Digest, Failure> {
+pub(crate) fn match_digest(party: Party<'_>) -> Result<Digest, Failure> {
     let none = || Abort::Bug("a study without `[match]` was matched".to_string());
     Ok(party.study.match_digest().ok_or_else(none)?)
 }
 
 /// Refuses a source that ends with its first reading: a match and the fit after it read the same table.
-pub(super) fn refuse_what_cannot_be_read_again(party: Party<'_>) -> Result<(), Failure> {
+pub(crate) fn refuse_what_cannot_be_read_again(party: Party<'_>) -> Result<(), Failure> {
     let file = &party.config.data.file;
     match fs::metadata(file) {
         Ok(about) if about.is_file() => Ok(()),
@@ -147,7 +148,7 @@ pub(super) fn refuse_what_cannot_be_read_again(party: Party<'_>) -> Result<(), F
 }
 
 /// SHA-256 of a file.
-pub(super) fn fingerprint(file: &Path) -> Result<Digest, Failure> {
+pub(crate) fn fingerprint(file: &Path) -> Result<Digest, Failure> {
     let mut open = File::open(file).map_err(unreadable(file))?;
     let mut digest = Sha256::new();
     let mut chunk = vec![0; CHUNK];
@@ -158,4 +159,25 @@ pub(super) fn fingerprint(file: &Path) -> Result<Digest, Failure> {
         }
         digest.update(&chunk[..length]);
     }
+}
+
+/// What a match takes from the promise of a private fit, in a sentence.
+pub(crate) fn unprotected(party: Party<'_>) -> Option<String> {
+    let terms = party.study.head.matching.as_ref()?;
+    match party.study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => return None,
+        VerticalGuarantee::Private(_) => {}
+    }
+    let reused = match terms.reused.is_empty() {
+        true => String::new(),
+        false => format!("; so are the keys that are columns of the model too: {}", terms.reused.join(", ")),
+    };
+    Some(format!(
+        "declared and not protected: which rows matched, how many took part, and the columns by which they were matched{reused}"
+    ))
+}
+
+/// What is wrong with a key of the private file.
+pub(crate) fn wrong(key: &'static str, problem: String) -> Failure {
+    FileError::Value { key, problem }.into()
 }
