@@ -106,6 +106,9 @@ pub enum Abort {
     /// Our own data were refused. The sentence is for the local terminal: it may quote a cell.
     #[error("{0}")]
     OwnData(String),
+    /// A file of this party could not be written; it holds what the run goes on with.
+    #[error("{0}")]
+    Unwritten(String),
     /// The study files differ.
     #[error("the study files differ in: {}", .keys.join(", "))]
     Study {
@@ -260,6 +263,7 @@ impl Abort {
             Abort::OwnData(_) | Abort::Changed { .. } => {
                 format!("the data of {own} were refused; the reason is shown there only")
             }
+            Abort::Unwritten(_) => format!("{own} could not write a file; the reason is shown there only"),
             Abort::Bug(_) => format!("internal error at {own}; the reason is shown there only"),
             Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
             other @ (Abort::Peer { .. }
@@ -280,6 +284,7 @@ impl Abort {
             Abort::Data(_) | Abort::OwnData(_) => Exit::Data,
             Abort::Study { .. } | Abort::Policy { .. } | Abort::Refused(_) | Abort::Changed { .. } => Exit::Refused,
             Abort::Ledger(error) => error.exit(),
+            Abort::Unwritten(_) => Exit::CannotWrite,
             Abort::Bug(_) => Exit::Internal,
             Abort::Interrupted(_) => Exit::Interrupted,
             Abort::Unreachable(_) => Exit::Unreachable,
@@ -297,6 +302,7 @@ mod tests {
         let secret = "index is 4711";
         for abort in [
             Abort::OwnData(secret.to_string()),
+            Abort::Unwritten(secret.to_string()),
             Abort::Bug(secret.to_string()),
             Abort::Changed { run: secret.to_string() },
         ] {

@@ -163,7 +163,8 @@ fn sum(sequence: u64, message: &[u8]) -> [u8; 8] {
 impl Journal for Kept {
     fn keep(&mut self, sequence: u64, message: &[u8]) -> Result<(), Abort> {
         let kept = self.append(sequence, message);
-        kept.map_err(|error| Abort::OwnData(format!("cannot write {}: {error}", self.path.display())))
+        // What was heard before stays: the same command goes on with it.
+        kept.map_err(|error| Abort::Unwritten(format!("cannot write {}: {error}", self.path.display())))
     }
 
     fn kept(&mut self, sequence: u64) -> Result<Option<Vec<u8>>, Abort> {
