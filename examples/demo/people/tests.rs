@@ -100,7 +100,8 @@ fn weakly_linked(size: Size) -> (f64, f64) {
     let pass = &weak.passes()[0];
     let nobody = [Mask::new(5000), Mask::new(5000)];
     let [own, theirs] = [0, 1].map(|side| records[side].eligible(pass, &nobody[side]));
-    let expected = own.expected_false_links(theirs.repeats.records);
+    // By the insurer's table, in which nobody stands twice.
+    let expected = theirs.expected_false_links(own.repeats.records);
     let links = link(&records, pass, &nobody);
     let wrong = links.iter().filter(|[own, theirs]| people.whose[0][*own] != people.whose[1][*theirs]).count() as f64;
     println!("{expected} expected, {wrong} of {} links are false", links.len());
