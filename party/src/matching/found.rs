@@ -167,10 +167,14 @@ impl Outlook {
         for pass in &self.passes {
             let ExpectedPass { name, eligible, ambiguous, missing, invalid, expected_false_links: wrong } = pass;
             let peer = self.peer_rows.unwrap_or(0);
+            let twice = match ambiguous {
+                0 => "",
+                _ => ", or if ambiguous rows are of one person who stands in the own table twice",
+            };
             text.push_str(&format!(
                 "\nPass {name}: {eligible} rows take part; {ambiguous} ambiguous, {missing} missing, {invalid} invalid\n  about {wrong:.1} \
                  false links are to be expected if {} has {peer} rows, the most that the study allows (match.max_rows), and knows nobody \
-                 of these; fewer if it knows many\n",
+                 of these; fewer if it knows many{twice}\n",
                 role.partner()
             ));
         }
