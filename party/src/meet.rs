@@ -318,13 +318,9 @@ impl Meeting<'_> {
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {
-            if let Some(event) = W::progress(session).and_then(|progress| pace.show(&progress, bytes)) {
-                convener.say(match event {
-                    PartyEvent::Progress(progress) if !W::TELLS_BYTES => {
-                        PartyEvent::Progress(fedreg_proto::register::Progress { bytes_sent: 0, ..progress })
-                    }
-                    event => event,
-                });
+            let told = if W::TELLS_BYTES { bytes } else { 0 };
+            if let Some(event) = W::progress(session).and_then(|progress| pace.show(&progress, told)) {
+                convener.say(event);
             }
         };
         let dealer = match work.is_dealt(self.job) {
