@@ -318,9 +318,8 @@ impl Meeting<'_> {
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {
-            let told = if W::TELLS_BYTES { bytes } else { 0 };
-            if let Some(event) = W::progress(session).and_then(|progress| pace.show(&progress, told)) {
-                convener.say(event);
+            if let Some(event) = W::progress(session).and_then(|progress| pace.show(&progress, bytes)) {
+                convener.say(if W::TELLS_BYTES { event } else { event.without_bytes() });
             }
         };
         let dealer = match work.is_dealt(self.job) {

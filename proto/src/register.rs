@@ -33,6 +33,16 @@ pub enum PartyEvent {
     Done(Exit),
 }
 
+impl PartyEvent {
+    /// The same without how many bytes have left.
+    pub fn without_bytes(self) -> PartyEvent {
+        match self {
+            PartyEvent::Progress(progress) => PartyEvent::Progress(Progress { bytes_sent: 0, ..progress }),
+            other @ (PartyEvent::Join { .. } | PartyEvent::Ready | PartyEvent::Abort(_) | PartyEvent::Done(_)) => other,
+        }
+    }
+}
+
 /// How far a run is, as one party sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Progress {
