@@ -1,5 +1,6 @@
 //! One side of a sealed fit.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
@@ -243,6 +244,26 @@ impl SealedScript {
     }
 }
 
+/// The basis of the own columns, and of the outcome at Alice, in the order of the folds if there are any.
+fn basis_of(
+    role: Role,
+    study: &Study<Vertical>,
+    encoded: &mut Encoded,
+    own: Range<usize>,
+    folds: Option<&Folds>,
+) -> Result<Basis<DMatrix<f64>>, Abort> {
+    let mut target = (role == Role::Alice).then(|| target(study.method.family, encoded));
+    let mut matrix = encoded.block.take_matrix();
+    let mut weights = encoded.weights.clone();
+    if let Some(folds) = folds {
+        folds.arrange(&mut matrix);
+        [&mut target, &mut weights].into_iter().flatten().for_each(|values| *values = folds.ordered(values));
+    }
+    let first = own.start;
+    Basis::new(matrix, own, weights.as_deref(), target.as_deref(), study.method.intercept)
+        .map_err(|error| unusable(encoded, first, &error))
+}
+
 impl Work {
     fn new(
         role: Role,
@@ -263,10 +284,7 @@ impl Work {
         countable(family, &encoded)?;
         let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
         account.may_open(&opens).map_err(|why| not_opened(role, why))?;
-        let null_deviance = match role {
-            Role::Alice => block.null_deviance(study.method.intercept),
-            Role::Bob | Role::Worker | Role::Coordinator => 0.0,
-        };
+        let null_deviance = if role == Role::Alice { block.null_deviance(study.method.intercept) } else { 0.0 };
         let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0);
         let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
         let first = fold_shape(role, family, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
@@ -277,18 +295,10 @@ impl Work {
             Some(_) => (block.units()[own.clone()].to_vec(), block.outcome().spread),
             None => (Vec::new(), 1.0),
         };
-        let mut target = (role == Role::Alice).then(|| target(family, &encoded));
         let glm = family != Family::Gaussian;
         let weights = encoded.weights.as_deref().filter(|_| glm).map(Weights::new);
         let offset = (glm && role == Role::Alice).then(|| Offset::new(&encoded, study.method.intercept)).flatten();
-        let mut matrix = encoded.block.take_matrix();
-        let mut of_rows = encoded.weights.clone();
-        if let Some(folds) = &folds {
-            folds.arrange(&mut matrix);
-            [&mut target, &mut of_rows].into_iter().flatten().for_each(|values| *values = folds.ordered(values));
-        }
-        let mut basis = Basis::new(matrix, own.clone(), of_rows.as_deref(), target.as_deref(), study.method.intercept)
-            .map_err(|error| unusable(&encoded, own.start, &error))?;
+        let mut basis = basis_of(role, &study, &mut encoded, own, folds.as_ref())?;
         let parts = folds.iter().flat_map(|folds| &folds.parts);
         let moments = parts.map(|part| folds::moments(&basis, part)).collect();
         let kept = basis.finish();
