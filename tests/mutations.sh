@@ -414,10 +414,10 @@ mutate "a private table between two parties read after the first contact" party/
 # Record matching: unit tests of fedreg-common again.
 where=(-p fedreg-common --lib)
 match=common/src/methods/vertical/matching
-mutate "a proof of a match that is the same of both parties" $match/mod.rs \
+mutate "a proof of a match that is the same of both parties" $match/agreement.rs \
     's/\[role\.name\(\)\.as_bytes\(\), &tags\.concat\(\)\]/[b"".as_slice(), &tags.concat()]/' matching::tests::hostile::the_own_proof
 mutate "a proof of a match by its keys alone" $match/mod.rs \
-    's/self\.scalar_of_proof\(\)\?\.mask\(&mut item/Scalar::derive(&[0; 32], \&self.run, 0).ok_or_else(zero)?.mask(\&mut item/' matching::tests::hostile::who_names
+    's/let scalar = self\.scalar\(PASS_OF_PROOF\)\?;/let scalar = Scalar::derive(\&[0; 32], \&self.run, 0).expect("a scalar");/' matching::tests::hostile::who_names
 mutate "rows of tiny weight counted as rows" common/src/secure/open.rs \
     's/if squares > 0\.0 \{ .*? \} else \{ 0 \}/if squares > 0.0 { weights.len() as u64 } else { 0 }/' secure::tests::limits::rows_of_tiny
 mutate "false links not scaled to the table of the peer" common/src/data/matching/records.rs \
@@ -425,7 +425,7 @@ mutate "false links not scaled to the table of the peer" common/src/data/matchin
 mutate "a scalar used in every pass" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), run\.0\.as_slice\(\), )pass\.to_le_bytes\(\)/${1}(pass - pass).to_le_bytes()/' secure::group::tests::scalars
 mutate "a pass masked by the scalar of the first" $match/mod.rs \
-    's/&self\.run, self\.pass as u32\)/\&self.run, 0)/' matching::tests::every_pass
+    's/self\.scalar\(self\.pass as u32\)/self.scalar(0)/' matching::tests::every_pass
 mutate "a scalar used in every run" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), )run\.0\.as_slice\(\), /$1/' secure::group::tests::scalars
 mutate "the identity taken for an element" common/src/secure/group.rs \
@@ -447,8 +447,8 @@ mutate "matched records in the order of the file" $match/mod.rs \
     's/self\.order\.extend\(revealed\.records\);/self.order.extend(revealed.records); self.order.sort_unstable();/' matching::tests::the_matched_records
 mutate "lists of a peer in any order" $match/lists.rs \
     's/last\.is_some_and\(\|last\| last >= \*value\)/last.is_some_and(|_| false)/' matching::tests::hostile::elements
-mutate "the own proof taken back" $match/mod.rs \
-    's/came != self\.proof\(peer, &theirs\)\?/came != self.proof(peer, \&theirs)? \&\& came != self.proof(own, \&theirs)?/' \
+mutate "the own proof taken back" $match/agreement.rs \
+    's/came != self\.proof\(self\.role\.partner\(\), &theirs\)\?/came != self.proof(self.role.partner(), \&theirs)? \&\& came != self.proof(self.role, \&theirs)?/' \
     matching::tests::hostile::the_own_proof
 mutate "a match of another table taken" common/src/data/matching/alignment.rs \
     's/if about\.data != data\.to_string\(\) \{/if about.data.is_empty() {/' matching::alignment::

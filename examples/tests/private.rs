@@ -452,7 +452,7 @@ fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
         (text.replace("r04,", "r05,"), "r05"),
     ] {
         world.write("alice.csv", &broken);
-        let (code, _, said) = told(&command_to(&address, &world, "alice", &["fit"]));
+        let (code, _, said) = told(&command_to(&address, &world, "alice", &["fit", "--wait", "1"]));
         assert_eq!(code, 65, "{said}");
         assert!(said.contains(said_of_it), "{said_of_it}: {said}");
         assert!(listener.accept().is_err(), "{said_of_it}: somebody was contacted");

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::alignment;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::job::{self};
+use crate::job;
 use crate::output::Folder;
 use crate::party::Party;
 use crate::privacy;

@@ -183,13 +183,12 @@ form!(
     wire::MatchTerms,
     |terms| {
         let [normal_forms, case_folding, letters] = terms.unicode;
-        let (normaliser, min_matched, key) = (terms.normaliser, terms.min_matched, terms.key.to_wire());
-        wire::MatchTerms { normaliser, normal_forms, case_folding, letters, min_matched, key }
+        let (normaliser, min_matched) = (terms.normaliser, terms.min_matched);
+        wire::MatchTerms { normaliser, normal_forms, case_folding, letters, min_matched }
     },
     |form, _| {
         let unicode = [form.normal_forms, form.case_folding, form.letters];
-        let key = Wire::from_wire(form.key, "the key of a match's proof")?;
-        Ok(MatchTerms { normaliser: form.normaliser, unicode, min_matched: form.min_matched, key })
+        Ok(MatchTerms { normaliser: form.normaliser, unicode, min_matched: form.min_matched })
     }
 );
 // A key of a study.

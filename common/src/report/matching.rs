@@ -51,15 +51,14 @@ impl MatchReport {
     /// What each side has learnt, in sentences.
     fn learnt(&self, role: Role) -> Vec<String> {
         let (peer, matched) = (role.partner(), thousands(self.matched));
-        let mut lines = vec![format!(
+        let theirs = format!(
             "{peer} learnt which {matched} of its own rows {role} has too, in which pass, and how many rows of {role} took part"
-        )];
-        lines.push(format!(
-            "{role} learnt the same of its own {} rows; {} have no partner",
-            thousands(self.rows),
-            thousands(self.unmatched())
-        ));
-        lines
+        );
+        vec![theirs, format!("{role} learnt the same of {peer}"), self.without_partner(role)]
+    }
+
+    fn without_partner(&self, role: Role) -> String {
+        format!("of the {} rows of {role} {} have no partner", thousands(self.rows), thousands(self.unmatched()))
     }
 
     /// For people: a line a pass, and what each side has learnt.
@@ -106,13 +105,14 @@ fn section(all: &[(Option<Role>, &MatchReport)]) -> Section {
                 "Rows of each party that took part in the first pass; the rows that both have stand below each other."
             },
         );
-    for (role, matching) in all {
-        let lines = matching.learnt(whose(*role));
+    for (at, (role, matching)) in all.iter().enumerate() {
+        // In the merged report both parties say the same of each other.
+        let lines = match at {
+            0 => matching.learnt(whose(*role)),
+            _ => vec![matching.without_partner(whose(*role))],
+        };
         section = section.page(html! { @for line in &lines { p { (line) "." } } });
-        // Both parties say the same of each other.
-        if *role == all.first().and_then(|(role, _)| *role) {
-            section = lines.into_iter().fold(section, Section::line);
-        }
+        section = lines.into_iter().fold(section, Section::line);
     }
     section
 }

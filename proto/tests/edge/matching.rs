@@ -29,11 +29,9 @@ fn part(what: PartKind, entries: usize) -> Message {
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     let numbers = prop::sample::select(vec![NumberKind::Size, NumberKind::Count]);
     prop_oneof![
-        (any::<[u32; 4]>(), any::<u64>(), any::<Option<[u8; 32]>>()).prop_map(
-            |([normaliser, a, b, c], min_matched, key)| {
-                said(Match::Terms(Terms { normaliser, unicode: [a, b, c], min_matched, key }))
-            }
-        ),
+        (any::<[u32; 4]>(), any::<u64>()).prop_map(|([normaliser, a, b, c], min_matched)| {
+            said(Match::Terms(Terms { normaliser, unicode: [a, b, c], min_matched }))
+        }),
         (numbers, any::<u32>(), any::<u64>()).prop_map(|(what, pass, number)| said(Match::Number(Number {
             what,
             pass,
@@ -47,19 +45,16 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
 
 /// Beginnings of such messages that are nearly right.
 pub(crate) fn any_form() -> impl Strategy<Value = start::Body> {
-    let key = prop::option::of(prop::collection::vec(any::<u8>(), 30..34));
     let proof = prop::collection::vec(any::<u8>(), 30..34);
     prop_oneof![
-        (any::<[u32; 4]>(), any::<u64>(), key).prop_map(
-            |([normaliser, normal_forms, case_folding, letters], min_matched, key)| {
-                let key = key.map(Bytes::from);
+        (any::<[u32; 4]>(), any::<u64>()).prop_map(
+            |([normaliser, normal_forms, case_folding, letters], min_matched)| {
                 start::Body::MatchTerms(wire::MatchTerms {
                     normaliser,
                     normal_forms,
                     case_folding,
                     letters,
                     min_matched,
-                    key,
                 })
             }
         ),
@@ -108,10 +103,8 @@ fn digests_of_another_length_and_kinds_that_do_not_exist_are_refused() {
     let refused = |body: start::Body| -> Frame { begin(0, 0, body) };
     for length in [0, 31, 33] {
         let proof = Bytes::from(vec![1; length]);
-        let agree = wire::MatchAgree { proof: proof.clone() };
+        let agree = wire::MatchAgree { proof };
         assert!(matches!(fault([refused(start::Body::MatchAgree(agree))]), PeerFault::Garbage(_)));
-        let terms = wire::MatchTerms { key: Some(proof), ..Default::default() };
-        assert!(matches!(fault([refused(start::Body::MatchTerms(terms))]), PeerFault::Garbage(_)));
     }
     for what in [0, 3, -1] {
         let number = wire::MatchNumber { what, pass: 0, number: 1 };

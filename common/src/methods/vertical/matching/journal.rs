@@ -35,7 +35,6 @@ pub(super) fn record(body: &Body) -> Vec<u8> {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
             bytes.extend_from_slice(&terms.min_matched.to_le_bytes());
-            bytes.extend(terms.key.iter().flatten());
         }
         Match::Number(Number { what, pass, number }) => {
             bytes.push(match what {
@@ -72,8 +71,7 @@ pub(super) fn recall(bytes: &[u8]) -> Option<Body> {
         b't' => {
             let (normaliser, unicode) = (short()?, [short()?, short()?, short()?]);
             let min_matched = u64::from_le_bytes(*take(&mut rest)?);
-            let key = if rest.is_empty() { None } else { Some(*take(&mut rest)?) };
-            Match::Terms(Terms { normaliser, unicode, min_matched, key })
+            Match::Terms(Terms { normaliser, unicode, min_matched })
         }
         b's' | b'c' => {
             let what = if *kind == b's' { NumberKind::Size } else { NumberKind::Count };

@@ -29,8 +29,6 @@ pub struct Terms {
     pub unicode: [u32; 3],
     /// Fewest records that the first pass must find.
     pub min_matched: u64,
-    /// The key of the last proof, from the first speaker; absent in the answer.
-    pub key: Option<[u8; 32]>,
 }
 
 /// See [`Match::Number`].

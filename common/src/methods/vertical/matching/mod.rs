@@ -12,10 +12,8 @@
 //!    nothing is revealed; a later pass with fewer than the study asks for is left without being revealed.
 //! 5. `Reveal`: where the matches stand in the peer's list.
 //!
-//! In the end `Agree` proves that both hold the same keys in the same order, by an equality test like that of a single key: each sends
-//! the digest of its keys as an element times a scalar, and then a tag of the peer's element times that scalar, under its own name. A
-//! peer that does not know all the keys can test one guess of them, with this party's help, and none afterwards by itself. The order is
-//! that of passes, and within a pass of tags, which nobody can foresee.
+//! In the end `Agree` proves that both hold the same keys in the same order, without giving away what a guess of them could be tested
+//! on. The order is that of passes, and within a pass of tags, which nobody can foresee.
 //!
 //! # For a driver
 //!
@@ -28,10 +26,10 @@
 
 use std::sync::Arc;
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
+use self::agreement::{Agreement, PROOF};
 use self::lists::{Own, Revealed, Theirs, Turns};
 use self::message::{Match, Number, NumberKind, Part, PartKind, Terms};
 use super::message::Body;
@@ -45,6 +43,7 @@ use crate::secure::group::{self, Scalar, Tag, TagContext};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
 
+mod agreement;
 mod journal;
 mod lists;
 mod matched;
@@ -87,8 +86,6 @@ pub struct MatchScript {
     first: Role,
     run: RunId,
     secret: Zeroizing<[u8; 32]>,
-    /// Of the last proof: the first speaker's.
-    key: [u8; 32],
     inputs: Inputs,
     stage: Stage,
     /// The larger of both sides' demands.
@@ -132,11 +129,7 @@ enum Stage {
     },
     /// The gate closed on the first pass.
     Closed,
-    /// Two elements, then two proofs.
-    Agree {
-        said: u8,
-        theirs: Option<group::Element>,
-    },
+    Agree(Box<Agreement>),
     Over,
     /// Between two stages only.
     Moving,
@@ -193,12 +186,8 @@ struct Place<'a> {
     side: usize,
 }
 
-/// What the last messages are called.
-const PROOF: &str = "a proof of matched records";
-
-fn zero() -> Abort {
-    Abort::Bug("a scalar of a match is zero: start the match again".to_owned())
-}
+/// The scalar of the proof is that of no pass.
+const PASS_OF_PROOF: u32 = u32::MAX;
 
 fn fault(pass: usize, what: PartKind, expected: &'static str) -> PeerFault {
     PeerFault::Match { pass: pass as u32 + 1, what: what.name(), expected }
@@ -223,7 +212,6 @@ impl MatchSession {
             first,
             run: opening.run,
             secret: Zeroizing::new(opening.seed),
-            key: Digest::of(&[b"match".as_slice(), &opening.seed].concat()).0,
             min_matched: inputs.rules.min_matched.max(inputs.policy.min_matched.unwrap_or(0)).max(1),
             stage: Stage::Over,
             pass: 0,
@@ -251,7 +239,7 @@ impl MatchSession {
             Stage::Doubled { .. } => "comparing keys",
             Stage::Count { .. } | Stage::Closed => "counting matches",
             Stage::Reveal { .. } | Stage::Moving => "revealing matches",
-            Stage::Agree { .. } | Stage::Over => "proving the order",
+            Stage::Agree(_) | Stage::Over => "proving the order",
         };
         Progress { phase, fit: (0, 1), round: script.pass as u32 + 1, certificate: None }
     }
@@ -313,8 +301,7 @@ impl MatchScript {
     }
 
     fn terms(&self) -> Terms {
-        let key = (self.role == self.first).then_some(self.key);
-        Terms { normaliser: NORMALISER, unicode: unicode(), min_matched: self.min_matched, key }
+        Terms { normaliser: NORMALISER, unicode: unicode(), min_matched: self.min_matched }
     }
 
     fn check_terms(&mut self, theirs: &Terms) -> Result<(), Refusal> {
@@ -332,13 +319,6 @@ impl MatchScript {
             ))
             .into());
         }
-        match (theirs.key, self.role == self.first) {
-            (Some(key), false) => self.key = key,
-            (None, true) => {}
-            (Some(_), true) | (None, false) => {
-                return Err(PeerFault::Garbage("the key of the proof is the first speaker's to send".to_owned()).into());
-            }
-        }
         self.min_matched = self.min_matched.max(theirs.min_matched);
         Ok(())
     }
@@ -350,14 +330,12 @@ impl MatchScript {
         ))
     }
 
-    /// What both hold, in one order: HMAC-SHA256 over the number of matches and their keys.
+    /// What this party holds, in the order that both share: SHA-256 over the number of matches and their keys.
     fn held(&self) -> Digest {
-        let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
-        block[..self.key.len()].copy_from_slice(&self.key);
-        let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block);
+        let mut hash = Sha256::new();
         let mut add = |field: &[u8]| {
-            mac.update(&(field.len() as u64).to_le_bytes());
-            mac.update(field);
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field);
         };
         add(b"fedreg match order");
         add(&(self.order.len() as u64).to_le_bytes());
@@ -372,55 +350,17 @@ impl MatchScript {
                 add(&message);
             }
         }
-        Digest(mac.finalize().into_bytes().into())
+        Digest(hash.finalize().into())
     }
 
-    /// The scalar of the proof, which no pass has.
-    fn scalar_of_proof(&self) -> Result<Scalar, Abort> {
-        Scalar::derive(&self.secret, &self.run, u32::MAX).ok_or_else(zero)
-    }
-
-    /// What this party holds, as an element that only those can compare who have one of the same.
-    fn element(&self) -> Result<Digest, Abort> {
-        let mut item = [(group::Element::default(), self.held())];
-        self.scalar_of_proof()?.mask(&mut item, |held, message| {
-            for field in [b"fedreg match agreement".as_slice(), held.0.as_slice()] {
-                message.extend_from_slice(&(field.len() as u64).to_le_bytes());
-                message.extend_from_slice(field);
-            }
-        });
-        Ok(Digest(item[0].0))
-    }
-
-    /// The proof of a role: a tag of the peer's element times the own scalar, equal for both roles but for the name.
-    fn proof(&self, role: Role, theirs: &group::Element) -> Result<Digest, PeerFault> {
-        let context = TagContext::new(&self.run, "agreement");
-        let wrong = || self.no_proof("an element of the group");
-        let scalar = self.scalar_of_proof().map_err(|_| wrong())?;
-        let tags = scalar.tags(std::slice::from_ref(theirs), &context).map_err(|_| wrong())?;
-        Ok(Digest::of(&[role.name().as_bytes(), &tags.concat()].concat()))
+    /// The scalar of a pass, or of the proof.
+    fn scalar(&self, pass: u32) -> Result<Scalar, Abort> {
+        Scalar::derive(&self.secret, &self.run, pass)
+            .ok_or_else(|| Abort::Bug("a scalar of a match is zero: start the match again".to_owned()))
     }
 
     fn no_proof(&self, expected: &'static str) -> PeerFault {
         PeerFault::Match { pass: self.pass as u32 + 1, what: PROOF, expected }
-    }
-
-    fn absorb_proof(&mut self, came: Digest) -> Result<(), Refusal> {
-        let (own, peer) = (self.role, self.role.partner());
-        let Stage::Agree { said, theirs } = &self.stage else { return Err(Refusal::Kind) };
-        let element = match theirs.filter(|_| *said > 1) {
-            Some(theirs) if came != self.proof(peer, &theirs)? => {
-                return Err(self.no_proof("one of the same records in the same order").into());
-            }
-            Some(theirs) => theirs,
-            None => {
-                // That it is an element.
-                self.proof(own, &came.0)?;
-                came.0
-            }
-        };
-        self.stage = Stage::Agree { said: said + 1, theirs: Some(element) };
-        Ok(())
     }
 
     /// Moves on to the next stage for as long as the present one is complete.
@@ -450,7 +390,7 @@ impl MatchScript {
                     self.tags.extend(lists.theirs.matched());
                     self.next_pass()?
                 }
-                Stage::Agree { said: 4, .. } => Stage::Over,
+                Stage::Agree(agreement) if agreement.side().is_none() => Stage::Over,
                 unfinished @ (Stage::Terms { .. }
                 | Stage::Size { .. }
                 | Stage::Masked { .. }
@@ -458,7 +398,7 @@ impl MatchScript {
                 | Stage::Count { .. }
                 | Stage::Reveal { .. }
                 | Stage::Closed
-                | Stage::Agree { .. }
+                | Stage::Agree(_)
                 | Stage::Over
                 | Stage::Moving) => {
                     self.stage = unfinished;
@@ -472,7 +412,7 @@ impl MatchScript {
     fn lists(&self, eligible: Eligible, peer: u64) -> Result<Lists, Abort> {
         let own = self.length(self.role, eligible.counts.eligible);
         let sizes = if self.side() == 0 { [own, peer] } else { [peer, own] };
-        let scalar = Scalar::derive(&self.secret, &self.run, self.pass as u32).ok_or_else(zero)?;
+        let scalar = self.scalar(self.pass as u32)?;
         let context = TagContext::new(&self.run, &self.inputs.rules.keys.passes()[self.pass].name);
         let counts = eligible.counts;
         let (room, tags) = lists::room(own, peer).map_err(|megabytes| {
@@ -512,7 +452,8 @@ impl MatchScript {
 
     fn next_pass(&mut self) -> Result<Stage, Abort> {
         if self.pass + 1 == self.inputs.rules.keys.passes().len() {
-            return Ok(Stage::Agree { said: 0, theirs: None });
+            let scalar = self.scalar(PASS_OF_PROOF)?;
+            return Ok(Stage::Agree(Box::new(Agreement::new(self.role, &self.run, scalar, self.held()))));
         }
         self.pass += 1;
         Ok(Stage::Size { said: 0, eligible: self.eligible()?, peer: 0 })
@@ -557,7 +498,7 @@ impl MatchScript {
             | Stage::Size { .. }
             | Stage::Count { .. }
             | Stage::Closed
-            | Stage::Agree { .. }
+            | Stage::Agree(_)
             | Stage::Over
             | Stage::Moving => Ok(()),
         };
@@ -603,7 +544,7 @@ impl Script for MatchScript {
             Stage::Doubled { turns, .. } => (turns.next()?, PartKind::Doubled.name()),
             Stage::Count { said, .. } => (usize::from(*said), "a count of matches"),
             Stage::Reveal { turns, .. } => (turns.next()?, PartKind::Reveal.name()),
-            Stage::Agree { said, .. } => (usize::from(*said % 2), PROOF),
+            Stage::Agree(agreement) => (agreement.side()?, PROOF),
             // This party says no more; the peer ends the run, or this one does.
             Stage::Closed | Stage::Moving => (1 - self.side(), "the end of the match"),
             Stage::Over => return None,
@@ -614,53 +555,43 @@ impl Script for MatchScript {
     fn build(&mut self) -> Result<Said<Body>, Abort> {
         let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
         let number = pass as u32;
-        let theirs_of = |fault| Abort::Peer { peer, fault };
-        let proof = if let Stage::Agree { said, theirs } = &self.stage {
-            Some(match theirs.filter(|_| *said > 1) {
-                Some(theirs) => self.proof(self.role, &theirs).map_err(theirs_of)?,
-                None => self.element()?,
-            })
-        } else {
-            None
-        };
+        let theirs = |fault| Abort::Peer { peer, fault };
         let terms = self.terms();
         let length = if let Stage::Size { eligible, .. } = &self.stage { eligible.counts.eligible } else { 0 };
         let length = self.length(self.role, length);
         let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
-        let message = match (&mut self.stage, proof) {
-            (Stage::Terms { said, .. }, _) => {
+        let no_proof = |expected| theirs(PeerFault::Match { pass: number + 1, what: PROOF, expected });
+        let message = match &mut self.stage {
+            Stage::Terms { said, .. } => {
                 *said += 1;
                 Match::Terms(terms)
             }
-            (Stage::Size { said, .. }, _) => {
+            Stage::Size { said, .. } => {
                 *said += 1;
                 Match::Number(Number { what: NumberKind::Size, pass: number, number: length })
             }
-            (Stage::Masked { lists, turns }, _) => {
+            Stage::Masked { lists, turns } => {
                 let due = turns.due(side, PartKind::Masked);
                 turns.advance(side, due.1);
                 Match::Part(lists.prepare(&place).part(number, due))
             }
-            (Stage::Doubled { lists, turns }, _) => {
+            Stage::Doubled { lists, turns } => {
                 let due = turns.due(side, PartKind::Doubled);
                 turns.advance(side, due.1);
-                lists.sorted(pass).map_err(theirs_of)?;
+                lists.sorted(pass).map_err(theirs)?;
                 Match::Part(lists.theirs.part(number, due))
             }
-            (Stage::Count { said, lists }, _) => {
+            Stage::Count { said, lists } => {
                 *said += 1;
                 Match::Number(Number { what: NumberKind::Count, pass: number, number: lists.theirs.count() })
             }
-            (Stage::Reveal { lists, turns, .. }, _) => {
+            Stage::Reveal { lists, turns, .. } => {
                 let due = turns.due(side, PartKind::Reveal);
                 turns.advance(side, due.1);
                 Match::Part(lists.theirs.positions(number, due))
             }
-            (Stage::Agree { said, .. }, Some(proof)) => {
-                *said += 1;
-                Match::Agree(proof)
-            }
-            (Stage::Agree { .. } | Stage::Closed | Stage::Over | Stage::Moving, _) => {
+            Stage::Agree(agreement) => Match::Agree(agreement.build().map_err(no_proof)?),
+            Stage::Closed | Stage::Over | Stage::Moving => {
                 return Err(Abort::Bug("a match has nothing to say here".to_owned()));
             }
         };
@@ -680,7 +611,11 @@ impl Script for MatchScript {
             }
             Match::Number(number) => self.absorb_number(number)?,
             Match::Part(part) => self.absorb_part(part)?,
-            Match::Agree(proof) => self.absorb_proof(proof)?,
+            Match::Agree(proof) => {
+                let Stage::Agree(agreement) = &mut self.stage else { return Err(Refusal::Kind) };
+                let agreed = agreement.absorb(proof);
+                agreed.map_err(|expected| self.no_proof(expected))?;
+            }
         }
         self.settle()?;
         if let Stage::Closed = self.stage {
@@ -712,7 +647,7 @@ impl Script for MatchScript {
             | Stage::Size { .. }
             | Stage::Count { .. }
             | Stage::Reveal { .. }
-            | Stage::Agree { .. }
+            | Stage::Agree(_)
             | Stage::Over
             | Stage::Moving => Ok(()),
         };

@@ -147,10 +147,8 @@ const ROUNDED: f64 = 1e-6;
 
 /// Whether R's likelihood, which counts whole trials and successes, needs values of rows.
 fn lacks_trials(work: &Work) -> bool {
-    let weights = work.encoded.weights.iter().flatten();
-    solution::counts_trials(work)
-        && (weights.map(|weight| weight.round() - weight).any(|more| more.abs() > ROUNDED)
-            || solution::rounded_successes(work).any(|more| more.abs() > ROUNDED))
+    let trials = work.encoded.weights.iter().flatten().map(|weight| weight.round() - weight);
+    solution::counts_trials(work) && trials.chain(solution::rounded_successes(work)).any(|more| more.abs() > ROUNDED)
 }
 
 /// The own rows of the coefficient table, on the original scale.
