@@ -190,6 +190,10 @@ mutate "weights that lack the message before" common/src/methods/stream/site.rs 
 mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 where=(-p fedreg-tests --test all)
+mutate "the mean of the outcome squared in the tables of a path" common/src/methods/vertical/exchange.rs \
+    's/TableKit \{ centre: [^,]*, side \}/TableKit { centre: 0.0, side }/; s/let centre = block\.null_intercept\([^;]*;/let centre = 0.0;/' a_path_ends_in_few
+mutate "an intercept without the centre of its outcome" common/src/methods/vertical/fits.rs \
+    's/beta\[0\] \+= self\.tables\.as_ref\(\)\.map_or\(0\.0, \|kit\| kit\.centre\);/beta[0] += 0.0;/' penalised_fits_reach
 mutate "the minimum at the projection" common/src/methods/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
 where=(-p fedreg-common --lib)

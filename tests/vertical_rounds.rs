@@ -492,3 +492,41 @@ fn a_tolerance_below_rounding_ends_the_fit_and_is_said() {
         }
     }
 }
+
+#[test]
+fn a_path_ends_in_few_rounds_and_does_not_depend_on_where_the_outcome_and_the_columns_lie() {
+    let path = |more: &str, x: &DMatrix<f64>, y: &[f64]| {
+        let [alice, bob] = Data::new(x, 2, y, "gaussian", more).run();
+        assert_eq!(alice.termination, Termination::Converged, "{more}");
+        let points = alice.path.into_iter().chain(bob.path).flatten();
+        let values = points.flat_map(|point| {
+            let slopes = point.coefficients.into_iter().filter(|of| of.term != "(Intercept)");
+            slopes.map(|of| of.estimate.unwrap()).chain([point.deviance / y.len() as f64]).collect::<Vec<f64>>()
+        });
+        (alice.rounds, values.collect::<Vec<f64>>())
+    };
+    for (alpha, folds, seed) in [(0.5, "", 1), (1.0, "cv = 3\n", 2), (0.0, "", 3), (0.9, "", 4)] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut draw = || rng.random_range(-1.0..1.0_f64);
+        let (mut x, mut y) = (DMatrix::from_fn(450, 5, |_, _| draw()), Vec::new());
+        for mut row in x.row_iter_mut() {
+            row[0] *= 5.0;
+            row[3] += 0.2 * row[0];
+            row[4] = f64::from(u8::from(row[4] > 0.0));
+            y.push(0.4 * row[0] - 9.0 * row[1] + 1.5 * row[2] + 2.0 * row[3] + 6.0 * row[4] + draw());
+        }
+        let more = format!("[penalty]\nlambda = \"path\"\nalpha = {alpha:?}\n{folds}");
+        let (_, expected) = path(&more, &x, &y);
+        for (of_outcome, of_columns) in [(1e3, 0.0), (1e5, 0.0), (-1e5, 1e3)] {
+            x.column_mut(2).add_scalar_mut(of_columns);
+            y.iter_mut().for_each(|y| *y += of_outcome);
+            let (rounds, values) = path(&more, &x, &y);
+            x.column_mut(2).add_scalar_mut(-of_columns);
+            y.iter_mut().for_each(|y| *y -= of_outcome);
+            let fits = 100 * if folds.is_empty() { 1 } else { 4 };
+            assert!(rounds < 12 * fits, "alpha {alpha}, outcome about {of_outcome}: {rounds} rounds for {fits} fits");
+            let off = values.iter().zip(&expected).map(|(got, expected)| (got - expected).abs()).fold(0.0, f64::max);
+            assert!(values.len() == expected.len() && off < 1e-8, "alpha {alpha}, outcome about {of_outcome}: {off:e}");
+        }
+    }
+}

@@ -76,11 +76,14 @@ pub struct Tables {
     pub to_peer: DMatrix<f64>,
     /// `X' W` times the partner's predictions is this times what the partner sent.
     pub from_peer: DMatrix<f64>,
-    /// `X' W y`.
+    /// `X' W y`, with an outcome less a centre: squares of a mean far from zero would round away the loss.
     pub score: DVector<f64>,
     /// `y' W y`.
     pub total: f64,
 }
+
+/// By how much rounding may change a sum over the rows, relative to it.
+const SLACK: f64 = 1e-12;
 
 /// What the partner's side contributes in table form.
 #[derive(Clone)]
@@ -370,16 +373,22 @@ impl Block {
         error / sum
     }
 
-    /// `X' W (y - offset)` and `(y - offset)' W (y - offset)`.
-    pub fn outcome_products(&self) -> (DVector<f64>, f64) {
-        let Outcome { y, weights, offset, .. } = &self.outcome;
-        let target: Vec<f64> = y.iter().enumerate().map(|(i, y)| y - offset.as_ref().map_or(0.0, |o| o[i])).collect();
+    /// `X' W t` and `t' W t` for the outcome `t` less its offset and a centre.
+    pub fn outcome_products(&self, centre: f64) -> (DVector<f64>, f64) {
+        let target: Vec<f64> = (0..self.rows()).map(|row| self.centred_outcome(row, centre)).collect();
+        let weights = &self.outcome.weights;
         let weighted: Vec<f64> = match weights {
             None => target.clone(),
             Some(weights) => target.iter().zip(weights).map(|(y, w)| y * w).collect(),
         };
         let score = DVector::from_fn(self.columns(), |j, _| dot(column(&self.x, j, 0, self.rows()), &weighted));
         (score, dot(&target, &weighted))
+    }
+
+    /// The outcome of a row less its offset and a centre.
+    pub fn centred_outcome(&self, row: usize, centre: f64) -> f64 {
+        let Outcome { y, offset, .. } = &self.outcome;
+        y[row] - offset.as_ref().map_or(0.0, |offset| offset[row]) - centre
     }
 
     /// What to send for the null model.
@@ -655,7 +664,7 @@ impl Block {
                 }
             };
             let objective = pass.loss + self.penalty_at(&beta);
-            let slack = 1e-12 * objective.abs();
+            let slack = self.slack(objective);
             let mut length = if constant { 1.0 } else { self.first_length(&step) };
             let (next, next_pass) = loop {
                 let next = &beta + &step * length;
@@ -725,6 +734,12 @@ impl Block {
             moved.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))
         };
         (LONGEST_STEP / starts.into_par_iter().map(largest).reduce(|| 0.0, f64::max)).min(1.0)
+    }
+
+    /// By how much rounding alone may raise the objective. In table form it is what is left of terms that may be much larger.
+    pub fn slack(&self, objective: f64) -> f64 {
+        let terms = self.tables.as_ref().map_or(0.0, |tables| tables.total);
+        SLACK * objective.abs() + 16.0 * f64::EPSILON * terms
     }
 
     /// How small a scaled gradient can be told from zero: rounding of outcome, mean and the terms of the predictor, as

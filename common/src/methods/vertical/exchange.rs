@@ -55,7 +55,13 @@ impl Receiving {
 }
 
 /// Tables that stand for the rows during a path.
-pub(super) enum TableKit {
+pub(super) struct TableKit {
+    /// What is taken from the outcome, and so from the intercept: the null model's.
+    pub(super) centre: f64,
+    side: TableSide,
+}
+
+enum TableSide {
     /// At the party that sent the basis `A T`: what to send is `T^-1 b`.
     Sender {
         /// `T^-1`.
@@ -73,18 +79,18 @@ pub(super) enum TableKit {
 impl TableKit {
     /// How many numbers an exchange takes.
     pub(super) fn exchanged(&self) -> usize {
-        match self {
-            TableKit::Sender { back } => back.nrows(),
-            TableKit::Receiver { basis, .. } => *basis,
+        match &self.side {
+            TableSide::Sender { back } => back.nrows(),
+            TableSide::Receiver { basis, .. } => *basis,
         }
     }
 
     /// The tables of a fit without one fold.
     pub(super) fn tables(&self, block: &Block, fold: Option<u32>) -> Tables {
-        let (score, total) = block.outcome_products();
-        match self {
-            TableKit::Sender { back } => Tables { to_peer: back.clone(), from_peer: back.transpose(), score, total },
-            TableKit::Receiver { basis, moments } => {
+        let (score, total) = block.outcome_products(self.centre);
+        match &self.side {
+            TableSide::Sender { back } => Tables { to_peer: back.clone(), from_peer: back.transpose(), score, total },
+            TableSide::Receiver { basis, moments } => {
                 let own = block.columns();
                 let mut sum = DMatrix::zeros(basis + own + 1, basis + own + 1);
                 let kept = moments.iter().enumerate().filter(|(index, _)| Some(*index as u32) != fold);
@@ -97,7 +103,7 @@ impl TableKit {
 
     /// The weighted sum of squared errors on a fold that was left out, at the side that can compute it.
     pub(super) fn error(&self, fold: u32, incoming: &[f64], beta: &DVector<f64>) -> Option<f64> {
-        let TableKit::Receiver { basis, moments } = self else {
+        let TableSide::Receiver { basis, moments } = &self.side else {
             return None;
         };
         let table = moments.get(fold as usize)?;
@@ -207,6 +213,7 @@ impl Work {
         let folds = self.encoded.folds.as_ref();
         let count = folds.map_or(0, |folds| folds.iter().copied().max().unwrap_or(0)) as usize + 1;
         let outcome = block.outcome();
+        let centre = block.null_intercept(self.study.method.intercept);
         let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
         let mut joined = DMatrix::zeros(rows, size);
         joined.columns_mut(0, basis).copy_from(&part);
@@ -214,8 +221,7 @@ impl Work {
         for i in 0..rows {
             let root = weight(start + i).sqrt();
             joined.view_mut((i, basis), (1, own)).scale_mut(root);
-            let offset = outcome.offset.as_ref().map_or(0.0, |offset| offset[start + i]);
-            joined[(i, size - 1)] = root * (outcome.y[start + i] - offset);
+            joined[(i, size - 1)] = root * block.centred_outcome(start + i, centre);
         }
         let moments = match &mut self.receiving {
             Some(Receiving::Path(moments)) => moments,
@@ -241,14 +247,16 @@ impl Work {
 
     /// Turns the finished exchange into the tables of the path.
     pub(super) fn settle_tables(&mut self) -> Option<()> {
-        self.fits.tables = match (self.sending.take(), self.receiving.take()) {
-            (Some(sending), _) => Some(TableKit::Sender { back: sending.sender.back() }),
+        let block = &self.encoded.block;
+        let side = match (self.sending.take(), self.receiving.take()) {
+            (Some(sending), _) => TableSide::Sender { back: sending.sender.back() },
             (None, Some(Receiving::Path(moments))) => {
-                let basis = moments.first()?.ncols() - 1 - self.encoded.block.columns();
-                Some(TableKit::Receiver { basis, moments })
+                let basis = moments.first()?.ncols() - 1 - block.columns();
+                TableSide::Receiver { basis, moments }
             }
             _ => return None,
         };
+        self.fits.tables = Some(TableKit { centre: block.null_intercept(self.study.method.intercept), side });
         Some(())
     }
 

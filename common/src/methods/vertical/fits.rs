@@ -108,9 +108,6 @@ struct Accepted {
     plain: DVector<f64>,
 }
 
-/// Slack of the safeguard, relative to the objective: rounding of a sum over the rows.
-const SLACK: f64 = 1e-12;
-
 /// Rounds in a row without a smaller gradient or a smaller change after which a fit at the limit of rounding is over.
 const STILL_ROUNDS: u32 = 5;
 
@@ -346,7 +343,7 @@ impl Fits {
             block.take(Vec::new(), 0.0);
             let mut start = DVector::zeros(block.columns());
             if block.has_intercept() {
-                start[0] = block.null_intercept(true);
+                start[0] = block.null_intercept(true) - self.tables.as_ref().map_or(0.0, |kit| kit.centre);
             }
             block.place(start);
         }
@@ -437,7 +434,10 @@ impl Fits {
         let block = &encoded.block;
         match job.fold {
             None => {
-                let beta = block.beta().clone();
+                let mut beta = block.beta().clone();
+                if block.has_intercept() {
+                    beta[0] += self.tables.as_ref().map_or(0.0, |kit| kit.centre);
+                }
                 let shift = block.scalings().iter().zip(beta.iter()).map(|(s, b)| s.centre / s.scale * b).sum();
                 let certificate = self.certificate;
                 let end = FitEnd { shift, certificate };
@@ -614,7 +614,7 @@ impl Fits {
         let worse = self
             .accepted
             .as_ref()
-            .is_some_and(|accepted| !(objective <= accepted.objective + SLACK * accepted.objective.abs()));
+            .is_some_and(|accepted| !(objective <= accepted.objective + block.slack(accepted.objective)));
         let rejected = self.extrapolated && worse;
         let usable = objective.is_finite();
         let image = if usable {
