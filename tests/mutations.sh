@@ -414,6 +414,11 @@ mutate "rows of a private run read again after the first contact" party/src/work
 where=(-p fedreg-examples --test private)
 mutate "a private table between two parties read after the first contact" party/src/private.rs \
     's/const READS_FIRST: bool = true/const READS_FIRST: bool = false/' a_party_whose_table_is_broken
+where=(-p fedreg-examples --test sealed)
+mutate "a sealed run taken up by a party without its masks" coordinator/src/register.rs \
+    's/if !self\.sealed \|\| !another/if true || !another/' whose_party_was_killed
+mutate "a sealed fit that is over where the other party was killed" party/src/service.rs \
+    's/self\.left > 0 && failure\.is_of_lost_masks\(\)/false \&\& failure.is_of_lost_masks()/' whose_party_was_killed
 
 # Record matching: unit tests of fedreg-common again.
 where=(-p fedreg-common --lib)

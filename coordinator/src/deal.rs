@@ -1,6 +1,7 @@
 //! The dealer of a study that names one apart from the coordinator: it deals masks, and convenes nobody.
 
 use std::future::Future;
+use std::time::Duration;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::study::{StudyError, Vertical};
@@ -22,7 +23,7 @@ pub(crate) async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()
     let names = study.method.parties.values().map(|terms| terms.certificate.clone()).collect();
     let listener = listen_as(job, &dealer.certificate, names, "dealing masks for").await?;
     let (callers, calls) = mpsc::channel(16);
-    let dealing = DealerService::of(study).run(calls, *keep);
+    let dealing = DealerService::of(study).run(calls, *keep, Duration::from_secs(job.config.wait));
     let server = |closed| async move { fedreg_proto::dealer::serve_alone(listener, callers, closed).await };
     beside(server, async {
         tokio::select! {

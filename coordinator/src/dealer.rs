@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
@@ -21,6 +22,7 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::sleep;
 
 /// Runs that are over and still known, so that a party that comes back to one hears why.
 const REMEMBERED: usize = 64;
@@ -33,7 +35,7 @@ pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
         return None;
     }
     let (callers, calls) = mpsc::channel(QUEUE);
-    tokio::spawn(DealerService::of(study).run(calls, true));
+    tokio::spawn(DealerService::of(study).run(calls, true, Duration::MAX));
     Some(callers)
 }
 
@@ -146,14 +148,18 @@ impl DealerService {
     }
 
     /// Deals until nobody can call any more, or, unless it is to `keep` on, until a run has ended: with which code.
-    pub(crate) async fn run(mut self, mut calls: mpsc::Receiver<Caller>, keep: bool) -> Exit {
+    ///
+    /// A run that a party was lost from is begun again by the other one, which is waited for as long as `patience` says.
+    pub(crate) async fn run(mut self, mut calls: mpsc::Receiver<Caller>, keep: bool, patience: Duration) -> Exit {
         let (heard, mut hear) = mpsc::channel::<News>(QUEUE);
         loop {
-            match self.ended {
-                Some(exit) if !keep => return exit,
-                Some(_) | None => {}
-            }
+            let waits = match self.ended {
+                Some(exit) if !keep && exit != Exit::Unreachable => return exit,
+                Some(_) => !keep,
+                None => false,
+            };
             tokio::select! {
+                () = sleep(patience), if waits => return self.ended.unwrap_or(Exit::Unreachable),
                 caller = calls.recv() => match caller {
                     Some(caller) => self.open(caller, &heard),
                     None => return self.ended.unwrap_or(Exit::Done),
@@ -262,6 +268,7 @@ impl DealerService {
                 over: String::new(),
             };
             self.runs.insert(run, state);
+            self.ended = None;
             self.forget();
         }
         if let (Some(state), Some(line)) = (self.runs.get_mut(&run), self.lines.get_mut(&number)) {

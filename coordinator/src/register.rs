@@ -28,6 +28,8 @@ pub struct Register {
     run: Option<RunId>,
     /// Whether a party that was started again without the run can be taken into it: in private mode the other one says all again.
     repeats: bool,
+    /// Whether its runs use masks once, so that none is taken up again.
+    sealed: bool,
     parties: BTreeMap<Role, Party>,
     ended: Option<(Role, Notice)>,
     before: Vec<Past>,
@@ -69,6 +71,10 @@ impl Register {
                 VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
                 VerticalGuarantee::Private(_) => true,
             },
+            sealed: match study.guarantee {
+                VerticalGuarantee::Sealed => true,
+                VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => false,
+            },
             parties: study.method.parties.keys().map(|role| (*role, Party::default())).collect(),
             ended: None,
             before: Vec::new(),
@@ -93,6 +99,18 @@ impl Register {
         let gone = matches!(party.state, PeerState::Absent | PeerState::Done);
         let ender = self.ended.as_ref().is_some_and(|(ender, _)| *ender == from);
         gone || ender || (instance.is_some() && party.instance != instance)
+    }
+
+    /// Ends a sealed run in which a process that was not in it joins: what its party had of the run is lost with the process before.
+    pub fn begin_anew(&mut self, from: Role, instance: Option<[u8; 16]>) -> Option<Vec<Say>> {
+        let party = self.parties.get(&from)?;
+        let another = party.instance.is_some() && party.instance != instance;
+        if !self.sealed || !another || self.run.is_none() || self.verdict().is_some() {
+            return None;
+        }
+        self.set(from, PeerState::Absent);
+        let sentence = format!("{from} was started again, and a sealed run cannot be taken up: another begins");
+        Some(self.end_here(Exit::Unreachable, sentence))
     }
 
     /// A party has opened a line, which counts for nothing until it joins.

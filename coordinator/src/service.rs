@@ -347,11 +347,13 @@ impl Run<'_> {
         if self.lines.get(&role).is_none_or(|(current, _)| *current != number) {
             return Ok(());
         }
-        if let (true, Some(PartyEvent::Join { run: None, instance, .. })) = (self.job.keep, &event)
-            && self.register.is_for_the_next(role, *instance)
-        {
-            self.begin_another()?;
-            self.lines.retain(|other, _| *other == role);
+        if let Some(PartyEvent::Join { run: None, instance, .. }) = &event {
+            let anew = self.register.begin_anew(role, *instance);
+            if anew.is_some() || (self.job.keep && self.register.is_for_the_next(role, *instance)) {
+                self.say(anew.unwrap_or_default());
+                self.begin_another()?;
+                self.lines.retain(|other, _| *other == role);
+            }
         }
         let say = match event {
             Some(event) => {

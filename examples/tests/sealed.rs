@@ -431,3 +431,38 @@ fn a_dealer_that_is_killed_ends_the_run_for_both_parties() {
     world::assert_codes(&ended, 69);
     assert!(ended[1].log.contains("dealer") && ended[2].log.contains("dealer"), "{}\n{}", ended[1].log, ended[2].log);
 }
+
+/// Nobody has the masks of a killed party: the other one, and the coordinator, begin another run with it as soon as it is back.
+#[test]
+fn a_sealed_fit_whose_party_was_killed_is_begun_again_without_a_new_command_of_the_other() {
+    let world = World::new();
+    for role in ["alice", "bob"] {
+        written(&world.path(&format!("{role}.csv")), 20_000, false);
+    }
+    world.write("study.toml", &format!("mode = \"sealed\"\nmodel.family = \"binomial\"\n{STUDY}"));
+    let clean = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    world::assert_codes(&clean, 0);
+    let expected = ["alice", "bob"].map(|role| report(&world.path(&format!("out/{role}")))["coefficients"].clone());
+    for killed in ["alice", "bob"] {
+        for stale in ["coordinator.address", "alice.address"] {
+            fs::remove_file(world.path(stale)).unwrap();
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+        let alice = || world.alice(&address, &["--listen", &port, "--announce", "alice.address", "--out", "out/alice"]);
+        let bob = || world.bob(&address, &["--out", "out/bob"]);
+        let (first, second) = (alice(), bob());
+        let log = world.path("coordinator.log");
+        world::eventually(|| fs::read_to_string(&log).unwrap().contains("dealing for a table").then_some(()));
+        let (mut victim, other) = if killed == "alice" { (first, second) } else { (second, first) };
+        victim.child.kill().unwrap();
+        assert!(!victim.child.wait().unwrap().success(), "{killed} was over before it was killed");
+        let back = if killed == "alice" { alice() } else { bob() };
+        let ended = [coordinator.end(), back.end(), other.end()];
+        world::assert_codes(&ended, 0);
+        assert!(ended[2].log.contains("beginning another, with fresh masks"), "{}", ended[2].log);
+        for (role, expected) in ["alice", "bob"].into_iter().zip(&expected) {
+            assert_eq!(report(&world.path(&format!("out/{role}")))["coefficients"], *expected, "{killed} was killed");
+        }
+    }
+}

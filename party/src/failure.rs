@@ -98,6 +98,11 @@ impl Failure {
         format!("{what}; the reason was shown on the terminal only")
     }
 
+    /// Whether the coordinator or the dealer has ended the run because the other party is gone or was started again.
+    pub(crate) fn is_of_lost_masks(&self) -> bool {
+        matches!(self, Failure::Abort(Abort::Remote { from: Role::Coordinator, exit: Exit::Unreachable, .. }))
+    }
+
     /// What the others are told; nothing when it was they who ended the run. Never quotes data, paths or addresses.
     pub(crate) fn notice(&self, own: Role) -> Option<Notice> {
         let sentence = match self {

@@ -75,6 +75,11 @@ pub(crate) trait Work: Clone + Send + 'static {
     /// The session over the table.
     fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
 
+    /// Whether another run is begun at once where one has ended like this: the coordinator waits for this party then.
+    fn begins_again(&self, _failure: &Failure) -> bool {
+        false
+    }
+
     /// What is to be done when a run ends without a result, in good order.
     fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure) {}
 
@@ -361,6 +366,9 @@ impl Meeting<'_> {
         };
         if let Some(run) = self.run {
             work.given_up(self.job, run, failure);
+        }
+        if work.begins_again(failure) {
+            return;
         }
         match failure.notice(self.job.role) {
             // Where a word would be about the data, we look like a party that was killed.

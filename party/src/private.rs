@@ -210,7 +210,8 @@ pub(crate) fn keys_apart(Party { role, config, study }: Party<'_>) -> Result<(),
     match reused {
         None => Ok(()),
         Some((key, own)) => Err(Abort::Refused(format!(
-            "column `{}` of {role} is the key `{key}` and a column of the model: its values are not protected; leave it out of one, or              list `{key}` in `match.reused`",
+            "column `{}` of {role} is the key `{key}` and a column of the model: its values are not protected; leave it out of one, or \
+             list `{key}` in `match.reused`",
             own.column()
         ))),
     }

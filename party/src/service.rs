@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use fedreg_common::conversation::Opening;
@@ -58,7 +59,7 @@ pub async fn fit(
     }
     match job.study.guarantee {
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
-        VerticalGuarantee::Sealed => meet(&SealedFit { folder }, job, stop, stopped).await,
+        VerticalGuarantee::Sealed => sealed(folder, job, stop, stopped).await,
         VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
     }
 }
@@ -103,9 +104,46 @@ impl Work for Fit {
     }
 }
 
+/// How often a sealed fit is begun again after the other party, or its dealer's line, was lost.
+const BEGUN_AGAIN: u32 = 3;
+
+/// Before a sealed fit is begun again: for a party that was killed to be started by whatever watches over it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A sealed fit, from the start each time that the other party loses its masks: they are used once, and nobody else has them.
+async fn sealed(
+    folder: Folder,
+    job: &Job,
+    stop: mpsc::Sender<Abort>,
+    stopped: &mut mpsc::Receiver<Abort>,
+) -> Result<(Report, Exit), Failure> {
+    for left in (0..=BEGUN_AGAIN).rev() {
+        let work = SealedFit { folder: folder.clone(), left };
+        match meet(&work, job, stop.clone(), stopped).await {
+            Err(failure) if work.begins_again(&failure) => {
+                tracing::warn!(
+                    "{}; nothing can be used of this run: beginning another, with fresh masks",
+                    chain(&failure)
+                );
+                tokio::time::sleep(PAUSE).await;
+                // Others may have told of the same end; an interrupt is one still.
+                while let Ok(abort) = stopped.try_recv() {
+                    if let Abort::Interrupted(_) = abort {
+                        return Err(abort.into());
+                    }
+                }
+            }
+            ended => return ended,
+        }
+    }
+    Err(Abort::Bug("a sealed fit was begun again too often".to_string()).into())
+}
+
 #[derive(Clone)]
 struct SealedFit {
     folder: Folder,
+    /// How often another run may follow this one.
+    left: u32,
 }
 
 impl Work for SealedFit {
@@ -125,6 +163,10 @@ impl Work for SealedFit {
 
     fn rows(table: &Prepared) -> u64 {
         table.rows() as u64
+    }
+
+    fn begins_again(&self, failure: &Failure) -> bool {
+        self.left > 0 && failure.is_of_lost_masks()
     }
 
     fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<SealedSession, Failure> {
