@@ -422,7 +422,14 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
                     if merged.rounds == 1 { "" } else { "s" }
                 ),
                 Mechanism::Crossprod => {
-                    "masked columns, noised tables of its own columns and its noised share of the table between the blocks".to_string()
+                    let more = match merged.family {
+                        Family::Gaussian | Family::Poisson => "",
+                        Family::Binomial => " and of two gradients, with masked factors of means",
+                    };
+                    format!(
+                        "masked columns, noised tables of its own columns and its noised share of the table between the \
+                         blocks{more}"
+                    )
                 }
             };
             text.push_str(&format!(

@@ -58,6 +58,15 @@ impl PrivatePlan {
         }
     }
 
+    /// How many times something opens to both: the length of a run.
+    pub fn exchanges(&self) -> u32 {
+        match self {
+            PrivatePlan::Residual(plan) => plan.setup().rounds,
+            PrivatePlan::Crossprod(_) => 1,
+            PrivatePlan::Logistic(plan) => 1 + plan.gradients().len() as u32,
+        }
+    }
+
     /// The coefficients that errors are predicted for where none are declared.
     pub fn neutral(&self) -> Coefficients {
         match self {

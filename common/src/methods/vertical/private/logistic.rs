@@ -238,8 +238,9 @@ impl Logistic {
         self.place == Place::Share { from: self.role.partner() } && self.of(self.role).is_some()
     }
 
-    /// Why a peer that is ahead cannot be followed: it goes on from its stored share, and the masks that belong to it are gone here.
-    pub(super) fn left_behind<S>(&self, held: &Held<S>) -> Option<Abort> {
+    /// Why a peer that is ahead cannot be followed: the masks of the present exchange are gone here. Where its share is out the run is over;
+    /// else nothing of the exchange has left, and both can begin it anew.
+    pub(super) fn left_behind<S>(&self, held: &Held<S>, ahead: &Body) -> Option<Abort> {
         let waits = match self.place {
             Place::Share { .. } | Place::Over => false,
             Place::Statistics(_)
@@ -249,7 +250,13 @@ impl Logistic {
             | Place::Vector
             | Place::RowCanary { .. } => self.exchange == self.past,
         };
-        (self.resumed && waits).then(|| without_masks(held))
+        (self.resumed && waits).then(|| match ahead {
+            Body::Noised(_) => without_masks(held),
+            _ => Abort::Unreachable(format!(
+                "{} goes on with masks that were lost here when the process ended; start both again, and both get fresh ones",
+                self.role.partner()
+            )),
+        })
     }
 
     /// In an exchange of the past, what stands for a message behind masks: nothing follows from it.
@@ -552,7 +559,7 @@ impl Logistic {
         Ok(PrivateFit {
             coefficients: coefficients(&held.study, fit)?,
             nobs: table.rows() as u64,
-            rounds: EXCHANGES.len() as u32,
+            rounds: held.plan.exchanges(),
             notes: notes(&held.study, &outlook),
             statement: held.statement()?,
             outlook,

@@ -261,10 +261,10 @@ impl<S: Storage> Script for PrivateScript<S> {
         }
     }
 
-    fn left_behind(&self) -> Option<Abort> {
+    fn left_behind(&self, ahead: &Body) -> Option<Abort> {
         match (self.place, &self.course) {
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.left_behind(&self.held),
-            (Place::Fitting, Course::Logistic(logistic)) => logistic.left_behind(&self.held),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.left_behind(&self.held, ahead),
             (Place::Fitting, Course::Residual(_)) | (Place::Agreeing | Place::Terms { .. }, _) => None,
         }
     }

@@ -9,13 +9,16 @@ use nalgebra::{DMatrix, DVector};
 
 use super::super::Side;
 use super::super::crossprod::WholeRows;
-use super::{GradientScale, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables};
+use super::{DIGITS, GradientScale, LAST_CLASS, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables};
 use crate::privacy::bounds::{ClippedRows, OutcomeBounds, ROW_BITS, RowBounds};
 use crate::privacy::mechanism::share::{ShareError, open_whole, width_of};
 use crate::privacy::mechanism::{LatticeVector, Query};
-use crate::secure::kernel::{Factors, Part, Separated};
+use crate::secure::kernel::{Factors, Kernel, Part, Separated};
 use crate::secure::product::{self, Blocks, RowShape, Shape, TableShare, VectorShape, VectorShare};
 use crate::secure::ring::{Elements, RingError, Width, row_blocks};
+
+/// The class of points of usual length, 4.
+const USUAL_CLASS: usize = 6;
 
 impl GradientScale {
     /// The largest size of an entry without noise, in the integers that open.
@@ -40,6 +43,12 @@ impl LogisticPlan {
     pub fn gradient_shape(&self, at: usize) -> Option<Shape> {
         let scale = self.gradients().get(at)?;
         Some(self.shape(width_of(scale.bound(self.setup().rows))))
+    }
+
+    /// Factors a row that leave for a gradient: at a point of usual length, and at most.
+    pub fn factors(&self) -> [usize; 2] {
+        let of = |class| Separated::new(Kernel::Mean, class, DIGITS).map_or(0, |separated| separated.terms - 1);
+        [of(USUAL_CLASS), of(LAST_CLASS)]
     }
 
     /// A side's block of the table between the blocks; of a gradient without its factor.
