@@ -467,7 +467,12 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
         Mode::Plain => "phases, rounds, gradients and bytes",
         Mode::Private => match mechanism {
             Mechanism::Residual => "phases, rounds and bytes",
-            Mechanism::Crossprod => "phases, the size of the table that it dealt masks for, and bytes",
+            Mechanism::Crossprod => match merged.family {
+                Family::Gaussian | Family::Poisson => {
+                    "phases, the size of the table that it dealt masks for, and bytes"
+                }
+                Family::Binomial => "phases, the sizes of what it dealt masks for, and bytes",
+            },
         },
         Mode::Sealed => "phases, the sizes of what it dealt masks for, and bytes",
     };
