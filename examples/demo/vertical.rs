@@ -421,16 +421,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
                     merged.rounds,
                     if merged.rounds == 1 { "" } else { "s" }
                 ),
-                Mechanism::Crossprod => {
-                    let more = match merged.family {
-                        Family::Gaussian | Family::Poisson => "",
-                        Family::Binomial => " and of two gradients, with masked factors of means",
-                    };
-                    format!(
-                        "masked columns, noised tables of its own columns and its noised share of the table between the \
-                         blocks{more}"
-                    )
-                }
+                Mechanism::Crossprod => opened_on_shares(merged.family),
             };
             text.push_str(&format!(
                 "{role} saw from {}: {saw}, in {}; {releases} releases were charged\n",
@@ -483,6 +474,17 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
         out.display()
     ));
     text
+}
+
+/// What a private run on shares lets the other party see.
+fn opened_on_shares(family: Family) -> String {
+    let more = match family {
+        Family::Gaussian | Family::Poisson => "",
+        Family::Binomial => " and of two gradients, with masked factors of means",
+    };
+    format!(
+        "masked columns, noised tables of its own columns and its noised share of the table between the blocks{more}"
+    )
 }
 
 /// What sealed mode would have disclosed in place of a plain run; nothing about runs in other modes.

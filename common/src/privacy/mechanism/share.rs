@@ -129,7 +129,7 @@ impl ShareUnit {
     pub(super) fn within(&self, entries: usize, mu: f64) -> Result<(f64, f64), ScaleError> {
         let sigma = self.step / STEP_PER_SIGMA;
         enough_for(mu, entries as f64)?;
-        let reached = self.reached.clone()?;
+        let reached = self.reached?;
         if reached <= mu { Ok((sigma, reached)) } else { Err(ScaleError::Sigma { sigma, step: self.step }) }
     }
 }

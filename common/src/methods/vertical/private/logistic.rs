@@ -250,12 +250,14 @@ impl Logistic {
             | Place::Vector
             | Place::RowCanary { .. } => self.exchange == self.past,
         };
-        (self.resumed && waits).then(|| match ahead {
-            Body::Noised(_) => without_masks(held),
-            _ => Abort::Unreachable(format!(
+        (self.resumed && waits).then(|| {
+            if let Body::Noised(_) = ahead {
+                return without_masks(held);
+            }
+            Abort::Unreachable(format!(
                 "{} goes on with masks that were lost here when the process ended; start both again, and both get fresh ones",
                 self.role.partner()
-            )),
+            ))
         })
     }
 

@@ -119,12 +119,15 @@ impl Table {
     }
 
     /// A keyed digest of what a run computes with and a restart must have again: the clipped rows, and the outcome where only one party
-    /// holds it, which nobody compares.
+    /// holds it, which nobody compares, or where what is computed after a restart needs it.
     pub(super) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
         let rows = self.rows.fingerprint(key);
-        match self.study.method.outcome.held_by {
-            HeldBy::Both => rows,
-            HeldBy::Alice => keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)]),
+        match (self.study.method.outcome.held_by, self.study.method.family) {
+            (HeldBy::Both, Family::Gaussian | Family::Poisson) => rows,
+            (HeldBy::Both, Family::Binomial)
+            | (HeldBy::Alice, Family::Gaussian | Family::Binomial | Family::Poisson) => {
+                keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)])
+            }
         }
     }
 

@@ -152,6 +152,15 @@ impl<'a> Masks<'a> {
         let deal = Box::new(seeded(study, RUN, [[seed; 32], [seed + 1; 32]], |_, _| {}));
         Masks { deal, came: [false; 2], started: [false; 2] }
     }
+
+    /// What an order brings; a process that takes another one's place gets nothing.
+    fn dealt(&mut self, side: usize, order: Order) -> Result<Vec<(usize, Message)>, Stopped> {
+        let started = std::mem::replace(&mut self.started[side], false);
+        if std::mem::replace(&mut self.came[side], true) && started {
+            return Err(Stopped::By(Abort::Unreachable("nobody gets masks twice".to_string())));
+        }
+        Ok((self.deal)(side, order))
+    }
 }
 
 /// A process that dies: whose, at which message that comes in, and whether it has taken that in and its answer is lost.
@@ -219,11 +228,7 @@ pub(super) fn talk(
         }
         for side in [0, 1] {
             while let Some(order) = sessions[side].order() {
-                let started = std::mem::replace(&mut masks.started[side], false);
-                if std::mem::replace(&mut masks.came[side], true) && started {
-                    return Err(Stopped::By(Abort::Unreachable("nobody gets masks twice".to_string())));
-                }
-                from_dealer.extend((masks.deal)(side, order));
+                from_dealer.extend(masks.dealt(side, order)?);
             }
             sessions[side].work().map_err(Stopped::By)?;
         }

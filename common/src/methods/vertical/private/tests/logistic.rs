@@ -262,6 +262,38 @@ fn an_outcome_that_is_no_event_is_refused_before_a_ledger_is_opened() {
     assert!(refused.exit() == Exit::Data && refused.to_string().contains("is 0 in no row"), "{refused}");
 }
 
+/// A run that was interrupted goes on with the same outcome only: the gradients that are left need it.
+#[test]
+fn another_outcome_than_before_is_told_by_the_fingerprint_of_a_run() {
+    let study = binomial("epsilon = 1.0\n");
+    let [alice, _] = parties(&study, 1.0);
+    let mut other = events();
+    other[3] = 1.0 - other[3];
+    let table = |y: &[f64]| {
+        Table::new(Arc::clone(&study), Role::Alice, &Policy::default(), frame_with(Role::Alice, &[], y)).unwrap()
+    };
+    let key = Ledger::open(alice.disk.clone()).unwrap().key().unwrap();
+    assert_eq!(table(&events()).fingerprint(&key), table(&events()).fingerprint(&key));
+    assert_ne!(table(&events()).fingerprint(&key), table(&other).fingerprint(&key));
+}
+
+/// Noise far beyond every sum: points are cut and steps held, and the run ends with numbers.
+#[test]
+fn a_run_of_hardly_any_budget_ends_with_numbers() {
+    let study = binomial("epsilon = 0.02\n");
+    for seed in [100, 200, 300] {
+        let parties = parties(&study, 0.02);
+        let [mut alice, mut bob] = parties.each_ref().map(|party| party.session(1, seed).unwrap());
+        let deal = crate::sim::dealer::dealer(&study, RUN, |_, _| {});
+        let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}, deal);
+        let [alice, bob] = ended.results.map(|result| result.unwrap().unwrap());
+        assert_eq!(alice.coefficients, bob.coefficients);
+        let finite = |value: Option<f64>| value.is_some_and(f64::is_finite);
+        assert!(alice.coefficients.iter().all(|row| finite(row.estimate) && finite(row.std_error)));
+        assert!(alice.outlook.caution().is_some());
+    }
+}
+
 /// The simulated columns of five and five, by a study whose bounds leave them as they are.
 fn simulated(epsilon: f64) -> Arc<Study<Vertical>> {
     let names = |letter: char| (0..5).map(|at| format!("\"{letter}{at}\"")).collect::<Vec<_>>().join(", ");
@@ -294,7 +326,7 @@ fn session(study: &Arc<Study<Vertical>>, data: &oracle::Data, seed: u64) -> Vec<
         let (mut places, of) = (Places::default(), usize::from(role == Role::Bob));
         let letter = ["a", "b"][of];
         let mut columns: Vec<ColumnBuilder> =
-            (0..5).map(|at| ColumnBuilder::lenient_numbers(&format!("{letter}{at}"))).collect();
+            (0..5).map(|at| ColumnBuilder::lenient_numbers(format!("{letter}{at}"))).collect();
         columns.push(ColumnBuilder::lenient_numbers("y"));
         for row in 0..rows {
             let place = Place::Row(row as u64 + 1);
