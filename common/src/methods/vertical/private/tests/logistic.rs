@@ -280,9 +280,9 @@ fn another_outcome_than_before_is_told_by_the_fingerprint_of_a_run() {
 /// Noise far beyond every sum: points are cut and steps held, and the run ends with numbers.
 #[test]
 fn a_run_of_hardly_any_budget_ends_with_numbers() {
-    let study = binomial("epsilon = 0.02\n");
+    let study = binomial("epsilon = 0.05\n");
     for seed in [100, 200, 300] {
-        let parties = parties(&study, 0.02);
+        let parties = parties(&study, 0.05);
         let [mut alice, mut bob] = parties.each_ref().map(|party| party.session(1, seed).unwrap());
         let deal = crate::sim::dealer::dealer(&study, RUN, |_, _| {});
         let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {}, deal);
