@@ -380,7 +380,7 @@ mutate "an offset that stays out of the predictor" $sealed/glm.rs \
     's/if let Some\(offset\) = self\.offset \{/if let Some(offset) = self.offset.filter(|_| false) {/' $beside
 mutate "rows of weight zero count as rows" $sealed/limits.rs \
     's/map_or\(rows as u64, effective_rows\)/map_or(rows as u64, |_| rows as u64)/' sealed::tests::rows_of_weight_zero
-mutate "shares of another evaluation" $sealed/glm/exchange.rs \
+mutate "shares of another evaluation" common/src/methods/vertical/products.rs \
     's/match came == number \{/match true || came == number {/' sealed::tests::glm::shares_that
 mutate "a gradient beside a canary that nobody has checked" $sealed/glm.rs \
     's/            canary\.check\(&peer\.slice\(at\.\.at \+ 1\)\)\.map_err\(peer_fault\)\?;\n/            let _ = (at, canary);\n/' sealed::tests::glm::a_dealer_whose
