@@ -341,6 +341,17 @@ mutate "a gradient of half its sensitivity" common/src/methods/vertical/plan/log
     's/<< 16\) as f64/<< 15) as f64/' plan::logistic
 mutate "means that never leave the unit interval" common/src/methods/vertical/plan/logistic.rs \
     's/\(self\.whole \+ 2 \* self\.excess\(\)\) << 16/self.whole << 16/' plan::logistic
+logistic=common/src/methods/vertical/private/logistic.rs
+mutate "masks made anew for the stored share of a gradient" $logistic \
+    's/while held\.reserved\n/while held.reserved \&\& past < 1\n/' private::tests::logistic
+mutate "a peer waited for whose gradient was for other masks" $logistic \
+    's/\(self\.resumed && waits\)/(false \&\& waits)/' private::tests::logistic
+mutate "means whose canary nobody compares" $logistic \
+    's/\?\.check\(&canary\)\.map_err\(peer_fault\)\?;/?.share();/' private::tests::logistic
+mutate "an outcome that both sides subtract" $logistic \
+    's/\(self\.role == Role::Alice\)\.then_some/true.then_some/' private::tests::logistic
+mutate "a private binomial model of an outcome at one party" common/src/methods/vertical/terms/private.rs \
+    's/method\.outcome\.held_by != HeldBy::Both,\n(\s+)"a binomial/false,\n$1"a binomial/' vertical::terms
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \
@@ -373,7 +384,7 @@ mutate "an offset that stays out of the predictor" $sealed/glm.rs \
     's/if let Some\(offset\) = self\.offset \{/if let Some(offset) = self.offset.filter(|_| false) {/' $beside
 mutate "rows of weight zero count as rows" $sealed/limits.rs \
     's/map_or\(rows as u64, effective_rows\)/map_or(rows as u64, |_| rows as u64)/' sealed::tests::rows_of_weight_zero
-mutate "shares of another evaluation" $sealed/glm/exchange.rs \
+mutate "shares of another evaluation" common/src/methods/vertical/products.rs \
     's/match came == number \{/match true || came == number {/' sealed::tests::glm::shares_that
 mutate "a gradient beside a canary that nobody has checked" $sealed/glm.rs \
     's/            canary\.check\(&peer\.slice\(at\.\.at \+ 1\)\)\.map_err\(peer_fault\)\?;\n/            let _ = (at, canary);\n/' sealed::tests::glm::a_dealer_whose

@@ -237,8 +237,8 @@ pub trait Script {
         false
     }
 
-    /// Why this party cannot follow a peer that is ahead of it, where that is no fault of the peer.
-    fn left_behind(&self) -> Option<Abort> {
+    /// Why this party cannot follow a peer that is ahead of it with such a message, where that is no fault of the peer.
+    fn left_behind(&self, _ahead: &Self::Body) -> Option<Abort> {
         None
     }
 }
@@ -558,7 +558,7 @@ impl<S: Script> Session for Conversation<S> {
             return self.repeated(&message);
         }
         if came > line.next && !coordinator {
-            if let Some(abort) = self.script.left_behind() {
+            if let Some(abort) = self.script.left_behind(&message.body) {
                 return Err(abort);
             }
             if let Some(turn) = self.ask_to_begin()? {

@@ -465,7 +465,7 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum MechanismName {
-    /// One table of cross-products, computed on shares that get the noise of both before they leave; gaussian models
+    /// One table of cross-products, computed on shares that get the noise of both before they leave; in binomial models two gradients after it
     #[default]
     Crossprod,
     /// Noised partial predictions to and fro

@@ -421,9 +421,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
                     merged.rounds,
                     if merged.rounds == 1 { "" } else { "s" }
                 ),
-                Mechanism::Crossprod => {
-                    "masked columns, noised tables of its own columns and its noised share of the table between the blocks".to_string()
-                }
+                Mechanism::Crossprod => opened_on_shares(merged.family),
             };
             text.push_str(&format!(
                 "{role} saw from {}: {saw}, in {}; {releases} releases were charged\n",
@@ -460,7 +458,12 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
         Mode::Plain => "phases, rounds, gradients and bytes",
         Mode::Private => match mechanism {
             Mechanism::Residual => "phases, rounds and bytes",
-            Mechanism::Crossprod => "phases, the size of the table that it dealt masks for, and bytes",
+            Mechanism::Crossprod => match merged.family {
+                Family::Gaussian | Family::Poisson => {
+                    "phases, the size of the table that it dealt masks for, and bytes"
+                }
+                Family::Binomial => "phases, the sizes of what it dealt masks for, and bytes",
+            },
         },
         Mode::Sealed => "phases, the sizes of what it dealt masks for, and bytes",
     };
@@ -471,6 +474,17 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
         out.display()
     ));
     text
+}
+
+/// What a private run on shares lets the other party see.
+fn opened_on_shares(family: Family) -> String {
+    let more = match family {
+        Family::Gaussian | Family::Poisson => "",
+        Family::Binomial => " and of two gradients, with masked factors of means",
+    };
+    format!(
+        "masked columns, noised tables of its own columns and its noised share of the table between the blocks{more}"
+    )
 }
 
 /// What sealed mode would have disclosed in place of a plain run; nothing about runs in other modes.

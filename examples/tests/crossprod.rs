@@ -257,11 +257,141 @@ fn a_dealer_that_vanishes_ends_the_run_for_both_and_the_next_start_goes_on_under
     }
 }
 
+/// Ten columns of a table of its own, with an outcome of 0 and 1: a table and two gradients open.
+#[test]
+fn the_private_demo_fits_a_binomial_model_by_a_table_and_two_gradients() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let flags =
+        ["vertical", "--mode", "private", "--family", "binomial", "--data", "data/admissions.csv", "--id", "id"];
+    let columns = ["--outcome", "readmitted", "--alice", "age,bmi", "--bob", "systolic,creatinine"];
+    let bounds = ["--bounds", "data/admissions.bounds.toml", "--epsilon", "3", "--out", out.to_str().unwrap()];
+    let (code, printed, said) = told(&demo(&[&flags[..], &columns, &bounds].concat()));
+    assert_eq!(code, 0, "{said}\n{printed}");
+    assert!(printed.contains("and of two gradients, with masked factors of means"), "{printed}");
+    let merged = report(&out);
+    assert_eq!((merged["nobs"].as_u64(), merged["rounds"].as_u64()), (Some(600), Some(3)));
+    assert_eq!(merged["family"], "binomial");
+    let rows = merged["coefficients"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "{rows:?}");
+    for role in ["alice", "bob"] {
+        let own = report(&out.join(role));
+        assert_eq!(own["coefficients"], merged["coefficients"]);
+        assert_eq!(own["disclosure"]["declared"], serde_json::json!(["masked columns"]));
+        let account = &merged["privacy"][role];
+        // The whole numbers of gradients leave a little of the budget.
+        let (left, spent) = (account["left"].as_f64().unwrap(), account["charge"].as_f64().unwrap());
+        assert!(left >= 0.0 && left < 0.01 * spent, "{left} {spent}");
+        let labels: Vec<&str> =
+            account["releases"].as_array().unwrap().iter().map(|release| release["label"].as_str().unwrap()).collect();
+        let gradients = ["share of gradient 1", "share of gradient 2"];
+        assert_eq!(labels[..4], ["X'X", "X'(2y - 1)", "X'1", "share of the table between the blocks"]);
+        assert_eq!(labels[4..], gradients);
+        let config = out.join(format!("{role}.toml"));
+        let planned = demo(&["--role", role, "privacy", "plan", "--config", config.to_str().unwrap()]);
+        let (code, plan, said) = told(&planned);
+        assert_eq!(code, 0, "{said}");
+        assert!(plan.contains("exchange  3, of masked columns") && plan.contains("share of gradient 2"), "{plan}");
+        assert!(plan.contains("log odds") && plan.contains("residual") && plan.contains("not possible"), "{plan}");
+    }
+}
+
+/// A world whose outcome is 0 or 1.
+fn binomial() -> World {
+    let world = world();
+    let study = PRIVATE.replace("range = [-2, 6]", "range = [0, 1]");
+    world.write("study.toml", &format!("mode = \"private\"\n{STUDY}{study}[model]\nfamily = \"binomial\"\n"));
+    for (role, name) in [("alice", "a"), ("bob", "b")] {
+        let file = format!("{role}.csv");
+        let table = fs::read_to_string(world.path(&file)).unwrap();
+        let rows = table.lines().skip(1).enumerate().map(|(at, line)| {
+            let cells: Vec<&str> = line.split(',').collect();
+            format!("{},{},{}\n", cells[0], cells[1], u8::from(at * 7 % 5 < 2))
+        });
+        world.write(&file, &format!("id,{name},y\n{}", rows.collect::<String>()));
+    }
+    world
+}
+
+#[test]
+fn a_binomial_run_is_charged_once_and_a_check_foretells_its_bytes() {
+    let world = binomial();
+    let foretold = ["alice", "bob"].map(|role| {
+        let (code, checked, said) = told(&command(&world, role, &["check", "--format", "json"]));
+        assert_eq!(code, 0, "{said}");
+        let checked: Value = serde_json::from_str(&checked).unwrap();
+        let leaves = checked["leaves"].as_array().unwrap();
+        let what: Vec<&str> = leaves.iter().map(|leaving| leaving["what"].as_str().unwrap()).collect();
+        assert_eq!(what, ["masked columns", "masked factors of means", "noised statistics", "noised shares"]);
+        checked["predicted_bytes"].as_f64().unwrap()
+    });
+    let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    assert_codes(&ended, 0);
+    for (role, foretold) in ["alice", "bob"].into_iter().zip(foretold) {
+        let own = report(&world.path(&format!("out/{role}")));
+        let sent = own["bytes_sent"].as_f64().unwrap();
+        println!("{role}: foretold {foretold}, sent {sent}");
+        // The length of the points decides how many factors a row leave.
+        assert!((0.6..1.6).contains(&(foretold / sent)), "{role}: foretold {foretold}, sent {sent}");
+        assert_eq!((count(&world, role, "reserved"), count(&world, role, "stored")), (1, 6));
+    }
+    again(&world);
+    assert_codes(&world.run(&[], &[]), 77);
+}
+
+/// Alice dies before her share of the first gradient is stored: both begin that exchange anew, and the table stays as it opened.
+#[test]
+fn a_binomial_run_goes_on_behind_the_table_that_opened_under_the_same_charge() {
+    let world = binomial();
+    let (mut coordinator, address, bob) = killed(&world, "alice", &before(4), "\"index\":3,");
+    let share = stored(&ledger(&world, "alice"), "sent/%/3").remove(0).1;
+    let alice = world.alice(&address, &["--wait", "3"]);
+    let (alice, bob) = (alice.end(), bob.end());
+    assert_eq!((alice.code, bob.code), (69, 69), "{}\n{}", alice.log, bob.log);
+    coordinator.child.kill().unwrap();
+    coordinator.child.wait().unwrap();
+    again(&world);
+    let next = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    assert_codes(&next, 0);
+    let [alice, bob] = ["alice", "bob"].map(|role| report(&world.path(&format!("out/{role}"))));
+    assert_eq!(alice["coefficients"], bob["coefficients"]);
+    for role in ["alice", "bob"] {
+        assert_eq!((count(&world, role, "reserved"), count(&world, role, "stored")), (1, 6), "{role}");
+    }
+    assert_eq!(stored(&ledger(&world, "alice"), "sent/%/3").remove(0).1, share, "what was stored has changed");
+}
+
+/// Alice's share of a gradient is stored and known to Bob, whose masks die with him: the charge stays and the run is over for both.
+#[test]
+fn a_party_that_lost_the_masks_of_a_stored_gradient_ends_the_run_with_its_charge() {
+    let world = binomial();
+    let (mut coordinator, address, alice) = killed(&world, "bob", &before(5), "\"index\":4,");
+    let bob = world.bob(&address, &["--wait", "3"]);
+    let (alice, bob) = (alice.end(), bob.end());
+    coordinator.child.kill().unwrap();
+    coordinator.child.wait().unwrap();
+    println!("{} {}\n{}\n{}", alice.code, bob.code, alice.log, bob.log);
+    again(&world);
+    let next = world.run(&[], &[]);
+    assert_eq!((next[1].code, next[2].code), (77, 77), "{}\n{}", next[1].log, next[2].log);
+    for role in ["alice", "bob"] {
+        assert_eq!((count(&world, role, "reserved"), count(&world, role, "finished")), (1, 1), "{role}");
+        assert_eq!(count(&world, role, "stored"), if role == "alice" { 6 } else { 5 });
+    }
+}
+
 #[test]
 fn what_has_no_place_is_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, reason) in [
-        (&["--family", "binomial"][..], "private mode is for gaussian only"),
+        (&["--family", "poisson"][..], "private mode is for gaussian and binomial only"),
+        (&["--family", "binomial"], "`columns.progression.range` must be [0, 1]"),
+        (&["--family", "binomial", "--outcome-at", "alice"], "needs the outcome at both parties"),
+        (&["--family", "binomial", "--lambda", "0.1", "--cv", "5"], "errors of folds"),
+        (&["--family", "binomial", "--lambda", "0.1"], "use `privacy.ridge`"),
+        (&["--family", "binomial", "--weights", "bmi"], "one person's weight"),
+        (&["--family", "binomial", "--offset", "bmi"], "its values have no public bounds"),
         (&["--tol", "1e-6"], "a stopping rule looks at values without noise"),
         (&["--lambda", "0.1"], "use `privacy.ridge`"),
         (&["--missing", "complete-cases"], "sends which rows are incomplete"),

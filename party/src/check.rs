@@ -6,7 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
-use fedreg_common::methods::vertical::plan::{CrossPlan, CrossRelease, PrivatePlan, Side};
+use fedreg_common::methods::vertical::plan::{
+    CrossPlan, CrossRelease, LogisticPlan, LogisticRelease, PrivatePlan, Side,
+};
 use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, MatchReport, Opened};
@@ -189,6 +191,10 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
                 let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
                 (leaves, 1, bytes + sealed::greeting(study))
             }
+            PrivatePlan::Logistic(plan) => {
+                let (leaves, bytes) = by_logistic(&plan, Side::of(role), rows);
+                (leaves, 1 + plan.gradients().len() as u32, bytes + sealed::greeting(study))
+            }
         };
     if study.head.matching.is_some() {
         let (amount, reveals) = membership();
@@ -208,6 +214,9 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
 
 /// Messages of a party by the mechanism `crossprod` beside its greeting and its columns.
 const CROSSPROD_MESSAGES: u64 = 9;
+
+/// The same of a binomial model.
+const LOGISTIC_MESSAGES: u64 = 24;
 
 /// What a match has let leave before the run.
 fn membership() -> (String, &'static str) {
@@ -261,6 +270,56 @@ fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) 
         },
     ];
     (leaves, masked + 8 * all as u64 + CROSSPROD_MESSAGES * sealed::MESSAGE)
+}
+
+/// What leaves in a binomial model, with the bytes beside the greeting's. How many factors a row leave depends on a point that opens
+/// during the run, so that bytes are those of a point of usual length.
+fn by_logistic(plan: &LogisticPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) {
+    let end = match side {
+        Side::Alice => product::Side::Left,
+        Side::Bob => product::Side::Right,
+    };
+    let gradients = (0..).map_while(|at| plan.gradient_shape(at));
+    let shapes: Vec<product::Shape> = std::iter::once(plan.table_shape()).chain(gradients).collect();
+    let masked: u64 = shapes.iter().map(|shape| shape.bytes(end)).sum();
+    let [usual, most] = plan.factors();
+    // Behind the factors comes a share of the residuals.
+    let means: u64 = shapes[1..].iter().map(|shape| rows * (usual as u64 + 1) * shape.width.bytes() as u64).sum();
+    let count = |release: &LogisticRelease| plan.entries(side, *release) as u64;
+    let all: u64 = LogisticRelease::ALL.iter().map(count).sum();
+    let statistics: u64 = LogisticRelease::ALL[..3].iter().map(count).sum();
+    let (times, columns, gradients) = (shapes.len(), plan.side(side).width, shapes.len() - 1);
+    let leaves = vec![
+        Leaving {
+            what: "masked columns",
+            amount: format!("{columns} columns and a public one of {rows} values, {times} times, {}", size(masked)),
+            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
+        },
+        Leaving {
+            what: "masked factors of means",
+            amount: format!(
+                "about {usual} and at most {most} for each of {rows} rows, {gradients} times, about {}",
+                size(means)
+            ),
+            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
+        },
+        Leaving {
+            what: "noised statistics",
+            amount: format!("{statistics} sums over own columns"),
+            reveals: "what the budget permits, whatever the other does with them",
+        },
+        Leaving {
+            what: "noised shares",
+            amount: format!(
+                "of a table of {} x {}, and of {gradients} gradients of {} numbers",
+                shapes[0].left,
+                shapes[0].right,
+                1 + shapes[0].left + shapes[0].right
+            ),
+            reveals: "what the budget permits: what opens has the noise of both parties",
+        },
+    ];
+    (leaves, masked + means + 8 * all + LOGISTIC_MESSAGES * sealed::MESSAGE)
 }
 
 impl Checked {

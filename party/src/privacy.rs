@@ -450,6 +450,9 @@ pub struct Planned {
     left: Option<f64>,
     /// How many such runs still fit.
     runs_left: Option<u64>,
+    /// How many times something opens.
+    #[serde(skip)]
+    exchanges: u32,
     /// The releases, as the ledger reserves them.
     #[serde(skip)]
     pub(crate) plan: ReleasePlan,
@@ -504,6 +507,7 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
         by_rows_and_epsilon: study.error_table(rows),
         search: study.search(rows),
         left,
+        exchanges: plan.exchanges(),
         plan: releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
     })
@@ -550,7 +554,10 @@ impl Planned {
             (Some(rounds), Some(clip)) => text.push_str(&format!(
                 "  rounds    {rounds}, partial predictions cut at {clip} of half the outcome's range\n"
             )),
-            _ => text.push_str("  exchange  one, of masked columns; the noise of both is in what opens\n"),
+            _ => text.push_str(&format!(
+                "  exchange  {}, of masked columns; the noise of both is in what opens\n",
+                if self.exchanges == 1 { "one".to_string() } else { self.exchanges.to_string() }
+            )),
         }
         text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         text.push_str(

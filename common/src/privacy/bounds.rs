@@ -297,6 +297,16 @@ impl OutcomeBounds {
         }
     }
 
+    /// Those of an outcome that is 0 or 1.
+    pub const fn of_events() -> OutcomeBounds {
+        OutcomeBounds { low: 0.0, high: 1.0 }
+    }
+
+    /// Those that leave coefficients of unit rows in their unit.
+    pub const fn unit() -> OutcomeBounds {
+        OutcomeBounds { low: -1.0, high: 1.0 }
+    }
+
     /// Middle of the range.
     pub fn centre(&self) -> f64 {
         self.low / 2.0 + self.high / 2.0

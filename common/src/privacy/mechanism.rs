@@ -51,7 +51,7 @@ use crate::secure::ring::Elements;
 pub mod records;
 pub mod share;
 
-use self::share::ShareScale;
+use self::share::ShareUnit;
 
 /// The lattice step is sigma times this: 2^-40.
 const STEP_PER_SIGMA: f64 = 1.0 / (1u64 << 40) as f64;
@@ -79,7 +79,7 @@ enum Payload {
     /// One number per row, each within `[-bound, bound]`, and a public number that is added to all after the noise.
     PerRow { values: Vec<f64>, bound: f64, shift: f64 },
     /// A share of exact integers, which takes the noise as it is.
-    Share { share: Elements, scale: ShareScale },
+    Share { share: Elements, unit: ShareUnit },
 }
 
 impl Query {
@@ -186,9 +186,9 @@ impl Query {
                 let (sigma, reached) = scale_for(sensitivity, self.slack(), mu)?;
                 Ok((sigma, reached, sigma * STEP_PER_SIGMA))
             }
-            Payload::Share { share, scale } => {
-                let (sigma, reached) = share::scale_of(self, *scale, share.count(), mu)?;
-                Ok((sigma, reached, scale.step()))
+            Payload::Share { share, unit } => {
+                let (sigma, reached) = unit.within(share.count(), mu)?;
+                Ok((sigma, reached, unit.step()))
             }
         }
     }

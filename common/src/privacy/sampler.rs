@@ -116,6 +116,12 @@ impl NoisePool {
         use rand::SeedableRng;
         NoisePool { ready: Vec::new(), seeded: Some(rand_chacha::ChaCha8Rng::seed_from_u64(seed)) }
     }
+
+    /// The noise that comes next, for an oracle of what opens.
+    #[cfg(test)]
+    pub(crate) fn foreseen(&mut self, count: usize) -> Vec<i64> {
+        self.take(count).unwrap_or_default()
+    }
 }
 
 impl Default for NoisePool {

@@ -442,6 +442,8 @@ fn within(table: &Shape, product: Shape) -> bool {
 fn unfit_rows(shape: &RowShape, table: &Shape, turn: Side) -> Option<&'static str> {
     let RowShape { width, bits, rows, terms, corrected } = *shape;
     let proved = match budget::binomial(rows) {
+        // Whole numbers: the parties choose the ring by a bound that is public, as for tables.
+        _ if table.bits == 0 => bits == 0,
         Some(of) if table.bits == of.columns => [of.features, of.weights, of.losses].contains(&bits),
         Some(_) | None => table.bits == budget::POISSON_COLUMNS && budget::POISSON_FACTORS.contains(&bits),
     };

@@ -48,7 +48,7 @@ pub enum Mechanism {
     #[default]
     Residual,
     /// One table of cross-products between the parties' columns, computed on shares to which each party adds its noise before they
-    /// leave; the coordinator deals the masks. Between two parties.
+    /// leave; the coordinator deals the masks. In a binomial model two gradients follow in the same way. Between two parties.
     Crossprod,
 }
 
@@ -73,7 +73,7 @@ pub struct DesignTerms {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<f64>,
     /// Standard deviation of what is to be found, in half ranges of the outcome; .3 if absent. Of two parties that of what each one's
-    /// columns would add if all were uncorrelated. In models with something hidden the length
+    /// columns would add if all were uncorrelated, in a binomial model in log odds and 1 if absent. In models with something hidden the length
     /// of the coefficients, half of the longest if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<f64>,

@@ -538,6 +538,8 @@ impl TwoParties {
                 let fit = super::crossprod::opened(&plan, [&held.alice, &held.bob], &held.outcome, pool)?;
                 return Ok(fit.on_original_scale([&alice, &bob], &range).0.rows(1, 10).into_owned());
             }
+            // Its outcome is another one.
+            vertical::PrivatePlan::Logistic(_) => return Err(SimulationError::NoEstimate),
         };
         let estimates = held.exchange_with(&plan, pool, |_, _| {})?;
         let slopes = |bounds: &RowBounds, estimate: &vertical::Estimate| {

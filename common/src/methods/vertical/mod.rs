@@ -17,6 +17,7 @@ pub mod plan;
 pub mod predict;
 pub mod prepare;
 pub mod private;
+mod products;
 pub mod report;
 pub mod sealed;
 mod separation;

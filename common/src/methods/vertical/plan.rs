@@ -47,8 +47,11 @@ pub use self::crossprod::{
 };
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
+#[cfg(test)]
+pub(crate) use self::logistic::tests as logistic_tests;
 pub use self::logistic::{
-    GradientScale, LogisticFit, LogisticPlan, LogisticRelease, LogisticSetup, LogisticSide, LogisticTables,
+    GradientScale, GradientShapes, LogisticFit, LogisticPlan, LogisticRelease, LogisticSetup, LogisticSide,
+    LogisticTables, WholeMeans,
 };
 pub use self::outlook::{Assumed, Case, MovedBy, Outlook};
 

@@ -6,13 +6,14 @@
 //! 2. terms: what each side's data set may cost. After them each side reserves the budget of the whole run;
 //! 3. by the mechanism `residual`: noised partial predictions to and fro, for a number of rounds that the study fixes, then coefficients,
 //!    computed from noised values alone; by the mechanism `crossprod`: noised statistics of each side, and one table between the blocks
-//!    on shares that get their noise before they leave.
+//!    on shares that get their noise before they leave; in a binomial fit two gradients after it in the same way.
 //!
 //! Whatever noised value comes in after the reservation is kept in the ledger before it is acted on, and whatever noised value goes out was
 //! stored there before. So a party that was killed and starts again replays both: the same bytes, no second charge.
 
 mod crossprod;
 mod held;
+mod logistic;
 mod residual;
 mod session;
 mod table;

@@ -74,14 +74,13 @@ impl ShareScale {
     }
 
     /// The largest size of an entry without noise, in units of the integers: rows have norm at most one.
-    fn bound(self, rows: usize) -> u128 {
+    pub(crate) fn bound(self, rows: usize) -> u128 {
         (rows as u128 * u128::from(self.factor)) << (2 * ROW_BITS)
     }
 
     /// The narrowest ring that holds every table over a number of rows, with noise.
     pub fn width(self, rows: usize) -> Width {
-        let noise = 1_u128 << NOISE_ROOM;
-        if self.bound(rows) + noise < Width::One.modulus() / 2 { Width::One } else { Width::Two }
+        width_of(self.bound(rows))
     }
 }
 
@@ -102,7 +101,36 @@ pub enum ShareError {
 impl Query {
     /// A party's share of a table, with the sensitivity of the table towards that party's rows.
     pub fn share(share: &TableShare, scale: ShareScale, sensitivity: f64, formula: &'static str) -> Query {
-        Query { formula, sensitivity, payload: Payload::Share { share: share.share().clone(), scale } }
+        let unit = ShareUnit { step: scale.step(), reached: scale.mu(sensitivity) };
+        Query { formula, sensitivity, payload: Payload::Share { share: share.share().clone(), unit } }
+    }
+
+    /// A party's share of whole numbers that one row moves by at most `moved`, a step of which stands for `step`.
+    pub fn whole_share(share: &Elements, moved: f64, step: f64, formula: &'static str) -> Query {
+        let unit = ShareUnit { step, reached: charged_mu(moved, SCALE as f64) };
+        let sensitivity = (moved * step).next_up();
+        Query { formula, sensitivity, payload: Payload::Share { share: share.clone(), unit } }
+    }
+}
+
+/// What a step of a share's integers stands for, and what the noise of the common law on them costs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShareUnit {
+    step: f64,
+    reached: Result<f64, ScaleError>,
+}
+
+impl ShareUnit {
+    pub(super) fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// Standard deviation and charge of a share, if they are within its share of the budget.
+    pub(super) fn within(&self, entries: usize, mu: f64) -> Result<(f64, f64), ScaleError> {
+        let sigma = self.step / STEP_PER_SIGMA;
+        enough_for(mu, entries as f64)?;
+        let reached = self.reached?;
+        if reached <= mu { Ok((sigma, reached)) } else { Err(ScaleError::Sigma { sigma, step: self.step }) }
     }
 }
 
@@ -115,14 +143,6 @@ pub(super) fn noised(share: &Elements, pool: &mut NoisePool) -> Result<Vec<i64>,
     Ok(sum.to_bytes().as_chunks::<8>().0.iter().map(|word| i64::from_le_bytes(*word)).collect())
 }
 
-/// Standard deviation and charge of a share, if they are within its share of the budget.
-pub(super) fn scale_of(query: &Query, scale: ShareScale, entries: usize, mu: f64) -> Result<(f64, f64), ScaleError> {
-    let refused = ScaleError::Sigma { sigma: scale.sigma(), step: scale.step() };
-    enough_for(mu, entries as f64)?;
-    let reached = scale.mu(query.sensitivity)?;
-    if reached <= mu { Ok((scale.sigma(), reached)) } else { Err(refused) }
-}
-
 /// Opens the table of two noised shares: `left x right`, in units of products of rows. Either share may be the own one.
 ///
 /// # Errors
@@ -133,19 +153,38 @@ pub fn open_shares(
     rows: usize,
     scale: ShareScale,
 ) -> Result<DMatrix<f64>, ShareError> {
-    let (width, entries) = (scale.width(rows), left * right);
+    let integers = open_whole(shares, scale.width(rows), left * right, (scale.step(), scale.bound(rows)))?;
+    Ok(DMatrix::from_iterator(left, right, integers.into_iter().map(|value| value as f64 * scale.step())))
+}
+
+/// Opens whole numbers of two noised shares with this step; `bound` is what they reach without noise. Either share may be the own one.
+///
+/// # Errors
+/// A share that is not one of these numbers.
+pub fn open_whole(
+    shares: [&LatticeVector; 2],
+    width: Width,
+    entries: usize,
+    (step, bound): (f64, u128),
+) -> Result<Vec<i128>, ShareError> {
     let mut opened = Elements::zeros(width, entries);
     for share in shares {
-        share.require(entries * width.words(), scale.step())?;
+        share.require(entries * width.words(), step)?;
         let bytes: Vec<u8> = share.integers().iter().flat_map(|word| word.to_le_bytes()).collect();
         opened.add(&Elements::from_bytes(width, entries, &bytes)?)?;
     }
     let integers = opened.to_integers();
-    let most = scale.bound(rows) + (1 << NOISE_ROOM);
+    let most = bound.saturating_add(1 << NOISE_ROOM);
     if integers.iter().any(|value| value.unsigned_abs() > most) {
         return Err(ShareError::Bound);
     }
-    Ok(DMatrix::from_iterator(left, right, integers.into_iter().map(|value| value as f64 * scale.step())))
+    Ok(integers)
+}
+
+/// The narrowest ring that holds whole numbers up to this size, with noise.
+pub fn width_of(bound: u128) -> Width {
+    let noise = 1_u128 << NOISE_ROOM;
+    if bound.saturating_add(noise) < Width::One.modulus() / 2 { Width::One } else { Width::Two }
 }
 
 impl ReleasePlan {

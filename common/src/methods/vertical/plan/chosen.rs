@@ -1,6 +1,6 @@
 //! The plan of the mechanism that a study names.
 
-use super::{CrossPlan, Design, Plan, Prediction, Side};
+use super::{Coefficients, CrossPlan, Design, LogisticPlan, Plan, Prediction, Side, logistic};
 use crate::privacy::mechanism::ReleasePlan;
 
 /// Every release of both parties, by the mechanism that makes them.
@@ -10,6 +10,8 @@ pub enum PrivatePlan {
     Residual(Plan),
     /// One table that opens with the noise of both.
     Crossprod(CrossPlan),
+    /// The same of a binomial model, whose gradients open in the same way.
+    Logistic(LogisticPlan),
 }
 
 impl PrivatePlan {
@@ -18,6 +20,7 @@ impl PrivatePlan {
         match self {
             PrivatePlan::Residual(plan) => &plan.side(side).releases,
             PrivatePlan::Crossprod(plan) => &plan.side(side).releases,
+            PrivatePlan::Logistic(plan) => &plan.side(side).releases,
         }
     }
 
@@ -26,6 +29,7 @@ impl PrivatePlan {
         match self {
             PrivatePlan::Residual(plan) => plan.side(side).width,
             PrivatePlan::Crossprod(plan) => plan.side(side).width,
+            PrivatePlan::Logistic(plan) => plan.side(side).width,
         }
     }
 
@@ -38,6 +42,10 @@ impl PrivatePlan {
             PrivatePlan::Crossprod(plan) => {
                 plan.side(side).lines().map(|(label, sigma)| (label.to_owned(), sigma, true)).collect()
             }
+            PrivatePlan::Logistic(plan) => {
+                let lines = plan.side(side).lines(plan, side);
+                lines.map(|(label, sigma)| (label.to_owned(), sigma, true)).collect()
+            }
         }
     }
 
@@ -46,6 +54,24 @@ impl PrivatePlan {
         match self {
             PrivatePlan::Residual(plan) => plan.predict(design),
             PrivatePlan::Crossprod(plan) => plan.predict(design),
+            PrivatePlan::Logistic(plan) => plan.predict(design),
+        }
+    }
+
+    /// How many times something opens to both: the length of a run.
+    pub fn exchanges(&self) -> u32 {
+        match self {
+            PrivatePlan::Residual(plan) => plan.setup().rounds,
+            PrivatePlan::Crossprod(_) => 1,
+            PrivatePlan::Logistic(plan) => 1 + plan.gradients().len() as u32,
+        }
+    }
+
+    /// The coefficients that errors are predicted for where none are declared.
+    pub fn neutral(&self) -> Coefficients {
+        match self {
+            PrivatePlan::Residual(_) | PrivatePlan::Crossprod(_) => Coefficients::default(),
+            PrivatePlan::Logistic(_) => Coefficients::Signal(logistic::SIGNAL),
         }
     }
 
@@ -53,14 +79,14 @@ impl PrivatePlan {
     pub fn residual(&self) -> Option<&Plan> {
         match self {
             PrivatePlan::Residual(plan) => Some(plan),
-            PrivatePlan::Crossprod(_) => None,
+            PrivatePlan::Crossprod(_) | PrivatePlan::Logistic(_) => None,
         }
     }
 
     /// The plan of the mechanism `crossprod`, if that is the one.
     pub fn crossprod(&self) -> Option<&CrossPlan> {
         match self {
-            PrivatePlan::Residual(_) => None,
+            PrivatePlan::Residual(_) | PrivatePlan::Logistic(_) => None,
             PrivatePlan::Crossprod(plan) => Some(plan),
         }
     }

@@ -152,6 +152,16 @@ pub struct WholeRows {
 }
 
 impl WholeRows {
+    /// Rows times a whole number of at most 2^30, without an outcome.
+    pub(super) fn of_rows(rows: ClippedRows, factor: f64) -> WholeRows {
+        WholeRows { rows, outcome: None, factor }
+    }
+
+    /// Goes on without a factor.
+    pub fn unscale(&mut self) {
+        self.factor = 1.0;
+    }
+
     /// The rows without factor and outcome.
     pub fn clipped(&self) -> &ClippedRows {
         &self.rows

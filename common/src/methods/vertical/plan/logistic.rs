@@ -1,5 +1,5 @@
 //! Private logistic regression from one table and two gradients that open with the noise of both parties: what the mechanism `crossprod`
-//! is to be for binomial models whose outcome both parties hold.
+//! is for binomial models whose outcome both parties hold.
 //!
 //! Each party releases its own table `X'X`, the vectors `X'(2y - 1)` and `X'1`, and its share of the table between the blocks with its noise.
 //! Both compute the same point from what opened. Then, twice, the means at the point are computed on shares by a separated kernel
@@ -41,10 +41,15 @@
 //! A Newton step with the curvature of a normal linear predictor leaves the noise of the gradient, and of the last point's error what the
 //! curvature is wrong by, which is the noise of the table. The covariance of sampling, the inverse curvature at the end, is added.
 
+mod evaluation;
+mod forecast;
+
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
-use super::crossprod::lifted;
+pub use self::evaluation::{GradientShapes, WholeMeans};
+pub(super) use self::forecast::SIGNAL;
+use super::crossprod::{SHARE, lifted};
 use super::{PlanError, Side};
 use crate::glm::Family;
 use crate::linalg::Definite;
@@ -225,6 +230,14 @@ pub struct LogisticFit {
     taken: usize,
 }
 
+impl LogisticSide {
+    /// Every release in its order: what it is, and the standard deviation of its noise. All of them go to the peer.
+    pub fn lines<'a>(&'a self, plan: &'a LogisticPlan, side: Side) -> impl Iterator<Item = (&'a str, f64)> {
+        let planned = self.releases.releases().iter().zip(LogisticRelease::ALL);
+        planned.map(move |(planned, release)| (planned.label.as_str(), plan.sigma(side, release)))
+    }
+}
+
 impl LogisticPlan {
     /// Calibrates every release of both sides.
     ///
@@ -307,9 +320,7 @@ impl LogisticPlan {
         table.view_mut((alice, alice), (bob, bob)).copy_from(&opened.tables[1]);
         table.view_mut((0, alice), (alice, bob)).copy_from(&opened.cross);
         table.view_mut((alice, 0), (bob, alice)).copy_from(&opened.cross.transpose());
-        // About the norm of its own noise, so that it cannot blow up.
-        let floor = self.vector_sigma() * (width as f64).sqrt() / rows;
-        let centred = lifted(&(table / rows - &means * means.transpose()), floor, 0.0);
+        let centred = lifted(&(table / rows - &means * means.transpose()), self.floor(), 0.0);
         let mut joint = DMatrix::identity(1 + width, 1 + width);
         joint.view_mut((1, 1), (width, width)).copy_from(&centred);
         let along = &opened.score * (0.5 / rows) - &means * (opened.mean - 0.5);
@@ -323,6 +334,12 @@ impl LogisticPlan {
         let mut fit = LogisticFit { plan: self.clone(), model, joint, means, point, noise, taken: 0 };
         fit.cut();
         Some(fit)
+    }
+
+    /// The smallest eigenvalue of the table over the rows: about the norm of its own noise, so that it cannot blow up.
+    fn floor(&self) -> f64 {
+        let LogisticSetup { rows, alice_width, bob_width, .. } = self.setup;
+        self.vector_sigma() * ((alice_width + bob_width) as f64).sqrt() / rows as f64
     }
 
     /// Standard deviation of one side's noise on the table between the blocks, and about that of the vectors.
@@ -414,14 +431,10 @@ fn side(
     // Within a quarter of what the vectors cost: then it is free.
     let table = (0.25 * (1.0 - 1e-8) * (2.0 * vector * vector + share * share)).sqrt();
     let planned = |label: &str, mu: f64| PlannedRelease { label: label.to_owned(), mu };
-    let mut releases = vec![
-        planned("X'X", table),
-        planned("X'(2y - 1)", vector),
-        planned("X'1", vector),
-        planned("share of the table between the blocks", share),
-    ];
-    for gradient in gradients {
-        releases.push(planned("share of a gradient", gradient.mu().map_err(failed)?));
+    let mut releases =
+        vec![planned("X'X", table), planned("X'(2y - 1)", vector), planned("X'1", vector), planned(SHARE, share)];
+    for (number, gradient) in (1..).zip(gradients) {
+        releases.push(planned(&format!("share of gradient {number}"), gradient.mu().map_err(failed)?));
     }
     let vector_sigma = noise_scale(2.0, width, vector).map_err(failed)?.0;
     let table_sigma =
@@ -431,4 +444,4 @@ fn side(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

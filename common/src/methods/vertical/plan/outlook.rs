@@ -29,7 +29,7 @@ pub struct Assumed {
     pub mean_square: f64,
     /// Whether the study declares that.
     pub mean_square_declared: bool,
-    /// Coefficients, or their sizes, by term: half ranges of the outcome per public scale of the column.
+    /// Coefficients, or their sizes, by term: half ranges of the outcome per public scale of the column, log odds of a binomial outcome.
     pub coefficients: BTreeMap<String, f64>,
     /// Whether signs are random, and only sizes are assumed.
     pub random_signs: bool,
@@ -132,7 +132,7 @@ impl Outlook {
         mean_square: Option<f64>,
         declared: Option<&Coefficients>,
     ) -> Outlook {
-        let neutral = Coefficients::default();
+        let neutral = plan.neutral();
         let coefficients = declared.unwrap_or(&neutral);
         let square = mean_square.unwrap_or(MEAN_SQUARE);
         let at = |correlation: f64| plan.predict(&Design::new(bounds, correlation, square, coefficients));
@@ -154,6 +154,10 @@ impl Outlook {
             searched.iter().find(|(_, prediction)| holds(prediction)).map(|(correlation, _)| *correlation)
         };
         let biased_from_correlation = first(&Prediction::biased);
+        let unit = match plan {
+            PrivatePlan::Residual(_) | PrivatePlan::Crossprod(_) => Unit::HalfRanges,
+            PrivatePlan::Logistic(_) => Unit::LogOdds,
+        };
         Outlook {
             relative_error: cases[0].relative_error,
             relative_error_alone: cases[0].relative_error_alone,
@@ -166,10 +170,10 @@ impl Outlook {
             biased_from_correlation,
             moved_by: match plan {
                 PrivatePlan::Residual(_) => MovedBy::Rounds,
-                PrivatePlan::Crossprod(_) => MovedBy::Table,
+                PrivatePlan::Crossprod(_) | PrivatePlan::Logistic(_) => MovedBy::Table,
             },
             cases,
-            assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some())),
+            assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some()), unit),
         }
     }
 
@@ -247,12 +251,29 @@ impl Outlook {
     }
 }
 
+/// What coefficients are counted in.
+#[derive(Clone, Copy)]
+enum Unit {
+    HalfRanges,
+    LogOdds,
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::HalfRanges => "half ranges of the outcome",
+            Unit::LogOdds => "log odds",
+        }
+    }
+}
+
 impl Assumed {
     fn new(
         bounds: [&RowBounds; 2],
         correlation: Option<f64>,
         mean_square: Option<f64>,
         (coefficients, coefficients_declared): (&Coefficients, bool),
+        unit: Unit,
     ) -> Assumed {
         let said = |declared: bool| if declared { "declared" } else { "not declared" };
         let square = mean_square.unwrap_or(MEAN_SQUARE);
@@ -273,7 +294,8 @@ impl Assumed {
                 sizes.insert(name.clone(), size);
             }
         }
-        let unit = "half ranges of the outcome per scale of a column (half its range)";
+        let of = unit.name();
+        let per_scale = format!("{of} per scale of a column (half its range)");
         let words = vec![
             match correlation {
                 Some(correlation) => format!("any two columns have correlation {correlation} (declared)"),
@@ -285,16 +307,21 @@ impl Assumed {
             ),
             match coefficients {
                 Coefficients::Signal(signal) => format!(
-                    "coefficients have equal size and random sign, and give each party's columns a signal of {signal} half ranges of \
-                     the outcome, were all uncorrelated ({})",
+                    "coefficients have equal size and random sign, and give each party's columns a signal of {signal} {of}, were all \
+                     uncorrelated ({})",
                     said(coefficients_declared)
                 ),
                 Coefficients::Size(size) => {
-                    format!("coefficients have size {size} and random sign (declared), in {unit}")
+                    format!("coefficients have size {size} and random sign (declared), in {per_scale}")
                 }
-                Coefficients::Each(_) => format!("coefficients are {} (declared), in {unit}", listed.join(", ")),
+                Coefficients::Each(_) => format!("coefficients are {} (declared), in {per_scale}", listed.join(", ")),
             },
-            "columns and outcome are centred where their bounds say".to_owned(),
+            match unit {
+                Unit::HalfRanges => "columns and outcome are centred where their bounds say".to_owned(),
+                Unit::LogOdds => {
+                    "columns are centred where their bounds say, and half of the rows have the outcome 1".to_owned()
+                }
+            },
         ];
         Assumed {
             correlation,

@@ -30,7 +30,7 @@ use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
 
 /// The lattice step of a release of own statistics, in standard deviations of its noise.
-const STEP_PER_SIGMA: f64 = 1.0 / (1_u64 << 40) as f64;
+pub(super) const STEP_PER_SIGMA: f64 = 1.0 / (1_u64 << 40) as f64;
 
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,14 +154,7 @@ impl Crossprod {
             Place::Statistics(_) | Place::Masked | Place::Canary => true,
             Place::Share { .. } | Place::Over => false,
         };
-        (self.resumed && waits).then(|| {
-            Abort::Refused(format!(
-                "run {} cannot go on: {} has made its share with masks that were lost here when the process ended; what the run \
-                 reserved is spent, start a new run",
-                held.run,
-                self.role.partner()
-            ))
-        })
+        (self.resumed && waits).then(|| without_masks(held))
     }
 
     /// In a run of the past, what stands for a message of the masked exchange: nothing follows from it.
@@ -317,6 +310,16 @@ impl Crossprod {
     }
 }
 
+/// The end of a run whose other party has made a share with masks that are lost here.
+pub(super) fn without_masks<S>(held: &Held<S>) -> Abort {
+    Abort::Refused(format!(
+        "run {} cannot go on: {} has made its share with masks that were lost here when the process ended; what the run reserved is \
+         spent, start a new run",
+        held.run,
+        held.role.partner()
+    ))
+}
+
 /// The releases of both sides in the order in which they are said, and how many of them are statistics.
 fn slots(plan: &CrossPlan) -> (usize, Vec<Slot>) {
     let sides = [Side::Alice, Side::Bob];
@@ -333,11 +336,11 @@ fn slots(plan: &CrossPlan) -> (usize, Vec<Slot>) {
     (statistics, slots)
 }
 
-fn said(noised: &crate::privacy::mechanism::NoisedRelease) -> Said<Body> {
+pub(super) fn said(noised: &crate::privacy::mechanism::NoisedRelease) -> Said<Body> {
     Said::Released(Released::noised(noised, |index, value| Body::Noised(Noised { index, value })))
 }
 
-fn expect(noised: &Noised, expected: u32) -> Result<(), PeerFault> {
+pub(super) fn expect(noised: &Noised, expected: u32) -> Result<(), PeerFault> {
     match noised.index == expected {
         true => Ok(()),
         false => Err(PeerFault::Round { came: noised.index, expected }),
@@ -372,7 +375,7 @@ fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficie
     Ok(rows)
 }
 
-fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
+pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     let mut notes = super::foretold(outlook);
     match study.method.inference.allowed {
         true => {

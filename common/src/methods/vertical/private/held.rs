@@ -144,6 +144,7 @@ impl<S: Storage> Held<S> {
                 };
                 Protects::Shares { peer_cap, outcome_at_both }
             }
+            PrivatePlan::Logistic(_) => Protects::Shares { peer_cap, outcome_at_both: true },
         };
         let mut statement = Statement::new(&account, receipts, charge, protects);
         // The guarantee of the lifetime is that of its weakest run.

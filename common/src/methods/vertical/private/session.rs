@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::crossprod::Crossprod;
 use super::held::{Held, Setting};
+use super::logistic::Logistic;
 use super::residual::Residual;
 use super::{PrivateFit, Table};
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
@@ -36,6 +37,7 @@ enum Place {
 enum Course {
     Residual(Box<Residual>),
     Crossprod(Box<Crossprod>),
+    Logistic(Box<Logistic>),
 }
 
 /// One side of a private fit.
@@ -91,6 +93,9 @@ impl<S: Storage> PrivateSession<S> {
             PrivatePlan::Crossprod(plan) => {
                 Course::Crossprod(Box::new(Crossprod::new(plan, opening.run, rows, outcome, &mut held)?))
             }
+            PrivatePlan::Logistic(plan) => {
+                Course::Logistic(Box::new(Logistic::new(plan, opening.run, rows, &outcome, &mut held)?))
+            }
         };
         let agreement = Agreement::new(table, role, first, key, &[Part::Rows, Part::Shared]);
         let script = PrivateScript { first, agreement, place: Place::Agreeing, held, course };
@@ -105,6 +110,7 @@ impl<S: Storage> PrivateSession<S> {
             (Place::Terms { .. }, _) => ("comparing budgets", 0),
             (Place::Fitting, Course::Residual(residual)) => residual.progress(),
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.progress(),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.progress(),
         };
         // No gradient: nobody may look whether it has converged.
         Progress { phase, fit: (0, 1), round, certificate: None }
@@ -151,6 +157,7 @@ impl<S: Storage> Script for PrivateScript<S> {
             }
             (Place::Fitting, Course::Residual(residual)) => residual.step(),
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.step(),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.step(),
         }
     }
 
@@ -162,6 +169,7 @@ impl<S: Storage> Script for PrivateScript<S> {
                 return residual.build(&mut self.held, &self.agreement.table);
             }
             (Place::Fitting, Course::Crossprod(crossprod)) => return crossprod.build(&mut self.held),
+            (Place::Fitting, Course::Logistic(logistic)) => return logistic.build(&mut self.held),
         };
         self.advance()?;
         Ok(said)
@@ -178,6 +186,7 @@ impl<S: Storage> Script for PrivateScript<S> {
             (Place::Terms { .. }, _, _) => return Err(Refusal::Kind),
             (Place::Fitting, body, Course::Residual(residual)) => return residual.absorb(&mut self.held, body),
             (Place::Fitting, body, Course::Crossprod(crossprod)) => return crossprod.absorb(body),
+            (Place::Fitting, body, Course::Logistic(logistic)) => return logistic.absorb(body),
         }
         Ok(self.advance()?)
     }
@@ -186,12 +195,14 @@ impl<S: Storage> Script for PrivateScript<S> {
         match &mut self.course {
             Course::Residual(residual) => residual.finish(&mut self.held, &self.agreement.table),
             Course::Crossprod(crossprod) => crossprod.finish(&self.held, &self.agreement.table),
+            Course::Logistic(logistic) => logistic.finish(&self.held, &self.agreement.table),
         }
     }
 
     fn order(&mut self) -> Option<Order> {
         match (self.place, &mut self.course) {
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.order(),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.order(),
             (Place::Fitting, Course::Residual(_)) | (Place::Agreeing | Place::Terms { .. }, _) => None,
         }
     }
@@ -199,6 +210,7 @@ impl<S: Storage> Script for PrivateScript<S> {
     fn work(&mut self) -> Result<(), Abort> {
         match (self.place, &mut self.course) {
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.go_ahead(),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.go_ahead(),
             (Place::Fitting, Course::Residual(_)) | (Place::Agreeing | Place::Terms { .. }, _) => Ok(()),
         }
     }
@@ -222,8 +234,10 @@ impl<S: Storage> Script for PrivateScript<S> {
         if let Some(body) = self.held.kept(sequence)? {
             return Ok(Some(body));
         }
-        if let (Place::Fitting, Course::Crossprod(crossprod)) = (self.place, &self.course) {
-            return Ok(crossprod.stands_in());
+        match (self.place, &self.course) {
+            (Place::Fitting, Course::Crossprod(crossprod)) => return Ok(crossprod.stands_in()),
+            (Place::Fitting, Course::Logistic(logistic)) => return Ok(logistic.stands_in()),
+            (Place::Fitting, Course::Residual(_)) | (Place::Agreeing | Place::Terms { .. }, _) => {}
         }
         // A run of an earlier version kept no proof of rows: it follows from the own one.
         let key = (self.first != self.held.role).then_some([0; 32]);
@@ -242,13 +256,15 @@ impl<S: Storage> Script for PrivateScript<S> {
     fn says_where_it_is(&self) -> bool {
         match (self.place, &self.course) {
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.has_shared(),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.has_shared(),
             (Place::Fitting, Course::Residual(_)) | (Place::Agreeing | Place::Terms { .. }, _) => false,
         }
     }
 
-    fn left_behind(&self) -> Option<Abort> {
+    fn left_behind(&self, ahead: &Body) -> Option<Abort> {
         match (self.place, &self.course) {
             (Place::Fitting, Course::Crossprod(crossprod)) => crossprod.left_behind(&self.held),
+            (Place::Fitting, Course::Logistic(logistic)) => logistic.left_behind(&self.held, ahead),
             (Place::Fitting, Course::Residual(_)) | (Place::Agreeing | Place::Terms { .. }, _) => None,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nalgebra::DMatrix;
 
 use crate::data::{Column, Frame, Values, align};
+use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::methods::vertical::agree::Compared;
 use crate::methods::vertical::message::Shared;
@@ -82,6 +83,9 @@ impl Table {
         }
         // The outcome is one number a row, and came last.
         let outcome = if outcome.is_some() { values.split_off(values.len() - rows) } else { Vec::new() };
+        if study.method.family == Family::Binomial {
+            check_events(&study.method.outcome.column, &frame, &outcome)?;
+        }
         let matrix = DMatrix::from_vec(rows, bounds.names().len(), values);
         let rows = ClippedRows::new(&bounds, &matrix);
         Ok(Table { role, study, frame, bounds, outcome_bounds, rows, outcome })
@@ -115,12 +119,15 @@ impl Table {
     }
 
     /// A keyed digest of what a run computes with and a restart must have again: the clipped rows, and the outcome where only one party
-    /// holds it, which nobody compares.
+    /// holds it, which nobody compares, or where what is computed after a restart needs it.
     pub(super) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
         let rows = self.rows.fingerprint(key);
-        match self.study.method.outcome.held_by {
-            HeldBy::Both => rows,
-            HeldBy::Alice => keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)]),
+        match (self.study.method.outcome.held_by, self.study.method.family) {
+            (HeldBy::Both, Family::Gaussian | Family::Poisson) => rows,
+            (HeldBy::Both, Family::Binomial)
+            | (HeldBy::Alice, Family::Gaussian | Family::Binomial | Family::Poisson) => {
+                keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)])
+            }
         }
     }
 
@@ -154,6 +161,21 @@ impl Compared for Table {
             columns: self.rows.width() as u32,
             basis: false,
         })
+    }
+}
+
+/// Refuses an outcome that is none of a binomial model. Both parties hold it and it is protected from neither, so that a refusal tells
+/// nothing that is.
+fn check_events(name: &str, frame: &Frame, outcome: &[f64]) -> Result<(), Abort> {
+    let other = outcome.iter().position(|y| *y != 0.0 && *y != 1.0);
+    if let Some(row) = other {
+        return Err(Abort::OwnData(format!("{}: outcome `{name}` must be 0 or 1", frame.place(row))));
+    }
+    match [0.0, 1.0].into_iter().find(|value| !outcome.contains(value)) {
+        None => Ok(()),
+        Some(missing) => {
+            Err(Abort::OwnData(format!("outcome `{name}` is {missing} in no row: there is nothing to explain")))
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::conversation::Opening;
 use crate::data::{ColumnBuilder, Frame, Ids, Place, Places};
 use crate::exit::Exit;
 use crate::fit::INTERCEPT;
+use crate::glm::Family;
 use crate::id::{Header, Role, RunId};
 use crate::methods::vertical::message::{Body, Estimates, Message, Noised};
 use crate::methods::vertical::prepare::Policy;
@@ -26,6 +27,7 @@ use crate::study::tests::vertical;
 use crate::study::{Study, Vertical};
 
 mod crossprod;
+mod logistic;
 
 const ROWS: usize = 300;
 
@@ -55,7 +57,19 @@ fn values() -> Vec<[f64; 5]> {
         .collect()
 }
 
+/// An outcome of 0 and 1 that no column settles.
+fn events() -> Vec<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let eta = |row: &[f64; 5]| 0.05 * (row[0] - 50.0) - 1.5 * row[1] + 0.2 * (row[2] - 20.0) + 0.8 * row[3] - 0.6;
+    values().iter().map(|row| f64::from(u8::from(rng.random::<f64>() < 1.0 / (1.0 + (-eta(row)).exp())))).collect()
+}
+
 fn frame(role: Role, spoil: &[usize]) -> Frame {
+    let y: Vec<f64> = values().iter().map(|row| row[4]).collect();
+    frame_with(role, spoil, &y)
+}
+
+fn frame_with(role: Role, spoil: &[usize], outcome: &[f64]) -> Frame {
     let mut places = Places::default();
     let mut ids = Ids::default();
     let lenient = |name: &str| ColumnBuilder::lenient_numbers(name);
@@ -72,7 +86,7 @@ fn frame(role: Role, spoil: &[usize]) -> Frame {
         places.push(place);
         ids.push(format!("p{row:04}").as_bytes());
         let kind = if values[3] > 0.0 { "y" } else { "x" };
-        let [a1, a2, b1, y] = [values[0], values[1], values[2], values[4]].map(|value| value.to_string());
+        let [a1, a2, b1, y] = [values[0], values[1], values[2], outcome[row]].map(|value| value.to_string());
         let bad = spoil.contains(&row);
         let cells = match role {
             Role::Alice => [if bad { "inf" } else { a1.as_str() }, a2.as_str(), y.as_str()],
@@ -87,7 +101,11 @@ fn frame(role: Role, spoil: &[usize]) -> Frame {
 }
 
 fn table(study: &Arc<Study<Vertical>>, role: Role, spoil: &[usize]) -> Table {
-    Table::new(Arc::clone(study), role, &Policy::default(), frame(role, spoil)).unwrap()
+    let frame = match study.method.family {
+        Family::Binomial => frame_with(role, spoil, &events()),
+        Family::Gaussian | Family::Poisson => frame(role, spoil),
+    };
+    Table::new(Arc::clone(study), role, &Policy::default(), frame).unwrap()
 }
 
 /// A party with a ledger in memory.

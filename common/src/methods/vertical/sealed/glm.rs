@@ -8,7 +8,6 @@
 //! The ranges of both sides are classes of the largest predictor in a binomial fit, of which the smaller takes the polynomials, and whole
 //! numbers above it in a poisson fit.
 
-mod exchange;
 mod lead;
 mod point;
 
@@ -16,7 +15,6 @@ use std::collections::VecDeque;
 
 use nalgebra::{DMatrix, DVector};
 
-use self::exchange::{Columns, Public, RowExchange, VectorExchange, WeightedExchange, of_product};
 pub(super) use self::lead::{End, Ended, Lead};
 use self::point::Point;
 use super::limits::Sizes;
@@ -25,6 +23,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::masked::{Kept, length, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Joint, JointKind, Product, ProductKind};
+use crate::methods::vertical::products::{Columns, Public, RowExchange, VectorExchange, WeightedExchange, of_product};
 use crate::secure::basis::Basis;
 use crate::secure::kernel::Kernel;
 use crate::secure::product::{
@@ -88,7 +87,7 @@ impl Own<'_> {
 
     /// The column of the intercept.
     fn public(&self) -> Public<'_> {
-        Public { rows: Blocks::rows(self.basis), roots: self.roots() }
+        Public { rows: Blocks::rows(self.basis), one: 1.0, roots: self.roots() }
     }
 }
 

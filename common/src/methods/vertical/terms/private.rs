@@ -6,8 +6,8 @@ use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::plan::{
-    Coefficients, CrossPlan, CrossSetup, Design, MEAN_SQUARE, OutcomeAt, Outlook, Plan, PlanError, Prediction,
-    PrivatePlan, Setup, Shares,
+    Coefficients, CrossPlan, CrossSetup, Design, LogisticPlan, LogisticSetup, MEAN_SQUARE, OutcomeAt, Outlook, Plan,
+    PlanError, Prediction, PrivatePlan, Setup, Shares,
 };
 use crate::privacy::accountant::{Budget, BudgetError};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds, RowBounds};
@@ -56,15 +56,7 @@ impl Study<Vertical> {
             return wrong("privacy.ridge", format!("must be zero or above, got {}", terms.ridge));
         }
         terms.design.check(&DESIGN, self.protocol().name())?;
-        if method.family != Family::Gaussian {
-            let family = method.family;
-            return wrong(
-                "model.family",
-                format!(
-                    "is {family}: private mode is for gaussian only, as no sensitivity is proved for other families"
-                ),
-            );
-        }
+        self.check_family(terms)?;
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
         refused_in_private(&[
             (
@@ -117,6 +109,35 @@ impl Study<Vertical> {
         self.check_guess(terms)
     }
 
+    /// Refuses a family for which no sensitivity is proved, and what a private binomial model has no place for.
+    fn check_family(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
+        let method = &self.method;
+        match (method.family, terms.mechanism) {
+            (Family::Gaussian, Mechanism::Residual | Mechanism::Crossprod) => return Ok(()),
+            (Family::Binomial, Mechanism::Crossprod) => {}
+            (family @ Family::Binomial, Mechanism::Residual) => {
+                let problem = format!(
+                    "is {family}: the mechanism `residual` is for gaussian only; name `mechanism = \"crossprod\"`"
+                );
+                return Err(value("model.family", problem));
+            }
+            (family @ Family::Poisson, Mechanism::Residual | Mechanism::Crossprod) => {
+                let problem = format!(
+                    "is {family}: private mode is for gaussian and binomial only, as no sensitivity is proved for other families"
+                );
+                return Err(value("model.family", problem));
+            }
+        }
+        refused_in_private(&[
+            (
+                "outcome.held_by",
+                method.outcome.held_by != HeldBy::Both,
+                "a binomial model needs the outcome at both parties; it is not protected from either",
+            ),
+            ("privacy.ridge", terms.ridge != 0.0, "a binomial model takes no penalty"),
+        ])
+    }
+
     /// Refuses columns without public bounds.
     fn check_bounds(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: String| Err(value(key, problem));
@@ -131,10 +152,14 @@ impl Study<Vertical> {
                 return wrong("columns", bounds_sentence(&error));
             }
         }
-        if let Err(error) = self.outcome_bounds() {
-            return wrong("columns", bounds_sentence(&error));
+        match self.outcome_bounds() {
+            Err(error) => wrong("columns", bounds_sentence(&error)),
+            Ok(bounds) if method.family == Family::Binomial && bounds != OutcomeBounds::of_events() => {
+                let key = format!("columns.{}.range", method.outcome.column);
+                wrong(&key, "must be [0, 1], the values of a binomial outcome".to_owned())
+            }
+            Ok(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses what a run of the mechanism `crossprod` has no place for.
@@ -193,7 +218,9 @@ impl Study<Vertical> {
     pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
         let party = self.method.parties.get(&role);
         let columns = party.map_or(&[][..], |party| &party.columns);
-        row_bounds(&self.head, columns, party.and_then(|party| party.row_norm), role == Role::Alice)
+        // The intercept of a binomial model is a column of ones outside of the rows.
+        let intercept = role == Role::Alice && self.method.family == Family::Gaussian;
+        row_bounds(&self.head, columns, party.and_then(|party| party.row_norm), intercept)
     }
 
     /// The public range of the outcome.
@@ -242,6 +269,9 @@ impl Study<Vertical> {
                 alice_budget: budget,
                 bob_budget: budget,
             })?),
+            Mechanism::Crossprod if self.method.family == Family::Binomial => {
+                PrivatePlan::Logistic(LogisticPlan::new(LogisticSetup { rows, alice_width, bob_width, budget })?)
+            }
             Mechanism::Crossprod => PrivatePlan::Crossprod(CrossPlan::new(CrossSetup {
                 rows,
                 alice_width,
@@ -274,7 +304,7 @@ impl Study<Vertical> {
     pub(crate) fn foretold(&self, plan: &PrivatePlan, correlation: f64) -> Result<Prediction, PrivacyError> {
         let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
         let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
-        let coefficients = design.guessed([&alice, &bob]).unwrap_or_default();
+        let coefficients = design.guessed([&alice, &bob]).unwrap_or_else(|| plan.neutral());
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
         Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)))
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Vertical, VerticalGuarantee};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::bounds::RowBounds;
 use crate::terms::suggestion::{Candidate, EPSILONS, ErrorTable, ROWS, Search, counts, rounded};
@@ -43,9 +44,10 @@ impl Study<Vertical> {
         };
         let finite = |error: Option<f64>| error.filter(|error| error.is_finite());
         let crossprod = of(Mechanism::Crossprod);
-        let residual = match self.method.outcome.held_by {
-            HeldBy::Both => of(Mechanism::Residual),
-            HeldBy::Alice => None,
+        let residual = match (self.method.outcome.held_by, self.method.family) {
+            (HeldBy::Both, Family::Gaussian) => of(Mechanism::Residual),
+            (HeldBy::Both, Family::Binomial | Family::Poisson)
+            | (HeldBy::Alice, Family::Gaussian | Family::Binomial | Family::Poisson) => None,
         };
         ErrorsByMechanism {
             correlation,

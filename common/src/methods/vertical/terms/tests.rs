@@ -204,7 +204,7 @@ fn everything_that_needs_values_without_noise_is_refused_with_the_reason() {
         ("[rows]\nmissing = \"complete-cases\"", "which rows are incomplete"),
         ("[offset]\ncolumn = \"o\"", "no public bounds"),
         ("[weights]\ncolumn = \"w\"", "sensitivity"),
-        ("[model]\nfamily = \"binomial\"", "no sensitivity is proved"),
+        ("[model]\nfamily = \"binomial\"", "the mechanism `residual` is for gaussian only"),
         ("[model]\nintercept = false", "leaves an intercept"),
         ("[model]\nfamily = \"poisson\"", "no sensitivity is proved"),
     ] {
@@ -303,4 +303,42 @@ fn the_mechanism_crossprod_refuses_rounds_and_cuts_and_takes_an_outcome_at_alice
     assert!(errors.crossprod < errors.residual, "{errors:?}");
     assert_eq!(errors, ErrorsByMechanism { ..vertical(&by("ridge = 0.5")).errors_by_mechanism(1_000) });
     assert!(errors.text().contains("Best by this: "), "{}", errors.text());
+}
+
+#[test]
+fn the_mechanism_crossprod_takes_a_binomial_outcome_at_both_and_refuses_what_is_not_proved() {
+    let text = PRIVATE
+        .replace("[privacy]", "[model]\nfamily = \"binomial\"\n[privacy]\nmechanism = \"crossprod\"")
+        .replace("range = [0.0, 100.0]", "range = [0, 1]");
+    let study = vertical(&text);
+    assert!(study.is_dealt());
+    assert_eq!(study.disclosures(Role::Alice).declared(), [crate::privacy::release::Declaration::Masked]);
+    // The intercept is no entry of a row.
+    assert_eq!([Role::Alice, Role::Bob].map(|role| study.row_bounds(role).unwrap().width()), [2, 2]);
+    let plan = study.private_plan(1_000).unwrap();
+    let cap = study.run_budget(1_000).unwrap().cap();
+    for role in [Role::Alice, Role::Bob] {
+        let side = crate::methods::vertical::plan::Side::of(role);
+        assert!(plan.releases(side).charge() <= cap && plan.releases(side).charge() > 0.98 * cap);
+        assert_eq!(plan.lines(side).len(), 6);
+    }
+    assert_eq!(plan.exchanges(), 3);
+    let outlook = study.outlook(&plan).unwrap();
+    assert!(outlook.assumed.words.iter().any(|word| word.contains("a signal of 1 log odds")), "{:?}", outlook.assumed);
+    let errors = study.errors_by_mechanism(100_000);
+    assert!(errors.residual.is_none() && errors.crossprod < errors.nothing, "{errors:?}");
+    let more = |more: &str| complaint(&format!("{text}\n{more}"));
+    for (given, reason) in [
+        (more("[weights]\ncolumn = \"w\""), "sensitivity of that person's row"),
+        (more("[offset]\ncolumn = \"o\""), "no public bounds"),
+        (more("[penalty]\nlambda = 0.1"), "privacy.ridge"),
+        (more("[penalty]\nlambda = 0.1\ncv = 5"), "errors of folds"),
+        (complaint(&text.replace("[0, 1]", "[0, 2]")), "`columns.y.range` must be [0, 1]"),
+        (complaint(&text.replace("epsilon = 1.0", "epsilon = 1.0\nridge = 0.5")), "takes no penalty"),
+        (complaint(&text.replace("epsilon = 1.0", "epsilon = 1.0\nrounds = 2")), "`privacy.rounds` has no place"),
+        (complaint(&text.replace("\"y\"", "\"y\"\nheld_by = \"alice\"")), "needs the outcome at both parties"),
+        (complaint(&text.replace("binomial", "poisson")), "no sensitivity is proved"),
+    ] {
+        assert!(given.contains(reason), "{reason}: {given}");
+    }
 }

@@ -6,26 +6,26 @@ use super::*;
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, RowBounds};
 
-const SLOPES: [f64; 10] = [1.8, -1.2, 1.5, 0.9, -1.5, -0.9, 2.1, 1.2, -1.8, 1.5];
+pub(crate) const SLOPES: [f64; 10] = [1.8, -1.2, 1.5, 0.9, -1.5, -0.9, 2.1, 1.2, -1.8, 1.5];
 
 fn plan(rows: usize, width: usize, budget: f64) -> LogisticPlan {
     LogisticPlan::new(LogisticSetup { rows, alice_width: width, bob_width: width, budget }).unwrap()
 }
 
-fn bounds(width: usize) -> RowBounds {
+pub(crate) fn bounds(width: usize) -> RowBounds {
     let column = |at: usize| (format!("x{at}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
     RowBounds::new((0..width).map(column).collect(), Some(1.0), None).unwrap()
 }
 
 /// Rows of both parties and an outcome.
-struct Data {
-    rows: [ClippedRows; 2],
-    y: Vec<f64>,
+pub(crate) struct Data {
+    pub(crate) rows: [ClippedRows; 2],
+    pub(crate) y: Vec<f64>,
 }
 
 impl Data {
     /// Equicorrelated normal columns of variance 4/(9 p) a block, cut at norm 1.
-    fn draw(rows: usize, seed: u64) -> Data {
+    pub(crate) fn draw(rows: usize, seed: u64) -> Data {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut all = DMatrix::zeros(rows, 10);
         for row in 0..rows {
@@ -83,7 +83,7 @@ fn means(fit: &LogisticFit, scale: GradientScale, rows: &[ClippedRows; 2]) -> Ve
 }
 
 /// A gradient in whole numbers: the sum of the residuals times 2^15, then products with both blocks.
-fn gradient(fit: &LogisticFit, scale: GradientScale, rows: &[ClippedRows; 2], y: &[f64]) -> Vec<i128> {
+pub(crate) fn gradient(fit: &LogisticFit, scale: GradientScale, rows: &[ClippedRows; 2], y: &[f64]) -> Vec<i128> {
     let residuals: Vec<i128> = means(fit, scale, rows)
         .iter()
         .zip(y)
@@ -148,7 +148,7 @@ fn run(plan: &LogisticPlan, data: &Data, seed: u64, mut seen: impl FnMut(&Logist
     fit
 }
 
-fn pooled(data: &Data) -> DVector<f64> {
+pub(crate) fn pooled(data: &Data) -> DVector<f64> {
     let (x, y) = (matrix(&data.rows), DVector::from_column_slice(&data.y));
     let mut beta = DVector::zeros(x.ncols());
     for _ in 0..30 {
@@ -164,7 +164,7 @@ fn pooled(data: &Data) -> DVector<f64> {
     beta
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

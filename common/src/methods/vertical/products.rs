@@ -24,6 +24,8 @@ const LAST: &str = "the correction of a product";
 /// The column of the intercept: ones, times the roots of the case weights as the rows of the other columns are.
 pub(super) struct Public<'a> {
     pub(super) rows: usize,
+    /// What stands for one, where the other columns are whole numbers.
+    pub(super) one: f64,
     pub(super) roots: Option<&'a [f64]>,
 }
 
@@ -39,7 +41,7 @@ impl Blocks for Public<'_> {
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
         match self.roots {
             Some(roots) => out.extend_from_slice(&roots[rows]),
-            None => out.resize(out.len() + rows.len(), 1.0),
+            None => out.resize(out.len() + rows.len(), self.one),
         }
     }
 }
@@ -135,6 +137,40 @@ fn role(side: Side) -> Role {
     match side {
         Side::Left => Role::Alice,
         Side::Right => Role::Bob,
+    }
+}
+
+/// The turns of an exchange that was made by a process that is gone, and of which nothing is needed any more.
+pub(super) struct Passed {
+    turns: Turns,
+    place: Place,
+}
+
+impl Passed {
+    /// Of products within rows.
+    pub(super) fn rows(shape: &RowShape) -> Passed {
+        Passed { turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 }, place: Place::Alice }
+    }
+
+    /// Of a product with a shared vector.
+    pub(super) fn vector(shape: &VectorShape) -> Passed {
+        Passed { turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 }, place: Place::Alice }
+    }
+
+    /// Whose message passed next; none after the last.
+    pub(super) fn step(&self) -> Option<Step> {
+        speaker(self.place, Role::Alice)
+    }
+
+    /// Counts a message.
+    pub(super) fn count_on(&mut self) {
+        self.place = match self.place {
+            Place::Alice => Place::Bob,
+            Place::Bob | Place::Corrections | Place::Cross | Place::Last | Place::Over => match self.turns.pass() {
+                true => Place::Alice,
+                false => Place::Over,
+            },
+        };
     }
 }
 

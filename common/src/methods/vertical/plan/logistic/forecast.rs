@@ -1,0 +1,96 @@
+//! What error to expect of a private logistic fit, from public facts and a declared design; no data are involved.
+//!
+//! The design is that of [`Design`] with coefficients in log odds and an outcome of which half is 1. The linear predictor counts as normal, as
+//! in the fit. With `w` the mean weight, `v = b'S b` the variance of the linear predictor and `w_2` the mean of the weight's second
+//! derivative the curvature is `w S + w_2 S b b' S`, whose inverse is known; over random signs its mean is taken.
+
+use nalgebra::{DMatrix, DVector};
+
+use super::super::crossprod::lifted;
+use super::super::design::{self, Design, Prediction};
+use super::LogisticPlan;
+use crate::glm::Family;
+
+/// Standard deviation in log odds that each party's columns add to the linear predictor, where nothing is declared.
+pub(in crate::methods::vertical::plan) const SIGNAL: f64 = 1.0;
+
+/// `16 sqrt(3) / (15 pi)`: a normal law scaled by it is close to the logistic one (Zeger, Liang and Albert, 1988, Biometrics 44).
+const NEARLY_NORMAL: f64 = 0.588_084_0;
+
+impl LogisticPlan {
+    /// What error to expect, from public facts and a declared design; no data are involved.
+    pub fn predict(&self, design: &Design) -> Prediction {
+        let rows = self.setup.rows as f64;
+        let (moments, root) = (design.moments(), design.coefficients());
+        let size = moments.nrows();
+        let lifted = lifted(moments, self.floor(), 0.0);
+        let inverse = lifted.try_inverse().unwrap_or_else(|| DMatrix::zeros(size, size));
+        let squares = root * root.transpose();
+        let (weight, bend) = weights(moments.dot(&squares));
+        // The inverse curvature, squared: by the formula of Sherman and Morrison.
+        let turn = (bend - 1.0) / (moments.dot(&squares).max(f64::MIN_POSITIVE) * bend);
+        let mixed = &inverse * &squares;
+        let curved = (&inverse * &inverse - (&mixed + mixed.transpose()) * turn
+            + &squares * (turn * turn * squares.trace()))
+            / (weight * weight * rows * rows);
+        let table = 2.0 * self.vector_sigma().powi(2);
+        // Of the first point: the noise of the vector of the outcome and that of the table.
+        let start = (0.125 * table / (weight * weight) + table * squares.trace()) / (rows * rows);
+        let mut left = (&inverse * &inverse).trace() * start;
+        let mut noise = DMatrix::zeros(size, size);
+        for scale in &self.gradients {
+            noise = &curved * (2.0 * scale.sigma().powi(2) + table * weight * weight * left);
+            left = noise.trace();
+        }
+        // What a lifted table leaves of the error of a point, at the start and in each step.
+        let kept = DMatrix::identity(size, size) - &inverse * moments;
+        let bias = &kept * &kept * &kept * root;
+        let lengths = design.weights().component_mul(design.weights());
+        let stacked = |values: DVector<f64>| values.component_mul(&lengths).map(|square| square.max(0.0));
+        let length = stacked(design::row_squares(root)).sum().sqrt();
+        let (bias, noise) = (stacked(design::row_squares(&bias)), stacked(noise.diagonal()));
+        let alone = self.alone(moments, root);
+        Prediction {
+            relative_error: (bias.sum() + noise.sum()).sqrt() / length,
+            alone_error: stacked(alone).sum().sqrt() / length,
+            bias: bias.map(f64::sqrt),
+            noise: noise.map(f64::sqrt),
+        }
+    }
+
+    /// Squared distance of each coefficient from the pooled one where each party fits its own columns: it takes what goes along with them of
+    /// the other's, and what does not is spread that it does not see, which makes coefficients smaller.
+    fn alone(&self, moments: &DMatrix<f64>, root: &DMatrix<f64>) -> DVector<f64> {
+        let (alice, bob) = (self.setup.alice_width, self.setup.bob_width);
+        let side = |(own, of_own): (usize, usize), (other, of_other): (usize, usize)| {
+            let table = moments.view((own, own), (of_own, of_own)).into_owned();
+            let cross = moments.view((own, other), (of_own, of_other)).into_owned();
+            let along = table.try_inverse().unwrap_or_else(|| DMatrix::zeros(of_own, of_own)) * &cross;
+            let theirs = root.rows(other, of_other).into_owned();
+            let unseen = moments.view((other, other), (of_other, of_other)) - cross.transpose() * &along;
+            let spread = unseen.dot(&(&theirs * theirs.transpose())).max(0.0);
+            let smaller = 1.0 / (1.0 + NEARLY_NORMAL * NEARLY_NORMAL * spread).sqrt();
+            let mine = root.rows(own, of_own).into_owned();
+            design::row_squares(&((&mine + along * theirs) * smaller - &mine))
+        };
+        let parts = [side((0, alice), (alice, bob)), side((alice, bob), (0, alice))];
+        DVector::from_iterator(alice + bob, parts.iter().flat_map(|part| part.iter().copied()))
+    }
+}
+
+/// Of a normal linear predictor with mean 0 and this variance: the mean weight, and by which factor the curvature along the
+/// coefficients is smaller than the weight alone makes it.
+fn weights(variance: f64) -> (f64, f64) {
+    let spread = variance.max(0.0).sqrt();
+    // Sums over equidistant points of smooth functions that vanish at the ends are exact far beyond what is asked for.
+    let (mut law, mut weight, mut bent) = (0.0, 0.0, 0.0);
+    for at in -80..=80 {
+        let z = f64::from(at) / 10.0;
+        let (density, w) = ((-0.5 * z * z).exp(), Family::Binomial.variance(spread * z));
+        law += density;
+        weight += density * w;
+        // The mean of the second derivative times the variance, by parts.
+        bent += density * w * (z * z - 1.0);
+    }
+    (weight / law, (1.0 + bent / weight).clamp(0.05, 1.0))
+}
