@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::id::Role;
-use crate::session::{Abort, Order, Session, Turn};
+use crate::session::{Abort, Order, Request, Session, Turn};
 
 /// What a line does to messages, each with its probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,9 +72,13 @@ fn between<S: Session>(
     side: usize,
     dealt: &mut VecDeque<(usize, S::Inbound)>,
     deal: &mut impl FnMut(usize, Order) -> Vec<(usize, S::Inbound)>,
+    merge: &mut impl FnMut(usize, Request) -> Vec<(usize, S::Inbound)>,
 ) -> Result<(), Abort> {
     while let Some(order) = session.order() {
         dealt.extend(deal(side, order));
+    }
+    while let Some(request) = session.request() {
+        dealt.extend(merge(side, request));
     }
     session.work()
 }
@@ -85,8 +89,40 @@ pub fn run_dealt<A, B, M, O>(
     first: &mut A,
     second: &mut B,
     faults: Faults,
+    observe: impl FnMut(usize, &M),
+    deal: impl FnMut(usize, Order) -> Vec<(usize, M)>,
+) -> Ended<O>
+where
+    A: Session<Inbound = M, Output = O>,
+    B: Session<Inbound = M, Output = O>,
+    M: Clone,
+{
+    run_beside(first, second, faults, observe, deal, |_, _| Vec::new())
+}
+
+/// The same with a coordinator that merges lists: `merge` is to it what `deal` is to a dealer.
+pub fn run_merged<A, B, M, O>(
+    first: &mut A,
+    second: &mut B,
+    faults: Faults,
+    observe: impl FnMut(usize, &M),
+    merge: impl FnMut(usize, Request) -> Vec<(usize, M)>,
+) -> Ended<O>
+where
+    A: Session<Inbound = M, Output = O>,
+    B: Session<Inbound = M, Output = O>,
+    M: Clone,
+{
+    run_beside(first, second, faults, observe, |_, _| Vec::new(), merge)
+}
+
+fn run_beside<A, B, M, O>(
+    first: &mut A,
+    second: &mut B,
+    faults: Faults,
     mut observe: impl FnMut(usize, &M),
     mut deal: impl FnMut(usize, Order) -> Vec<(usize, M)>,
+    mut merge: impl FnMut(usize, Request) -> Vec<(usize, M)>,
 ) -> Ended<O>
 where
     A: Session<Inbound = M, Output = O>,
@@ -124,7 +160,10 @@ where
         if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
             break;
         }
-        let worked = [between(first, 0, &mut dealt, &mut deal), between(second, 1, &mut dealt, &mut deal)];
+        let worked = [
+            between(first, 0, &mut dealt, &mut deal, &mut merge),
+            between(second, 1, &mut dealt, &mut deal, &mut merge),
+        ];
         if let Some((side, abort)) = worked.into_iter().enumerate().find_map(|(side, ended)| Some((side, ended.err()?)))
         {
             results[side] = Some(Err(abort));

@@ -59,6 +59,9 @@ pub enum MatchProtocol {
     Direct,
     /// From a table of record pairs that was made elsewhere; each private file names its own.
     Linked,
+    /// By keys, through the coordinator, for very large tables: it gets keyed tags and no key, and must collude with neither party. Each
+    /// private file must allow it.
+    Coordinator,
 }
 
 impl MatchProtocol {
@@ -67,6 +70,7 @@ impl MatchProtocol {
         match self {
             MatchProtocol::Direct => "direct",
             MatchProtocol::Linked => "linked",
+            MatchProtocol::Coordinator => "coordinator",
         }
     }
 }
@@ -207,7 +211,7 @@ impl MatchTerms {
             return wrong(key, "must be at least 1".to_string());
         }
         match self.protocol {
-            MatchProtocol::Direct => self.check_passes(),
+            MatchProtocol::Direct | MatchProtocol::Coordinator => self.check_passes(),
             MatchProtocol::Linked => self.check_linked(),
         }
     }

@@ -223,6 +223,16 @@ impl Messages<'_> {
     /// Appends the message of a record.
     pub fn write(&self, record: u32, into: &mut Vec<u8>) {
         into.extend_from_slice(&self.prefix);
+        self.write_rest(record, into);
+    }
+
+    /// How the messages of all records begin.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Appends the message of a record without that.
+    pub fn write_rest(&self, record: u32, into: &mut Vec<u8>) {
         self.records.parts(self.pass, record, into);
     }
 }
