@@ -133,8 +133,7 @@ where
     let mut dealt: VecDeque<(usize, M)> = VecDeque::new();
     let mut rng = ChaCha8Rng::seed_from_u64(faults.seed);
     let mut lines: [VecDeque<M>; 2] = [VecDeque::new(), VecDeque::new()];
-    let mut results: [Option<Result<O, Abort>>; 2] = [None, None];
-    let mut sent = 0;
+    let (mut results, mut sent): ([Option<Result<O, Abort>>; 2], usize) = ([None, None], 0);
     let mut put = |lines: &mut [VecDeque<M>; 2], from: usize, message: M, rng: &mut ChaCha8Rng| {
         observe(from, &message);
         sent += 1;
@@ -195,8 +194,13 @@ where
             }
         }
     }
-    if results.iter().all(Option::is_none) {
-        results = [0, 1].map(|_| Some(Err(Abort::Bug("the conversation does not end".to_string()))));
+    Ended { results: ended(results), sent }
+}
+
+/// What became of both sides; a bug where nothing became of either.
+fn ended<O>(results: [Option<Result<O, Abort>>; 2]) -> [Option<Result<O, Abort>>; 2] {
+    match results.iter().all(Option::is_none) {
+        true => [0, 1].map(|_| Some(Err(Abort::Bug("the conversation does not end".to_string())))),
+        false => results,
     }
-    Ended { results, sent }
 }

@@ -112,7 +112,7 @@ pub struct List(Arc<Vec<(Tag, u32)>>);
 impl List {
     /// Brings entries into the order of their tags; none if two tags are the same, which no two keys have but with probability 2^-128.
     pub fn new(mut entries: Vec<(Tag, u32)>) -> Option<List> {
-        entries.par_sort_unstable();
+        entries.par_sort_unstable_by_key(|(tag, number)| (u128::from_be_bytes(*tag), *number));
         let repeated = entries.windows(2).any(|pair| pair[0].0 == pair[1].0);
         (!repeated).then(|| List(Arc::new(entries)))
     }
