@@ -198,3 +198,20 @@ fn a_party_that_is_killed_while_lists_are_merged_ends_the_match_of_the_other_wit
     assert_eq!(ended.code, 69, "{}", ended.log);
     assert!(ended.log.contains("start it again on both sides"), "{}", ended.log);
 }
+
+#[test]
+fn a_coordinator_that_falls_silent_while_it_merges_is_waited_for_as_long_as_stated() {
+    let world = world(300_000);
+    let [coordinator, alice, bob] = start(&world, &["match"], "3");
+    eventually(|| fs::read_to_string(&coordinator.log).ok().filter(|log| log.contains("merging the lists")));
+    let stopped = Command::new("kill").args(["-STOP", &coordinator.child.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    for ended in [alice.end(), bob.end()] {
+        assert_eq!(ended.code, 69, "{}", ended.log);
+        assert!(
+            ended.log.contains("waited 3 s for the next message of coordinator") || ended.log.contains("ended the run"),
+            "{}",
+            ended.log
+        );
+    }
+}
