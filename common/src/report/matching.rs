@@ -56,7 +56,7 @@ impl MatchReport {
             "{peer} learnt which {matched} of its own rows {role} has too, in which pass, and how many rows of {role} took part"
         );
         let mut lines = vec![theirs, format!("{role} learnt the same of {peer}")];
-        if self.protocol == MatchProtocol::Coordinator.name() {
+        if let Some(MatchProtocol::Coordinator) = MatchProtocol::of_word(&self.protocol) {
             lines.push(format!(
                 "the coordinator learnt how many rows of each took part and matched in each pass, and where in an order that is random to \
                  it; if it colludes with {role} or {peer}, it can find out every value of a key that can be guessed"

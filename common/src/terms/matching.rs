@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
 use super::{StudyError, value};
@@ -65,6 +66,11 @@ pub enum MatchProtocol {
 }
 
 impl MatchProtocol {
+    /// The protocol of a word in studies and reports; none of any other word.
+    pub fn of_word(word: &str) -> Option<MatchProtocol> {
+        MatchProtocol::deserialize(StrDeserializer::<serde::de::value::Error>::new(word)).ok()
+    }
+
     /// The word in studies and reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -178,12 +178,12 @@ impl Outlook {
                 role.partner()
             ));
         }
-        let to_coordinator = match self.protocol == MatchProtocol::Coordinator.name() {
-            true => {
+        let to_coordinator = match MatchProtocol::of_word(self.protocol) {
+            Some(MatchProtocol::Coordinator) => {
                 "  to the coordinator tags of the keys, of which it learns how many there are and match; with the help of a party, every key that \
                      can be guessed\n"
             }
-            false => "",
+            Some(MatchProtocol::Direct | MatchProtocol::Linked) | None => "",
         };
         text.push_str(&format!(
             "\nWhat would leave {role}\n  how many rows take part in each pass, and how many matched; then which rows matched\n{to_coordinator}No \
