@@ -1,3 +1,4 @@
+use super::MatchProtocol;
 use crate::study::{Study, Vertical};
 
 const HEAD: &str = r#"
