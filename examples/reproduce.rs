@@ -9,6 +9,8 @@ mod arguments;
 mod chart;
 #[path = "reproduce/comparators.rs"]
 mod comparators;
+#[path = "reproduce/coordinated.rs"]
+mod coordinated;
 #[path = "reproduce/cost.rs"]
 mod cost;
 #[path = "reproduce/document.rs"]

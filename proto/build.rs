@@ -2,7 +2,8 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=fedreg");
-    let files = ["dealer", "health", "horizontal", "session", "vertical"].map(|file| format!("fedreg/v1/{file}.proto"));
+    let files = ["dealer", "health", "horizontal", "merge", "session", "vertical"]
+        .map(|file| format!("fedreg/v1/{file}.proto"));
     let descriptors = protox::compile(files, ["."])?;
     tonic_prost_build::configure()
         .bytes(".")

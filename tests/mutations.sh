@@ -451,25 +451,38 @@ mutate "a scalar used in every run" common/src/secure/group.rs \
 mutate "the identity taken for an element" common/src/secure/group.rs \
     's/\.filter\(\|element\| !element\.is_identity\(\)\)//' secure::group::tests::elements matching::tests::hostile
 mutate "matches revealed before the gate" $match/mod.rs \
-    's/if !open \{/if !open \&\& self.pass > 0 {/; s/(Stage::Reveal \{ lists, turns, revealed \} if turns\.next\(\)\.is_none\(\) => \{)/$1\n                    if !self.passes[0].revealed {\n                        return Err(self.closed());\n                    }/' \
+    's/if !self\.gate\(lists\.counts, lists\.sizes\[1 - side\], counted\) \{/if !self.gate(lists.counts, lists.sizes[1 - side], counted) \&\& self.pass > 0 {/; s/(Stage::Reveal \{ lists, turns, revealed \} if turns\.next\(\)\.is_none\(\) => \{)/$1\n                    if !self.passes[0].revealed {\n                        return Err(self.closed());\n                    }/' \
     matching::tests::a_first_pass
-mutate "the policy of the peer left out of the gate" $match/mod.rs \
+mutate "the policy of the peer left out of the gate" $match/checks.rs \
     's/self\.min_matched = self\.min_matched\.max\(theirs\.min_matched\);//' matching::tests::a_first_pass
 mutate "counts not compared" $match/mod.rs \
-    's/if came != expected \{\n(\s+let what = "a count of matches")/if came > u64::from(u32::MAX) {\n$1/' matching::tests::hostile::sizes
+    's/if came\.number != expected \{\n(\s+let what = "a count of matches")/if came.number > u64::from(u32::MAX) {\n$1/' matching::tests::hostile::sizes
 mutate "keys compared as they stand in the file" common/src/data/matching/normalise.rs \
     's/Some\(identifier\(text\)\)/Some(text.to_owned())/' matching::tests::hostile::keys_normalised matching::normalise::tests::identifiers
-mutate "other versions of Unicode matched" $match/mod.rs \
+mutate "other versions of Unicode matched" $match/checks.rs \
     's/\(theirs\.normaliser, theirs\.unicode\) != \(own\.normaliser, own\.unicode\)/theirs.normaliser != own.normaliser/' matching::tests::hostile::other_rules
 mutate "lists in the order of the file" $match/lists.rs \
     's/masked\.par_sort_unstable\(\);//' matching::tests::messages_do_not matching::tests::nothing_but
 mutate "matched records in the order of the file" $match/mod.rs \
-    's/self\.order\.extend\(revealed\.records\);/self.order.extend(revealed.records); self.order.sort_unstable();/' matching::tests::the_matched_records
+    's/self\.order\.extend\(records\);/self.order.extend(records); self.order.sort_unstable();/' matching::tests::the_matched_records
 mutate "lists of a peer in any order" $match/lists.rs \
     's/last\.is_some_and\(\|last\| last >= \*value\)/last.is_some_and(|_| false)/' matching::tests::hostile::elements
 mutate "the own proof taken back" $match/agreement.rs \
     's/came != self\.proof\(self\.role\.partner\(\), &theirs\)\?/came != self.proof(self.role.partner(), \&theirs)? \&\& came != self.proof(self.role, \&theirs)?/' \
     matching::tests::hostile::the_own_proof
+mutate "shared dummies of a merge not looked for" $match/merging.rs \
+    's/self\.is_complete\(\) && self\.shared != SHARED/self.is_complete() \&\& self.shared > SHARED/' matching::tests::merged::a_coordinator_that_drops
+mutate "own dummies taken for matches" $match/merging.rs \
+    's/\(_, NO_RECORD\) => return Err\("no dummy that the peer does not have"\),/(_, NO_RECORD) => {}/' matching::tests::merged::a_coordinator_that_invents
+mutate "positions of a merge asked for before the gate" $match/merging.rs \
+    's/(if !self\.gate\(merging)/self.requests.push_back(Request::Positions { pass: self.pass as u32 });\n        $1/; s/(return self\.behind_the_gate\(\);\n        \}\n)\s+self\.requests\.push_back\([^\n]*\n/$1/' \
+    matching::tests::merged::a_closed_gate
+mutate "positions of a merge in any order" $match/merging.rs \
+    's/last\.is_some_and\(\|last\| last >= \*position\)/last.is_some_and(|_| false)/' matching::tests::merged::what_cannot_be
+mutate "lists merged in any order" common/src/secure/merging/merge.rs \
+    's/if !follows \|\| part\.windows\(2\)\.any\([^\n]*\) \{/if part.is_empty() {/' secure::merging::tests::
+mutate "the key of a merge from one draw" common/src/secure/merging/mod.rs \
+    's/extract\.update\(bob\);/let _ = bob;/' secure::merging::tests::key_tags
 mutate "a match of another table taken" common/src/data/matching/alignment.rs \
     's/if about\.data != data\.to_string\(\) \{/if about.data.is_empty() {/' matching::alignment::
 mutate "the files of two matches mixed" common/src/data/matching/alignment.rs \
@@ -496,6 +509,10 @@ mutate "few rows in a fold" common/src/methods/vertical/sealed/limits.rs \
     sealed::tests::folds::folds_with
 mutate "folds of an earlier run not compared" common/src/privacy/ledger/openings.rs \
     's/few = few\.into_iter\(\)\.chain\(piece\)\.min\(\);/let _ = piece;/' openings::tests::folds_of
+
+where=(-p fedreg-examples --test coordinated)
+mutate "a match through the coordinator that the private file does not allow" party/src/matching/mod.rs \
+    's/ && !party\.config\.policy\.allow_coordinator_match/ \&\& party.config.policy.max_rounds == Some(0)/' it_is_refused
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::id::{Digest, Header, Role, RunId};
 use crate::privacy::release::{Declaration, Discloses, Disclosures, Released};
-use crate::session::{Abort, Order, PeerFault, Session, Turn};
+use crate::session::{Abort, Order, PeerFault, Request, Session, Turn};
 use crate::study::{Study, Vertical};
 
 #[cfg(test)]
@@ -187,6 +187,11 @@ pub trait Script {
 
     /// What the dealer is to be asked for; each order once.
     fn order(&mut self) -> Option<Order> {
+        None
+    }
+
+    /// What the coordinator is to be asked for that merges lists; each request once.
+    fn request(&mut self) -> Option<Request> {
         None
     }
 
@@ -590,6 +595,10 @@ impl<S: Script> Session for Conversation<S> {
 
     fn order(&mut self) -> Option<Order> {
         self.script.order()
+    }
+
+    fn request(&mut self) -> Option<Request> {
+        self.script.request()
     }
 
     fn awaits(&self) -> Role {

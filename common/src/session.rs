@@ -14,6 +14,7 @@ use crate::id::Role;
 use crate::privacy::ledger::LedgerError;
 use crate::privacy::mechanism::ReleaseError;
 pub use crate::secure::dealing::Order;
+pub use crate::secure::merging::Request;
 
 /// What a session wants after it was fed.
 #[derive(Debug)]
@@ -63,6 +64,11 @@ pub trait Session {
 
     /// What the dealer is to be asked for, each order once; a driver asks after every step. Public sizes only.
     fn order(&mut self) -> Option<Order> {
+        None
+    }
+
+    /// What the coordinator is to be asked for that merges lists, each request once; a driver asks as for orders.
+    fn request(&mut self) -> Option<Request> {
         None
     }
 

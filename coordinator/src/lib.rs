@@ -8,6 +8,7 @@ pub mod config;
 pub mod consolidate;
 mod deal;
 mod dealer;
+mod merge;
 pub mod register;
 pub mod service;
 pub mod star;

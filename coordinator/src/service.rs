@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::study::{Guaranteed, Study, StudyError, Vertical};
-use fedreg_proto::coordinator::{self as edge, Caller, ServeError};
+use fedreg_proto::coordinator::{self as edge, Beside, Caller, ServeError};
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::OpenError;
 use fedreg_proto::output::{OutputError, write_whole};
@@ -25,6 +25,7 @@ use tokio::time::sleep_until;
 use crate::config::Config;
 use crate::consolidate::ConsolidationFailure;
 use crate::dealer;
+use crate::merge;
 use crate::register::{Register, Say};
 use crate::state::StateError;
 use crate::store::Store;
@@ -120,13 +121,9 @@ pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> R
     let register = Register::new(study, fresh()?);
     let (status, watched) = watch::channel(register.status());
     let (callers, calls) = mpsc::channel(16);
-    let dealing = dealer::start(study);
-    let server = |closed| async move {
-        match dealing {
-            Some(dealing) => fedreg_proto::dealer::serve(listener, callers, dealing, watched, closed).await,
-            None => edge::serve(listener, callers, watched, closed).await,
-        }
-    };
+    let merging = merge::start(study, &config.state).map_err(Failure::Study)?;
+    let more = Beside { dealing: dealer::start(study), merging };
+    let server = |closed| edge::serve_beside(listener, callers, more, watched, closed);
     beside(server, async {
         let mut driver = Run {
             job,

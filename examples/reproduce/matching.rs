@@ -12,10 +12,11 @@ use fedreg_common::methods::vertical::matching::message::Match;
 use fedreg_common::methods::vertical::matching::{Inputs, MatchSession, Matched, Policy};
 use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::session::{Session, Turn};
-use fedreg_common::study::Study;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_party::output::peak_rss_bytes;
 
 use crate::Run;
+use crate::coordinated;
 use crate::document::{Document, Table};
 use crate::tables::row;
 
@@ -53,11 +54,41 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
         }
     }
     document.table(table);
+    coordinated::table(run, &mut document)?;
     Ok(document)
 }
 
 /// Two tables of `n` records matched; the peak of memory beyond the tables is divided by the records of both.
 fn matched(n: u64) -> anyhow::Result<([Cost; 2], f64)> {
+    let (rules, tables) = setting(n)?;
+    // From here on the peak counts.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let before = peak_rss_bytes();
+    let mut costs = [Cost { seconds: 0.0, sent: 0 }, Cost { seconds: 0.0, sent: 0 }];
+    let mut sessions = Vec::new();
+    let study = study()?;
+    for (side, (role, cells)) in [Role::Alice, Role::Bob].into_iter().zip(tables).enumerate() {
+        let clock = cpu_seconds();
+        let records = Arc::new(normalised(&rules, cells)?);
+        let (rules, policy) = (Arc::clone(&rules), Policy::default());
+        let inputs =
+            Inputs { rules, match_digest: Digest::of(b"study"), policy, records, journal: None, coordinated: false };
+        let opening = Opening { first: side == 0, run: RunId([1; 16]), seed: [side as u8 + 1; 32] };
+        sessions.push(MatchSession::new(role, Purpose::MatchFit, &study, inputs, opening)?);
+        costs[side].seconds += cpu_seconds() - clock;
+    }
+    let results = converse(&mut sessions, &mut costs)?;
+    anyhow::ensure!(
+        results.iter().all(|result| result.order.len() as u64 == n.div_ceil(2)),
+        "other matches than there are"
+    );
+    anyhow::ensure!(results[0].order_digest() == results[1].order_digest(), "the orders differ");
+    let beyond = peak_rss_bytes().zip(before).map_or(f64::NAN, |(after, before)| after as f64 - before as f64);
+    Ok((costs, beyond / (2 * n) as f64))
+}
+
+/// The rules of two tables of `n` records, half of them in both, and the tables.
+pub(super) fn setting(n: u64) -> anyhow::Result<(Arc<Rules>, [Cells; 2])> {
     let key = Key { name: "id".to_owned(), kind: Kind::Identifier { length: Some([11, 11]) } };
     let keys = Keys::new(vec![key], &[("id".to_owned(), vec!["id".to_owned()])])?;
     let rules = Arc::new(Rules {
@@ -75,30 +106,17 @@ fn matched(n: u64) -> anyhow::Result<([Cost; 2], f64)> {
             .for_each(|number| cells.push(format!("{:011}", number * 7_368_787 % 99_999_999_977).as_bytes()));
         cells
     });
-    // From here on the peak counts.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-    let before = peak_rss_bytes();
-    let mut costs = [Cost { seconds: 0.0, sent: 0 }, Cost { seconds: 0.0, sent: 0 }];
-    let mut sessions = Vec::new();
-    let study = Study::parse(STUDY)?.vertical().context("the study is one of two parties")?;
-    for (side, (role, cells)) in [Role::Alice, Role::Bob].into_iter().zip(tables).enumerate() {
-        let clock = cpu_seconds();
-        let source = Source { column: "id".to_owned(), reading: Reading::Text, missing: Marks::default() };
-        let records = Arc::new(Records::normalise(&rules.keys, vec![(source, cells)])?);
-        let (rules, policy) = (Arc::clone(&rules), Policy::default());
-        let inputs = Inputs { rules, match_digest: Digest::of(b"study"), policy, records, journal: None };
-        let opening = Opening { first: side == 0, run: RunId([1; 16]), seed: [side as u8 + 1; 32] };
-        sessions.push(MatchSession::new(role, Purpose::MatchFit, &study, inputs, opening)?);
-        costs[side].seconds += cpu_seconds() - clock;
-    }
-    let results = converse(&mut sessions, &mut costs)?;
-    anyhow::ensure!(
-        results.iter().all(|result| result.order.len() as u64 == n.div_ceil(2)),
-        "other matches than there are"
-    );
-    anyhow::ensure!(results[0].order_digest() == results[1].order_digest(), "the orders differ");
-    let beyond = peak_rss_bytes().zip(before).map_or(f64::NAN, |(after, before)| after as f64 - before as f64);
-    Ok((costs, beyond / (2 * n) as f64))
+    Ok((rules, tables))
+}
+
+pub(super) fn study() -> anyhow::Result<Study<Vertical>> {
+    Study::parse(STUDY)?.vertical().context("the study is one of two parties")
+}
+
+/// A party's table in its canonical form.
+pub(super) fn normalised(rules: &Rules, cells: Cells) -> anyhow::Result<Records> {
+    let source = Source { column: "id".to_owned(), reading: Reading::Text, missing: Marks::default() };
+    Ok(Records::normalise(&rules.keys, vec![(source, cells)])?)
 }
 
 fn converse(sessions: &mut [MatchSession], costs: &mut [Cost; 2]) -> anyhow::Result<[Matched; 2]> {
@@ -139,7 +157,7 @@ fn converse(sessions: &mut [MatchSession], costs: &mut [Cost; 2]) -> anyhow::Res
 }
 
 /// CPU seconds of this process so far, in steps of a hundredth; not-a-number where the system does not tell.
-fn cpu_seconds() -> f64 {
+pub(super) fn cpu_seconds() -> f64 {
     let ticks = || {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         // The name, in brackets, may hold spaces.

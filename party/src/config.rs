@@ -261,6 +261,10 @@ pub struct PolicyTerms {
     /// Largest number of rows that the peer may search for in this party's table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_peer_rows: Option<u64>,
+    /// Whether rows may be matched through the coordinator, where the study says so; `false` if absent. A coordinator that colludes with
+    /// the peer can find out every value of a key that can be guessed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_coordinator_match: bool,
     /// Largest number of matches of these data with one peer, over all runs; 5 if absent. A match counts once its run has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_matches: Option<u64>,
@@ -302,6 +306,7 @@ impl Default for PolicyTerms {
             sealed_opened_share: None,
             min_matched: None,
             max_peer_rows: None,
+            allow_coordinator_match: false,
             max_matches: None,
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
-use fedreg_common::session::{Abort, Order, PeerFault, Session, Turn};
+use fedreg_common::session::{Abort, Order, PeerFault, Request, Session, Turn};
 pub use fedreg_proto::link::Link;
 use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
@@ -87,11 +87,20 @@ impl Default for Patience {
     }
 }
 
-/// The line to the dealer, of a session that orders something.
+/// What a session asks for beside what it says to its peer.
+#[derive(Debug)]
+pub enum Orders {
+    /// Masks, of the dealer.
+    Masks(mpsc::UnboundedSender<Order>),
+    /// That lists be merged, by the coordinator.
+    Lists(mpsc::UnboundedSender<Request>),
+}
+
+/// The line to the dealer, of a session that orders something; or to the coordinator that merges lists.
 #[derive(Debug)]
 pub struct DealerLine<M> {
     /// Orders to the dealer.
-    pub orders: mpsc::UnboundedSender<Order>,
+    pub orders: Orders,
     /// What the dealer sends; an abort is the last.
     pub heard: mpsc::Receiver<Result<M, Abort>>,
 }
@@ -327,6 +336,7 @@ impl<L: Link> Driver<'_, L> {
                         // What comes meanwhile is new, or repeats what came before.
                         self.kept.get_or_insert_default();
                         (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
+                        self.place_orders(&mut session)?;
                     }
                 }
                 Turn::FinishAndSend { output, last } => {
@@ -350,12 +360,19 @@ impl<L: Link> Driver<'_, L> {
 
     /// Hands the dealer what the session orders.
     fn place_orders<S: Over<L>>(&mut self, session: &mut S) -> Result<(), Abort> {
+        let orders = self.dealer.as_ref().map(|dealer| &dealer.orders);
         while let Some(order) = session.order() {
-            let Some(dealer) = &self.dealer else {
+            let Some(Orders::Masks(orders)) = orders else {
                 return Err(Abort::Bug("a session without a dealer ordered something".to_string()));
             };
             // A line that has ended says why where the dealer is heard.
-            let _ = dealer.orders.send(order);
+            let _ = orders.send(order);
+        }
+        while let Some(request) = session.request() {
+            let Some(Orders::Lists(requests)) = orders else {
+                return Err(Abort::Bug("a session whose lists nobody merges asked for it".to_string()));
+            };
+            let _ = requests.send(request);
         }
         Ok(())
     }

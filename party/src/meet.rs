@@ -16,6 +16,7 @@ use fedreg_proto::coordinator;
 use fedreg_proto::dealer;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::GrpcLink;
+use fedreg_proto::merge;
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -23,7 +24,7 @@ use tokio::sync::mpsc;
 
 use crate::alignment;
 use crate::convene::{Convener, Joining};
-use crate::drive::{self, DealerLine, Driven, Ends, Link};
+use crate::drive::{self, DealerLine, Driven, Ends, Link, Orders};
 use crate::failure::Failure;
 use crate::job::Job;
 use crate::line;
@@ -55,6 +56,11 @@ pub(crate) trait Work: Clone + Send + 'static {
 
     /// Whether a dealer hands out masks for it.
     fn is_dealt(&self, _job: &Job) -> bool {
+        false
+    }
+
+    /// Whether the coordinator merges lists for it.
+    fn is_merged(&self, _job: &Job) -> bool {
         false
     }
 
@@ -327,9 +333,10 @@ impl Meeting<'_> {
                 convener.say(if W::TELLS_BYTES { event } else { event.without_bytes() });
             }
         };
-        let dealer = match work.is_dealt(self.job) {
-            false => None,
-            true => Some(unless(stopped, self.dealer(run)).await?),
+        let dealer = match (work.is_dealt(self.job), work.is_merged(self.job)) {
+            (false, false) => None,
+            (true, _) => Some(unless(stopped, self.dealer(run)).await?),
+            (false, true) => Some(unless(stopped, self.merger(run)).await?),
         };
         let driven = drive::drive_dealt(session, (link, dealer), &ends, &self.job.patience, stopped, watch).await;
         pace.clear();
@@ -355,7 +362,19 @@ impl Meeting<'_> {
             let (waited, hint) = (format!("the dealer at {address} is needed for the run"), "start both parties again");
             error.in_vain(&waited, hint)
         })?;
-        Ok(DealerLine { orders: dealing.orders, heard: dealing.heard })
+        Ok(DealerLine { orders: Orders::Masks(dealing.orders), heard: dealing.heard })
+    }
+
+    /// Opens the line to the coordinator as the one that merges lists.
+    async fn merger(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
+        let Job { config, study, .. } = self.job;
+        let (address, name) = (&config.coordinator, &study.head.coordinator.certificate);
+        let opened = merge::open(address, &self.job.party().identity()?, name, study.digest(), run).await;
+        let merging = opened.map_err(|error| {
+            let waited = format!("the coordinator at {address} is needed for the match");
+            error.in_vain(&waited, "start both parties again")
+        })?;
+        Ok(DealerLine { orders: Orders::Lists(merging.requests), heard: merging.heard })
     }
 
     /// Tells the coordinator how the run ended.

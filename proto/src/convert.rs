@@ -104,6 +104,7 @@ pub mod dealer;
 mod decode;
 mod encode;
 mod events;
+pub mod merge;
 pub mod star;
 
 correspond!("a role", Role, wire::Role,

@@ -3,8 +3,6 @@
 //! The dealer is the coordinator, and its lines stand on the coordinator's port; or a process of its own. A line's own liveness is HTTP/2's: a peer that answers
 //! no ping for half a minute is lost.
 
-use std::sync::Arc;
-
 use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::session::{Abort, Order, PeerFault};
@@ -14,11 +12,10 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 pub use crate::convert::dealer::{Answer, AnswerDecoder, Ordered, answer_frames, ordered};
-use crate::coordinator::{self, RunService, ServeError, answer};
+use crate::coordinator::{self, ServeError, answer};
 use crate::health::HealthService;
 use crate::limits::{EVENT_WINDOW_BYTES, FRAME_BYTES, ORDER_BYTES};
 use crate::link::{Notice, OpenError};
-use crate::register::StatusReply;
 use crate::star::Heard;
 use crate::status::{not_connected, stream_fault};
 use crate::talk;
@@ -171,23 +168,12 @@ fn faulty(fault: PeerFault) -> Abort {
     Abort::Peer { peer: Role::Coordinator, fault }
 }
 
-/// Serves the coordinator of a sealed study, which is the dealer too, as [`coordinator::serve`] does; every line on which a party orders
-/// goes to `dealing`.
-///
-/// # Errors
-/// The server cannot go on.
-pub async fn serve(
-    listener: Listener,
-    callers: mpsc::Sender<coordinator::Caller>,
+/// The dealer on the coordinator's port.
+pub(crate) fn service(
     dealing: mpsc::Sender<Caller>,
-    status: watch::Receiver<StatusReply>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    let (closing, closed) = watch::channel(false);
-    let dealer = DealerServer::new(Service { dealing, closed: closed.clone() }).max_decoding_message_size(ORDER_BYTES);
-    let service = Arc::new(RunService { callers, status, closed });
-    let routes = coordinator::routes(service).add_service(dealer);
-    coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
+    closed: watch::Receiver<bool>,
+) -> DealerServer<impl wire::dealer_server::Dealer> {
+    DealerServer::new(Service { dealing, closed }).max_decoding_message_size(ORDER_BYTES)
 }
 
 /// Serves a dealer apart from the coordinator.
@@ -200,8 +186,7 @@ pub async fn serve_alone(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let (closing, closed) = watch::channel(false);
-    let dealer = DealerServer::new(Service { dealing, closed }).max_decoding_message_size(ORDER_BYTES);
-    let routes = Routes::new(dealer).add_service(HealthService::server());
+    let routes = Routes::new(service(dealing, closed)).add_service(HealthService::server());
     coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
 }
 

@@ -16,6 +16,7 @@ pub mod health;
 pub mod limits;
 pub mod line;
 pub mod link;
+pub mod merge;
 pub mod output;
 pub mod register;
 pub mod shell;

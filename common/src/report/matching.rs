@@ -10,6 +10,7 @@ use super::table::Column;
 use super::{PerParty, Report};
 use crate::data::matching::alignment::{MatchRecord, PassRecord};
 use crate::id::Role;
+use crate::terms::MatchProtocol;
 
 /// The match that a fit stands on, as one party knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -54,7 +55,15 @@ impl MatchReport {
         let theirs = format!(
             "{peer} learnt which {matched} of its own rows {role} has too, in which pass, and how many rows of {role} took part"
         );
-        vec![theirs, format!("{role} learnt the same of {peer}"), self.without_partner(role)]
+        let mut lines = vec![theirs, format!("{role} learnt the same of {peer}")];
+        if let Some(MatchProtocol::Coordinator) = MatchProtocol::of_word(&self.protocol) {
+            lines.push(format!(
+                "the coordinator learnt how many rows of each took part and matched in each pass, and where in an order that is random to \
+                 it; if it colludes with {role} or {peer}, it can find out every value of a key that can be guessed"
+            ));
+        }
+        lines.push(self.without_partner(role));
+        lines
     }
 
     fn without_partner(&self, role: Role) -> String {

@@ -42,7 +42,7 @@
 //!
 //! # Record matching
 //!
-//! [`group`] stands alone: two parties find equal keys without a dealer.
+//! [`group`] stands alone: two parties find equal keys without a dealer. With [`merging`] the coordinator finds them among keyed tags.
 
 pub mod basis;
 pub mod budget;
@@ -53,6 +53,7 @@ pub mod kernel;
 mod kernel_table;
 mod lanes;
 pub mod masks;
+pub mod merging;
 pub mod open;
 pub mod optimiser;
 pub mod product;

@@ -4,4 +4,5 @@
 //! runs, such as that a lossy line gives the same bits as a clean one, holds for the same code under gRPC.
 
 pub mod dealer;
+pub mod merger;
 pub mod pair;

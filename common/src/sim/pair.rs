@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::id::Role;
-use crate::session::{Abort, Order, Session, Turn};
+use crate::session::{Abort, Order, Request, Session, Turn};
 
 /// What a line does to messages, each with its probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,9 +72,13 @@ fn between<S: Session>(
     side: usize,
     dealt: &mut VecDeque<(usize, S::Inbound)>,
     deal: &mut impl FnMut(usize, Order) -> Vec<(usize, S::Inbound)>,
+    merge: &mut impl FnMut(usize, Request) -> Vec<(usize, S::Inbound)>,
 ) -> Result<(), Abort> {
     while let Some(order) = session.order() {
         dealt.extend(deal(side, order));
+    }
+    while let Some(request) = session.request() {
+        dealt.extend(merge(side, request));
     }
     session.work()
 }
@@ -85,8 +89,40 @@ pub fn run_dealt<A, B, M, O>(
     first: &mut A,
     second: &mut B,
     faults: Faults,
+    observe: impl FnMut(usize, &M),
+    deal: impl FnMut(usize, Order) -> Vec<(usize, M)>,
+) -> Ended<O>
+where
+    A: Session<Inbound = M, Output = O>,
+    B: Session<Inbound = M, Output = O>,
+    M: Clone,
+{
+    run_beside(first, second, faults, observe, deal, |_, _| Vec::new())
+}
+
+/// The same with a coordinator that merges lists: `merge` is to it what `deal` is to a dealer.
+pub fn run_merged<A, B, M, O>(
+    first: &mut A,
+    second: &mut B,
+    faults: Faults,
+    observe: impl FnMut(usize, &M),
+    merge: impl FnMut(usize, Request) -> Vec<(usize, M)>,
+) -> Ended<O>
+where
+    A: Session<Inbound = M, Output = O>,
+    B: Session<Inbound = M, Output = O>,
+    M: Clone,
+{
+    run_beside(first, second, faults, observe, |_, _| Vec::new(), merge)
+}
+
+fn run_beside<A, B, M, O>(
+    first: &mut A,
+    second: &mut B,
+    faults: Faults,
     mut observe: impl FnMut(usize, &M),
     mut deal: impl FnMut(usize, Order) -> Vec<(usize, M)>,
+    mut merge: impl FnMut(usize, Request) -> Vec<(usize, M)>,
 ) -> Ended<O>
 where
     A: Session<Inbound = M, Output = O>,
@@ -97,8 +133,7 @@ where
     let mut dealt: VecDeque<(usize, M)> = VecDeque::new();
     let mut rng = ChaCha8Rng::seed_from_u64(faults.seed);
     let mut lines: [VecDeque<M>; 2] = [VecDeque::new(), VecDeque::new()];
-    let mut results: [Option<Result<O, Abort>>; 2] = [None, None];
-    let mut sent = 0;
+    let (mut results, mut sent): ([Option<Result<O, Abort>>; 2], usize) = ([None, None], 0);
     let mut put = |lines: &mut [VecDeque<M>; 2], from: usize, message: M, rng: &mut ChaCha8Rng| {
         observe(from, &message);
         sent += 1;
@@ -124,7 +159,10 @@ where
         if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
             break;
         }
-        let worked = [between(first, 0, &mut dealt, &mut deal), between(second, 1, &mut dealt, &mut deal)];
+        let worked = [
+            between(first, 0, &mut dealt, &mut deal, &mut merge),
+            between(second, 1, &mut dealt, &mut deal, &mut merge),
+        ];
         if let Some((side, abort)) = worked.into_iter().enumerate().find_map(|(side, ended)| Some((side, ended.err()?)))
         {
             results[side] = Some(Err(abort));
@@ -156,8 +194,13 @@ where
             }
         }
     }
-    if results.iter().all(Option::is_none) {
-        results = [0, 1].map(|_| Some(Err(Abort::Bug("the conversation does not end".to_string()))));
+    Ended { results: ended(results), sent }
+}
+
+/// What became of both sides; a bug where nothing became of either.
+fn ended<O>(results: [Option<Result<O, Abort>>; 2]) -> [Option<Result<O, Abort>>; 2] {
+    match results.iter().all(Option::is_none) {
+        true => [0, 1].map(|_| Some(Err(Abort::Bug("the conversation does not end".to_string())))),
+        false => results,
     }
-    Ended { results, sent }
 }

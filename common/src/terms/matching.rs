@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
 use super::{StudyError, value};
@@ -59,14 +60,23 @@ pub enum MatchProtocol {
     Direct,
     /// From a table of record pairs that was made elsewhere; each private file names its own.
     Linked,
+    /// By keys, through the coordinator, for very large tables: it gets keyed tags and no key, and must collude with neither party. Each
+    /// private file must allow it.
+    Coordinator,
 }
 
 impl MatchProtocol {
+    /// The protocol of a word in studies and reports; none of any other word.
+    pub fn of_word(word: &str) -> Option<MatchProtocol> {
+        MatchProtocol::deserialize(StrDeserializer::<serde::de::value::Error>::new(word)).ok()
+    }
+
     /// The word in studies and reports.
     pub fn name(self) -> &'static str {
         match self {
             MatchProtocol::Direct => "direct",
             MatchProtocol::Linked => "linked",
+            MatchProtocol::Coordinator => "coordinator",
         }
     }
 }
@@ -207,7 +217,7 @@ impl MatchTerms {
             return wrong(key, "must be at least 1".to_string());
         }
         match self.protocol {
-            MatchProtocol::Direct => self.check_passes(),
+            MatchProtocol::Direct | MatchProtocol::Coordinator => self.check_passes(),
             MatchProtocol::Linked => self.check_linked(),
         }
     }

@@ -699,7 +699,7 @@ fn served(dealt: Option<Result<Word, Abort>>) -> ([Result<Vec<Word>, Abort>; 2],
         // Bob is the one who gives up.
         let longer = Patience { wait: Duration::from_secs(20), ..patience };
         let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
-        let line = (&mut listener, Some(DealerLine { orders, heard }));
+        let line = (&mut listener, Some(DealerLine { orders: Orders::Masks(orders), heard }));
         let (alice, bob) = tokio::join!(
             drive(Toy::new(true, 3), &mut dialler, &alice_ends, &longer, &mut never_a, |_, _| {}),
             drive_dealt(session, line, &bob_ends, &patience, &mut never_b, |_, _| {}),

@@ -22,7 +22,7 @@ use fedreg_proto::files::FileError;
 
 use super::found::{ExpectedPass, Found, KeyOutlook, Outlook};
 use super::journal::{self, Kept};
-use super::{about, keep, not_begun, rations, terms};
+use super::{about, is_coordinated, keep, not_begun, rations, terms};
 use crate::alignment::{self, wrong};
 use crate::config::KeyColumn;
 use crate::drive::Driven;
@@ -85,6 +85,10 @@ impl Work for DirectWork {
         ready.records.len() as u64
     }
 
+    fn is_merged(&self, job: &Job) -> bool {
+        is_coordinated(job.party())
+    }
+
     fn interrupted(&self, job: &Job) -> Option<RunId> {
         let run = unfinished(job.party(), self.purpose);
         if let (None, Some(begun)) = (run, journal::begun(&job.config.state)) {
@@ -106,15 +110,21 @@ impl Work for DirectWork {
         let _ = self.about.set(about);
         // Before the first message leaves: of a run that is interrupted from here on every message has the same bytes again.
         // The secret is never that of `--seed`, which others may guess.
-        let kept = Kept::of(&party.config.state, opening.run, drawn()?, bound)?;
-        let opening = Opening { seed: kept.seed(), ..opening };
+        // One through the coordinator begins anew: the coordinator keeps nothing of it.
+        let coordinated = is_coordinated(party);
+        let kept = match coordinated {
+            true => None,
+            false => Some(Kept::of(&party.config.state, opening.run, drawn()?, bound)?),
+        };
+        let opening = Opening { seed: kept.as_ref().map_or_else(drawn, |kept| Ok(kept.seed()))?, ..opening };
         let policy = &party.config.policy;
         let inputs = Inputs {
             rules: Arc::new(rules),
             match_digest: alignment::match_digest(party)?,
             policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
             records: Arc::new(records),
-            journal: Some(Box::new(kept)),
+            journal: kept.map(|kept| Box::new(kept) as _),
+            coordinated,
         };
         Ok(MatchSession::new(party.role, greeting(self.purpose), party.study, inputs, opening)?)
     }
@@ -131,6 +141,11 @@ impl Work for DirectWork {
     fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
         let passes = matches!(failure.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite);
         match passes {
+            true if is_coordinated(job.party()) => {
+                tracing::info!(
+                    "a match through the coordinator does not go on after it was interrupted: start it again on both sides"
+                );
+            }
             true => tracing::info!(
                 "the match {run} is not lost: the same command goes on with it; where the other party cannot, remove {} and start both \
                  again",
@@ -156,6 +171,10 @@ impl Work for DirectWork {
         let found = keep(job, &self.folder, &alignment, met.bytes_sent)?;
         match met.driven.confirmed {
             true => journal::erase(&job.config.state)?,
+            false if is_coordinated(job.party()) => tracing::info!(
+                "{} may lack our last message: if it has no match, start both sides again",
+                job.role.partner()
+            ),
             false => tracing::info!(
                 "{} may lack our last message: the same command sends it again when {0} is started again",
                 job.role.partner()

@@ -5,7 +5,7 @@ use std::path::Path;
 use fedreg_common::data::matching::alignment::{MatchPurpose, MatchRecord};
 use fedreg_common::id::Role;
 use fedreg_common::report::MatchReport;
-use fedreg_common::study::MatchTerms;
+use fedreg_common::study::{MatchProtocol, MatchTerms};
 use serde::Serialize;
 
 use crate::party::Party;
@@ -178,9 +178,16 @@ impl Outlook {
                 role.partner()
             ));
         }
+        let to_coordinator = match MatchProtocol::of_word(self.protocol) {
+            Some(MatchProtocol::Coordinator) => {
+                "  to the coordinator tags of the keys, of which it learns how many there are and match; with the help of a party, every key that \
+                     can be guessed\n"
+            }
+            Some(MatchProtocol::Direct | MatchProtocol::Linked) | None => "",
+        };
         text.push_str(&format!(
-            "\nWhat would leave {role}\n  how many rows take part in each pass, and how many matched; then which rows matched\nNo connection was \
-             opened, and nothing has left.\n"
+            "\nWhat would leave {role}\n  how many rows take part in each pass, and how many matched; then which rows matched\n{to_coordinator}No \
+             connection was opened, and nothing has left.\n"
         ));
         text
     }

@@ -53,7 +53,7 @@ pub async fn run(
             linked::place(party)?;
             meet(&LinkedWork { folder, purpose, about: Arc::default() }, job, stop, stopped).await
         }
-        MatchProtocol::Direct => {
+        MatchProtocol::Direct | MatchProtocol::Coordinator => {
             direct::sources(party, terms)?;
             meet(&DirectWork::new(folder, purpose), job, stop, stopped).await
         }
@@ -76,7 +76,7 @@ pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, F
             let pairs = Some(pairs.linked.len() as u64);
             Ok(Outlook { pairs, ..Outlook::of(party, terms, purpose, rows, rations) })
         }
-        MatchProtocol::Direct => direct::look(party, purpose, rations),
+        MatchProtocol::Direct | MatchProtocol::Coordinator => direct::look(party, purpose, rations),
     }
 }
 
@@ -127,12 +127,25 @@ fn terms(party: Party<'_>) -> Result<&MatchTerms, Failure> {
     party.study.head.matching.as_ref().ok_or_else(none)
 }
 
-/// Refuses what the fit would be refused for after the match.
+/// Refuses what this party's own file does not allow, and what the fit would be refused for after the match.
 fn allowed(party: Party<'_>) -> Result<(), Abort> {
+    if is_coordinated(party) && !party.config.policy.allow_coordinator_match {
+        let what = "a match through the coordinator, who learns every value of a key that can be guessed if it colludes with one party: set \
+                    policy.allow_coordinator_match = true in the private file if it is trusted not to";
+        return Err(Abort::Policy { who: party.role, what: what.to_string() });
+    }
     match party.study.guarantee {
         VerticalGuarantee::Plain | VerticalGuarantee::Sealed => Ok(()),
         VerticalGuarantee::Private(_) => private::keys_apart(party),
     }
+}
+
+/// Whether the study's match goes through the coordinator.
+fn is_coordinated(party: Party<'_>) -> bool {
+    party.study.head.matching.as_ref().is_some_and(|terms| match terms.protocol {
+        MatchProtocol::Coordinator => true,
+        MatchProtocol::Direct | MatchProtocol::Linked => false,
+    })
 }
 
 /// Fewest matched rows that the study and this party's own file allow.

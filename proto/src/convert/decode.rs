@@ -250,7 +250,8 @@ impl Open {
             | Body::Ended(_)
             | Body::Redo(_)
             | Body::Dealt(_)
-            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_))
+            | Body::Merged(_)
+            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_) | Match::Draw(_))
             | Body::Go => {}
         }
         Ok(Message { header, body })
@@ -311,7 +312,8 @@ impl Head {
             | Body::Estimates(_)
             | Body::Joint(_)
             | Body::Dealt(_)
-            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_))
+            | Body::Merged(_)
+            | Body::Match(Match::Terms(_) | Match::Number(_) | Match::Agree(_) | Match::Draw(_))
             | Body::Go => return VALUE_BYTES,
         };
         elements.width().bytes() as u64
@@ -388,6 +390,9 @@ impl Head {
             start::Body::MatchPart(part) => head.part(checked(part)?),
             start::Body::MatchAgree(agree) => {
                 Body::Match(Match::Agree(Wire::from_wire(agree.proof, "the proof of a match")?))
+            }
+            start::Body::MatchDraw(draw) => {
+                Body::Match(Match::Draw(Wire::from_wire(draw.draw, "a part of the key of a match")?))
             }
             start::Body::Go(_) => Body::Go,
         };

@@ -95,6 +95,7 @@ impl Frames {
                 start::Body::MatchPart(part.to_wire())
             }
             Match::Agree(proof) => start::Body::MatchAgree(wire::MatchAgree { proof: proof.to_wire() }),
+            Match::Draw(draw) => start::Body::MatchDraw(wire::MatchDraw { draw: draw.to_wire() }),
         }
     }
 
@@ -171,9 +172,9 @@ impl Frames {
             }
             Body::Joint(joint) => start::Body::Joint(joint.to_wire()),
             Body::Match(message) => self.of_match(message),
-            // No study declares a seed or a correction, so that nothing released holds one. If one came here all the same, a message
+            // No study declares a seed, a correction or a position of a merge, so that nothing released holds one. If one came here all the same, a message
             // without a body would leave, which every decoder refuses, and no byte of it.
-            Body::Dealt(_) => return None,
+            Body::Dealt(_) | Body::Merged(_) => return None,
             Body::Go => start::Body::Go(wire::Nothing {}),
         };
         Some(body)

@@ -13,6 +13,7 @@ mod frames;
 mod identity;
 mod line;
 mod matching;
+mod merge;
 mod mutual_tls;
 mod office;
 mod say;

@@ -40,6 +40,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         (prop::sample::select(PARTS.to_vec()), prop_oneof![1..40_usize, Just(usize::MAX)])
             .prop_map(|(what, entries)| part(what, entries.min(PART_BYTES / what.unit()))),
         any::<[u8; 32]>().prop_map(|proof| said(Match::Agree(Digest(proof)))),
+        any::<[u8; 32]>().prop_map(|draw| said(Match::Draw(draw))),
     ]
 }
 

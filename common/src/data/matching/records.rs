@@ -128,12 +128,13 @@ impl Records {
                 (half, row)
             })
             .collect();
-        hashed.par_sort_unstable();
-        let (mut records, mut repeats, mut first_repeat) = (Vec::new(), Repeats::default(), None);
+        // As numbers they are compared in one instruction or two.
+        hashed.par_sort_unstable_by_key(|(half, row)| (u128::from_be_bytes(*half), *row));
+        let (mut alone, mut repeats, mut first_repeat) = (Mask::new(self.rows), Repeats::default(), None);
         for group in hashed.chunk_by(|a, b| a.0 == b.0) {
             repeats.count(group.len());
             match group {
-                [(_, row)] if !matched.is_set(*row as usize) => records.push(*row),
+                [(_, row)] if !matched.is_set(*row as usize) => alone.set(*row as usize),
                 [_] => {}
                 group => {
                     counts.ambiguous += group.iter().filter(|(_, row)| !matched.is_set(*row as usize)).count() as u64;
@@ -141,7 +142,8 @@ impl Records {
                 }
             }
         }
-        records.sort_unstable();
+        drop(hashed);
+        let records: Vec<u32> = (0..self.rows as u32).filter(|row| alone.is_set(*row as usize)).collect();
         counts.eligible = records.len() as u64;
         Eligible { records, counts, repeats, first_repeat }
     }
@@ -223,6 +225,16 @@ impl Messages<'_> {
     /// Appends the message of a record.
     pub fn write(&self, record: u32, into: &mut Vec<u8>) {
         into.extend_from_slice(&self.prefix);
+        self.write_rest(record, into);
+    }
+
+    /// How the messages of all records begin.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Appends the message of a record without that.
+    pub fn write_rest(&self, record: u32, into: &mut Vec<u8>) {
         self.records.parts(self.pass, record, into);
     }
 }

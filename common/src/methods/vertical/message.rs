@@ -7,6 +7,7 @@ use crate::id::Digest;
 use crate::methods::vertical::matching::message::Match;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses};
+use crate::secure::merging::Merged;
 use crate::secure::ring::Elements;
 
 /// One message.
@@ -59,6 +60,8 @@ pub enum Body {
     Dealt(Dealt),
     /// In a match of records, before any fit.
     Match(Match),
+    /// In a match of records through the coordinator: what it says. No party says it.
+    Merged(Merged),
     /// Nothing to say, go on.
     Go,
 }
@@ -353,6 +356,7 @@ impl Content for Body {
             Body::Dealt(Dealt::Correction(_)) => "a correction",
             Body::Dealt(Dealt::Rows(..)) => "corrections of rows",
             Body::Match(message) => message.kind(),
+            Body::Merged(merged) => merged.kind(),
             Body::Go => "a go-ahead",
         }
     }
@@ -363,7 +367,9 @@ impl Discloses for Body {
         match self {
             Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Ended(_) | Body::Redo(_) | Body::Go => vec![],
             Body::Terms(_) => vec![],
-            Body::Noised(_) | Body::Estimates(_) | Body::Dealt(_) => vec![Declaration::Undeclarable],
+            Body::Noised(_) | Body::Estimates(_) | Body::Dealt(_) | Body::Merged(_) => {
+                vec![Declaration::Undeclarable]
+            }
             // The share of a product of public integers says nothing of any column.
             Body::Masked(_) | Body::Share(Share { table: None, .. }) => vec![Declaration::Masked],
             Body::Product(Product { what: ProductKind::Rows, .. }) => vec![Declaration::Masked],

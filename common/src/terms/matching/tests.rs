@@ -1,3 +1,4 @@
+use super::MatchProtocol;
 use crate::study::{Study, Vertical};
 
 const HEAD: &str = r#"
@@ -55,7 +56,7 @@ fn what_does_not_fit_together_is_refused_with_its_key() {
     for (from, to, said) in [
         ("membership = \"disclosed\"", "", "missing field `membership`"),
         ("\"disclosed\"", "\"hidden\"", "unknown value `hidden`"),
-        ("membership", "protocol = \"coordinator\"\nmembership", "unknown value `coordinator`"),
+        ("membership", "protocol = \"hidden\"\nmembership", "unknown value `hidden`"),
         (
             "max_rows = { alice = 1000, bob = 1000 }",
             "",
@@ -132,4 +133,12 @@ fn the_digest_of_a_match_is_that_of_what_decides_it_and_of_nothing_else() {
     let sealed = format!("mode = \"sealed\"\n{HEAD}{DIRECT}");
     assert_ne!(Study::parse(&sealed).unwrap().vertical().unwrap().match_digest(), Some(own), "another mode");
     assert!(parse("").unwrap().match_digest().is_none());
+}
+
+#[test]
+fn a_protocol_is_known_by_its_word() {
+    for protocol in [MatchProtocol::Direct, MatchProtocol::Linked, MatchProtocol::Coordinator] {
+        assert_eq!(MatchProtocol::of_word(protocol.name()), Some(protocol));
+    }
+    assert_eq!(MatchProtocol::of_word("hidden"), None);
 }

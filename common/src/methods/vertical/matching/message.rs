@@ -7,6 +7,9 @@ use crate::secure::group::{ELEMENT_BYTES, TAG_BYTES};
 /// Most bytes of the list in one message, so that no message grows with the number of records.
 pub const PART_BYTES: usize = 256 << 10;
 
+/// What [`Match::Draw`] is called.
+pub(super) const DRAW: &str = "a part of the key of a match";
+
 /// A message of a match.
 #[derive(Clone, PartialEq)]
 pub enum Match {
@@ -18,6 +21,8 @@ pub enum Match {
     Part(Part),
     /// Of the proof of the matched records: first the element, then the digest.
     Agree(Digest),
+    /// Before a match through the coordinator: the sender's part of the key that the coordinator does not get.
+    Draw([u8; 32]),
 }
 
 /// See [`Match::Terms`].
@@ -104,13 +109,14 @@ impl Match {
             Match::Number(Number { what: NumberKind::Count, .. }) => "a count of matches",
             Match::Part(part) => part.what.name(),
             Match::Agree(_) => "a proof of matched records",
+            Match::Draw(_) => DRAW,
         }
     }
 
     /// What it tells the peer.
     pub fn discloses(&self) -> Vec<Declaration> {
         match self {
-            Match::Terms(_) => vec![],
+            Match::Terms(_) | Match::Draw(_) => vec![],
             Match::Number(_) | Match::Part(Part { what: PartKind::Masked | PartKind::Doubled, .. }) => {
                 vec![Declaration::MatchCounts]
             }

@@ -12,6 +12,10 @@
 //!    nothing is revealed; a later pass with fewer than the study asks for is left without being revealed.
 //! 5. `Reveal`: where the matches stand in the peer's list.
 //!
+//! With [`Inputs::coordinated`] the coordinator compares: both parties `Draw` a key that it does not get, send it tags of their keys
+//! ([`merging`](crate::secure::merging)) after `Size`, and hear from it how many both have. After `Count` and the same gate it says where
+//! they stand in the own list.
+//!
 //! In the end `Agree` proves that both hold the same keys in the same order, without giving away what a guess of them could be tested
 //! on. The order is that of passes, and within a pass of tags, which nobody can foresee.
 //!
@@ -24,29 +28,33 @@
 //! message has the same bytes as before. Nothing but numbers of records leaves before the gate; the sentence of a gate that closed
 //! holds no number, as it may pass a coordinator.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use self::agreement::{Agreement, PROOF};
 use self::lists::{Own, Revealed, Theirs, Turns};
-use self::message::{Match, Number, NumberKind, Part, PartKind, Terms};
+use self::merging::Merging;
+use self::message::{DRAW, Match, Number, NumberKind, Part, PartKind};
 use super::message::Body;
 use super::session::Progress;
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::data::align::Mask;
-use crate::data::matching::{Eligible, NORMALISER, OwnCounts, Records, Rules, unicode};
+use crate::data::matching::{Eligible, OwnCounts, Records, Rules};
 use crate::id::{Digest, Role, RunId};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::secure::group::{self, Scalar, Tag, TagContext};
+use crate::secure::merging::{MergeKey, Request};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
 
 mod agreement;
+mod checks;
 mod journal;
 mod lists;
 mod matched;
+mod merging;
 pub mod message;
 #[cfg(test)]
 mod tests;
@@ -78,6 +86,8 @@ pub struct Inputs {
     pub records: Arc<Records>,
     /// What was heard in this run, of a party that goes on after it was killed.
     pub journal: Option<Box<dyn Journal + Send>>,
+    /// Whether the coordinator compares the keys.
+    pub coordinated: bool,
 }
 
 /// What the sides of a match say.
@@ -95,6 +105,10 @@ pub struct MatchScript {
     order: Vec<u32>,
     tags: Vec<Tag>,
     passes: Vec<PassCounts>,
+    /// In a match through the coordinator, once both have drawn.
+    key: Option<MergeKey>,
+    /// What the coordinator is to be asked for.
+    requests: VecDeque<Request>,
 }
 
 /// Where the conversation is. `said` counts the messages of a stage in which each party says one.
@@ -104,11 +118,26 @@ enum Stage {
         said: u8,
         eligible: Option<Eligible>,
     },
+    /// Through the coordinator.
+    Draw {
+        said: u8,
+        eligible: Eligible,
+        theirs: [u8; 32],
+    },
     Size {
         said: u8,
         eligible: Eligible,
         peer: u64,
     },
+    /// Through the coordinator, which merges both lists.
+    Merge(Box<Merging>),
+    /// It has said how many both have.
+    Merged {
+        said: u8,
+        merging: Box<Merging>,
+    },
+    /// The gate is open, and it says which.
+    Positions(Box<Merging>),
     Masked {
         lists: Box<Lists>,
         turns: Turns,
@@ -219,6 +248,8 @@ impl MatchSession {
             order: Vec::new(),
             tags: Vec::new(),
             passes: Vec::new(),
+            key: None,
+            requests: VecDeque::new(),
             inputs,
         };
         let eligible = script.eligible()?;
@@ -234,11 +265,11 @@ impl MatchSession {
         let script = self.script();
         let phase = match &script.stage {
             Stage::Terms { .. } if !self.has_greeted() => "comparing studies",
-            Stage::Terms { .. } => "comparing rules",
+            Stage::Terms { .. } | Stage::Draw { .. } => "comparing rules",
             Stage::Size { .. } | Stage::Masked { .. } => "masking keys",
-            Stage::Doubled { .. } => "comparing keys",
-            Stage::Count { .. } | Stage::Closed => "counting matches",
-            Stage::Reveal { .. } | Stage::Moving => "revealing matches",
+            Stage::Doubled { .. } | Stage::Merge(_) => "comparing keys",
+            Stage::Count { .. } | Stage::Merged { .. } | Stage::Closed => "counting matches",
+            Stage::Reveal { .. } | Stage::Positions(_) | Stage::Moving => "revealing matches",
             Stage::Agree(_) | Stage::Over => "proving the order",
         };
         Progress { phase, fit: (0, 1), round: script.pass as u32 + 1, certificate: None }
@@ -259,100 +290,6 @@ impl MatchScript {
         usize::from(self.role != self.first)
     }
 
-    /// Which own records take part in the present pass.
-    fn eligible(&self) -> Result<Eligible, Abort> {
-        let rules = &self.inputs.rules;
-        let pass = &rules.keys.passes()[self.pass];
-        let eligible = self.inputs.records.eligible(pass, &self.matched);
-        let length = self.length(self.role, eligible.counts.eligible);
-        let refused = match &rules.capacity {
-            Some(_) if eligible.counts.eligible > length => "match.capacity",
-            _ if length > rules.max_rows.of(self.role).min(u64::from(lists::NO_RECORD)) => "match.max_rows",
-            _ => return Ok(eligible),
-        };
-        Err(Abort::Refused(format!("{} has more records in pass `{}` than `{refused}` allows", self.role, pass.name)))
-    }
-
-    /// The length of a party's list of this number of records.
-    fn length(&self, role: Role, records: u64) -> u64 {
-        match &self.inputs.rules.capacity {
-            Some(capacity) => capacity.of(role).saturating_sub(self.order.len() as u64),
-            None => records,
-        }
-    }
-
-    /// Checks the length of the peer's list, before anything of the own one leaves.
-    fn check_size(&self, came: u64) -> Result<(), Refusal> {
-        let (peer, rules) = (self.role.partner(), &self.inputs.rules);
-        let policy = self.inputs.policy.max_peer_rows.unwrap_or(u64::MAX);
-        let most = rules.max_rows.of(peer).min(u64::from(lists::NO_RECORD));
-        if came > most.min(policy) {
-            let limit = if policy < most { "max_peer_rows" } else { "match.max_rows" };
-            let who = if policy < most { self.role } else { peer };
-            return Err(Abort::Refused(format!("{peer} has a longer list than `{limit}` of {who} allows")).into());
-        }
-        match rules.capacity.is_some() && came != self.length(peer, came) {
-            true => {
-                let expected = self.length(peer, came);
-                Err(PeerFault::Length { what: "padded keys", came, expected }.into())
-            }
-            false => Ok(()),
-        }
-    }
-
-    fn terms(&self) -> Terms {
-        Terms { normaliser: NORMALISER, unicode: unicode(), min_matched: self.min_matched }
-    }
-
-    fn check_terms(&mut self, theirs: &Terms) -> Result<(), Refusal> {
-        let own = self.terms();
-        if (theirs.normaliser, theirs.unicode) != (own.normaliser, own.unicode) {
-            let shown = |terms: &Terms| {
-                let version = |packed: u32| format!("{}.{}.{}", packed >> 16, packed >> 8 & 255, packed & 255);
-                format!("rules {} and Unicode {}", terms.normaliser, terms.unicode.map(version).join(", "))
-            };
-            let (role, peer) = (self.role, self.role.partner());
-            return Err(Abort::Refused(format!(
-                "{role} normalises keys by {} and {peer} by {}: use the same release on both sides",
-                shown(&own),
-                shown(theirs)
-            ))
-            .into());
-        }
-        self.min_matched = self.min_matched.max(theirs.min_matched);
-        Ok(())
-    }
-
-    fn closed(&self) -> Abort {
-        let pass = &self.inputs.rules.keys.passes()[0].name;
-        Abort::Refused(format!(
-            "fewer records match in pass `{pass}` than `min_matched` of the study or of a party asks for; nothing was revealed"
-        ))
-    }
-
-    /// What this party holds, in the order that both share: SHA-256 over the number of matches and their keys.
-    fn held(&self) -> Digest {
-        let mut hash = Sha256::new();
-        let mut add = |field: &[u8]| {
-            hash.update((field.len() as u64).to_le_bytes());
-            hash.update(field);
-        };
-        add(b"fedreg match order");
-        add(&(self.order.len() as u64).to_le_bytes());
-        let (mut rest, mut message) = (self.order.as_slice(), Vec::new());
-        for (pass, counts) in self.inputs.rules.keys.passes().iter().zip(&self.passes) {
-            let messages = self.inputs.records.messages(pass, &self.inputs.match_digest);
-            let (records, later) = rest.split_at((counts.matched() as usize).min(rest.len()));
-            rest = later;
-            for record in records {
-                message.clear();
-                messages.write(*record, &mut message);
-                add(&message);
-            }
-        }
-        Digest(hash.finalize().into())
-    }
-
     /// The scalar of a pass, or of the proof.
     fn scalar(&self, pass: u32) -> Result<Scalar, Abort> {
         Scalar::derive(&self.secret, &self.run, pass)
@@ -369,7 +306,18 @@ impl MatchScript {
             let next = match std::mem::replace(&mut self.stage, Stage::Moving) {
                 Stage::Terms { said: 2, eligible } => {
                     let eligible = eligible.map_or_else(|| self.eligible(), Ok)?;
+                    match self.inputs.coordinated {
+                        true => Stage::Draw { said: 0, eligible, theirs: [0; 32] },
+                        false => Stage::Size { said: 0, eligible, peer: 0 },
+                    }
+                }
+                Stage::Draw { said: 2, eligible, theirs } => {
+                    self.key = Some(self.key(&theirs));
                     Stage::Size { said: 0, eligible, peer: 0 }
+                }
+                Stage::Size { said: 2, eligible, peer } if self.inputs.coordinated => {
+                    let own = self.length(self.role, eligible.counts.eligible);
+                    Stage::Merge(Box::new(Merging::new(eligible, own, peer)))
                 }
                 Stage::Size { said: 2, eligible, peer } => {
                     let lists = self.lists(eligible, peer)?;
@@ -381,18 +329,25 @@ impl MatchScript {
                     Stage::Doubled { lists, turns: Turns::new([second, first]) }
                 }
                 Stage::Doubled { lists, turns } if turns.next().is_none() => Stage::Count { said: 0, lists },
-                Stage::Count { said: 2, lists } => self.gate(lists)?,
+                Stage::Merge(merging) if merging.is_counted() => Stage::Merged { said: 0, merging },
+                Stage::Merged { said: 2, merging } => self.gate_of_merge(merging)?,
+                Stage::Positions(merging) if merging.is_complete() => {
+                    let Merging { records, tags, .. } = *merging;
+                    self.add(records, tags);
+                    self.next_pass()?
+                }
+                Stage::Count { said: 2, lists } => self.gate_of_lists(lists)?,
                 Stage::Reveal { lists, turns, revealed } if turns.next().is_none() => {
-                    for record in &revealed.records {
-                        self.matched.set(*record as usize);
-                    }
-                    self.order.extend(revealed.records);
-                    self.tags.extend(lists.theirs.matched());
+                    self.add(revealed.records, lists.theirs.matched());
                     self.next_pass()?
                 }
                 Stage::Agree(agreement) if agreement.side().is_none() => Stage::Over,
                 unfinished @ (Stage::Terms { .. }
+                | Stage::Draw { .. }
                 | Stage::Size { .. }
+                | Stage::Merge(_)
+                | Stage::Merged { .. }
+                | Stage::Positions(_)
                 | Stage::Masked { .. }
                 | Stage::Doubled { .. }
                 | Stage::Count { .. }
@@ -426,19 +381,32 @@ impl MatchScript {
     }
 
     /// Both have said the same count: whether it is revealed what it counts.
-    fn gate(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
-        let counted = lists.theirs.count();
+    fn gate(&mut self, own: OwnCounts, peer: u64, counted: u64) -> bool {
         let fewest = if self.pass == 0 { self.min_matched } else { self.inputs.rules.min_pass.max(1) };
-        let (open, side) = (counted >= fewest, self.side());
-        self.passes.push(PassCounts {
-            name: self.inputs.rules.keys.passes()[self.pass].name.clone(),
-            own: lists.counts,
-            peer: lists.sizes[1 - side],
-            counted,
-            revealed: open,
-        });
-        if !open {
-            return if self.pass == 0 { Ok(Stage::Closed) } else { self.next_pass() };
+        let revealed = counted >= fewest;
+        let name = self.inputs.rules.keys.passes()[self.pass].name.clone();
+        self.passes.push(PassCounts { name, own, peer, counted, revealed });
+        revealed
+    }
+
+    /// What follows where the gate is closed.
+    fn behind_the_gate(&mut self) -> Result<Stage, Abort> {
+        if self.pass == 0 { Ok(Stage::Closed) } else { self.next_pass() }
+    }
+
+    /// Adds the matches of a pass.
+    fn add(&mut self, records: Vec<u32>, tags: impl IntoIterator<Item = Tag>) {
+        for record in &records {
+            self.matched.set(*record as usize);
+        }
+        self.order.extend(records);
+        self.tags.extend(tags);
+    }
+
+    fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
+        let (counted, side) = (lists.theirs.count(), self.side());
+        if !self.gate(lists.counts, lists.sizes[1 - side], counted) {
+            return self.behind_the_gate();
         }
         let revealed = Revealed::new(lists.prepare(&Place {
             inputs: &self.inputs,
@@ -495,7 +463,11 @@ impl MatchScript {
                 lists.own.as_ref().map_or(Ok(()), |own| revealed.take(own, &positions))
             }
             Stage::Terms { .. }
+            | Stage::Draw { .. }
             | Stage::Size { .. }
+            | Stage::Merge(_)
+            | Stage::Merged { .. }
+            | Stage::Positions(_)
             | Stage::Count { .. }
             | Stage::Closed
             | Stage::Agree(_)
@@ -519,9 +491,23 @@ impl MatchScript {
                 }
             }
             NumberKind::Count => {
-                let Stage::Count { said, lists } = &mut self.stage else { return Err(Refusal::Kind) };
-                let (came, expected) = (came.number, lists.theirs.count());
-                if came != expected {
+                let (said, expected) = match &mut self.stage {
+                    Stage::Count { said, lists } => (said, lists.theirs.count()),
+                    Stage::Merged { said, merging } => (said, merging.matched()),
+                    Stage::Terms { .. }
+                    | Stage::Draw { .. }
+                    | Stage::Size { .. }
+                    | Stage::Merge(_)
+                    | Stage::Positions(_)
+                    | Stage::Masked { .. }
+                    | Stage::Doubled { .. }
+                    | Stage::Reveal { .. }
+                    | Stage::Closed
+                    | Stage::Agree(_)
+                    | Stage::Over
+                    | Stage::Moving => return Err(Refusal::Kind),
+                };
+                if came.number != expected {
                     let what = "a count of matches";
                     return Err(PeerFault::Match { pass: self.pass as u32 + 1, what, expected: "the own count" }.into());
                 }
@@ -538,11 +524,14 @@ impl Script for MatchScript {
 
     fn step(&self) -> Option<Step> {
         let (side, expected) = match &self.stage {
+            Stage::Merge(_) => return Some(Step { speaker: Role::Coordinator, expected: "the count of a merge" }),
+            Stage::Positions(_) => return Some(Step { speaker: Role::Coordinator, expected: "positions of a merge" }),
             Stage::Terms { said, .. } => (usize::from(*said), "terms of a match"),
+            Stage::Draw { said, .. } => (usize::from(*said), DRAW),
             Stage::Size { said, .. } => (usize::from(*said), "the length of a list"),
             Stage::Masked { turns, .. } => (turns.next()?, PartKind::Masked.name()),
             Stage::Doubled { turns, .. } => (turns.next()?, PartKind::Doubled.name()),
-            Stage::Count { said, .. } => (usize::from(*said), "a count of matches"),
+            Stage::Count { said, .. } | Stage::Merged { said, .. } => (usize::from(*said), "a count of matches"),
             Stage::Reveal { turns, .. } => (turns.next()?, PartKind::Reveal.name()),
             Stage::Agree(agreement) => (agreement.side()?, PROOF),
             // This party says no more; the peer ends the run, or this one does.
@@ -565,6 +554,14 @@ impl Script for MatchScript {
             Stage::Terms { said, .. } => {
                 *said += 1;
                 Match::Terms(terms)
+            }
+            Stage::Draw { said, .. } => {
+                *said += 1;
+                Match::Draw(MergeKey::draw(&self.secret, &self.run))
+            }
+            Stage::Merged { said, merging } => {
+                *said += 1;
+                Match::Number(Number { what: NumberKind::Count, pass: number, number: merging.matched() })
             }
             Stage::Size { said, .. } => {
                 *said += 1;
@@ -591,7 +588,7 @@ impl Script for MatchScript {
                 Match::Part(lists.theirs.positions(number, due))
             }
             Stage::Agree(agreement) => Match::Agree(agreement.build().map_err(no_proof)?),
-            Stage::Closed | Stage::Over | Stage::Moving => {
+            Stage::Merge(_) | Stage::Positions(_) | Stage::Closed | Stage::Over | Stage::Moving => {
                 return Err(Abort::Bug("a match has nothing to say here".to_owned()));
             }
         };
@@ -600,8 +597,16 @@ impl Script for MatchScript {
     }
 
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+        if let Body::Merged(merged) = body {
+            return self.absorb_merged(merged);
+        }
         let Body::Match(message) = body else { return Err(Refusal::Kind) };
         match message {
+            Match::Draw(draw) => {
+                let Stage::Draw { said, theirs, .. } = &mut self.stage else { return Err(Refusal::Kind) };
+                *said += 1;
+                *theirs = draw;
+            }
             Match::Terms(theirs) => {
                 let Stage::Terms { .. } = self.stage else { return Err(Refusal::Kind) };
                 self.check_terms(&theirs)?;
@@ -621,6 +626,8 @@ impl Script for MatchScript {
         if let Stage::Closed = self.stage {
             return Err(self.closed().into());
         }
+        // The driver works only behind what this party says, and the coordinator is next.
+        self.make_list()?;
         Ok(())
     }
 
@@ -633,7 +640,12 @@ impl Script for MatchScript {
         })
     }
 
+    fn request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
     fn work(&mut self) -> Result<(), Abort> {
+        self.make_list()?;
         let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
         let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
         let done = match &mut self.stage {
@@ -644,7 +656,11 @@ impl Script for MatchScript {
             Stage::Doubled { lists, .. } => lists.sorted(pass),
             Stage::Closed => return Err(self.closed()),
             Stage::Terms { .. }
+            | Stage::Draw { .. }
             | Stage::Size { .. }
+            | Stage::Merge(_)
+            | Stage::Merged { .. }
+            | Stage::Positions(_)
             | Stage::Count { .. }
             | Stage::Reveal { .. }
             | Stage::Agree(_)

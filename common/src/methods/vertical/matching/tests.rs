@@ -11,9 +11,11 @@ use crate::exit::Exit;
 use crate::methods::vertical::message::Message;
 use crate::session::{Session, Turn};
 use crate::sim::pair::{self, Faults};
+
 use crate::study::tests::vertical;
 
 mod hostile;
+mod merged;
 mod resumed;
 
 const RUN: RunId = RunId([7; 16]);
@@ -71,6 +73,7 @@ fn inputs(rules: &Rules, rows: &[Row]) -> Inputs {
         policy: Policy::default(),
         records: Arc::new(records(&rules.keys, rows)),
         journal: None,
+        coordinated: false,
     }
 }
 

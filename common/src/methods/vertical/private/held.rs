@@ -188,7 +188,8 @@ fn record(body: &Body) -> Option<Vec<u8>> {
         | Body::Joint(_)
         | Body::Product(_)
         | Body::Dealt(_)
-        | Body::Match(_) => return None,
+        | Body::Match(_)
+        | Body::Merged(_) => return None,
     };
     serde_json::to_vec(&kept).ok()
 }

@@ -1,5 +1,6 @@
 //! An authenticated peer that does not follow the protocol.
 
+use super::super::message::Terms;
 use super::*;
 
 type Change = fn(&mut Part);
@@ -262,6 +263,7 @@ proptest! {
                     Match::Number(of) => of.number ^= u64::from(change) << (8 * byte.index(8)),
                     // More records asked for, or another version: both ways to refuse.
                     Match::Terms(terms) => terms.min_matched ^= u64::from(change) << 8,
+                    Match::Draw(draw) => draw[0] ^= change.max(1),
                 }
             }
         });
