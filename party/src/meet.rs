@@ -75,8 +75,9 @@ pub(crate) trait Work: Clone + Send + 'static {
     /// The session over the table.
     fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
 
-    /// What is to be done when a run ends without a result, in good order.
-    fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure) {}
+    /// What is to be done when a run ends without a result, in good order. `nobodys`: this party came with the run, and the other one,
+    /// which was there, is in none or in another.
+    fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure, _nobodys: bool) {}
 
     /// What of a run that was interrupted is kept here if nothing is missing for the result, and whether the other party has all of it
     /// for certain.
@@ -171,7 +172,7 @@ pub(crate) async fn meet<W: Work>(
                 if let Failure::Abort(Abort::Changed { run }) = &failure
                     && let Ok(run) = run.parse()
                 {
-                    work.given_up(job, run, &failure);
+                    work.given_up(job, run, &failure, false);
                 }
                 let ended = Err(failure);
                 store.note(&Entry::now(W::COMMAND, *role, study, None, &ended));
@@ -201,10 +202,12 @@ pub(crate) async fn meet<W: Work>(
     };
     let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
     let result = meeting.hold(work, early, (&mut link, listens), stopped).await;
-    meeting.tell(work, &result);
+    meeting.tell::<W>(&result);
+    let nobodys = run.is_some() && meeting.is_nobodys(&result);
+    let begun = meeting.run;
     meeting.convener.leave().await;
     let bytes_sent = link.bytes_sent();
-    store.note(&Entry { bytes_sent, ..Entry::now(W::COMMAND, *role, study, meeting.run, &result) });
+    store.note(&Entry { bytes_sent, ..Entry::now(W::COMMAND, *role, study, begun, &result) });
     // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
     if let (Some(run), Err(failure)) = (run, &result)
         && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
@@ -213,6 +216,10 @@ pub(crate) async fn meet<W: Work>(
         let kept = Driven { confirmed: kept.confirmed || !failure.passes(), ..kept };
         tracing::warn!("{}; all of run {run} is kept here, so this is its result all the same", chain(failure));
         return end_alone(work, job, run, kept, &store);
+    }
+    // Only now, as what is kept of a run may be thrown away with it.
+    if let (Some(run), Err(failure)) = (begun, &result) {
+        work.given_up(job, run, failure, nobodys);
     }
     result
 }
@@ -354,20 +361,29 @@ impl Meeting<'_> {
     }
 
     /// Tells the coordinator how the run ended.
-    fn tell<W: Work>(&self, work: &W, result: &Result<(W::Yield, Exit), Failure>) {
+    fn tell<W: Work>(&self, result: &Result<(W::Yield, Exit), Failure>) {
         let failure = match result {
             Ok((_, exit)) => return self.convener.say(PartyEvent::Done(*exit)),
             Err(failure) => failure,
         };
-        if let Some(run) = self.run {
-            work.given_up(self.job, run, failure);
-        }
         match failure.notice(self.job.role) {
             // Where a word would be about the data, we look like a party that was killed.
             Some(_) if W::READS_FIRST && failure.is_of_data() => {}
             Some(notice) => self.convener.say(PartyEvent::Abort(notice)),
             None => self.convener.say(PartyEvent::Done(failure.exit())),
         }
+    }
+
+    /// Whether the coordinator ended a run with which this party came because the other one is in none, or in another. Where it gave up on a
+    /// line that was lost, there was news of the other one before.
+    fn is_nobodys<T>(&mut self, result: &Result<T, Failure>) -> bool {
+        let Err(Failure::Abort(Abort::Remote { from: Role::Coordinator, exit: Exit::Unreachable, .. })) = result else {
+            return false;
+        };
+        while let Some(event) = self.convener.heard() {
+            self.notice_peer(&event);
+        }
+        self.peer == PeerState::Absent
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {

@@ -44,7 +44,7 @@ use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
 
 mod agreement;
-mod journal;
+pub(super) mod journal;
 mod lists;
 mod matched;
 pub mod message;
@@ -666,10 +666,6 @@ impl Script for MatchScript {
     }
 
     fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
-        let Some(journal) = &mut self.inputs.journal else { return Ok(None) };
-        let Some(bytes) = journal.kept(sequence)? else { return Ok(None) };
-        let body = journal::recall(&bytes);
-        body.map(Some)
-            .ok_or_else(|| Abort::OwnData("what was stored of an interrupted match cannot be read".to_owned()))
+        journal::recalled(&mut self.inputs.journal, sequence)
     }
 }
