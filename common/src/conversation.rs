@@ -190,6 +190,11 @@ pub trait Script {
         None
     }
 
+    /// Whether [`Script::work`] has something to do that takes long, where no dealer is heard.
+    fn has_work(&self) -> bool {
+        false
+    }
+
     /// Does what can be done while the others are at work.
     ///
     /// # Errors
@@ -599,6 +604,10 @@ impl<S: Script> Session for Conversation<S> {
 
     fn room(&self) -> bool {
         self.coordinator.waiting.len() < ROOM
+    }
+
+    fn has_work(&self) -> bool {
+        self.script.has_work()
     }
 
     fn work(&mut self) -> Result<(), Abort> {

@@ -76,6 +76,11 @@ pub trait Session {
         true
     }
 
+    /// Whether [`Session::work`] has something to do that takes long; a driver without a dealer asks before it calls it.
+    fn has_work(&self) -> bool {
+        false
+    }
+
     /// Does what can be done while the others are at work; a driver asks after every message that it has sent.
     ///
     /// # Errors

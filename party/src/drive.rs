@@ -163,6 +163,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         open: false,
         opened: 0,
         may_speak: false,
+        unsaid: false,
         goodbye: false,
         heard: now,
         since: now,
@@ -213,6 +214,8 @@ struct Driver<'a, L: Link> {
     opened: u32,
     /// Whether it is our turn to speak on this line: the dialling side speaks first on every line.
     may_speak: bool,
+    /// Whether the line was opened again during a step, and nothing was said on it.
+    unsaid: bool,
     /// Whether the peer has said that it has all it needs.
     goodbye: bool,
     /// The last sign of life from the peer.
@@ -323,7 +326,7 @@ impl<L: Link> Driver<'_, L> {
                 Turn::Wait => {}
                 Turn::Send(message) => {
                     self.say(message);
-                    if self.dealer.is_some() {
+                    if self.dealer.is_some() || session.has_work() {
                         // What comes meanwhile is new, or repeats what came before.
                         self.kept.get_or_insert_default();
                         (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
@@ -362,6 +365,7 @@ impl<L: Link> Driver<'_, L> {
 
     /// What cannot be said now is said on the next line: the session keeps its last message.
     fn say(&mut self, message: L::Outbound) {
+        self.unsaid = false;
         if self.open && self.may_speak {
             self.link.send(message);
         }
@@ -376,6 +380,9 @@ impl<L: Link> Driver<'_, L> {
 
     /// The next message and who sent it, on this line or on one opened for it.
     async fn next<S: Over<L>>(&mut self, session: &S) -> Result<(Role, L::Inbound), Abort> {
+        if std::mem::take(&mut self.unsaid) {
+            self.say_again(session);
+        }
         if let Some(message) = self.kept.as_mut().and_then(VecDeque::pop_front) {
             return Ok((self.ends.peer, message));
         }
@@ -431,8 +438,10 @@ impl<L: Link> Driver<'_, L> {
                         None => tracing::debug!("{} repeated a message that is being answered", self.ends.peer),
                     },
                     Heard::Bye => self.goodbye = true,
+                    // What the step yields is said first on this line; where it yields nothing, the last message.
+                    Heard::Opened => self.unsaid = true,
                     // The dealer is not heard meanwhile.
-                    Heard::Opened | Heard::Nothing | Heard::Dealt(_) => {}
+                    Heard::Nothing | Heard::Dealt(_) => {}
                 },
             }
         }

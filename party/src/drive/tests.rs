@@ -24,6 +24,7 @@ struct Toy {
     sent: Option<Word>,
     heard: Vec<Word>,
     pause: Duration,
+    works: Duration,
     panics_at: Option<u64>,
 }
 
@@ -37,6 +38,7 @@ impl Toy {
             sent: None,
             heard: Vec::new(),
             pause: Duration::ZERO,
+            works: Duration::ZERO,
             panics_at: None,
         }
     }
@@ -100,6 +102,15 @@ impl Session for Toy {
 
     fn position(&self) -> u64 {
         self.expected + u64::from(self.sent.is_some())
+    }
+
+    fn has_work(&self) -> bool {
+        !self.works.is_zero()
+    }
+
+    fn work(&mut self) -> Result<(), Abort> {
+        std::thread::sleep(self.works);
+        Ok(())
     }
 }
 
@@ -277,13 +288,17 @@ fn hasty() -> Patience {
 type Result2 = (Result<Driven<Toy>, Abort>, Result<Driven<Toy>, Abort>);
 
 fn both(faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
+    both_for(hasty(), faults, alice, bob)
+}
+
+fn both_for(patience: Patience, faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
     let runtime = runtime();
     runtime.block_on(async {
         let (mut dialler, mut listener, network) = network(faults);
         network.refuse_first.store(2, Ordering::SeqCst);
         let (_a, mut never_a) = mpsc::channel(1);
         let (_b, mut never_b) = mpsc::channel(1);
-        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
         tokio::join!(
             drive(alice, &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
             drive(bob, &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
@@ -627,6 +642,21 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
     words.extend([word(2), Event::Bye]);
     let (ended, _) = alone(words, true, hasty());
     assert_eq!(ended.unwrap().output.len(), 2);
+}
+
+#[test]
+fn a_line_that_breaks_while_both_work_ahead_gives_the_same_bits() {
+    // No line is taken for lost for its silence: what is not said on one that was opened again in the middle of the work never is.
+    let patience = Patience { silence: Duration::from_secs(20), ..hasty() };
+    let toy = |first| Toy { works: Duration::from_millis(100), ..Toy::new(first, 3) };
+    let clean = both(&[], Toy::new(true, 3), Toy::new(false, 3));
+    let clean = (words(clean.0).0, words(clean.1).0);
+    for end in [0, 1] {
+        for fault in [Fault::LoseAndBreak, Fault::BreakBehind, Fault::Twice] {
+            let (alice, bob) = both_for(patience, &[(end, 1, fault)], toy(true), toy(false));
+            assert_eq!((words(alice).0, words(bob).0), clean, "{end} {fault:?}");
+        }
+    }
 }
 
 /// A session that answers nothing before the dealer has sent something, which takes a while to take in.

@@ -633,6 +633,22 @@ impl Script for MatchScript {
         })
     }
 
+    /// The group operations, which are all that takes long: so both parties compute at once.
+    fn has_work(&self) -> bool {
+        match &self.stage {
+            Stage::Masked { lists, .. } => lists.own.is_none() || lists.theirs.is_waiting(),
+            Stage::Doubled { lists, .. } => !lists.theirs.is_sorted(),
+            Stage::Terms { .. }
+            | Stage::Size { .. }
+            | Stage::Count { .. }
+            | Stage::Reveal { .. }
+            | Stage::Closed
+            | Stage::Agree(_)
+            | Stage::Over
+            | Stage::Moving => false,
+        }
+    }
+
     fn work(&mut self) -> Result<(), Abort> {
         let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
         let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
