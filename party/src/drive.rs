@@ -18,8 +18,10 @@ use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use self::progress::{CHANCES, Progress};
 use crate::pace;
 
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -111,12 +113,14 @@ pub struct Driven<S: Session> {
     pub reopened: u32,
     /// Whether the peer confirmed that it has our last message.
     pub confirmed: bool,
+    /// Who ended the run instead of that, where anybody did.
+    pub ended: Option<Abort>,
 }
 
 impl<S: Session> Driven<S> {
     /// One that came to its end here, without its line.
     pub(crate) fn alone(session: S, output: S::Output, confirmed: bool) -> Driven<S> {
-        Driven { session, output, solve: Duration::ZERO, exchange: Duration::ZERO, reopened: 0, confirmed }
+        Driven { session, output, solve: Duration::ZERO, exchange: Duration::ZERO, reopened: 0, confirmed, ended: None }
     }
 }
 
@@ -175,6 +179,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         backoff: patience.backoff,
         complaints: Complaints::default(),
         solve: Duration::ZERO,
+        ended: None,
     };
     let ended = driver.run(session, &mut watch).await;
     match ended {
@@ -185,6 +190,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
             exchange: now.elapsed().saturating_sub(driver.solve),
             reopened: driver.opened.saturating_sub(1),
             confirmed,
+            ended: driver.ended,
         }),
         Err(abort) => {
             driver.part(&abort).await;
@@ -232,6 +238,8 @@ struct Driver<'a, L: Link> {
     backoff: Duration,
     complaints: Complaints,
     solve: Duration,
+    /// Who ended the run when our own result was there.
+    ended: Option<Abort>,
 }
 
 /// What to look at when nobody comes: the dialling side's address, the listening program, the firewalls between them.
@@ -246,61 +254,6 @@ fn port(address: &str) -> &str {
 
 /// Messages of the peer that are kept while the session takes in what the dealer sent: one is new, others repeat it.
 const KEPT: usize = 4;
-
-/// How often, between two new messages, a line that was opened again is given the whole time again.
-const CHANCES: u32 = 3;
-
-/// When something new came last. Signs of life are none: a peer that only beats would be waited for without end.
-struct Progress {
-    /// Messages of the conversation so far.
-    position: u64,
-    at: Instant,
-    /// Bytes that had left.
-    sent: u64,
-    chances: u32,
-    /// Answers that were said again on this line.
-    repeats: u32,
-}
-
-impl Progress {
-    fn moved(&mut self, position: u64) {
-        match position == self.position && position > 0 {
-            true => self.repeats = self.repeats.saturating_add(1),
-            false => {
-                *self = Progress { position, at: Instant::now(), chances: CHANCES, repeats: 0, ..*self };
-            }
-        }
-    }
-
-    /// A part of a message came or went. To a peer that asks for the same answer again and again it is no progress.
-    fn part(&mut self) {
-        if self.repeats < 2 {
-            self.at = Instant::now();
-        }
-    }
-
-    fn sent(&mut self, bytes: u64) {
-        if bytes > self.sent {
-            self.sent = bytes;
-            self.part();
-        }
-    }
-
-    /// The line is gone, on which the peer was alive at `heard`.
-    fn lost(&mut self, heard: Instant) {
-        if self.chances > 0 {
-            self.at = self.at.max(heard);
-        }
-    }
-
-    /// A line is open, for the first time or again.
-    fn opened(&mut self, first: bool) {
-        if first || self.chances > 0 {
-            self.chances -= u32::from(!first);
-            (self.at, self.repeats) = (Instant::now(), 0);
-        }
-    }
-}
 
 /// What a driver hears: an event, or that the line is open.
 enum Heard<M> {
@@ -506,11 +459,12 @@ impl<L: Link> Driver<'_, L> {
                 }
                 // The other one has ended for a reason of its own: that takes nothing from what we have.
                 Err(Abort::Remote {
-                    exit: Exit::CannotWrite | Exit::Interrupted | Exit::Unreachable,
+                    from,
+                    exit: exit @ (Exit::CannotWrite | Exit::Interrupted | Exit::Unreachable),
                     sentence,
-                    ..
                 }) => {
                     self.unconfirmed(&sentence);
+                    self.ended = Some(Abort::Remote { from, exit, sentence });
                     break;
                 }
                 Err(abort) => return Err(abort),

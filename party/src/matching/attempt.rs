@@ -103,19 +103,20 @@ impl Attempt {
         }
     }
 
-    /// Writes the match where it belongs; `found` gives it what its end has shown.
+    /// Writes the match where it belongs; `found` gives it what its end has shown. It is `over` where the other one has the last message, or
+    /// has left the run.
     ///
     /// # Errors
     /// It cannot be written.
     pub(super) fn end(
         &self,
         job: &Job,
-        (confirmed, bytes_sent): (bool, u64),
+        (over, bytes_sent): (bool, u64),
         found: impl FnOnce(MatchRecord) -> Alignment,
     ) -> Result<(Found, Exit), Failure> {
         let alignment = found(self.about.get().cloned().ok_or_else(not_begun)?);
         let found = keep(job, &self.folder, &alignment, bytes_sent)?;
-        match confirmed {
+        match over {
             true => journal::erase(&job.config.state)?,
             false => tracing::info!(
                 "{} may lack our last message: the same command sends it again when {0} is started again",

@@ -104,7 +104,7 @@ impl Work for DirectWork {
 
     fn finish(&self, job: &Job, met: Met<MatchSession>) -> Result<(Found, Exit), Failure> {
         let Matched { order, passes, .. } = &met.driven.output;
-        self.0.end(job, (met.driven.confirmed, met.bytes_sent), |about| {
+        self.0.end(job, (met.driven.confirmed || met.nobodys, met.bytes_sent), |about| {
             let about = MatchRecord { passes: passes.iter().map(pass).collect(), ..about };
             Alignment::new(order.clone(), met.driven.output.order_digest().0, about)
         })
