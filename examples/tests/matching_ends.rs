@@ -366,7 +366,7 @@ impl Broken<'_> {
         world::eventually(|| {
             std::thread::sleep(std::time::Duration::from_millis(60));
             let now = fs::read(&journal).ok().map(|bytes| bytes.len());
-            (std::mem::replace(&mut before, Some(now)) == Some(now)).then_some(())
+            (before.replace(now) == Some(now)).then_some(())
         });
         let dying = if victim == "alice" { &mut alice } else { &mut bob };
         dying.child.kill().unwrap();
