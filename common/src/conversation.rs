@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::time::Duration;
 
 use crate::id::{Digest, Header, Role, RunId};
 use crate::privacy::release::{Declaration, Discloses, Disclosures, Released};
@@ -188,6 +189,11 @@ pub trait Script {
     /// What the dealer is to be asked for; each order once.
     fn order(&mut self) -> Option<Order> {
         None
+    }
+
+    /// How much longer than others the next message may take, because the peer computes for so long: by public sizes.
+    fn allowance(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Whether [`Script::work`] has something to do that takes long, where no dealer is heard.
@@ -604,6 +610,10 @@ impl<S: Script> Session for Conversation<S> {
 
     fn room(&self) -> bool {
         self.coordinator.waiting.len() < ROOM
+    }
+
+    fn allowance(&self) -> Duration {
+        self.script.allowance()
     }
 
     fn has_work(&self) -> bool {

@@ -7,6 +7,8 @@
 //! processed; one that was answered before gets the same answer again, byte for byte and never recomputed; one that is
 //! ahead ends the session.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::exit::Exit;
@@ -69,6 +71,11 @@ pub trait Session {
     /// Who has to say something before the session can go on, for the sentence about one who does not.
     fn awaits(&self) -> Role {
         self.role().partner()
+    }
+
+    /// How much longer than others the next message may take, because the peer computes for so long: by public sizes.
+    fn allowance(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Whether there is room for what the dealer sends: a driver leaves it on the line until there is.

@@ -29,7 +29,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
-use overlap::{ALICE, BOB, MATCH, again, alone, by_keys, fitted, found, joint, json, told};
+use overlap::{ALICE, BOB, MATCH, again, alone, by_itself, by_keys, fitted, found, joint, json, told};
 use serde_json::Value;
 use world::spoiler::{self, Fault, Spoil};
 use world::{Running, World, assert_codes};
@@ -324,6 +324,10 @@ fn a_state_folder_that_is_deleted_lets_no_further_match_begin() {
     assert_eq!(left("alice").0, 0);
     fs::remove_file(&state).unwrap();
     assert_eq!(left("alice").0, 1, "the anchor has what was counted since it was deleted");
+    // Nowhere to keep it but the state folder.
+    let mut homeless = by_itself(&world, "alice", &["match"]);
+    let (code, _, said) = told(&homeless.env_remove("XDG_STATE_HOME").env_remove("HOME").output().unwrap());
+    assert!(code == 77 && said.contains("privacy.anchor"), "{code} {said}");
 }
 
 /// A match between processes, of which Bob reaches Alice by a line that goes silent once.

@@ -65,7 +65,8 @@ impl Ends {
 /// How long the driver waits for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Without anything new from the peer, until the run ends, whatever signs of life it gives.
+    /// Without anything new from the peer, until the run ends, whatever signs of life it gives; on an open line longer by what the
+    /// session allows the peer for its computations.
     pub wait: Duration,
     /// Without any sign of life on an open line, until the line counts as lost.
     pub silence: Duration,
@@ -161,6 +162,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         kept: None,
         awaited: ends.peer,
         room: true,
+        wait: patience.wait,
         ends,
         patience,
         stop,
@@ -213,6 +215,8 @@ struct Driver<'a, L: Link> {
     awaited: Role,
     /// Whether the session has room for what the dealer sends.
     room: bool,
+    /// How long the next message may take on an open line.
+    wait: Duration,
     ends: &'a Ends,
     patience: &'a Patience,
     stop: &'a mut mpsc::Receiver<Abort>,
@@ -283,6 +287,8 @@ impl<L: Link> Driver<'_, L> {
                         // What comes meanwhile is new, or repeats what came before.
                         self.kept.get_or_insert_default();
                         (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
+                        // Until now the peer may have waited for us.
+                        self.progress.part();
                     }
                 }
                 Turn::FinishAndSend { output, last } => {
@@ -296,6 +302,7 @@ impl<L: Link> Driver<'_, L> {
                 }
             }
             (self.awaited, self.room) = (session.awaits(), session.room());
+            self.wait = self.patience.wait.saturating_add(session.allowance());
             let (from, message) = self.next(&session).await?;
             if from != self.ends.peer {
                 self.kept.get_or_insert_default();
@@ -488,7 +495,7 @@ impl<L: Link> Driver<'_, L> {
         self.progress.sent(self.link.bytes_sent());
         let left = match self.computing {
             true => Duration::MAX,
-            false => self.patience.wait.saturating_sub(self.progress.at.elapsed()),
+            false => self.wait.saturating_sub(self.progress.at.elapsed()),
         };
         let quiet = self.patience.silence.saturating_sub(self.heard.max(self.since).elapsed()).min(left);
         let event = tokio::select! {
@@ -522,11 +529,11 @@ impl<L: Link> Driver<'_, L> {
             Ok(Event::Lost(reason)) => reason,
             Err(_) if quiet == left => {
                 self.progress.sent(self.link.bytes_sent());
-                if self.progress.at.elapsed() < self.patience.wait {
+                if self.progress.at.elapsed() < self.wait {
                     return Ok(Heard::Nothing);
                 }
                 let (own, awaited) = (self.ends.own, self.awaited);
-                let seconds = self.patience.wait.as_secs_f64().round();
+                let seconds = self.wait.as_secs_f64().round();
                 let sentence =
                     format!("{own} waited {seconds} s for the next message of {awaited}, to whom the line is open");
                 return Err(Abort::Unreachable(sentence));

@@ -101,7 +101,13 @@ pub(crate) fn fitted(world: &World) -> [Ended; 3] {
 
 /// A command of a party that opens no connection.
 pub(crate) fn alone(world: &World, role: &str, words: &[&str]) -> Output {
-    Command::new(DEMO)
+    by_itself(world, role, words).output().unwrap()
+}
+
+/// The same, not begun yet.
+pub(crate) fn by_itself(world: &World, role: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(DEMO);
+    command
         .args(["--role", role])
         .args(words)
         .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
@@ -117,9 +123,8 @@ pub(crate) fn alone(world: &World, role: &str, words: &[&str]) -> Output {
         .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
         .current_dir(world.path(""))
         .env("XDG_STATE_HOME", world.path("state-home"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+        .stdin(Stdio::null());
+    command
 }
 
 /// Code, standard output, and standard error.

@@ -25,6 +25,7 @@ struct Toy {
     heard: Vec<Word>,
     pause: Duration,
     works: Duration,
+    allowance: Duration,
     panics_at: Option<u64>,
 }
 
@@ -39,6 +40,7 @@ impl Toy {
             heard: Vec::new(),
             pause: Duration::ZERO,
             works: Duration::ZERO,
+            allowance: Duration::ZERO,
             panics_at: None,
         }
     }
@@ -102,6 +104,10 @@ impl Session for Toy {
 
     fn position(&self) -> u64 {
         self.expected + u64::from(self.sent.is_some())
+    }
+
+    fn allowance(&self) -> Duration {
+        self.allowance
     }
 
     fn has_work(&self) -> bool {
@@ -589,11 +595,20 @@ fn word(sequence: u64) -> Event<Word> {
 
 /// How bob's run ends with such a peer, and after how long.
 fn alone(words: Vec<Event<Word>>, beats: bool, patience: Patience) -> (Result<Driven<Toy>, Abort>, Duration) {
+    alone_as(Toy::new(false, 2), words, beats, patience)
+}
+
+fn alone_as(
+    toy: Toy,
+    words: Vec<Event<Word>>,
+    beats: bool,
+    patience: Patience,
+) -> (Result<Driven<Toy>, Abort>, Duration) {
     runtime().block_on(async {
         let mut link = Beating { words: words.into(), beats, allowed: 1 };
         let (_stop, mut never) = mpsc::channel(1);
         let begun = Instant::now();
-        let (toy, ends) = (Toy::new(false, 2), ends(Role::Bob));
+        let ends = ends(Role::Bob);
         let driven = timeout(Duration::from_secs(20), drive(toy, &mut link, &ends, &patience, &mut never, |_, _| {}));
         (driven.await.expect("waited without end"), begun.elapsed())
     })
@@ -615,6 +630,19 @@ fn signs_of_life_without_a_message_are_waited_for_no_longer_than_the_patience() 
         assert_eq!(abort.exit(), Exit::Unreachable, "{what}: {abort}");
         assert!(abort.to_string().starts_with("bob waited 0 s for the next message of alice"), "{what}: {abort}");
         assert!(time >= wait && time < 50 * wait, "{what}: {time:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_computes_is_waited_for_longer_and_our_own_work_is_not_its_silence() {
+    let wait = Duration::from_millis(200);
+    let patience = Patience { wait, silence: Duration::from_millis(60), ..hasty() };
+    let more = Duration::from_millis(500);
+    for (allowance, works) in [(more, Duration::ZERO), (Duration::ZERO, more)] {
+        let toy = Toy { allowance, works, ..Toy::new(false, 2) };
+        let (ended, time) = alone_as(toy, vec![word(0)], true, patience);
+        assert_eq!(ended.err().unwrap().exit(), Exit::Unreachable);
+        assert!(time >= wait + more && time < 50 * wait, "{time:?}");
     }
 }
 

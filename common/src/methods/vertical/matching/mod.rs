@@ -25,6 +25,7 @@
 //! holds no number, as it may pass a coordinator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -185,6 +186,9 @@ struct Place<'a> {
     /// 0 for the first speaker.
     side: usize,
 }
+
+/// What a party may take for an entry of either list: an entry takes some 30 microseconds of one core, which others may use as well.
+const MICROSECONDS: u64 = 200;
 
 /// The scalar of the proof is that of no pass.
 const PASS_OF_PROOF: u32 = u32::MAX;
@@ -631,6 +635,24 @@ impl Script for MatchScript {
             tags: std::mem::take(&mut self.tags),
             passes: self.passes.clone(),
         })
+    }
+
+    /// Nothing leaves before a whole list is masked and sorted.
+    fn allowance(&self) -> Duration {
+        match &self.stage {
+            Stage::Masked { lists, .. } | Stage::Doubled { lists, .. } => {
+                let entries = lists.sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
+                Duration::from_micros(entries.saturating_mul(MICROSECONDS))
+            }
+            Stage::Terms { .. }
+            | Stage::Size { .. }
+            | Stage::Count { .. }
+            | Stage::Reveal { .. }
+            | Stage::Closed
+            | Stage::Agree(_)
+            | Stage::Over
+            | Stage::Moving => Duration::ZERO,
+        }
     }
 
     /// The group operations, which are all that takes long: so both parties compute at once.
