@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The long version of the attacks and faults that the tests run in brief: about an hour on two cores.
 #
-#     tests/faults.sh                     200 kills of fits and of predictions, 100 power cuts, 300 broken lines, floods of callers, memory of calls
+#     tests/faults.sh                     200 kills of fits and of predictions, 200 of matches, 100 power cuts, 300 broken lines, floods of callers, memory of calls
 #     FEDREG_SEED=2 tests/faults.sh       another sequence of kills and breaks
 #
 # Each kill, of any role of any protocol at any time, must leave a result, one charge a ledger, and verified ledgers; of those
@@ -14,4 +14,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export FEDREG_KILLS=${FEDREG_KILLS:-200} FEDREG_LINES=${FEDREG_LINES:-300} FEDREG_POWER=${FEDREG_POWER:-100}
 export CARGO_TERM_COLOR=never
 cargo test --release --locked -p fedreg-examples --test endurance -- --nocapture --test-threads 1
+cargo test --release --locked -p fedreg-examples --test matching_ends killed_in_any_phase -- --nocapture
 cargo test --release --locked -p fedreg-proto --test edge attack -- --ignored --nocapture --test-threads 1

@@ -235,6 +235,8 @@ mutate "what a decoder says is printed" party/src/read/parquet.rs \
     's/if !DECODING\.get\(\) \{/if true {/' what_a_panic_of_the_decoder_says
 mutate "words of the peer lost while the dealer is heard" party/src/drive.rs \
     's/            if from != self\.ends\.peer \{\n                self\.kept\.get_or_insert_default\(\);\n            \}\n//' drive::tests::what_the_peer
+mutate "nothing said on a line that was opened again during a step" party/src/drive.rs \
+    's/Heard::Opened => self\.unsaid = true,/Heard::Opened => self.unsaid = false,/' drive::tests::a_line_that_breaks_while
 where=(-p fedreg-proto --lib)
 mutate "a sentence repeated as its own cause" proto/src/output.rs \
     's/if !text\.ends_with\(&cause_text\) \{/if true || !text.ends_with(\&cause_text) {/' a_sentence_that_already_ends
@@ -430,6 +432,17 @@ mutate "a sealed run taken up by a party without its masks" coordinator/src/regi
     's/if !self\.sealed \|\| !another/if true || !another/' whose_party_was_killed
 mutate "a sealed fit that is over where the other party was killed" party/src/service.rs \
     's/self\.left > 0 && failure\.is_of_lost_masks\(\)/false \&\& failure.is_of_lost_masks()/' whose_party_was_killed
+
+where=(-p fedreg-examples --test matching_ends)
+mutate "matches counted in the state folder alone" party/src/matching/rations.rs \
+    's/let \[state, anchor\] = \[lines\(&places\[0\]\)\?, lines\(&places\[1\]\)\?\];/let [state, anchor] = [lines(\&places[0])?, BTreeSet::new()];/' \
+    a_state_folder_that_is_deleted
+mutate "a match that nobody else is in goes on for ever" party/src/meet.rs \
+    's/self\.came_with && self\.peer == PeerState::Absent/false/' a_match_that_the_other_party a_match_by_pairs
+mutate "a match that was refused kept" party/src/matching/attempt.rs \
+    's/if passes && !nobodys \{/if !nobodys {/' a_match_whose_other_party
+mutate "a match by pairs with another secret after a crash" party/src/matching/journal.rs \
+    's/Some\(begun\) => Kept::resume\(&path, begun\.seed\)/Some(_) => Kept::resume(\&path, fresh)/' a_match_by_pairs a_party_that_is_killed_in_any_phase
 
 # Record matching: unit tests of fedreg-common again.
 where=(-p fedreg-common --lib)

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::time::Duration;
 
 use crate::id::{Digest, Header, Role, RunId};
 use crate::privacy::release::{Declaration, Discloses, Disclosures, Released};
@@ -193,6 +194,16 @@ pub trait Script {
     /// What the coordinator is to be asked for that merges lists; each request once.
     fn request(&mut self) -> Option<Request> {
         None
+    }
+
+    /// How much longer than others the next message may take, because the peer computes for so long: by public sizes.
+    fn allowance(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether [`Script::work`] has something to do that takes long, where no dealer is heard.
+    fn has_work(&self) -> bool {
+        false
     }
 
     /// Does what can be done while the others are at work.
@@ -608,6 +619,14 @@ impl<S: Script> Session for Conversation<S> {
 
     fn room(&self) -> bool {
         self.coordinator.waiting.len() < ROOM
+    }
+
+    fn allowance(&self) -> Duration {
+        self.script.allowance()
+    }
+
+    fn has_work(&self) -> bool {
+        self.script.has_work()
     }
 
     fn work(&mut self) -> Result<(), Abort> {

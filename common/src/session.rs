@@ -7,6 +7,8 @@
 //! processed; one that was answered before gets the same answer again, byte for byte and never recomputed; one that is
 //! ahead ends the session.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::exit::Exit;
@@ -77,9 +79,19 @@ pub trait Session {
         self.role().partner()
     }
 
+    /// How much longer than others the next message may take, because the peer computes for so long: by public sizes.
+    fn allowance(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Whether there is room for what the dealer sends: a driver leaves it on the line until there is.
     fn room(&self) -> bool {
         true
+    }
+
+    /// Whether [`Session::work`] has something to do that takes long; a driver without a dealer asks before it calls it.
+    fn has_work(&self) -> bool {
+        false
     }
 
     /// Does what can be done while the others are at work; a driver asks after every message that it has sent.

@@ -173,6 +173,7 @@ impl<'a> Play<'a> {
             for file in ["matches.jsonl", "match/match.json", "match/alignment.bin", "report.json"] {
                 let _ = fs::remove_file(stage.path(&format!("{role}/{file}")));
             }
+            let _ = fs::remove_file(stage.path(&format!("anchors/{role}.anchor.matches")));
         }
         if self.matching.is_some() {
             self.joint("match")?;
@@ -211,10 +212,10 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Whether the parties have a ledger: of a budget, or of what opened.
-    fn keeps_ledger(&self) -> bool {
+    /// Whether something of a rehearsal is anchored: a ledger, or the count of matches.
+    fn is_anchored(&self) -> bool {
         match self.file.mode {
-            Mode::Plain => false,
+            Mode::Plain => self.matching.is_some(),
             Mode::Sealed | Mode::Private => true,
         }
     }
@@ -245,7 +246,7 @@ impl<'a> Play<'a> {
             policy,
             privacy: LedgerTerms {
                 data_set: Some("rehearsal".to_string()),
-                anchor: self.keeps_ledger().then(|| format!("anchors/{role}.anchor").into()),
+                anchor: self.is_anchored().then(|| format!("anchors/{role}.anchor").into()),
                 ..LedgerTerms::default()
             },
             matching: self

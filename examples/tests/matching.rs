@@ -3,141 +3,18 @@
 // Test code may unwrap: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod overlap;
 mod world;
 
 use std::fs;
 use std::net::TcpListener;
-use std::ops::Range;
-use std::process::{Command, Output, Stdio};
 
+use overlap::{
+    ALICE, BOB, MATCH, again, alone, by_keys, estimates, fitted, found, joint, json, matched, outcome, study, told,
+    value, world,
+};
 use serde_json::Value;
-use world::{DEMO, Ended, STUDY, World, assert_codes};
-
-const MATCH: &str = "[match]\nprotocol = \"linked\"\nmembership = \"disclosed\"\nmin_matched = 50\n";
-/// Persons in each table: 140 in both.
-const ALICE: Range<u32> = 0..200;
-const BOB: Range<u32> = 60..260;
-/// Steps through the persons of a table, so that no two files have the same order.
-const STEPS: [u32; 2] = [7, 33];
-
-/// The study with matching in place of an id.
-fn study(mode: &str, more: &str) -> String {
-    let study = STUDY.replace("[rows]\n    id = \"id\"\n", "");
-    assert_ne!(study, STUDY);
-    format!("{mode}\n{study}\n{more}")
-}
-
-fn persons(range: Range<u32>, step: u32) -> impl Iterator<Item = u32> {
-    let count = range.end - range.start;
-    (0..count).map(move |at| range.start + at * step % count)
-}
-
-fn value(person: u32, role: &str) -> f64 {
-    let t = f64::from(person);
-    if role == "alice" { (0.7 * t).cos() } else { 0.004 * t + (1.1 * t).sin() }
-}
-
-fn outcome(person: u32) -> f64 {
-    let t = f64::from(person);
-    1.0 + 0.8 * value(person, "alice") - 0.5 * value(person, "bob") + 0.3 * (2.3 * t).sin()
-}
-
-/// A world whose tables overlap in part and have ids of their own; each party's file names its id column.
-fn world(mode: &str, more: &str) -> World {
-    let world = World::new();
-    world.write("study.toml", &study(mode, more));
-    for (role, range, step) in [("alice", ALICE, STEPS[0]), ("bob", BOB, STEPS[1])] {
-        let column = &role[..1];
-        let mut table = format!("own,{column},y\n");
-        let mut pairs = String::from("own_id,pair_id\n");
-        for person in persons(range, step) {
-            table.push_str(&format!("{column}-{person:03},{},{}\n", value(person, role), outcome(person)));
-        }
-        // In another order again than that of the tables.
-        for person in persons(BOB.start..ALICE.end, 3 + 8 * u32::from(role == "bob")) {
-            pairs.push_str(&format!("{column}-{person:03},p{}\n", 1000 - person));
-        }
-        world.write(&format!("{role}.csv"), &table);
-        world.write(&format!("{role}-pairs.csv"), &pairs);
-        world.write(&format!("{role}.toml"), "[match]\nid = \"own\"\n");
-    }
-    world
-}
-
-fn again(world: &World) {
-    for name in ["coordinator.address", "alice.address"] {
-        let _ = fs::remove_file(world.path(name));
-    }
-}
-
-/// A joint run of a command; the coordinator, alice, bob.
-fn joint(world: &World, command: &[&str], alice: &[&str], bob: &[&str]) -> [Ended; 3] {
-    again(world);
-    let (coordinator, address) = world.coordinator();
-    let tables = |role: &str, more: &[&str]| {
-        let data = format!("{role}.csv");
-        let mut words: Vec<String> = command.iter().map(|word| word.to_string()).collect();
-        words.extend(["--coordinator", &address, "--config", &format!("{role}.toml")].map(String::from));
-        if !more.contains(&"--data") {
-            words.extend(["--data".to_string(), data]);
-        }
-        words.extend(more.iter().map(|word| word.to_string()));
-        words
-    };
-    let words = tables("alice", alice);
-    let listen = ["--listen", "127.0.0.1:0", "--announce", "alice.address"];
-    let alice = world.start("alice", &words.iter().map(String::as_str).chain(listen).collect::<Vec<_>>());
-    let listening = world.address("alice.address");
-    let words = tables("bob", bob);
-    let bob =
-        world.start("bob", &words.iter().map(String::as_str).chain(["--connect", &listening]).collect::<Vec<_>>());
-    [coordinator.end(), alice.end(), bob.end()]
-}
-
-fn matched(world: &World) -> [Ended; 3] {
-    joint(world, &["match", "--format", "json"], &["--pairs", "alice-pairs.csv"], &["--pairs", "bob-pairs.csv"])
-}
-
-fn fitted(world: &World) -> [Ended; 3] {
-    joint(world, &["fit", "--format", "json"], &["--out", "out/alice"], &["--out", "out/bob"])
-}
-
-/// A command of a party that opens no connection.
-fn alone(world: &World, role: &str, words: &[&str]) -> Output {
-    Command::new(DEMO)
-        .args(["--role", role])
-        .args(words)
-        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
-        .args([
-            "--config",
-            &format!("{role}.toml"),
-            "--data",
-            &format!("{role}.csv"),
-            "--state",
-            &format!("{role}-state"),
-        ])
-        .args(["--authority", "authority.pem"])
-        .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
-        .current_dir(world.path(""))
-        .env("XDG_STATE_HOME", world.path("state-home"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-/// Code, standard output, and standard error.
-fn told(output: &Output) -> (i32, String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
-}
-
-fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{}\n{}", ended.out, ended.log))
-}
-
-fn estimates(report: &Value) -> Vec<f64> {
-    report["coefficients"].as_array().unwrap().iter().map(|row| row["estimate"].as_f64().unwrap()).collect()
-}
+use world::{World, assert_codes};
 
 /// The plain fit of the common persons, whose rows both tables have under one id.
 fn reference() -> Vec<f64> {
@@ -439,76 +316,6 @@ fn new_rows_are_scored_by_a_match_of_their_own() {
     assert!(code == 77 && said.contains("another purpose, expected predict"), "{code} {said}");
 }
 
-/// Passes by an identifier and by name, year of birth and postcode.
-const KEYS: &str = r#"
-    [match]
-    membership = "disclosed"
-    min_matched = 50
-    max_rows = { alice = 500, bob = 300 }
-    [match.keys]
-    pid = { kind = "identifier", length = [4, 4] }
-    surname = { kind = "name", fold = "german" }
-    birth = { kind = "date", earliest = "1900-01-01" }
-    sex = { kind = "code", levels = ["f", "m"] }
-    [[match.pass]]
-    name = "pid"
-    keys = ["pid"]
-    [[match.pass]]
-    name = "name"
-    keys = ["surname", "birth", "sex"]
-"#;
-const NAMES: [&str; 6] = ["Müller", "Groß", "Jäger", "O'Neill", "van den Berg", "Yılmaz"];
-
-/// A world in which the parties know their persons by keys: every fifth has no identifier at bob, and every seventh another one.
-fn by_keys(mode: &str, more: &str) -> World {
-    let world = world(mode, &format!("{KEYS}{more}"));
-    for (role, range, step) in [("alice", ALICE, STEPS[0]), ("bob", BOB, STEPS[1])] {
-        let alice = role == "alice";
-        let mut table = match alice {
-            true => "Versichertennummer,Nachname,geboren,\"Geschlecht\",a,y\n".to_string(),
-            false => "pid,last,dob,sex,b,y\n".to_string(),
-        };
-        for person in persons(range, step) {
-            let name = format!("{} {}", NAMES[person as usize % 6], char::from(b'a' + (person / 6 % 26) as u8));
-            let (year, month, day) = (1940 + person / 12, 1 + person % 12, 1 + person % 28);
-            let values = format!("{},{}", value(person, role), outcome(person));
-            table.push_str(&match alice {
-                true => format!(
-                    "\"{person:04}\",{name},{day:02}.{month:02}.{year},{},{values}\n",
-                    ["w", "m"][person as usize % 2]
-                ),
-                false => {
-                    let pid = match (person % 5, person % 7) {
-                        (0, _) => String::new(),
-                        (_, 0) => format!("{:04}", 9000 + person),
-                        _ => format!("{person:04}"),
-                    };
-                    let name = name.replace('ü', "ue").replace('ß', "ss").to_uppercase();
-                    format!(
-                        "{pid},\"{name}\",{year}-{month:02}-{day:02},{},{values}\n",
-                        ["f", "m"][person as usize % 2]
-                    )
-                }
-            });
-        }
-        world.write(&format!("{role}.csv"), &table);
-    }
-    let columns = |birth: &str, [pid, surname, sex]: [&str; 3]| {
-        format!("[match.columns]\npid = \"{pid}\"\nsurname = \"{surname}\"\nbirth = {birth}\nsex = {sex}\n")
-    };
-    let german = "{ column = \"Geschlecht\", values = { w = \"f\", m = \"m\" } }";
-    world.write(
-        "alice.toml",
-        &columns("{ column = \"geboren\", format = \"%d.%m.%Y\" }", ["Versichertennummer", "Nachname", german]),
-    );
-    world.write("bob.toml", &columns("{ column = \"dob\", format = \"%Y-%m-%d\" }", ["pid", "last", "\"sex\""]));
-    world
-}
-
-fn found(world: &World) -> [Ended; 3] {
-    joint(world, &["match", "--format", "json"], &[], &[])
-}
-
 #[test]
 fn a_fit_by_keys_is_that_of_the_common_rows_in_every_mode() {
     let reference = reference();
@@ -722,60 +529,4 @@ fn a_rehearsal_matches_the_shipped_tables_and_a_pair_of_ones_own_by_one_column()
     let unknown =
         world::demo(&["vertical", "--match", "n", "--alice-data", &first, "--bob-data", &second, "--outcome", "y"]);
     assert_eq!(unknown.status.code(), Some(65));
-}
-
-#[test]
-fn a_party_that_is_killed_in_a_match_goes_on_with_it_and_both_have_the_same_order() {
-    for victim in ["alice", "bob"] {
-        for threshold in [100, 3_000, 100_000] {
-            let world = by_keys("", "");
-            let study = fs::read_to_string(world.path("study.toml")).unwrap();
-            world.write("study.toml", &study.replace("alice = 500, bob = 300", "alice = 20000, bob = 20000"));
-            // Further rows that only one party has, so that a match takes a while.
-            for role in ["alice", "bob"] {
-                let mut table = fs::read_to_string(world.path(&format!("{role}.csv"))).unwrap();
-                for row in 0..12_000_u32 {
-                    let digit = |place: u32| char::from_digit(row / 36_u32.pow(place) % 36, 36).unwrap();
-                    let id = format!("{}{}{}{}", &role[..1], digit(2), digit(1), digit(0));
-                    let day = ["01.01.1950", "1950-01-01"][usize::from(role == "bob")];
-                    let sex = ["w", "f"][usize::from(role == "bob")];
-                    table.push_str(&format!("{id},{role} {row},{day},{sex},0,0\n"));
-                }
-                world.write(&format!("{role}.csv"), &table);
-            }
-            let (coordinator, address) = world.coordinator_with(&["--wait", "30"]);
-            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-            let start = |role: &str| {
-                let line = if role == "alice" { ["--listen", &free] } else { ["--connect", &free] };
-                let files = ["--data", &format!("{role}.csv"), "--config", &format!("{role}.toml")];
-                let words = ["match", "--wait", "30", "--format", "json", "--coordinator", &address];
-                world.start(role, &[&words[..], &files, &line].concat())
-            };
-            let (mut alice, mut bob) = (start("alice"), start("bob"));
-            let journal = world.path(&format!("{victim}-state/match-run.bin"));
-            world::eventually(|| fs::metadata(&journal).ok().filter(|about| about.len() > threshold));
-            let dying = if victim == "alice" { &mut alice } else { &mut bob };
-            dying.child.kill().unwrap();
-            dying.child.wait().unwrap();
-            assert!(journal.exists(), "killed before the end");
-            let again = start(victim);
-            let (alice, bob) = if victim == "alice" { (again, bob) } else { (alice, again) };
-            for ended in [alice.end(), bob.end()] {
-                assert_eq!(ended.code, 0, "{victim} {threshold}: {}", ended.log);
-                assert_eq!(json(&ended)["matched"], 140);
-            }
-            drop(coordinator.end());
-            let record = |role: &str| -> Value {
-                let text = fs::read_to_string(world.path(&format!("{role}-state/match/match.json"))).unwrap();
-                serde_json::from_str(&text).unwrap()
-            };
-            assert_eq!(record("alice")["order_digest"], record("bob")["order_digest"]);
-            assert_eq!(record("alice")["run"], record("bob")["run"]);
-            for role in ["alice", "bob"] {
-                let counted = fs::read_to_string(world.path(&format!("{role}-state/matches.jsonl"))).unwrap();
-                assert_eq!(counted.lines().count(), 1, "a match that goes on counts once");
-                assert!(!world.path(&format!("{role}-state/match-run.bin")).exists(), "{role}: the secret is erased");
-            }
-        }
-    }
 }

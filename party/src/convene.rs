@@ -72,6 +72,11 @@ impl Convener {
         self.hear.recv().await
     }
 
+    /// What the coordinator has said and nobody has heard yet.
+    pub fn heard(&mut self) -> Option<CoordinatorEvent> {
+        self.hear.try_recv().ok()
+    }
+
     /// Leaves, once everything said has arrived or can no more.
     pub async fn leave(self) {
         drop(self.say);

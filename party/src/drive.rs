@@ -18,8 +18,10 @@ use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use self::progress::{CHANCES, Progress};
 use crate::pace;
 
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -63,7 +65,8 @@ impl Ends {
 /// How long the driver waits for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Without anything new from the peer, until the run ends, whatever signs of life it gives.
+    /// Without anything new from the peer, until the run ends, whatever signs of life it gives; on an open line longer by what the
+    /// session allows the peer for its computations.
     pub wait: Duration,
     /// Without any sign of life on an open line, until the line counts as lost.
     pub silence: Duration,
@@ -120,12 +123,14 @@ pub struct Driven<S: Session> {
     pub reopened: u32,
     /// Whether the peer confirmed that it has our last message.
     pub confirmed: bool,
+    /// Who ended the run instead of that, where anybody did.
+    pub ended: Option<Abort>,
 }
 
 impl<S: Session> Driven<S> {
     /// One that came to its end here, without its line.
     pub(crate) fn alone(session: S, output: S::Output, confirmed: bool) -> Driven<S> {
-        Driven { session, output, solve: Duration::ZERO, exchange: Duration::ZERO, reopened: 0, confirmed }
+        Driven { session, output, solve: Duration::ZERO, exchange: Duration::ZERO, reopened: 0, confirmed, ended: None }
     }
 }
 
@@ -166,12 +171,14 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         kept: None,
         awaited: ends.peer,
         room: true,
+        wait: patience.wait,
         ends,
         patience,
         stop,
         open: false,
         opened: 0,
         may_speak: false,
+        unsaid: false,
         goodbye: false,
         heard: now,
         since: now,
@@ -183,6 +190,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         backoff: patience.backoff,
         complaints: Complaints::default(),
         solve: Duration::ZERO,
+        ended: None,
     };
     let ended = driver.run(session, &mut watch).await;
     match ended {
@@ -193,6 +201,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
             exchange: now.elapsed().saturating_sub(driver.solve),
             reopened: driver.opened.saturating_sub(1),
             confirmed,
+            ended: driver.ended,
         }),
         Err(abort) => {
             driver.part(&abort).await;
@@ -215,6 +224,8 @@ struct Driver<'a, L: Link> {
     awaited: Role,
     /// Whether the session has room for what the dealer sends.
     room: bool,
+    /// How long the next message may take on an open line.
+    wait: Duration,
     ends: &'a Ends,
     patience: &'a Patience,
     stop: &'a mut mpsc::Receiver<Abort>,
@@ -222,6 +233,8 @@ struct Driver<'a, L: Link> {
     opened: u32,
     /// Whether it is our turn to speak on this line: the dialling side speaks first on every line.
     may_speak: bool,
+    /// Whether the line was opened again during a step, and nothing was said on it.
+    unsaid: bool,
     /// Whether the peer has said that it has all it needs.
     goodbye: bool,
     /// The last sign of life from the peer.
@@ -238,6 +251,8 @@ struct Driver<'a, L: Link> {
     backoff: Duration,
     complaints: Complaints,
     solve: Duration,
+    /// Who ended the run when our own result was there.
+    ended: Option<Abort>,
 }
 
 /// What to look at when nobody comes: the dialling side's address, the listening program, the firewalls between them.
@@ -252,61 +267,6 @@ fn port(address: &str) -> &str {
 
 /// Messages of the peer that are kept while the session takes in what the dealer sent: one is new, others repeat it.
 const KEPT: usize = 4;
-
-/// How often, between two new messages, a line that was opened again is given the whole time again.
-const CHANCES: u32 = 3;
-
-/// When something new came last. Signs of life are none: a peer that only beats would be waited for without end.
-struct Progress {
-    /// Messages of the conversation so far.
-    position: u64,
-    at: Instant,
-    /// Bytes that had left.
-    sent: u64,
-    chances: u32,
-    /// Answers that were said again on this line.
-    repeats: u32,
-}
-
-impl Progress {
-    fn moved(&mut self, position: u64) {
-        match position == self.position && position > 0 {
-            true => self.repeats = self.repeats.saturating_add(1),
-            false => {
-                *self = Progress { position, at: Instant::now(), chances: CHANCES, repeats: 0, ..*self };
-            }
-        }
-    }
-
-    /// A part of a message came or went. To a peer that asks for the same answer again and again it is no progress.
-    fn part(&mut self) {
-        if self.repeats < 2 {
-            self.at = Instant::now();
-        }
-    }
-
-    fn sent(&mut self, bytes: u64) {
-        if bytes > self.sent {
-            self.sent = bytes;
-            self.part();
-        }
-    }
-
-    /// The line is gone, on which the peer was alive at `heard`.
-    fn lost(&mut self, heard: Instant) {
-        if self.chances > 0 {
-            self.at = self.at.max(heard);
-        }
-    }
-
-    /// A line is open, for the first time or again.
-    fn opened(&mut self, first: bool) {
-        if first || self.chances > 0 {
-            self.chances -= u32::from(!first);
-            (self.at, self.repeats) = (Instant::now(), 0);
-        }
-    }
-}
 
 /// What a driver hears: an event, or that the line is open.
 enum Heard<M> {
@@ -332,11 +292,13 @@ impl<L: Link> Driver<'_, L> {
                 Turn::Wait => {}
                 Turn::Send(message) => {
                     self.say(message);
-                    if self.dealer.is_some() {
+                    if self.dealer.is_some() || session.has_work() {
                         // What comes meanwhile is new, or repeats what came before.
                         self.kept.get_or_insert_default();
                         (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
                         self.place_orders(&mut session)?;
+                        // Until now the peer may have waited for us.
+                        self.progress.part();
                     }
                 }
                 Turn::FinishAndSend { output, last } => {
@@ -350,6 +312,7 @@ impl<L: Link> Driver<'_, L> {
                 }
             }
             (self.awaited, self.room) = (session.awaits(), session.room());
+            self.wait = self.patience.wait.saturating_add(session.allowance());
             let (from, message) = self.next(&session).await?;
             if from != self.ends.peer {
                 self.kept.get_or_insert_default();
@@ -379,6 +342,7 @@ impl<L: Link> Driver<'_, L> {
 
     /// What cannot be said now is said on the next line: the session keeps its last message.
     fn say(&mut self, message: L::Outbound) {
+        self.unsaid = false;
         if self.open && self.may_speak {
             self.link.send(message);
         }
@@ -393,6 +357,9 @@ impl<L: Link> Driver<'_, L> {
 
     /// The next message and who sent it, on this line or on one opened for it.
     async fn next<S: Over<L>>(&mut self, session: &S) -> Result<(Role, L::Inbound), Abort> {
+        if std::mem::take(&mut self.unsaid) {
+            self.say_again(session);
+        }
         if let Some(message) = self.kept.as_mut().and_then(VecDeque::pop_front) {
             return Ok((self.ends.peer, message));
         }
@@ -448,8 +415,10 @@ impl<L: Link> Driver<'_, L> {
                         None => tracing::debug!("{} repeated a message that is being answered", self.ends.peer),
                     },
                     Heard::Bye => self.goodbye = true,
+                    // What the step yields is said first on this line; where it yields nothing, the last message.
+                    Heard::Opened => self.unsaid = true,
                     // The dealer is not heard meanwhile.
-                    Heard::Opened | Heard::Nothing | Heard::Dealt(_) => {}
+                    Heard::Nothing | Heard::Dealt(_) => {}
                 },
             }
         }
@@ -514,11 +483,12 @@ impl<L: Link> Driver<'_, L> {
                 }
                 // The other one has ended for a reason of its own: that takes nothing from what we have.
                 Err(Abort::Remote {
-                    exit: Exit::CannotWrite | Exit::Interrupted | Exit::Unreachable,
+                    from,
+                    exit: exit @ (Exit::CannotWrite | Exit::Interrupted | Exit::Unreachable),
                     sentence,
-                    ..
                 }) => {
                     self.unconfirmed(&sentence);
+                    self.ended = Some(Abort::Remote { from, exit, sentence });
                     break;
                 }
                 Err(abort) => return Err(abort),
@@ -542,7 +512,7 @@ impl<L: Link> Driver<'_, L> {
         self.progress.sent(self.link.bytes_sent());
         let left = match self.computing {
             true => Duration::MAX,
-            false => self.patience.wait.saturating_sub(self.progress.at.elapsed()),
+            false => self.wait.saturating_sub(self.progress.at.elapsed()),
         };
         let quiet = self.patience.silence.saturating_sub(self.heard.max(self.since).elapsed()).min(left);
         let event = tokio::select! {
@@ -576,11 +546,11 @@ impl<L: Link> Driver<'_, L> {
             Ok(Event::Lost(reason)) => reason,
             Err(_) if quiet == left => {
                 self.progress.sent(self.link.bytes_sent());
-                if self.progress.at.elapsed() < self.patience.wait {
+                if self.progress.at.elapsed() < self.wait {
                     return Ok(Heard::Nothing);
                 }
                 let (own, awaited) = (self.ends.own, self.awaited);
-                let seconds = self.patience.wait.as_secs_f64().round();
+                let seconds = self.wait.as_secs_f64().round();
                 let sentence =
                     format!("{own} waited {seconds} s for the next message of {awaited}, to whom the line is open");
                 return Err(Abort::Unreachable(sentence));

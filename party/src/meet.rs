@@ -86,8 +86,9 @@ pub(crate) trait Work: Clone + Send + 'static {
         false
     }
 
-    /// What is to be done when a run ends without a result, in good order.
-    fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure) {}
+    /// What is to be done when a run ends without a result, in good order. `nobodys`: this party came with the run, and the other one,
+    /// which was there, is in none or in another.
+    fn given_up(&self, _job: &Job, _run: RunId, _failure: &Failure, _nobodys: bool) {}
 
     /// What of a run that was interrupted is kept here if nothing is missing for the result, and whether the other party has all of it
     /// for certain.
@@ -115,6 +116,8 @@ pub(crate) struct Met<S: Session> {
     pub(crate) seconds: Seconds,
     /// Bytes of messages that left.
     pub(crate) bytes_sent: u64,
+    /// Whether the other one is not in this run any more, with which this party came.
+    pub(crate) nobodys: bool,
 }
 
 impl<S: Session> Met<S> {
@@ -182,7 +185,7 @@ pub(crate) async fn meet<W: Work>(
                 if let Failure::Abort(Abort::Changed { run }) = &failure
                     && let Ok(run) = run.parse()
                 {
-                    work.given_up(job, run, &failure);
+                    work.given_up(job, run, &failure, false);
                 }
                 let ended = Err(failure);
                 store.note(&Entry::now(W::COMMAND, *role, study, None, &ended));
@@ -195,7 +198,7 @@ pub(crate) async fn meet<W: Work>(
     if let Some(run) = run {
         if let Some(kept) = settled(work, job, run, stopped).await? {
             tracing::info!("all of run {run} is kept here, and only its results were not written: nobody is contacted");
-            return end_alone(work, job, run, kept, &store);
+            return end_alone(work, job, (run, false), kept, &store);
         }
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
@@ -210,12 +213,18 @@ pub(crate) async fn meet<W: Work>(
             async move { coordinator::join(&address, &identity, &name).await }
         }
     };
-    let mut meeting = Meeting { job, convener: Convener::start(joining, dial, stop), run, peer: PeerState::Absent };
+    let convener = Convener::start(joining, dial, stop);
+    let mut meeting = Meeting { job, convener, run, came_with: run.is_some(), peer: PeerState::Absent };
     let result = meeting.hold(work, early, (&mut link, listens), stopped).await;
     meeting.tell(work, &result);
+    let nobodys = match &result {
+        Err(Failure::Abort(abort)) => meeting.is_nobodys(abort),
+        _ => false,
+    };
+    let begun = meeting.run;
     meeting.convener.leave().await;
     let bytes_sent = link.bytes_sent();
-    store.note(&Entry { bytes_sent, ..Entry::now(W::COMMAND, *role, study, meeting.run, &result) });
+    store.note(&Entry { bytes_sent, ..Entry::now(W::COMMAND, *role, study, begun, &result) });
     // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
     if let (Some(run), Err(failure)) = (run, &result)
         && !matches!(failure, Failure::Abort(Abort::Interrupted(_)))
@@ -223,7 +232,11 @@ pub(crate) async fn meet<W: Work>(
     {
         let kept = Driven { confirmed: kept.confirmed || !failure.passes(), ..kept };
         tracing::warn!("{}; all of run {run} is kept here, so this is its result all the same", chain(failure));
-        return end_alone(work, job, run, kept, &store);
+        return end_alone(work, job, (run, nobodys), kept, &store);
+    }
+    // Only now, as what is kept of a run may be thrown away with it.
+    if let (Some(run), Err(failure)) = (begun, &result) {
+        work.given_up(job, run, failure, nobodys);
     }
     result
 }
@@ -260,11 +273,11 @@ async fn alone<W: Work>(
 fn end_alone<W: Work>(
     work: &W,
     job: &Job,
-    run: RunId,
+    (run, nobodys): (RunId, bool),
     driven: Driven<W::Session>,
     store: &Store,
 ) -> Result<(W::Yield, Exit), Failure> {
-    let met = Met { driven, run, seconds: Seconds::default(), bytes_sent: 0 };
+    let met = Met { driven, run, seconds: Seconds::default(), bytes_sent: 0, nobodys };
     let ended = work.finish(job, met);
     store.note(&Entry::now(W::COMMAND, job.role, &job.study, Some(run), &ended));
     ended
@@ -295,6 +308,8 @@ struct Meeting<'a> {
     job: &'a Job,
     convener: Convener,
     run: Option<RunId>,
+    /// Whether this party came with the run.
+    came_with: bool,
     peer: PeerState,
 }
 
@@ -349,7 +364,8 @@ impl Meeting<'_> {
             total: (read + begun.elapsed()).as_secs_f64(),
         };
         let bytes_sent = link.bytes_sent();
-        let met = Met { driven, run, seconds, bytes_sent };
+        let nobodys = driven.ended.as_ref().is_some_and(|abort| self.is_nobodys(abort));
+        let met = Met { driven, run, seconds, bytes_sent, nobodys };
         work.finish(self.job, met)
     }
 
@@ -383,9 +399,6 @@ impl Meeting<'_> {
             Ok((_, exit)) => return self.convener.say(PartyEvent::Done(*exit)),
             Err(failure) => failure,
         };
-        if let Some(run) = self.run {
-            work.given_up(self.job, run, failure);
-        }
         if work.begins_again(failure) {
             return;
         }
@@ -395,6 +408,16 @@ impl Meeting<'_> {
             Some(notice) => self.convener.say(PartyEvent::Abort(notice)),
             None => self.convener.say(PartyEvent::Done(failure.exit())),
         }
+    }
+
+    /// Whether the coordinator ended a run with which this party came because the other one is in none, or in another. Where it gave up on a
+    /// line that was lost, there was news of the other one before.
+    fn is_nobodys(&mut self, ended: &Abort) -> bool {
+        let Abort::Remote { from: Role::Coordinator, exit: Exit::Unreachable, .. } = ended else { return false };
+        while let Some(event) = self.convener.heard() {
+            self.notice_peer(&event);
+        }
+        self.came_with && self.peer == PeerState::Absent
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {

@@ -83,7 +83,7 @@ impl Work for PrivateFit {
         })
     }
 
-    fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
+    fn given_up(&self, job: &Job, run: RunId, failure: &Failure, _nobodys: bool) {
         if failure.passes() {
             if open(&job.config).is_ok_and(|ledger| ledger.is_reserved(&run.to_string())) {
                 tracing::info!("what run {run} reserved is not lost: the same command goes on with it");

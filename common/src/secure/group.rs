@@ -4,8 +4,18 @@
 //! order: two parties who exchange `a H(key)` and `b H(key)` and multiply what they got find equal keys as equal elements. Of these only
 //! tags travel.
 //!
-//! Scalars are multiplied in constant time, and nothing here branches on a scalar. Elements that came from a peer are decoded by
-//! [`Scalar::tags`] alone, which refuses every encoding but the canonical one, and the identity.
+//! Elements that came from a peer are decoded by [`Scalar::tags`] alone, which refuses every encoding but the canonical one, and the
+//! identity.
+//!
+//! # Timing
+//!
+//! Nothing of ours branches on a scalar or looks anything up by one. This file is the only one that sees scalars, and does three things with
+//! them: [`Scalar::derive`] reduces and halves them, [`Scalar::mask`] and [`Scalar::tags`] multiply elements by them. All three are
+//! operations of `curve25519-dalek` in constant time; none of its functions whose names have `vartime` is called. One comparison looks at a
+//! whole scalar, whether it is zero, in constant time, and ends a run with probability 2^-252. Other branches are on what is not secret to
+//! the one who could time them: whether an element of the peer decodes, and in [`matching`](crate::methods::vertical::matching) the numbers
+//! of entries and the tags, which both parties have. Hashing a key to an element takes constant time but for the key's length. Sorting the
+//! own list compares masked elements, which are no secret, in the order of the file, which is one: the time of the whole sort shows.
 //!
 //! # Reference
 //!

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What goes wrong on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +30,16 @@ pub(crate) struct Spoil {
 
 /// Stands before `listener` and spoils the first connections, one with each of `spoils`; where to dial instead.
 pub(crate) fn before(listener: String, spoils: &[Spoil]) -> String {
+    counted(listener, spoils).0
+}
+
+/// The same, with the number of faults that have struck so far, alerts left out.
+pub(crate) fn counted(listener: String, spoils: &[Spoil]) -> (String, Arc<AtomicUsize>) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = socket.local_addr().unwrap().to_string();
     let spoils: Vec<Spoil> = spoils.to_vec();
+    let struck = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&struck);
     std::thread::spawn(move || {
         let mut spoils = spoils.into_iter();
         for mut dialler in socket.incoming().flatten() {
@@ -43,14 +52,17 @@ pub(crate) fn before(listener: String, spoils: &[Spoil]) -> String {
             }
             let Ok(target) = TcpStream::connect(&listener) else { continue };
             let (Ok(to_target), Ok(to_dialler)) = (target.try_clone(), dialler.try_clone()) else { continue };
-            std::thread::spawn(move || pass(dialler, to_target, spoil.filter(|spoil| !spoil.back)));
-            std::thread::spawn(move || pass(target, to_dialler, spoil.filter(|spoil| spoil.back)));
+            let both = [(dialler, to_target, false), (target, to_dialler, true)];
+            for (from, to, back) in both {
+                let (spoil, seen) = (spoil.filter(|spoil| spoil.back == back), Arc::clone(&seen));
+                std::thread::spawn(move || pass(from, to, spoil, &seen));
+            }
         }
     });
-    place
+    (place, struck)
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, spoil: Option<Spoil>) {
+fn pass(mut from: TcpStream, mut to: TcpStream, spoil: Option<Spoil>, struck: &AtomicUsize) {
     let mut bytes = [0; 16 << 10];
     let mut seen = 0;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
@@ -67,6 +79,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, spoil: Option<Spoil>) {
             if to.write_all(left).is_err() {
                 break;
             }
+            struck.fetch_add(1, Ordering::SeqCst);
             match fault {
                 Fault::Cut => {
                     let _ = from.shutdown(Shutdown::Both);

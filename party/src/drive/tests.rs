@@ -24,6 +24,8 @@ struct Toy {
     sent: Option<Word>,
     heard: Vec<Word>,
     pause: Duration,
+    works: Duration,
+    allowance: Duration,
     panics_at: Option<u64>,
 }
 
@@ -37,6 +39,8 @@ impl Toy {
             sent: None,
             heard: Vec::new(),
             pause: Duration::ZERO,
+            works: Duration::ZERO,
+            allowance: Duration::ZERO,
             panics_at: None,
         }
     }
@@ -100,6 +104,19 @@ impl Session for Toy {
 
     fn position(&self) -> u64 {
         self.expected + u64::from(self.sent.is_some())
+    }
+
+    fn allowance(&self) -> Duration {
+        self.allowance
+    }
+
+    fn has_work(&self) -> bool {
+        !self.works.is_zero()
+    }
+
+    fn work(&mut self) -> Result<(), Abort> {
+        std::thread::sleep(self.works);
+        Ok(())
     }
 }
 
@@ -277,13 +294,17 @@ fn hasty() -> Patience {
 type Result2 = (Result<Driven<Toy>, Abort>, Result<Driven<Toy>, Abort>);
 
 fn both(faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
+    both_for(hasty(), faults, alice, bob)
+}
+
+fn both_for(patience: Patience, faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
     let runtime = runtime();
     runtime.block_on(async {
         let (mut dialler, mut listener, network) = network(faults);
         network.refuse_first.store(2, Ordering::SeqCst);
         let (_a, mut never_a) = mpsc::channel(1);
         let (_b, mut never_b) = mpsc::channel(1);
-        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
         tokio::join!(
             drive(alice, &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
             drive(bob, &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
@@ -574,11 +595,20 @@ fn word(sequence: u64) -> Event<Word> {
 
 /// How bob's run ends with such a peer, and after how long.
 fn alone(words: Vec<Event<Word>>, beats: bool, patience: Patience) -> (Result<Driven<Toy>, Abort>, Duration) {
+    alone_as(Toy::new(false, 2), words, beats, patience)
+}
+
+fn alone_as(
+    toy: Toy,
+    words: Vec<Event<Word>>,
+    beats: bool,
+    patience: Patience,
+) -> (Result<Driven<Toy>, Abort>, Duration) {
     runtime().block_on(async {
         let mut link = Beating { words: words.into(), beats, allowed: 1 };
         let (_stop, mut never) = mpsc::channel(1);
         let begun = Instant::now();
-        let (toy, ends) = (Toy::new(false, 2), ends(Role::Bob));
+        let ends = ends(Role::Bob);
         let driven = timeout(Duration::from_secs(20), drive(toy, &mut link, &ends, &patience, &mut never, |_, _| {}));
         (driven.await.expect("waited without end"), begun.elapsed())
     })
@@ -600,6 +630,19 @@ fn signs_of_life_without_a_message_are_waited_for_no_longer_than_the_patience() 
         assert_eq!(abort.exit(), Exit::Unreachable, "{what}: {abort}");
         assert!(abort.to_string().starts_with("bob waited 0 s for the next message of alice"), "{what}: {abort}");
         assert!(time >= wait && time < 50 * wait, "{what}: {time:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_computes_is_waited_for_longer_and_our_own_work_is_not_its_silence() {
+    let wait = Duration::from_millis(200);
+    let patience = Patience { wait, silence: Duration::from_millis(60), ..hasty() };
+    let more = Duration::from_millis(500);
+    for (allowance, works) in [(more, Duration::ZERO), (Duration::ZERO, more)] {
+        let toy = Toy { allowance, works, ..Toy::new(false, 2) };
+        let (ended, time) = alone_as(toy, vec![word(0)], true, patience);
+        assert_eq!(ended.err().unwrap().exit(), Exit::Unreachable);
+        assert!(time >= wait + more && time < 50 * wait, "{time:?}");
     }
 }
 
@@ -627,6 +670,21 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
     words.extend([word(2), Event::Bye]);
     let (ended, _) = alone(words, true, hasty());
     assert_eq!(ended.unwrap().output.len(), 2);
+}
+
+#[test]
+fn a_line_that_breaks_while_both_work_ahead_gives_the_same_bits() {
+    // No line is taken for lost for its silence: what is not said on one that was opened again in the middle of the work never is.
+    let patience = Patience { silence: Duration::from_secs(20), ..hasty() };
+    let toy = |first| Toy { works: Duration::from_millis(100), ..Toy::new(first, 3) };
+    let clean = both(&[], Toy::new(true, 3), Toy::new(false, 3));
+    let clean = (words(clean.0).0, words(clean.1).0);
+    for end in [0, 1] {
+        for fault in [Fault::LoseAndBreak, Fault::BreakBehind, Fault::Twice] {
+            let (alice, bob) = both_for(patience, &[(end, 1, fault)], toy(true), toy(false));
+            assert_eq!((words(alice).0, words(bob).0), clean, "{end} {fault:?}");
+        }
+    }
 }
 
 /// A session that answers nothing before the dealer has sent something, which takes a while to take in.

@@ -83,7 +83,7 @@ pub(super) fn elsewhere(Place { ledger, anchor }: &Place, data: &str, keys: &[St
     let files = fs::read_dir(anchor.parent()?).ok()?;
     // Files beside an anchor that belong to it.
     let beside = |path: &Path| {
-        path.extension().is_some_and(|ending| ["new", "lock", "stream"].iter().any(|known| ending == *known))
+        path.extension().is_some_and(|ending| ["new", "lock", "stream", "matches"].iter().any(|known| ending == *known))
     };
     let mut others: Vec<String> = files
         .flatten()

@@ -2,34 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::align::Mask;
 use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord, PassRecord};
-use fedreg_common::data::matching::{
-    Cells, Format, NORMALISER, Reading, Records, RecordsError, Rules, Source, unicode,
-};
+use fedreg_common::data::matching::{Cells, Format, Reading, Records, RecordsError, Rules, Source};
 use fedreg_common::data::{Ids, Marks, Place, Places};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::methods::vertical::linked::purpose as greeting;
 use fedreg_common::methods::vertical::matching::{Inputs, MatchSession, Matched, PassCounts, Policy};
 use fedreg_common::methods::vertical::session::Progress;
-use fedreg_common::session::{Abort, Session, Turn};
+use fedreg_common::session::Abort;
 use fedreg_common::study::{KeyKind, MatchTerms, StudyError};
 use fedreg_proto::files::FileError;
 
+use super::attempt::Attempt;
 use super::found::{ExpectedPass, Found, KeyOutlook, Outlook};
-use super::journal::{self, Kept};
-use super::{about, is_coordinated, keep, not_begun, rations, terms};
+use super::{is_coordinated, terms};
 use crate::alignment::{self, wrong};
 use crate::config::KeyColumn;
 use crate::drive::Driven;
 use crate::failure::Failure;
 use crate::job::Job;
-use crate::meet::{Met, Work, drawn};
-use crate::output::{Folder, chain};
+use crate::meet::{Met, Work};
 use crate::party::Party;
 use crate::read;
 
@@ -38,18 +35,7 @@ const EXAMPLES: usize = 3;
 
 /// A match by keys, as a kind of joint run.
 #[derive(Clone)]
-pub(super) struct DirectWork {
-    folder: Folder,
-    purpose: MatchPurpose,
-    /// Where the match comes from, once the run has a name.
-    about: Arc<OnceLock<MatchRecord>>,
-}
-
-impl DirectWork {
-    pub(super) fn new(folder: Folder, purpose: MatchPurpose) -> DirectWork {
-        DirectWork { folder, purpose, about: Arc::default() }
-    }
-}
+pub(super) struct DirectWork(pub(super) Attempt);
 
 /// What is there before the run.
 pub(super) struct Ready {
@@ -70,7 +56,7 @@ impl Work for DirectWork {
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
         let data = alignment::fingerprint(&party.config.data.file)?;
-        let (records, rules) = records(party, self.purpose)?;
+        let (records, rules) = records(party, self.0.purpose)?;
         if alignment::fingerprint(&party.config.data.file)? != data {
             let file = party.config.data.file.display();
             return Err(Abort::OwnData(format!("{file} changed while it was read: start again")).into());
@@ -90,33 +76,13 @@ impl Work for DirectWork {
     }
 
     fn interrupted(&self, job: &Job) -> Option<RunId> {
-        let run = unfinished(job.party(), self.purpose);
-        if let (None, Some(begun)) = (run, journal::begun(&job.config.state)) {
-            tracing::info!("the match {} was interrupted here with another table or study: matching anew", begun.run);
-        }
-        run
+        self.0.interrupted(job)
     }
 
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<MatchSession, Failure> {
         let party = job.party();
         let Ready { records, rules, data } = ready;
-        let bound = bound(party, self.purpose, data)?;
-        let about = about(job, self.purpose, opening.run, data, records.len() as u64)?;
-        // Counted with the run, which may show its count: one that ends before that is counted too. One that goes on has been counted.
-        let goes_on =
-            journal::begun(&party.config.state).is_some_and(|begun| begun.run == opening.run && begun.bound == bound);
-        rations::count(party, opening.run, self.purpose, goes_on)?;
-        // A run has one session; should there be another, it is of the same table.
-        let _ = self.about.set(about);
-        // Before the first message leaves: of a run that is interrupted from here on every message has the same bytes again.
-        // The secret is never that of `--seed`, which others may guess.
-        // One through the coordinator begins anew: the coordinator keeps nothing of it.
-        let coordinated = is_coordinated(party);
-        let kept = match coordinated {
-            true => None,
-            false => Some(Kept::of(&party.config.state, opening.run, drawn()?, bound)?),
-        };
-        let opening = Opening { seed: kept.as_ref().map_or_else(drawn, |kept| Ok(kept.seed()))?, ..opening };
+        let (kept, opening) = self.0.begin(job, (data, records.len() as u64), opening)?;
         let policy = &party.config.policy;
         let inputs = Inputs {
             rules: Arc::new(rules),
@@ -124,39 +90,17 @@ impl Work for DirectWork {
             policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
             records: Arc::new(records),
             journal: kept.map(|kept| Box::new(kept) as _),
-            coordinated,
+            coordinated: is_coordinated(party),
         };
-        Ok(MatchSession::new(party.role, greeting(self.purpose), party.study, inputs, opening)?)
+        Ok(MatchSession::new(party.role, greeting(self.0.purpose), party.study, inputs, opening)?)
     }
 
-    fn kept(&self, mut session: MatchSession) -> Result<Option<Driven<MatchSession>>, Failure> {
-        Ok(match session.start()? {
-            // The other one has sent its last message after all of ours.
-            Turn::Finish(output) => Some(Driven::alone(session, output, true)),
-            Turn::FinishAndSend { output, .. } => Some(Driven::alone(session, output, false)),
-            Turn::Wait | Turn::Send(_) => None,
-        })
+    fn kept(&self, session: MatchSession) -> Result<Option<Driven<MatchSession>>, Failure> {
+        Attempt::kept(session)
     }
 
-    fn given_up(&self, job: &Job, run: RunId, failure: &Failure) {
-        let passes = matches!(failure.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite);
-        match passes {
-            true if is_coordinated(job.party()) => {
-                tracing::info!(
-                    "a match through the coordinator does not go on after it was interrupted: start it again on both sides"
-                );
-            }
-            true => tracing::info!(
-                "the match {run} is not lost: the same command goes on with it; where the other party cannot, remove {} and start both \
-                 again",
-                journal::place(&job.config.state).display()
-            ),
-            false => {
-                if let Err(error) = journal::erase(&job.config.state) {
-                    tracing::warn!("{}", chain(&error));
-                }
-            }
-        }
+    fn given_up(&self, job: &Job, run: RunId, failure: &Failure, nobodys: bool) {
+        Attempt::given_up(job, run, failure, nobodys);
     }
 
     fn progress(session: &MatchSession) -> Option<Progress> {
@@ -164,56 +108,12 @@ impl Work for DirectWork {
     }
 
     fn finish(&self, job: &Job, met: Met<MatchSession>) -> Result<(Found, Exit), Failure> {
-        let about = self.about.get().cloned().ok_or_else(not_begun)?;
         let Matched { order, passes, .. } = &met.driven.output;
-        let about = MatchRecord { passes: passes.iter().map(pass).collect(), ..about };
-        let alignment = Alignment::new(order.clone(), met.driven.output.order_digest().0, about);
-        let found = keep(job, &self.folder, &alignment, met.bytes_sent)?;
-        match met.driven.confirmed {
-            true => journal::erase(&job.config.state)?,
-            false if is_coordinated(job.party()) => tracing::info!(
-                "{} may lack our last message: if it has no match, start both sides again",
-                job.role.partner()
-            ),
-            false => tracing::info!(
-                "{} may lack our last message: the same command sends it again when {0} is started again",
-                job.role.partner()
-            ),
-        }
-        Ok(found)
+        self.0.end(job, (met.driven.confirmed || met.nobodys, met.bytes_sent), |about| {
+            let about = MatchRecord { passes: passes.iter().map(pass).collect(), ..about };
+            Alignment::new(order.clone(), met.driven.output.order_digest().0, about)
+        })
     }
-}
-
-/// The match that was interrupted here and goes on with the same command.
-pub(super) fn unfinished(party: Party<'_>, purpose: MatchPurpose) -> Option<RunId> {
-    let begun = journal::begun(&party.config.state)?;
-    let data = alignment::fingerprint(&party.config.data.file).ok()?;
-    (bound(party, purpose, data).ok()? == begun.bound).then_some(begun.run)
-}
-
-/// The digest of what an interrupted match is bound to, which is all that its messages depend on: another study, other rows, other data or
-/// another release begin anew.
-fn bound(party: Party<'_>, purpose: MatchPurpose, data: Digest) -> Result<Digest, Failure> {
-    let study = party.study.digest();
-    let columns = serde_json::to_string(&party.config.matching).unwrap_or_default();
-    let decides = alignment::match_digest(party)?;
-    let policy = &party.config.policy;
-    let more = format!(
-        "{:?} {:?} {:?} {:?} {}",
-        party.config.written().separator,
-        policy.min_matched,
-        policy.max_peer_rows,
-        (NORMALISER, unicode()),
-        env!("CARGO_PKG_VERSION")
-    );
-    let fields: [&[u8]; 6] =
-        [&study.0, &decides.0, purpose.name().as_bytes(), &data.0, columns.as_bytes(), more.as_bytes()];
-    let mut bytes = Vec::new();
-    for field in fields {
-        bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(field);
-    }
-    Ok(Digest::of(&bytes))
 }
 
 /// What became of a pass, as it is kept.

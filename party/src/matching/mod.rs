@@ -1,12 +1,13 @@
 //! Finding the rows that both parties have: the command `match`, what it keeps, and how a fit takes its rows by that.
 
+mod attempt;
 mod direct;
 mod found;
 mod journal;
 mod linked;
 mod rations;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord};
@@ -18,10 +19,12 @@ use fedreg_common::session::Abort;
 use fedreg_common::study::{MatchProtocol, MatchRun, MatchTerms, VerticalGuarantee};
 use tokio::sync::mpsc;
 
+use self::attempt::Attempt;
 use self::direct::DirectWork;
 pub use self::found::{Found, Outlook};
 use crate::alignment;
 use crate::config::Config;
+use crate::drive::Driven;
 use crate::failure::Failure;
 use crate::job::{self, Job};
 use crate::meet::{Met, Work, meet};
@@ -43,7 +46,7 @@ pub async fn run(
     let terms = terms(party)?;
     allowed(party)?;
     let out = job.out.clone().unwrap_or_else(|| party.config.matching.folder(purpose, &party.config.state));
-    if direct::unfinished(party, purpose).is_none() {
+    if attempt::unfinished(party, purpose).is_none() {
         rations::check(party)?;
     }
     alignment::refuse_what_cannot_be_read_again(party)?;
@@ -51,11 +54,11 @@ pub async fn run(
     match terms.protocol {
         MatchProtocol::Linked => {
             linked::place(party)?;
-            meet(&LinkedWork { folder, purpose, about: Arc::default() }, job, stop, stopped).await
+            meet(&LinkedWork(Attempt::new(folder, purpose)), job, stop, stopped).await
         }
         MatchProtocol::Direct | MatchProtocol::Coordinator => {
             direct::sources(party, terms)?;
-            meet(&DirectWork::new(folder, purpose), job, stop, stopped).await
+            meet(&DirectWork(Attempt::new(folder, purpose)), job, stop, stopped).await
         }
     }
 }
@@ -109,7 +112,7 @@ pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Fa
     let folder = party.config.matching.folder(purpose, &party.config.state);
     // A match whose last message the other party may lack is ended first.
     let ended = match terms.run {
-        MatchRun::Auto => direct::unfinished(party, purpose).is_none(),
+        MatchRun::Auto => attempt::unfinished(party, purpose).is_none(),
         MatchRun::Command => true,
     };
     if ended && alignment::is_there(&folder) {
@@ -156,12 +159,7 @@ fn least(party: Party<'_>, purpose: MatchPurpose) -> u64 {
 
 /// A match by a table of pairs, as a kind of joint run.
 #[derive(Clone)]
-struct LinkedWork {
-    folder: Folder,
-    purpose: MatchPurpose,
-    /// Where the match comes from, once the run has a name.
-    about: Arc<OnceLock<MatchRecord>>,
-}
+struct LinkedWork(Attempt);
 
 /// What is there before the run.
 struct Ready {
@@ -183,7 +181,7 @@ impl Work for LinkedWork {
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
         let data = alignment::fingerprint(&party.config.data.file)?;
-        let (pairs, rows) = linked::read(party, self.purpose)?;
+        let (pairs, rows) = linked::read(party, self.0.purpose)?;
         Ok(Ready { pairs, rows, data })
     }
 
@@ -191,15 +189,23 @@ impl Work for LinkedWork {
         ready.rows
     }
 
+    fn interrupted(&self, job: &Job) -> Option<RunId> {
+        self.0.interrupted(job)
+    }
+
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<LinkedSession, Failure> {
-        ready.pairs.check()?;
         // What this party says first has the number of its pairs.
-        rations::count(job.party(), opening.run, self.purpose, false)?;
-        let passes = vec![linked::pass(ready.pairs.linked.len() as u64)];
-        let about = MatchRecord { passes, ..about(job, self.purpose, opening.run, ready.data, ready.rows)? };
-        // A run has one session; should there be another, it is of the same table.
-        let _ = self.about.set(about);
-        Ok(LinkedSession::new(ready.pairs, &opening)?)
+        ready.pairs.check()?;
+        let (kept, opening) = self.0.begin(job, (ready.data, ready.rows), opening)?;
+        Ok(LinkedSession::new(ready.pairs, Some(Box::new(kept)), &opening)?)
+    }
+
+    fn kept(&self, session: LinkedSession) -> Result<Option<Driven<LinkedSession>>, Failure> {
+        Attempt::kept(session)
+    }
+
+    fn given_up(&self, job: &Job, run: RunId, failure: &Failure, nobodys: bool) {
+        Attempt::given_up(job, run, failure, nobodys);
     }
 
     fn progress(_session: &LinkedSession) -> Option<Progress> {
@@ -207,9 +213,11 @@ impl Work for LinkedWork {
     }
 
     fn finish(&self, job: &Job, met: Met<LinkedSession>) -> Result<(Found, Exit), Failure> {
-        let about = self.about.get().cloned().ok_or_else(not_begun)?;
         let found = met.driven.output;
-        keep(job, &self.folder, &Alignment::new(found.records, found.order, about), met.bytes_sent)
+        self.0.end(job, (met.driven.confirmed || met.nobodys, met.bytes_sent), |about| {
+            let passes = vec![linked::pass(found.records.len() as u64)];
+            Alignment::new(found.records, found.order, MatchRecord { passes, ..about })
+        })
     }
 }
 

@@ -1,18 +1,22 @@
 //! How often a data set is matched with one peer: matches of tables that differ in a few rows show who these are.
 //!
-//! Every match that may have shown its count to the peer is a line in a file of the state folder, written and synced before the count
-//! leaves. A line that cannot be read counts too.
+//! Every match that may have shown its count to the peer is a line in a file of the state folder and in one beside the anchor of the
+//! privacy ledger, both written and synced before the count leaves. What either of them has counts, so that a state folder that is deleted,
+//! restored or copied lets no further match begin. A line that cannot be read counts too.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::id::RunId;
 use fedreg_common::session::Abort;
+use fedreg_proto::output::durable_folder;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::ledger;
 use crate::output::{self, OutputError};
 use crate::party::Party;
 
@@ -30,31 +34,45 @@ struct Line {
     time: u64,
 }
 
-fn place(party: Party<'_>) -> PathBuf {
-    party.config.state.join("matches.jsonl")
+/// The file in the state folder, and the one beside the anchor of the ledger.
+fn places(party: Party<'_>) -> Result<[PathBuf; 2], Failure> {
+    Ok([party.config.state.join("matches.jsonl"), ledger::beside(&party.config.anchor()?, "matches")])
+}
+
+/// The lines of a file; none where there is none.
+fn lines(path: &Path) -> Result<BTreeSet<String>, Failure> {
+    match std::fs::read(path) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(source) => Err(OutputError { path: path.to_path_buf(), source }.into()),
+    }
 }
 
 /// Matches that were made, and how many may be made in all.
 fn made(party: Party<'_>) -> Result<(u64, u64), Failure> {
-    let path = place(party);
-    let text = match std::fs::read(&path) {
-        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(source) => return Err(OutputError { path, source }.into()),
-    };
+    let places = places(party)?;
+    let [state, anchor] = [lines(&places[0])?, lines(&places[1])?];
     let (data_set, peer) = (party.config.data_set(), party.certificate(party.role.partner())?);
-    let counts = |line: &&str| match serde_json::from_str::<Line>(line) {
+    let counts = |line: &&String| match serde_json::from_str::<Line>(line) {
         Ok(line) => line.data_set == data_set && line.peer == peer,
         Err(_) => true,
     };
-    let made = text.lines().filter(counts).count() as u64;
+    let lacking = anchor.difference(&state).filter(counts).count();
+    if lacking > 0 {
+        tracing::warn!(
+            "{} lacks {lacking} matches that {} has: they count all the same",
+            places[0].display(),
+            places[1].display()
+        );
+    }
+    let made = state.union(&anchor).filter(counts).count() as u64;
     Ok((made, party.config.policy.max_matches.unwrap_or(DEFAULT_MATCHES)))
 }
 
 /// How many matches of this data set with this peer are left.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The files cannot be read, or there is no place for an anchor.
 pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
     let (made, most) = made(party)?;
     Ok(most.saturating_sub(made))
@@ -80,13 +98,12 @@ pub(super) fn check(party: Party<'_>) -> Result<(), Failure> {
 /// Counts a match, before its count can leave; one that goes on where it was interrupted was counted when it began.
 ///
 /// # Errors
-/// The file cannot be written, or the match is one too many.
+/// The files cannot be written, or the match is one too many.
 pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on: bool) -> Result<(), Failure> {
     if goes_on {
         return Ok(());
     }
     check(party)?;
-    let path = place(party);
     let line = Line {
         run: run.to_string(),
         data_set: party.config.data_set(),
@@ -94,14 +111,22 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on
         purpose,
         time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     };
-    let mut text = serde_json::to_string(&line).unwrap_or_default();
-    text.push('\n');
-    let write = || {
-        let mut file = output::own_file().append(true).open(&path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        // The name of a new file, too.
-        std::fs::File::open(&party.config.state)?.sync_all()
-    };
-    write().map_err(|source| OutputError { path: path.clone(), source }.into())
+    let text = serde_json::to_string(&line).unwrap_or_default();
+    for path in places(party)? {
+        append(&path, &text).map_err(|source| OutputError { path, source })?;
+    }
+    Ok(())
+}
+
+/// Adds a line to a file, which is made if there is none.
+fn append(path: &Path, line: &str) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    durable_folder(folder)?;
+    // Behind a line that a crash has cut this is one of its own.
+    let cut = std::fs::read(path).is_ok_and(|text| text.last().is_some_and(|last| *last != b'\n'));
+    let mut file = output::own_file().append(true).open(path)?;
+    file.write_all(format!("{}{line}\n", if cut { "\n" } else { "" }).as_bytes())?;
+    file.sync_all()?;
+    // The name of a new file, too.
+    std::fs::File::open(folder)?.sync_all()
 }

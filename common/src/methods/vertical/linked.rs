@@ -10,6 +10,8 @@ use crate::session::Abort;
 use crate::study::{Study, Vertical};
 
 use super::agree::{Agreement, Compared, Part};
+use super::matching::Journal;
+use super::matching::journal::{recalled, record};
 use super::message::Body;
 
 /// What a match found, as its session ends with it.
@@ -89,6 +91,7 @@ pub type LinkedSession = Conversation<LinkedScript>;
 pub struct LinkedScript {
     run: RunId,
     agreement: Agreement<Pairs>,
+    journal: Option<Box<dyn Journal + Send>>,
 }
 
 /// The purpose in a greeting.
@@ -100,16 +103,21 @@ pub fn purpose(of: MatchPurpose) -> Purpose {
 }
 
 impl LinkedSession {
-    /// A session over a table of pairs.
+    /// A session over a table of pairs. A party that is to go on after it was killed gives the same run and seed again and hands over what
+    /// it heard: then every message has the same bytes as before.
     ///
     /// # Errors
     /// As [`Pairs::check`].
-    pub fn new(pairs: Pairs, opening: &Opening) -> Result<LinkedSession, Abort> {
+    pub fn new(
+        pairs: Pairs,
+        journal: Option<Box<dyn Journal + Send>>,
+        opening: &Opening,
+    ) -> Result<LinkedSession, Abort> {
         pairs.check()?;
         let (role, study, purpose) = (pairs.role, Arc::clone(&pairs.study), purpose(pairs.purpose));
         let key = Digest::of(&[b"pairs".as_slice(), opening.seed.as_slice()].concat()).0;
         let agreement = Agreement::new(pairs, role, opening.first_speaker(role), key, &[Part::Rows]);
-        let script = LinkedScript { run: opening.run, agreement };
+        let script = LinkedScript { run: opening.run, agreement, journal };
         Ok(Conversation::open(role, purpose, &study, opening, script))
     }
 }
@@ -135,5 +143,20 @@ impl Script for LinkedScript {
         let linked = &self.agreement.table.linked;
         let order = order_digest(self.run, &[&linked.tags(self.run)]);
         Ok(LinkedRows { records: linked.records().to_vec(), order })
+    }
+
+    fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        match &mut self.journal {
+            Some(journal) => journal.keep(sequence, &record(body)),
+            None => Ok(()),
+        }
+    }
+
+    fn resumes(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.has_begun())
+    }
+
+    fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
+        recalled(&mut self.journal, sequence)
     }
 }

@@ -3,7 +3,7 @@
 use super::message::{Match, Number, NumberKind, PART_BYTES, Part, PartKind, Terms};
 use crate::conversation::Content;
 use crate::id::Digest;
-use crate::methods::vertical::message::Body;
+use crate::methods::vertical::message::{Body, Rows};
 use crate::session::Abort;
 
 /// Where a party stores what it heard, in one run. What is stored lies on disk before the call returns.
@@ -24,9 +24,31 @@ pub trait Journal {
     fn has_begun(&self) -> bool;
 }
 
+/// A message that was stored in such a place, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub(in crate::methods::vertical) fn recalled(
+    journal: &mut Option<Box<dyn Journal + Send>>,
+    sequence: u64,
+) -> Result<Option<Body>, Abort> {
+    let Some(journal) = journal else { return Ok(None) };
+    let Some(bytes) = journal.kept(sequence)? else { return Ok(None) };
+    recall(&bytes)
+        .map(Some)
+        .ok_or_else(|| Abort::OwnData("what was stored of an interrupted match cannot be read".to_owned()))
+}
+
 /// A message as it is stored. Of a greeting only that it came: the peer follows the same study, or the run would have ended.
-pub(super) fn record(body: &Body) -> Vec<u8> {
+pub(in crate::methods::vertical) fn record(body: &Body) -> Vec<u8> {
     let mut bytes = Vec::new();
+    if let Body::Rows(Rows { key, rows, ids }) = body {
+        bytes.push(if key.is_some() { b'k' } else { b'p' });
+        bytes.extend(key.iter().flatten());
+        bytes.extend_from_slice(&rows.to_le_bytes());
+        bytes.extend_from_slice(&ids.0);
+        return bytes;
+    }
     let Body::Match(message) = body else { return vec![if *body == Body::GO { b'g' } else { b'h' }] };
     match message {
         Match::Terms(terms) => {
@@ -65,7 +87,7 @@ pub(super) fn record(body: &Body) -> Vec<u8> {
 }
 
 /// The message that was stored; none if the bytes are no message. The session checks its content as it did when it came.
-pub(super) fn recall(bytes: &[u8]) -> Option<Body> {
+pub(in crate::methods::vertical) fn recall(bytes: &[u8]) -> Option<Body> {
     let (kind, mut rest) = bytes.split_first()?;
     let mut short = || Some(u32::from_le_bytes(*take(&mut rest)?));
     let message = match kind {
@@ -90,6 +112,12 @@ pub(super) fn recall(bytes: &[u8]) -> Option<Body> {
             let first = u64::from_le_bytes(*take(&mut rest)?);
             let bytes = std::mem::take(&mut rest).to_vec();
             (bytes.len() <= PART_BYTES).then_some(Match::Part(Part { what, pass, first, bytes }))?
+        }
+        b'k' | b'p' => {
+            let key = if *kind == b'k' { Some(*take(&mut rest)?) } else { None };
+            let rows = u64::from_le_bytes(*take(&mut rest)?);
+            let ids = Digest(*take(&mut rest)?);
+            return rest.is_empty().then_some(Body::Rows(Rows { key, rows, ids }));
         }
         b'a' => Match::Agree(Digest(*take(&mut rest)?)),
         _ => return None,

@@ -151,6 +151,16 @@ impl Theirs {
         Ok(())
     }
 
+    /// Whether there are tags to compute.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.1.is_empty()
+    }
+
+    /// Whether its tags can be compared.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.sorted
+    }
+
     /// Computes the tags of what came.
     pub(super) fn work(&mut self, scalar: &Scalar, context: &TagContext) -> Result<(), &'static str> {
         let (first, elements) = std::mem::take(&mut self.waiting);

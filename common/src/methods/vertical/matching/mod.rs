@@ -30,6 +30,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zeroize::Zeroizing;
 
@@ -51,7 +52,7 @@ use crate::study::{Study, Vertical};
 
 mod agreement;
 mod checks;
-mod journal;
+pub(super) mod journal;
 mod lists;
 mod matched;
 mod merging;
@@ -214,6 +215,9 @@ struct Place<'a> {
     /// 0 for the first speaker.
     side: usize,
 }
+
+/// What a party may take for an entry of either list: an entry takes some 30 microseconds of one core, which others may use as well.
+const MICROSECONDS: u64 = 200;
 
 /// The scalar of the proof is that of no pass.
 const PASS_OF_PROOF: u32 = u32::MAX;
@@ -644,6 +648,40 @@ impl Script for MatchScript {
         self.requests.pop_front()
     }
 
+    /// Nothing leaves before a whole list is masked and sorted.
+    fn allowance(&self) -> Duration {
+        match &self.stage {
+            Stage::Masked { lists, .. } | Stage::Doubled { lists, .. } => {
+                let entries = lists.sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
+                Duration::from_micros(entries.saturating_mul(MICROSECONDS))
+            }
+            Stage::Terms { .. }
+            | Stage::Size { .. }
+            | Stage::Count { .. }
+            | Stage::Reveal { .. }
+            | Stage::Closed
+            | Stage::Agree(_)
+            | Stage::Over
+            | Stage::Moving => Duration::ZERO,
+        }
+    }
+
+    /// The group operations, which are all that takes long: so both parties compute at once.
+    fn has_work(&self) -> bool {
+        match &self.stage {
+            Stage::Masked { lists, .. } => lists.own.is_none() || lists.theirs.is_waiting(),
+            Stage::Doubled { lists, .. } => !lists.theirs.is_sorted(),
+            Stage::Terms { .. }
+            | Stage::Size { .. }
+            | Stage::Count { .. }
+            | Stage::Reveal { .. }
+            | Stage::Closed
+            | Stage::Agree(_)
+            | Stage::Over
+            | Stage::Moving => false,
+        }
+    }
+
     fn work(&mut self) -> Result<(), Abort> {
         self.make_list()?;
         let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
@@ -682,10 +720,6 @@ impl Script for MatchScript {
     }
 
     fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
-        let Some(journal) = &mut self.inputs.journal else { return Ok(None) };
-        let Some(bytes) = journal.kept(sequence)? else { return Ok(None) };
-        let body = journal::recall(&bytes);
-        body.map(Some)
-            .ok_or_else(|| Abort::OwnData("what was stored of an interrupted match cannot be read".to_owned()))
+        journal::recalled(&mut self.inputs.journal, sequence)
     }
 }

@@ -1,6 +1,7 @@
 //! A party that is killed and goes on.
 
 use super::*;
+use crate::methods::vertical::message::Rows;
 
 #[derive(Clone, Default)]
 struct Kept {
@@ -149,5 +150,14 @@ fn what_was_stored_is_read_as_it_was_said_or_not_at_all() {
         }
     }
     assert!(kinds.len() >= 8, "{kinds:?}");
+    // Those of a match by pairs.
+    for key in [None, Some([9; 32])] {
+        let body = Body::Rows(Rows { key, rows: 140, ids: Digest([8; 32]) });
+        let bytes = journal::record(&body);
+        assert!(journal::recall(&bytes).as_ref() == Some(&body));
+        for other in [&bytes[..bytes.len() - 1], &[&bytes[..], b"x"].concat()] {
+            assert!(journal::recall(other).is_none());
+        }
+    }
     assert!(journal::recall(&[]).is_none() && journal::recall(b"x").is_none());
 }
