@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::study::{Guaranteed, Study, StudyError, Vertical};
-use fedreg_proto::coordinator::{self as edge, Beside, Caller, ServeError};
+use fedreg_proto::coordinator::{Caller, ServeError};
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::OpenError;
 use fedreg_proto::output::{OutputError, write_whole};
+use fedreg_proto::port::{self, Beside};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState, StatusReply};
 use fedreg_proto::tls::{Identity, IdentityError, LinkError, Listener};
 use rand::TryRngCore;
@@ -123,7 +124,7 @@ pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> R
     let (callers, calls) = mpsc::channel(16);
     let merging = merge::start(study, &config.state).map_err(Failure::Study)?;
     let more = Beside { dealing: dealer::start(study), merging };
-    let server = |closed| edge::serve_beside(listener, callers, more, watched, closed);
+    let server = |closed| port::serve(listener, callers, more, watched, closed);
     beside(server, async {
         let mut driver = Run {
             job,

@@ -3,11 +3,9 @@
 //! A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
 
 use crate::convert::{Wire, coordinator_event, party_event, status_reply};
-use crate::dealer;
 use crate::health::HealthService;
 use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, SENTENCE_CHARACTERS};
 use crate::link::OpenError;
-use crate::merge;
 use crate::register::{CoordinatorEvent, PartyEvent, StatusReply};
 use crate::status::{not_answered, not_connected};
 use crate::talk::{self, pass_on};
@@ -130,39 +128,9 @@ pub async fn serve(
     status: watch::Receiver<StatusReply>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    serve_beside(listener, callers, Beside::default(), status, shutdown).await
-}
-
-/// What else a coordinator between two parties serves on its port.
-#[derive(Debug, Default)]
-pub struct Beside {
-    /// Gets every line on which a party orders masks.
-    pub dealing: Option<mpsc::Sender<dealer::Caller>>,
-    /// Gets every line on which a party sends a list.
-    pub merging: Option<mpsc::Sender<merge::Caller>>,
-}
-
-/// As [`serve`], with more on the same port.
-///
-/// # Errors
-/// The server cannot go on.
-pub async fn serve_beside(
-    listener: Listener,
-    callers: mpsc::Sender<Caller>,
-    Beside { dealing, merging }: Beside,
-    status: watch::Receiver<StatusReply>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
     let (closing, closed) = watch::channel(false);
-    let service = Arc::new(RunService { callers, status, closed: closed.clone() });
-    let mut routes = routes(service);
-    if let Some(dealing) = dealing {
-        routes = routes.add_service(dealer::service(dealing, closed.clone()));
-    }
-    if let Some(merging) = merging {
-        routes = routes.add_service(merge::service(merging, closed));
-    }
-    run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
+    let service = Arc::new(RunService { callers, status, closed });
+    run(listener, routes(service), EVENT_WINDOW_BYTES, closing, shutdown).await
 }
 
 /// What every coordinator answers.

@@ -18,6 +18,7 @@ pub mod line;
 pub mod link;
 pub mod merge;
 pub mod output;
+pub mod port;
 pub mod register;
 pub mod shell;
 pub mod star;

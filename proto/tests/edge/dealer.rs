@@ -9,10 +9,11 @@ use fedreg_common::methods::vertical::message::{Body, Dealt, Message};
 use fedreg_common::secure::product::{RowShape, Shape, Side, VectorShape, WeightedShape};
 use fedreg_common::secure::ring::Width;
 use fedreg_common::session::{Abort, Order, PeerFault};
-use fedreg_proto::coordinator::{self, Beside, ServeError, join};
+use fedreg_proto::coordinator::{self, ServeError, join};
 use fedreg_proto::dealer::{Answer, AnswerDecoder, Caller, Dealing, Ordered, answer_frames, open, ordered};
 use fedreg_proto::limits::CHUNK_BYTES;
 use fedreg_proto::link::{Notice, OpenError};
+use fedreg_proto::port::{self, Beside};
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::star::Heard;
 use fedreg_proto::tls::{self, Listener};
@@ -216,7 +217,7 @@ async fn desk() -> Desk {
     let (_, shown) = watch::channel(status());
     let beside = Beside { dealing: Some(ordering), merging: None };
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(coordinator::serve_beside(listener, found, beside, shown, async { drop(stopped.await) }));
+    let served = tokio::spawn(port::serve(listener, found, beside, shown, async { drop(stopped.await) }));
     Desk { office, address, callers, dealing, stop, served }
 }
 

@@ -8,9 +8,10 @@ use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::secure::group::Tag;
 use fedreg_common::secure::merging::{List, Merged, PART_POSITIONS, PART_TAGS};
 use fedreg_common::session::{Abort, PeerFault, Request};
-use fedreg_proto::coordinator::{self, Beside, ServeError};
+use fedreg_proto::coordinator::ServeError;
 use fedreg_proto::link::{Notice, OpenError};
 use fedreg_proto::merge::{Announced, Answer, Asked, Caller, Merging, answer_frame, answered, asked, open};
+use fedreg_proto::port::{self, Beside};
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::star::Heard;
 use fedreg_proto::tls::Listener;
@@ -66,7 +67,7 @@ async fn desk(merges: bool) -> Desk {
     };
     let (_, shown) = watch::channel(status);
     let beside = Beside { dealing: None, merging: merges.then_some(calls) };
-    let served = tokio::spawn(coordinator::serve_beside(listener, found, beside, shown, std::future::pending::<()>()));
+    let served = tokio::spawn(port::serve(listener, found, beside, shown, std::future::pending::<()>()));
     Desk { office, address, merging, served }
 }
 

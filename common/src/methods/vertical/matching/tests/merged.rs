@@ -1,7 +1,7 @@
 //! A match through the coordinator.
 
 use super::*;
-use crate::secure::merging::{DUMMIES, Merged, SHARED};
+use crate::secure::merging::{DUMMIES, Merged, Request, SHARED};
 use crate::session::PeerFault;
 use crate::sim::merger::merger;
 
@@ -92,18 +92,22 @@ fn a_closed_gate_ends_it_at_both_and_no_position_is_asked_for() {
     let [a, b] = overlapping([40, 30], 20);
     for (fewest, opens) in [(20, true), (21, false)] {
         let rules = Rules { min_matched: fewest, ..rules(&[vec![0]]) };
-        let mut positions = false;
-        let results = spoilt(
-            &rules,
-            [&a, &b],
+        let [mut alice, mut bob] = sessions(&rules, [&a, &b]);
+        let (study, mut asked, mut told) = (study(), 0, false);
+        let mut merge = merger(&study, RUN, |_, merged| told |= matches!(merged, Merged::Positions { .. }));
+        let ended = pair::run_merged(
+            &mut alice,
+            &mut bob,
             Faults::NONE,
             |_, _| {},
-            |_, merged| {
-                positions |= matches!(merged, Merged::Positions { .. });
+            |side, request| {
+                asked += usize::from(matches!(request, Request::Positions { .. }));
+                merge(side, request)
             },
         );
-        assert_eq!(positions, opens);
-        for result in results.into_iter().flatten() {
+        drop(merge);
+        assert_eq!((asked, told), if opens { (2, true) } else { (0, false) });
+        for result in ended.results.into_iter().flatten() {
             assert_eq!(result.map_err(|abort| abort.exit()).err(), (!opens).then_some(Exit::Refused));
         }
     }
