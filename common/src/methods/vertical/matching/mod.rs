@@ -656,7 +656,11 @@ impl Script for MatchScript {
                 Duration::from_micros(entries.saturating_mul(MICROSECONDS))
             }
             Stage::Terms { .. }
+            | Stage::Draw { .. }
             | Stage::Size { .. }
+            | Stage::Merge(_)
+            | Stage::Merged { .. }
+            | Stage::Positions(_)
             | Stage::Count { .. }
             | Stage::Reveal { .. }
             | Stage::Closed
@@ -672,7 +676,11 @@ impl Script for MatchScript {
             Stage::Masked { lists, .. } => lists.own.is_none() || lists.theirs.is_waiting(),
             Stage::Doubled { lists, .. } => !lists.theirs.is_sorted(),
             Stage::Terms { .. }
+            | Stage::Draw { .. }
             | Stage::Size { .. }
+            | Stage::Merge(_)
+            | Stage::Merged { .. }
+            | Stage::Positions(_)
             | Stage::Count { .. }
             | Stage::Reveal { .. }
             | Stage::Closed
