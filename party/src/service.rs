@@ -117,26 +117,23 @@ async fn sealed(
     stop: mpsc::Sender<Abort>,
     stopped: &mut mpsc::Receiver<Abort>,
 ) -> Result<(Report, Exit), Failure> {
-    for left in (0..=BEGUN_AGAIN).rev() {
-        let work = SealedFit { folder: folder.clone(), left };
-        match meet(&work, job, stop.clone(), stopped).await {
-            Err(failure) if work.begins_again(&failure) => {
-                tracing::warn!(
-                    "{}; nothing can be used of this run: beginning another, with fresh masks",
-                    chain(&failure)
-                );
-                tokio::time::sleep(PAUSE).await;
-                // Others may have told of the same end; an interrupt is one still.
-                while let Ok(abort) = stopped.try_recv() {
-                    if let Abort::Interrupted(_) = abort {
-                        return Err(abort.into());
-                    }
-                }
-            }
-            ended => return ended,
+    let mut work = SealedFit { folder, left: BEGUN_AGAIN };
+    loop {
+        let ended = meet(&work, job, stop.clone(), stopped).await;
+        let Err(failure) = &ended else { return ended };
+        if !work.begins_again(failure) {
+            return ended;
         }
+        tracing::warn!("{}; nothing can be used of this run: beginning another, with fresh masks", chain(failure));
+        tokio::time::sleep(PAUSE).await;
+        // Others may have told of the same end; an interrupt is one still.
+        while let Ok(abort) = stopped.try_recv() {
+            if let Abort::Interrupted(_) = abort {
+                return Err(abort.into());
+            }
+        }
+        work.left -= 1;
     }
-    Err(Abort::Bug("a sealed fit was begun again too often".to_string()).into())
 }
 
 #[derive(Clone)]

@@ -300,6 +300,26 @@ impl MatchScript {
             .ok_or_else(|| Abort::Bug("a scalar of a match is zero: start the match again".to_owned()))
     }
 
+    /// The lists that group operations are due on, and whether the own ones are masked already.
+    fn computed(&self) -> Option<(&Lists, bool)> {
+        match &self.stage {
+            Stage::Masked { lists, .. } => Some((lists, false)),
+            Stage::Doubled { lists, .. } => Some((lists, true)),
+            Stage::Terms { .. }
+            | Stage::Draw { .. }
+            | Stage::Size { .. }
+            | Stage::Merge(_)
+            | Stage::Merged { .. }
+            | Stage::Positions(_)
+            | Stage::Count { .. }
+            | Stage::Reveal { .. }
+            | Stage::Closed
+            | Stage::Agree(_)
+            | Stage::Over
+            | Stage::Moving => None,
+        }
+    }
+
     fn no_proof(&self, expected: &'static str) -> PeerFault {
         PeerFault::Match { pass: self.pass as u32 + 1, what: PROOF, expected }
     }
@@ -650,44 +670,18 @@ impl Script for MatchScript {
 
     /// Nothing leaves before a whole list is masked and sorted.
     fn allowance(&self) -> Duration {
-        match &self.stage {
-            Stage::Masked { lists, .. } | Stage::Doubled { lists, .. } => {
-                let entries = lists.sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
-                Duration::from_micros(entries.saturating_mul(MICROSECONDS))
-            }
-            Stage::Terms { .. }
-            | Stage::Draw { .. }
-            | Stage::Size { .. }
-            | Stage::Merge(_)
-            | Stage::Merged { .. }
-            | Stage::Positions(_)
-            | Stage::Count { .. }
-            | Stage::Reveal { .. }
-            | Stage::Closed
-            | Stage::Agree(_)
-            | Stage::Over
-            | Stage::Moving => Duration::ZERO,
-        }
+        let entries = self
+            .computed()
+            .map_or(0, |(lists, _)| lists.sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));
+        Duration::from_micros(entries.saturating_mul(MICROSECONDS))
     }
 
     /// The group operations, which are all that takes long: so both parties compute at once.
     fn has_work(&self) -> bool {
-        match &self.stage {
-            Stage::Masked { lists, .. } => lists.own.is_none() || lists.theirs.is_waiting(),
-            Stage::Doubled { lists, .. } => !lists.theirs.is_sorted(),
-            Stage::Terms { .. }
-            | Stage::Draw { .. }
-            | Stage::Size { .. }
-            | Stage::Merge(_)
-            | Stage::Merged { .. }
-            | Stage::Positions(_)
-            | Stage::Count { .. }
-            | Stage::Reveal { .. }
-            | Stage::Closed
-            | Stage::Agree(_)
-            | Stage::Over
-            | Stage::Moving => false,
-        }
+        self.computed().is_some_and(|(lists, doubles)| match doubles {
+            true => !lists.theirs.is_sorted(),
+            false => lists.own.is_none() || lists.theirs.is_waiting(),
+        })
     }
 
     fn work(&mut self) -> Result<(), Abort> {
