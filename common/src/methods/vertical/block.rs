@@ -811,7 +811,7 @@ fn multiply(x: &DMatrix<f64>, start: usize, beta: &[f64], eta: &mut [f64]) {
 }
 
 /// A sum in four lanes, so that it vectorises; the order is fixed.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
     let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| a * b).sum();

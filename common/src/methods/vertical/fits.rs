@@ -20,7 +20,7 @@ use super::meter::Meter;
 use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
-use super::separation::{self, Growth};
+use super::separation::Growth;
 use super::subspace::Shown;
 
 /// One fit of a run.
@@ -485,8 +485,7 @@ impl Fits {
         }
         // Also where other columns are still on their way: in plain rounds that may take long.
         let look = at_rest || partial.certificate.max(solved.certificate) <= FLAT || self.is_late(self.own_change);
-        let unended =
-            unpenalised && look && separation::exhausted(block, self.study.method.intercept, std::iter::empty());
+        let unended = unpenalised && look && self.growth.exhausted(block, self.study.method.intercept, None);
         if unended {
             self.own_change = self.own_change.max(1.0);
         }
@@ -597,10 +596,8 @@ impl Fits {
         if certificate > self.study.method.fit.tol.max(FLAT) && !self.is_late(change) {
             return false;
         }
-        // Own columns by themselves too: beside what rounding left of the partner's directions they lose digits.
         let intercept = self.study.method.intercept;
-        separation::exhausted(block, intercept, std::iter::empty())
-            || self.shown.as_ref().is_some_and(|shown| separation::exhausted(block, intercept, shown.directions()))
+        self.growth.exhausted(block, intercept, self.shown.as_ref())
     }
 
     /// Whether coefficients still change in a round by which finite ones as a rule do not.

@@ -7,7 +7,7 @@
 //! count is large, and probabilities can be as near to 0 and 1 as a finite estimate makes them.
 //!
 //! Before a fit may end, and when it takes long, a direction of recession is looked for among all combinations of own
-//! columns and of what the partner has shown of its own ([`exhausted`]). That search is exact: it finds one whenever there is one,
+//! columns and of what the partner has shown of its own ([`look`]). That search is exact: it finds one whenever there is one,
 //! up to rounding. What a party cannot see is what its partner has not shown yet: a combination with columns of the partner
 //! that no difference of its predictions has held is found once one has. The parties iterate until then, as without a
 //! maximum there is no point at which both are at rest.
@@ -20,7 +20,8 @@
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
-use super::block::Block;
+use super::block::{Block, dot};
+use super::subspace::Shown;
 use crate::glm::Family;
 use crate::linalg::{self, BLOCK_ROWS, Definite};
 
@@ -46,11 +47,19 @@ const BACK: f64 = 1e-9;
 /// The share of all rows' sum that rounding leaves of a sum that is zero.
 const NOTHING: f64 = 1e-11;
 
+/// The least curvature that counts, as a share of what weights of 1 would give: below it residuals prove nothing.
+const CURVATURE: f64 = 1e-6;
+
+/// What is allowed for rounding of a sum of residuals, as a share of their length.
+const SUMMED: f64 = 1e-10;
+
 /// The predictions that steps are measured from.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growth {
     first: Option<Vec<f64>>,
     last: Option<Vec<f64>>,
+    /// With how many of the partner's directions it is proved that there is no direction of recession. Directions are only added.
+    bounded_with: Option<usize>,
 }
 
 impl Growth {
@@ -70,6 +79,36 @@ impl Growth {
         self.last = Some(now);
         whole || step
     }
+
+    /// Whether some combination of own columns, or of own columns and of what the partner has shown, is a direction of recession
+    /// ([`look`]).
+    ///
+    /// What is proved for a set of columns holds wherever the iteration stands, and for fewer columns as well.
+    pub(super) fn exhausted(&mut self, block: &Block, intercept: bool, shown: Option<&Shown>) -> bool {
+        let more: Vec<&[f64]> = shown.map_or(Vec::new(), |shown| shown.directions().collect());
+        if self.bounded_with == Some(more.len()) {
+            return false;
+        }
+        match look(block, intercept, &more) {
+            Found::Bounded => {
+                self.bounded_with = Some(more.len());
+                false
+            }
+            Found::Direction => true,
+            // Own columns by themselves too: beside what rounding left of the partner's directions they lose digits.
+            Found::Nothing => !more.is_empty() && look(block, intercept, &[]) == Found::Direction,
+        }
+    }
+}
+
+/// What a look for a direction of recession ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// The residuals prove that there is none.
+    Bounded,
+    /// The search ended without one.
+    Nothing,
+    Direction,
 }
 
 /// Whether the loss stays flat from `now` on, in the direction that leads there from `before`.
@@ -100,53 +139,50 @@ fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     rises.iter().sum::<f64>() <= RISE * block.weight_sum() / now.len() as f64
 }
 
-/// Whether some combination of own columns, a constant where the model has one, and `more` columns is a direction of
+/// Looks for a combination of own columns, a constant where the model has one, and `more` columns that is a direction of
 /// recession: it moves every row whose outcome is 0 or 1 (a count: 0) towards that outcome or not at all, and no other row.
 /// The estimates then grow without bound, also where gradient and steps have become so small that rounding has stopped them.
 ///
 /// Which directions there are follows from the outcomes and the columns alone, wherever the iteration stands, and one is found
 /// whenever there is one ([`Moves::recession`]), up to rounding. The loss along it is followed as well, so that nothing is named that is
-/// not so.
-pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<Item = &'a [f64]>) -> bool {
+/// not so. Where the residuals prove at once that there is none ([`bounded`]), nothing is searched: a search sweeps over the rows
+/// about as many times as there are columns.
+fn look(block: &Block, intercept: bool, more: &[&[f64]]) -> Found {
     let outcome = block.outcome();
     let rows = block.rows();
     let prior = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
     let side = |row: usize| if prior(row) > 0.0 { side(outcome.family, outcome.y[row]) } else { None };
     let sided: Vec<(usize, f64)> = (0..rows).filter_map(|row| Some((row, side(row)?))).collect();
     if sided.is_empty() {
-        return false;
+        return Found::Bounded;
     }
     let constant = vec![1.0; if intercept && !block.has_intercept() { rows } else { 0 }];
     let mut columns: Vec<&[f64]> = (0..block.columns()).map(|j| block.column(j)).collect();
     if !constant.is_empty() {
         columns.push(&constant);
     }
-    for column in more {
-        columns.push(column);
-    }
-    let gram = |counts: &(dyn Fn(usize) -> bool + Sync)| {
-        linalg::packed_gram(rows, columns.len(), |rows, packed| {
-            for column in &columns {
-                packed.extend(rows.clone().map(|row| if counts(row) { prior(row).sqrt() * column[row] } else { 0.0 }));
-            }
-        })
-    };
-    let Some((metric, kept)) = Definite::from_gram_limited(&gram(&|_| true)) else { return false };
+    columns.extend(more);
+    let all = gram(&columns, &|row| prior(row));
+    let Some((metric, kept)) = Definite::from_gram_limited(&all) else { return Found::Bounded };
     let columns: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
+    let lightest = sided.iter().map(|(row, _)| prior(*row)).fold(f64::INFINITY, f64::min);
+    if bounded(&block.residuals(), &columns, &metric, lightest) {
+        return Found::Bounded;
+    }
     // Coordinates in which all rows together have unit squares, and of them combinations that leave the other rows alone.
     let mut basis = metric.inverse_factor();
     if (0..rows).any(|row| prior(row) > 0.0 && side(row).is_none()) {
-        let rest = gram(&|row| side(row).is_none()).select_rows(&kept).select_columns(&kept);
+        let rest = gram(&columns, &|row| if side(row).is_none() { prior(row) } else { 0.0 });
         let whitened = basis.transpose() * rest * &basis;
         let eigen = ((&whitened + whitened.transpose()) * 0.5).symmetric_eigen();
         let alone: Vec<usize> = (0..kept.len()).filter(|j| eigen.eigenvalues[*j] <= UNMOVED).collect();
         basis *= eigen.eigenvectors.select_columns(&alone);
     }
     if basis.ncols() == 0 {
-        return false;
+        return Found::Nothing;
     }
     let moves = Moves::new(&sided, &columns, &basis);
-    let Some(direction) = moves.recession() else { return false };
+    let Some(direction) = moves.recession() else { return Found::Nothing };
     let combination = &basis * direction;
     let mut step = vec![0.0; rows];
     for (column, share) in columns.iter().zip(combination.iter()) {
@@ -154,13 +190,45 @@ pub(super) fn exhausted<'a>(block: &Block, intercept: bool, more: impl Iterator<
     }
     let longest = (0..rows).filter(|row| prior(*row) > 0.0).fold(0.0_f64, |most, row| most.max(step[row].abs()));
     if !(longest > 0.0 && longest.is_finite()) {
-        return false;
+        return Found::Nothing;
     }
     // All rows take part, so that a combination that is rounding of dependent columns is found out.
     let now: Vec<f64> = (0..rows).map(|row| block.predictor(row)).collect();
     let moved = |step: &f64| if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 };
     let before: Vec<f64> = now.iter().zip(&step).map(|(now, step)| now - moved(step)).collect();
-    flat(block, &now, &before)
+    if flat(block, &now, &before) { Found::Direction } else { Found::Nothing }
+}
+
+/// The Gram matrix of columns with weights of the rows.
+fn gram(columns: &[&[f64]], weight: &(dyn Fn(usize) -> f64 + Sync)) -> DMatrix<f64> {
+    let rows = columns.first().map_or(0, |column| column.len());
+    let roots: Vec<f64> = (0..rows).into_par_iter().with_min_len(BLOCK_ROWS).map(|row| weight(row).sqrt()).collect();
+    linalg::packed_gram(rows, columns.len(), |rows, packed| {
+        for column in columns {
+            packed.extend(column[rows.clone()].iter().zip(&roots[rows.clone()]).map(|(x, root)| root * x));
+        }
+    })
+}
+
+/// Whether residuals prove that no combination of the columns is a direction of recession.
+///
+/// Let `d` be one, of length 1 in the metric `sum p_i (x_i'd)^2` of the prior weights `p_i`, and `r_i` the weighted residuals at any point.
+/// A row that has a side moves towards it by `m_i >= 0` and its residual has the sign of that side; every other row has `x_i'd = 0`. So
+/// `d'X'r = sum |r_i| m_i`. No row moves by more than `h = 1 / sqrt(least p_i)`, hence `sum |r_i| m_i >= sum |r_i| m_i^2 / h >= e / h` with `e`
+/// the least eigenvalue of `X'|R|X` in that metric. There is none where `|X'r|` in the metric's dual norm is less than `e / h`, which holds
+/// near every finite estimate. Half of it is kept for rounding, and a row that moves back by [`BACK`] counts as one that does not.
+fn bounded(residuals: &[f64], columns: &[&[f64]], metric: &Definite, lightest: f64) -> bool {
+    let sizes = gram(columns, &|row| residuals[row].abs());
+    let inverse_factor = metric.inverse_factor();
+    let whitened = inverse_factor.transpose() * sizes * &inverse_factor;
+    let least = ((&whitened + whitened.transpose()) * 0.5).symmetric_eigenvalues().min();
+    let score: Vec<f64> = columns.par_iter().map(|column| dot(column, residuals)).collect();
+    let score = inverse_factor.tr_mul(&DVector::from_vec(score)).norm();
+    let (length, sum) = residuals.iter().fold((0.0, 0.0), |(squares, sum), r| (squares + r * r, sum + r.abs()));
+    let longest = 1.0 / lightest.sqrt();
+    let rounding = SUMMED * f64::sqrt(length) * longest + BACK * sum * longest;
+    // Not so where anything is not finite.
+    least >= CURVATURE && least >= 2.0 * longest * (score + rounding)
 }
 
 /// In which direction a row's predictor may go for ever: towards an outcome of which it says the most that can be said.

@@ -61,3 +61,42 @@ fn nothing_is_found_where_rows_with_positive_weights_sum_to_zero() {
         }
     }
 }
+
+/// Whether these weights of the rows, as residuals towards their sides, prove that there is no direction.
+fn proved(rows: &[DVector<f64>], weights: &[f64]) -> bool {
+    let columns: Vec<Vec<f64>> = (0..rows[0].len()).map(|j| rows.iter().map(|row| row[j]).collect()).collect();
+    let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
+    let (metric, kept) = Definite::from_gram_limited(&gram(&columns, &|_| 1.0)).expect("columns that are not zero");
+    let columns: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
+    bounded(weights, &columns, &metric, 1.0)
+}
+
+#[test]
+fn residuals_prove_that_there_is_no_direction_and_never_where_there_is_one() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for k in [1, 2, 3, 7, 20] {
+        for (least, still) in [(1.0, 0.0), (0.01, 0.0), (1e-4, 0.0), (1e-4, 0.5), (0.01, 0.9)] {
+            for n in [k + 1, 5 * k, 60 * k] {
+                let mut rows = with_direction(k, n, least, still, &mut rng);
+                // The weights between 1e-3 and 1 of which the sum of the rows is shortest: the strongest case for a proof.
+                let mut weights: Vec<f64> = (0..n).map(|_| rng.random_range(0.1..1.0)).collect();
+                let most: f64 = rows.iter().map(|row| row.norm_squared()).sum();
+                for _ in 0..300 {
+                    assert!(!proved(&rows, &weights), "{k} columns, {n} rows, {least} {still}");
+                    let sum =
+                        rows.iter().zip(&weights).fold(DVector::zeros(k), |sum, (row, weight)| sum + row * *weight);
+                    for (row, weight) in rows.iter().zip(&mut weights) {
+                        *weight = (*weight - row.dot(&sum) * 2.0 / most).clamp(1e-3, 1.0);
+                    }
+                }
+                let mut weights: Vec<f64> = (0..n).map(|_| rng.random_range(0.1..1.0)).collect();
+                rows.push(rows.iter().zip(&weights).fold(DVector::zeros(k), |sum, (row, weight)| sum - row * *weight));
+                weights.push(1.0);
+                assert!(proved(&rows, &weights), "{k} columns, {n} rows, {least} {still}");
+                // Far from the point at which the sum is zero it is no proof.
+                weights[0] += 100.0;
+                assert!(!proved(&rows, &weights), "{k} columns, {n} rows, {least} {still}");
+            }
+        }
+    }
+}
