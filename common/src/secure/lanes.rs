@@ -101,11 +101,20 @@ pub(super) fn pack(planes: [&[f64]; 3], words: &mut [u64]) {
 
 /// One residue of every word.
 pub(super) fn unpack(words: &[u64], place: usize, residues: &mut [f64]) {
+    match place {
+        0 => unpack_at::<0>(words, residues),
+        1 => unpack_at::<1>(words, residues),
+        _ => unpack_at::<2>(words, residues),
+    }
+}
+
+/// With the place as a constant: a shift that is computed and checked word by word takes longer than everything else.
+fn unpack_at<const PLACE: usize>(words: &[u64], residues: &mut [f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
             for (residue, word) in residues.iter_mut().zip(words) {
-                *residue = field(*word, place);
+                *residue = field(*word, PLACE);
             }
         },
     );
@@ -125,31 +134,33 @@ pub(super) fn reduce(sums: &mut [f64], prime: u64) {
 }
 
 /// Sums of products that are summed side by side.
-const SIDE: usize = 16;
+const SIDE: usize = 8;
 
-/// Adds to each sum the product of one of the columns with a vector, both of residues and of at most
+/// The products of one column of words with a vector of which the residues are given, one a place: sums below 2^53 over at most
 /// [`ROWS`](super::ring::ROWS) rows, so that f64 is exact.
-pub(super) fn products(sums: &mut [f64], columns: &[f64], vector: &[f64]) {
-    if vector.is_empty() {
-        return;
-    }
+pub(super) fn product(column: &[u64], vector: [&[f64]; 3]) -> [f64; 3] {
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            for (sum, column) in sums.iter_mut().zip(columns.chunks_exact(vector.len())) {
-                let (some, left) = column.as_chunks::<SIDE>();
-                let (of_some, of_left) = vector.as_chunks::<SIDE>();
-                let mut parts = [0.0; SIDE];
-                for (a, b) in some.iter().zip(of_some) {
-                    for ((part, a), b) in parts.iter_mut().zip(a).zip(b) {
-                        *part += a * b;
-                    }
+            let (some, left) = column.as_chunks::<SIDE>();
+            let [(p, p_left), (q, q_left), (r, r_left)] = vector.map(|residues| residues.as_chunks::<SIDE>());
+            let mut parts = [[0.0; SIDE]; 3];
+            for (((words, p), q), r) in some.iter().zip(p).zip(q).zip(r) {
+                for at in 0..SIDE {
+                    parts[0][at] += field(words[at], 0) * p[at];
+                    parts[1][at] += field(words[at], 1) * q[at];
+                    parts[2][at] += field(words[at], 2) * r[at];
                 }
-                let rest: f64 = left.iter().zip(of_left).map(|(a, b)| a * b).sum();
-                *sum += parts.iter().sum::<f64>() + rest;
             }
+            let mut sums = parts.map(|part| part.iter().sum::<f64>());
+            for (((word, p), q), r) in left.iter().zip(p_left).zip(q_left).zip(r_left) {
+                sums[0] += field(*word, 0) * p;
+                sums[1] += field(*word, 1) * q;
+                sums[2] += field(*word, 2) * r;
+            }
+            sums
         },
-    );
+    )
 }
 
 /// `left + right`, word by word.

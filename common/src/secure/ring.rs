@@ -172,9 +172,9 @@ impl Elements {
         &self.words[half * count..(half + 1) * count]
     }
 
-    /// The residues modulo one of the primes, in `[0, prime)`.
-    pub(super) fn residues(&self, prime: usize, out: &mut Vec<f64>) {
-        out.resize(self.count(), 0.0);
+    /// The residues of the first elements modulo one of the primes, in `[0, prime)`.
+    pub(super) fn residues(&self, prime: usize, count: usize, out: &mut Vec<f64>) {
+        out.resize(count, 0.0);
         lanes::unpack(self.half(prime / 3), prime % 3, out);
     }
 
@@ -200,6 +200,39 @@ impl Elements {
     /// Another ring or another number of elements.
     pub fn multiply(&mut self, other: &Elements) -> Result<(), RingError> {
         self.combine(other, lanes::multiply)
+    }
+
+    /// Multiplies every column with the same elements, one by one.
+    ///
+    /// # Errors
+    /// Another ring, or no whole number of columns.
+    pub fn multiply_columns(&mut self, column: &Elements) -> Result<(), RingError> {
+        let (count, rows) = (self.count(), column.count());
+        if self.width != column.width || !count.is_multiple_of(rows.max(1)) {
+            return Err(RingError::Count { came: rows, expected: count });
+        }
+        for half in 0..self.width.words() {
+            for words in self.words[half * count..(half + 1) * count].chunks_exact_mut(rows.max(1)) {
+                lanes::multiply(words, column.half(half), &MODULI[half]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds as many elements of others as there are, from a place on.
+    ///
+    /// # Errors
+    /// Another ring, or fewer elements there.
+    pub fn add_from(&mut self, other: &Elements, first: usize) -> Result<(), RingError> {
+        let (count, last) = (self.count(), first + self.count());
+        if self.width != other.width || last > other.count() {
+            return Err(RingError::Count { came: other.count(), expected: last });
+        }
+        for half in 0..self.width.words() {
+            let own = &mut self.words[half * count..(half + 1) * count];
+            lanes::add(own, &other.half(half)[first..last], &MODULI[half]);
+        }
+        Ok(())
     }
 
     fn combine(&mut self, other: &Elements, with: impl Fn(&mut [u64], &[u64], &Moduli)) -> Result<(), RingError> {
@@ -230,10 +263,9 @@ impl Elements {
         Elements { width: self.width, words }
     }
 
-    /// The same elements so many times one behind the other, as columns that are all alike.
-    pub fn repeat(&self, times: usize) -> Elements {
-        let words = (0..self.width.words()).flat_map(|half| self.half(half).repeat(times)).collect();
-        Elements { width: self.width, words }
+    /// The first elements, such as those of the first columns: no copy where these are all.
+    pub fn first(self, count: usize) -> Elements {
+        if count < self.count() { self.slice(0..count) } else { self }
     }
 
     /// Appends elements of the same ring, as further columns of the same rows.
@@ -268,7 +300,7 @@ impl Elements {
     pub fn to_integers(&self) -> Vec<i128> {
         let remainders = Remainders::new(self.width);
         let mut planes = vec![Vec::new(); self.width.primes().len()];
-        planes.iter_mut().enumerate().for_each(|(prime, plane)| self.residues(prime, plane));
+        planes.iter_mut().enumerate().for_each(|(prime, plane)| self.residues(prime, self.count(), plane));
         (0..self.count()).map(|at| remainders.integer(planes.iter().map(|plane| plane[at] as u64))).collect()
     }
 }

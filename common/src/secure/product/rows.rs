@@ -193,8 +193,7 @@ impl RowParty {
             (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
         };
         for term in 0..shape.terms {
-            let column = products.slice(term * rows..(term + 1) * rows);
-            share.add(&column).map_err(Fault::ring("row block of factors"))?;
+            share.add_from(&products, term * rows).map_err(Fault::ring("row block of factors"))?;
         }
         Ok(share)
     }
@@ -291,7 +290,7 @@ impl RowDealer {
         products.multiply(&self.right.block(block, shape.frame(block))).map_err(Fault::ring("masks"))?;
         let mut sums = Elements::zeros(shape.width, rows);
         for term in 0..shape.terms {
-            sums.add(&products.slice(term * rows..(term + 1) * rows)).map_err(Fault::ring("masks"))?;
+            sums.add_from(&products, term * rows).map_err(Fault::ring("masks"))?;
         }
         sums.subtract(&self.share.block(block, rows)).map_err(Fault::ring("masks"))?;
         self.done += 1;

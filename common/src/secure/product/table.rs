@@ -302,7 +302,7 @@ impl OwnMask {
     /// what follows the last column, so that a stream of fewer columns has other elements in such places.
     pub(super) fn block(&self, block: usize, columns: usize) -> Elements {
         let rows = row_block(self.shape.rows, block).len();
-        self.mask.block(block, self.shape.frame(self.side, block)).slice(0..rows * columns)
+        self.mask.block(block, self.shape.frame(self.side, block)).first(rows * columns)
     }
 }
 

@@ -143,8 +143,8 @@ impl VectorParty {
             Side::Left => (&mut self.left, &mut self.right),
             Side::Right => (&mut self.right, &mut self.left),
         };
-        of_mine.add(&columns.slice(0..rows * mine), &whole, rows);
-        of_theirs.add(&received.entries.slice(0..rows * theirs), &mask, rows);
+        of_mine.add(&columns, &whole, rows);
+        of_theirs.add(&received.entries, &mask, rows);
         self.taken += 1;
         Ok(())
     }
@@ -242,8 +242,8 @@ impl VectorDealer {
         // Masks are column by column: the first columns are the beginning of each word's stream.
         let (a, b) = table.block(self.done);
         let (u_a, u_b) = (self.left_mask.block(self.done, rows), self.right_mask.block(self.done, rows));
-        self.left.add(&a.slice(0..rows * shape.left), &u_b, rows);
-        self.right.add(&b.slice(0..rows * shape.right), &u_a, rows);
+        self.left.add(&a, &u_b, rows);
+        self.right.add(&b, &u_a, rows);
         self.done += 1;
         true
     }

@@ -204,7 +204,7 @@ impl WeightedParty {
         if all.count() < count * mine {
             return Err(Fault::short("own block", &all, count * mine));
         }
-        let own = all.slice(0..count * mine);
+        let own = all.first(count * mine);
         let mut masked = own.clone();
         masked.subtract(&self.columns.block(block, mine)).map_err(&bad)?;
         let public = quantise(rows.public, shape.rows, 1, range, shape.width, shape.bits)?;
@@ -213,10 +213,10 @@ impl WeightedParty {
         let vector = self.vector.block(block, count);
         // The own weighted block, and the peer's.
         let mut weighted = own.clone();
-        weighted.multiply(&whole.repeat(mine)).map_err(&bad)?;
-        let received = rows.received.entries.slice(0..count * theirs);
-        let mut peers = received.clone();
-        peers.multiply(&vector.repeat(theirs)).map_err(&bad)?;
+        weighted.multiply_columns(&whole).map_err(&bad)?;
+        let received = &rows.received.entries;
+        let mut peers = received.slice(0..count * theirs);
+        peers.multiply_columns(&vector).map_err(&bad)?;
         let share = self.scaled.block(block, count * theirs);
         let (at, other) = match self.side {
             Side::Left => (0, 1),
@@ -225,8 +225,8 @@ impl WeightedParty {
         let sums = &mut self.sums;
         sums.squares[at].add(&own, &weighted, count);
         sums.halves[at].add(&masked, &rows.correction.entries, count);
-        sums.squares[other].add(&received, &peers, count);
-        sums.halves[other].add(&received, &share, count);
+        sums.squares[other].add(received, &peers, count);
+        sums.halves[other].add(received, &share, count);
         weighted.add(&rows.correction.entries).map_err(&bad)?;
         peers.add(&share).map_err(&bad)?;
         sums.sums[at].add(&public, &weighted, count);
@@ -240,7 +240,7 @@ impl WeightedParty {
             sums.cross.add(&peers, &own, count);
             return Ok(None);
         };
-        sums.cross.add(&weighted, &received, count);
+        sums.cross.add(&weighted, received, count);
         weighted.subtract(&mask.block(block, count * mine)).map_err(&bad)?;
         self.crossed += 1;
         Ok(Some(Frame { block: block as u64, entries: weighted }))
@@ -414,12 +414,12 @@ impl WeightedDealer {
         }
         let count = row_block(shape.rows, block).len();
         let (a, b) = table.block(block);
-        let masks = [a.slice(0..count * shape.left), b.slice(0..count * shape.right)];
+        let masks = [a.first(count * shape.left), b.first(count * shape.right)];
         let columns = [shape.left, shape.right];
         let mut corrections = masks.clone();
         for side in 0..2 {
             let vector = self.vector[1 - side].block(block, count);
-            corrections[side].multiply(&vector.repeat(columns[side])).map_err(&bad)?;
+            corrections[side].multiply_columns(&vector).map_err(&bad)?;
             self.squares[side].add(&masks[side], &corrections[side], count);
             corrections[side].subtract(&self.scaled[side].block(block, count * columns[side])).map_err(&bad)?;
         }

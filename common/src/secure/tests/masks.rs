@@ -100,7 +100,7 @@ fn residues_are_uniform() {
         let elements = mask.block(block, each);
         for (at, prime) in Width::Two.primes().iter().enumerate() {
             let mut residues = Vec::new();
-            elements.residues(at, &mut residues);
+            elements.residues(at, each, &mut residues);
             residues.iter().for_each(|residue| counts[at][(residue * 64.0 / *prime as f64) as usize] += 1);
         }
     }

@@ -295,7 +295,7 @@ fn masked_row_blocks_are_uniform_whatever_the_columns() {
     let count = |frame: &mut Frame, side| {
         for (at, prime) in Width::Two.primes().iter().enumerate().filter(|_| side == Side::Left) {
             let mut residues = Vec::new();
-            frame.entries.residues(at, &mut residues);
+            frame.entries.residues(at, frame.entries.count(), &mut residues);
             let mut counts = counts.borrow_mut();
             residues.iter().for_each(|residue| counts[at][(residue * 64.0 / *prime as f64) as usize] += 1);
         }
