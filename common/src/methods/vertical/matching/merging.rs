@@ -125,6 +125,10 @@ impl Merging {
             return Err("one of all dummies that both lists have, and no more than the shorter list");
         }
         self.told = Some(count);
+        // No more than the own list has.
+        let records = (count - u64::from(SHARED)) as usize;
+        self.records.reserve_exact(records);
+        self.tags.reserve_exact(records);
         Ok(())
     }
 

@@ -419,12 +419,17 @@ impl MatchScript {
     }
 
     /// Adds the matches of a pass.
-    fn add(&mut self, records: Vec<u32>, tags: impl IntoIterator<Item = Tag>) {
+    fn add(&mut self, records: Vec<u32>, tags: Vec<Tag>) {
         for record in &records {
             self.matched.set(*record as usize);
         }
-        self.order.extend(records);
-        self.tags.extend(tags);
+        match self.order.is_empty() {
+            true => (self.order, self.tags) = (records, tags),
+            false => {
+                self.order.extend(records);
+                self.tags.extend(tags);
+            }
+        }
     }
 
     fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
