@@ -53,12 +53,55 @@ pub enum Request {
         pass: u32,
         /// The party's list.
         list: List,
+        /// What is known of the answers already.
+        known: Known,
     },
     /// Say which entries both lists have; answered once both parties ask for it.
     Positions {
         /// The pass, from 0.
         pass: u32,
     },
+}
+
+/// What a party has heard of the coordinator, of a pass that it goes on with after it was interrupted: the coordinator says all of it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Known {
+    /// Messages of the coordinator in the whole match.
+    pub messages: u64,
+    /// Entries that have been read.
+    pub passed: u64,
+    /// How many entries both lists have.
+    pub count: Option<u64>,
+    /// Positions.
+    pub positions: u64,
+}
+
+impl Known {
+    /// Takes in what the coordinator says of the pass; whether that is new.
+    ///
+    /// # Errors
+    /// It is not what the coordinator said before.
+    pub fn add(&mut self, merged: &Merged) -> Result<bool, &'static str> {
+        let is_new = match merged {
+            // A sign of life that comes late says nothing.
+            Merged::Passed { entries, .. } => self.count.is_none() && *entries > self.passed,
+            Merged::Count { count, .. } => match self.count {
+                Some(before) if before != *count => return Err("the count that was told before"),
+                before => before.is_none(),
+            },
+            Merged::Positions { first, positions, .. } => first.saturating_add(positions.len() as u64) > self.positions,
+        };
+        if is_new {
+            match merged {
+                Merged::Passed { entries, .. } => self.passed = *entries,
+                Merged::Count { count, .. } => self.count = Some(*count),
+                Merged::Positions { first, positions, .. } => {
+                    self.positions = first.saturating_add(positions.len() as u64);
+                }
+            }
+        }
+        Ok(is_new)
+    }
 }
 
 /// What the coordinator tells a party.
@@ -90,6 +133,13 @@ pub enum Merged {
 }
 
 impl Merged {
+    /// The pass, from 0.
+    pub fn pass(&self) -> u32 {
+        match self {
+            Merged::Passed { pass, .. } | Merged::Count { pass, .. } | Merged::Positions { pass, .. } => *pass,
+        }
+    }
+
     /// What kind of message it is, for people.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -63,7 +63,7 @@ fn records_whose_hashes_are_the_same_are_told_apart_by_their_keys() {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(8);
     let cells: Vec<String> = (0..600).map(|_| rng.random_range(0..500_u32).to_string()).collect();
     let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-    let keys = keys(&[&["number"]]);
+    let keys = keys(&[&["number"], &["name"]]);
     let records = Records::normalise(&keys, vec![column(&vec!["a"; 600]), column(&cells)]).unwrap();
     let mut matched = Mask::new(600);
     (0..600).step_by(7).for_each(|row| matched.set(row));

@@ -514,6 +514,8 @@ impl MatchScript {
             NumberKind::Size => {
                 let Stage::Size { .. } = self.stage else { return Err(Refusal::Kind) };
                 self.check_size(came.number)?;
+                // The peer is behind the pass before, of which nobody needs anything any more.
+                self.requests.clear();
                 if let Stage::Size { said, peer, .. } = &mut self.stage {
                     *said += 1;
                     *peer = came.number;
@@ -627,6 +629,8 @@ impl Script for MatchScript {
 
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         if let Body::Merged(merged) = body {
+            // A party that goes on hears again what it heard before it had work to do.
+            self.make_list()?;
             return self.absorb_merged(merged);
         }
         let Body::Match(message) = body else { return Err(Refusal::Kind) };
@@ -649,6 +653,7 @@ impl Script for MatchScript {
                 let Stage::Agree(agreement) = &mut self.stage else { return Err(Refusal::Kind) };
                 let agreed = agreement.absorb(proof);
                 agreed.map_err(|expected| self.no_proof(expected))?;
+                self.requests.clear();
             }
         }
         self.settle()?;
@@ -669,8 +674,12 @@ impl Script for MatchScript {
         })
     }
 
-    fn request(&mut self) -> Option<Request> {
-        self.requests.pop_front()
+    fn request(&mut self, heard: u64) -> Option<Request> {
+        let mut request = self.requests.pop_front()?;
+        if let Request::List { known, .. } = &mut request {
+            known.messages = heard;
+        }
+        Some(request)
     }
 
     /// Nothing leaves before a whole list is masked and sorted.
@@ -728,5 +737,13 @@ impl Script for MatchScript {
 
     fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
         journal::recalled(&mut self.inputs.journal, sequence)
+    }
+
+    fn keep_answer(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        self.keep(journal::ANSWERS | sequence, body)
+    }
+
+    fn recall_answer(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
+        self.recall(journal::ANSWERS | sequence)
     }
 }
