@@ -89,7 +89,7 @@ impl Work for DirectWork {
             match_digest: alignment::match_digest(party)?,
             policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
             records: Arc::new(records),
-            journal: kept.map(|kept| Box::new(kept) as _),
+            journal: Some(Box::new(kept)),
             coordinated: is_coordinated(party),
         };
         Ok(MatchSession::new(party.role, greeting(self.0.purpose), party.study, inputs, opening)?)
