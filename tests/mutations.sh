@@ -410,6 +410,10 @@ mutate "elements of three words" proto/src/convert.rs \
     's/2 => Ok\(Width::Two\)/2 | 3 => Ok(Width::Two)/' sealed::elements_have
 
 where=(-p fedreg-coordinator --lib)
+mutate "another list counted in the same pass of a match" coordinator/src/merge/lists.rs \
+    's/line\.list == list\)/line.list.len() == list.len())/' merge::
+mutate "a list merged before the digest of it is looked at" coordinator/src/merge.rs \
+    's/position\(\|same\| !same\)/position(|_| false)/' merge::tests::another_list
 mutate "seeds that nobody drew" coordinator/src/dealer.rs \
     's/try_fill_bytes\(seed\)/try_fill_bytes(\&mut seed[..0])/' dealer::tests
 mutate "masks handed out to two lines of a party" coordinator/src/dealer.rs \
@@ -457,7 +461,7 @@ mutate "false links not scaled to the table of the peer" common/src/data/matchin
     's/let times = \(peer \/ self\.records as f64\)/let times = (1.0_f64)/' data::matching::records::tests
 mutate "a scalar used in every pass" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), run\.0\.as_slice\(\), )pass\.to_le_bytes\(\)/${1}(pass - pass).to_le_bytes()/' secure::group::tests::scalars
-mutate "a pass masked by the scalar of the first" $match/mod.rs \
+mutate "a pass masked by the scalar of the first" $match/direct.rs \
     's/self\.scalar\(self\.pass as u32\)/self.scalar(0)/' matching::tests::every_pass
 mutate "a scalar used in every run" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), )run\.0\.as_slice\(\), /$1/' secure::group::tests::scalars
@@ -492,6 +496,12 @@ mutate "positions of a merge asked for before the gate" $match/merging.rs \
     matching::tests::merged::a_closed_gate
 mutate "positions of a merge in any order" $match/merging.rs \
     's/last\.is_some_and\(\|last\| last >= \*position\)/last.is_some_and(|_| false)/' matching::tests::merged::what_cannot_be
+mutate "answers of the coordinator not kept" $match/mod.rs \
+    's/self\.keep\(journal::ANSWERS \| sequence, body\)/{ let _ = (sequence, body); Ok(()) }/' matching::tests::resumed::a_party_that_is_killed
+mutate "keys with one hash taken for one key" common/src/data/matching/records.rs \
+    's/rows\.chunk_by\(\|a, b\| self\.compare\(pass, \*a, \*b\)\.is_eq\(\)\)/rows.chunk_by(|_, _| true)/' data::matching::records::tests::records_whose
+mutate "a short end of a message hashed in the wrong block" common/src/secure/merging/mod.rs \
+    's/if filled >= LENGTH \{/if filled > LENGTH {/' secure::merging::tests::tags_are_hmacs
 mutate "lists merged in any order" common/src/secure/merging/merge.rs \
     's/if !follows \|\| part\.windows\(2\)\.any\([^\n]*\) \{/if part.is_empty() {/' secure::merging::tests::
 mutate "the key of a merge from one draw" common/src/secure/merging/mod.rs \

@@ -1,6 +1,6 @@
 //! One pass of a match between the parties.
 
-use super::lists::{self, Own, Revealed, Theirs, Turns};
+use super::lists::{self, Own, Theirs};
 use super::message::{Part, PartKind};
 use super::{MatchScript, Place, Stage};
 use crate::conversation::Refusal;
@@ -68,21 +68,6 @@ impl MatchScript {
         })?;
         let theirs = Theirs::new(tags);
         Ok(Lists { eligible: Some(eligible), counts, sizes, scalar, context, room, own: None, theirs })
-    }
-
-    pub(super) fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
-        let (counted, side) = (lists.theirs.count(), self.side());
-        if !self.gate(lists.counts, lists.sizes[1 - side], counted) {
-            return self.behind_the_gate();
-        }
-        let revealed = Revealed::new(lists.prepare(&Place {
-            inputs: &self.inputs,
-            secret: &self.secret,
-            run: &self.run,
-            pass: self.pass,
-            side,
-        }));
-        Ok(Stage::Reveal { lists, turns: Turns::new([counted, counted]), revealed })
     }
 
     /// Takes in a part of a list, once it is known that one is due.

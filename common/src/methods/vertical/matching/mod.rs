@@ -364,13 +364,26 @@ impl MatchScript {
         for record in &records {
             self.matched.set(*record as usize);
         }
-        match self.order.is_empty() {
-            true => (self.order, self.tags) = (records, tags),
-            false => {
-                self.order.extend(records);
-                self.tags.extend(tags);
-            }
+        self.order.extend(records);
+        match self.tags.is_empty() {
+            true => self.tags = tags,
+            false => self.tags.extend(tags),
         }
+    }
+
+    fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
+        let (counted, side) = (lists.theirs.count(), self.side());
+        if !self.gate(lists.counts, lists.sizes[1 - side], counted) {
+            return self.behind_the_gate();
+        }
+        let revealed = Revealed::new(lists.prepare(&Place {
+            inputs: &self.inputs,
+            secret: &self.secret,
+            run: &self.run,
+            pass: self.pass,
+            side,
+        }));
+        Ok(Stage::Reveal { lists, turns: Turns::new([counted, counted]), revealed })
     }
 
     fn next_pass(&mut self) -> Result<Stage, Abort> {
