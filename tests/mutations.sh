@@ -225,6 +225,8 @@ mutate "a peer names its terms as it likes" common/src/methods/vertical/names.rs
 where=(-p fedreg-party --lib)
 mutate "signs of life are progress" party/src/drive.rs \
     's/Ok\(Event::Alive\) => return Ok\(Heard::Nothing\),/Ok(Event::Alive) => { self.progress.at = Instant::now(); return Ok(Heard::Nothing); }/' drive::tests::signs_of_life
+mutate "a peer that computes is waited for no longer than another" party/src/drive.rs \
+    's/self\.patience\.wait\.saturating_add\(session\.allowance\(\)\)/self.patience.wait/' drive::tests::a_peer_that_computes_is_waited
 mutate "a silent peer is waited for until its line counts as lost" party/src/drive.rs \
     's/(self\.patience\.silence\.saturating_sub\(self\.heard\.max\(self\.since\)\.elapsed\(\)\))\.min\(left\)/$1/' drive::tests::a_peer_that_falls_silent
 mutate "a coordinator that lives and says nothing is waited for without end" party/src/worker/join.rs \
@@ -245,6 +247,8 @@ mutate "files for everybody" proto/src/output.rs \
 mutate "settings without end" proto/src/files.rs \
     's/MAX_FILE_BYTES: u64 = 4 << 20/MAX_FILE_BYTES: u64 = 16 << 20/' a_file_too_large
 where=(-p fedreg-proto --test edge)
+mutate "answers of a merge heard twice" proto/src/merge.rs \
+    's/if merged\.pass\(\) == asking\.pass\n/if merged.pass() == u32::MAX\n/' a_line_that_is_lost_is_opened_again
 mutate "rounds that no run reaches" proto/src/convert/star.rs \
     's/match number < MOST/match number < u64::MAX/' star::
 mutate "a hub makes success or a bug of ours" proto/src/convert/star.rs \
