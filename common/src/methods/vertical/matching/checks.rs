@@ -12,9 +12,14 @@ use crate::session::{Abort, PeerFault};
 impl MatchScript {
     /// Which own records take part in the present pass.
     pub(super) fn eligible(&self) -> Result<Eligible, Abort> {
+        let pass = &self.inputs.rules.keys.passes()[self.pass];
+        self.allowed(self.inputs.records.eligible(pass, &self.matched))
+    }
+
+    /// Refuses more records than a list may have.
+    pub(super) fn allowed(&self, eligible: Eligible) -> Result<Eligible, Abort> {
         let rules = &self.inputs.rules;
         let pass = &rules.keys.passes()[self.pass];
-        let eligible = self.inputs.records.eligible(pass, &self.matched);
         let length = self.length(self.role, eligible.counts.eligible);
         let refused = match &rules.capacity {
             Some(_) if eligible.counts.eligible > length => "match.capacity",

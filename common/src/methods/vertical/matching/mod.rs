@@ -87,6 +87,8 @@ pub struct Inputs {
     pub policy: Policy,
     /// The party's records.
     pub records: Arc<Records>,
+    /// Which of them take part in the first pass, where that is known already.
+    pub first: Option<Eligible>,
     /// What was heard in this run, of a party that goes on after it was killed.
     pub journal: Option<Box<dyn Journal + Send>>,
     /// Whether the coordinator compares the keys.
@@ -213,7 +215,10 @@ impl MatchSession {
             requests: VecDeque::new(),
             inputs,
         };
-        let eligible = script.eligible()?;
+        let eligible = match script.inputs.first.take() {
+            Some(first) => script.allowed(first)?,
+            None => script.eligible()?,
+        };
         eligible.refuse_repeats(&script.inputs.rules, 0).map_err(|error| Abort::OwnData(error.to_string()))?;
         script.stage = Stage::Terms { said: 0, eligible: Some(eligible) };
         // The study must say that both learn which records both have; there is no match without that, whatever the mode of the fit.

@@ -74,6 +74,7 @@ fn inputs(rules: &Rules, rows: &[Row]) -> Inputs {
         match_digest: DIGEST,
         policy: Policy::default(),
         records: Arc::new(records(&rules.keys, rows)),
+        first: None,
         journal: None,
         coordinated: false,
     }
