@@ -225,6 +225,8 @@ mutate "a peer names its terms as it likes" common/src/methods/vertical/names.rs
 where=(-p fedreg-party --lib)
 mutate "signs of life are progress" party/src/drive.rs \
     's/Ok\(Event::Alive\) => return Ok\(Heard::Nothing\),/Ok(Event::Alive) => { self.progress.at = Instant::now(); return Ok(Heard::Nothing); }/' drive::tests::signs_of_life
+mutate "a peer that computes is waited for no longer than another" party/src/drive.rs \
+    's/self\.patience\.wait\.saturating_add\(session\.allowance\(\)\)/self.patience.wait/' drive::tests::a_peer_that_computes_is_waited
 mutate "a silent peer is waited for until its line counts as lost" party/src/drive.rs \
     's/(self\.patience\.silence\.saturating_sub\(self\.heard\.max\(self\.since\)\.elapsed\(\)\))\.min\(left\)/$1/' drive::tests::a_peer_that_falls_silent
 mutate "a coordinator that lives and says nothing is waited for without end" party/src/worker/join.rs \
@@ -245,6 +247,8 @@ mutate "files for everybody" proto/src/output.rs \
 mutate "settings without end" proto/src/files.rs \
     's/MAX_FILE_BYTES: u64 = 4 << 20/MAX_FILE_BYTES: u64 = 16 << 20/' a_file_too_large
 where=(-p fedreg-proto --test edge)
+mutate "answers of a merge heard twice" proto/src/merge.rs \
+    's/if merged\.pass\(\) == asking\.pass\n/if merged.pass() == u32::MAX\n/' a_line_that_is_lost_is_opened_again
 mutate "rounds that no run reaches" proto/src/convert/star.rs \
     's/match number < MOST/match number < u64::MAX/' star::
 mutate "a hub makes success or a bug of ours" proto/src/convert/star.rs \
@@ -410,6 +414,10 @@ mutate "elements of three words" proto/src/convert.rs \
     's/2 => Ok\(Width::Two\)/2 | 3 => Ok(Width::Two)/' sealed::elements_have
 
 where=(-p fedreg-coordinator --lib)
+mutate "another list counted in the same pass of a match" coordinator/src/merge/lists.rs \
+    's/line\.list == list\)/line.list.len() == list.len())/' merge::
+mutate "a list merged before the digest of it is looked at" coordinator/src/merge.rs \
+    's/position\(\|same\| !same\)/position(|_| false)/' merge::tests::another_list
 mutate "seeds that nobody drew" coordinator/src/dealer.rs \
     's/try_fill_bytes\(seed\)/try_fill_bytes(\&mut seed[..0])/' dealer::tests
 mutate "masks handed out to two lines of a party" coordinator/src/dealer.rs \
@@ -457,7 +465,7 @@ mutate "false links not scaled to the table of the peer" common/src/data/matchin
     's/let times = \(peer \/ self\.records as f64\)/let times = (1.0_f64)/' data::matching::records::tests
 mutate "a scalar used in every pass" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), run\.0\.as_slice\(\), )pass\.to_le_bytes\(\)/${1}(pass - pass).to_le_bytes()/' secure::group::tests::scalars
-mutate "a pass masked by the scalar of the first" $match/mod.rs \
+mutate "a pass masked by the scalar of the first" $match/direct.rs \
     's/self\.scalar\(self\.pass as u32\)/self.scalar(0)/' matching::tests::every_pass
 mutate "a scalar used in every run" common/src/secure/group.rs \
     's/(b"fedreg match scalar"\.as_slice\(\), )run\.0\.as_slice\(\), /$1/' secure::group::tests::scalars
@@ -492,6 +500,12 @@ mutate "positions of a merge asked for before the gate" $match/merging.rs \
     matching::tests::merged::a_closed_gate
 mutate "positions of a merge in any order" $match/merging.rs \
     's/last\.is_some_and\(\|last\| last >= \*position\)/last.is_some_and(|_| false)/' matching::tests::merged::what_cannot_be
+mutate "answers of the coordinator not kept" $match/mod.rs \
+    's/self\.keep\(journal::ANSWERS \| sequence, body\)/{ let _ = (sequence, body); Ok(()) }/' matching::tests::resumed::a_party_that_is_killed
+mutate "keys with one hash taken for one key" common/src/data/matching/records.rs \
+    's/rows\.chunk_by\(\|a, b\| self\.compare\(pass, \*a, \*b\)\.is_eq\(\)\)/rows.chunk_by(|_, _| true)/' data::matching::records::tests::records_whose
+mutate "a short end of a message hashed in the wrong block" common/src/secure/merging/mod.rs \
+    's/if filled >= LENGTH \{/if filled > LENGTH {/' secure::merging::tests::tags_are_hmacs
 mutate "lists merged in any order" common/src/secure/merging/merge.rs \
     's/if !follows \|\| part\.windows\(2\)\.any\([^\n]*\) \{/if part.is_empty() {/' secure::merging::tests::
 mutate "the key of a merge from one draw" common/src/secure/merging/mod.rs \

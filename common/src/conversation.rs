@@ -191,8 +191,8 @@ pub trait Script {
         None
     }
 
-    /// What the coordinator is to be asked for that merges lists; each request once.
-    fn request(&mut self) -> Option<Request> {
+    /// What the coordinator is to be asked for that merges lists, from which this number of messages came; each request once.
+    fn request(&mut self, _heard: u64) -> Option<Request> {
         None
     }
 
@@ -232,6 +232,22 @@ pub trait Script {
     /// # Errors
     /// What was stored cannot be read.
     fn recall(&mut self, _sequence: u64) -> Result<Option<Self::Body>, Abort> {
+        Ok(None)
+    }
+
+    /// Stores a message of the coordinator, as [`Script::keep`] does one of the peer.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn keep_answer(&mut self, _sequence: u64, _body: &Self::Body) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// What the coordinator said under this number, as [`Script::recall`] for the peer.
+    ///
+    /// # Errors
+    /// What was stored cannot be read.
+    fn recall_answer(&mut self, _sequence: u64) -> Result<Option<Self::Body>, Abort> {
         Ok(None)
     }
 
@@ -443,10 +459,14 @@ impl<S: Script> Conversation<S> {
         Header { study: self.study, run: self.run, sender, sequence: self.line.next }
     }
 
-    /// What the peer said next in a run in which this party was killed, if that is known.
+    /// What was said next to this party in a run in which it was killed, if that is known.
     fn remembered(&mut self) -> Result<Option<Message<S::Body>>, Abort> {
-        if !self.script.resumes() || self.step().is_none() {
-            return Ok(None);
+        let Some(step) = self.step().filter(|_| self.script.resumes()) else { return Ok(None) };
+        if step.speaker == Role::Coordinator
+            && let Some(body) = self.script.recall_answer(self.coordinator.next)?
+        {
+            let header = Header { sequence: self.coordinator.next, ..self.header(Role::Coordinator) };
+            return Ok(Some(Message { header, body }));
         }
         let header = self.header(self.peer);
         let body = match self.has_greeted() {
@@ -467,6 +487,12 @@ impl<S: Script> Conversation<S> {
             self.answered.insert(sequence, (message, answer.clone()));
         }
         Ok(turn)
+    }
+
+    /// Takes the next message of the coordinator in.
+    fn hear_answer(&mut self, message: Message<S::Body>) -> Result<Next<S>, Abort> {
+        self.coordinator.take(message);
+        self.go_on()
     }
 
     /// Whether a message was not kept, in a run that was taken up again behind it: what stands in its place equals nothing.
@@ -560,7 +586,10 @@ impl<S: Script> Session for Conversation<S> {
     fn start(&mut self) -> Result<Next<S>, Abort> {
         let mut turn = self.go_on()?;
         while let Some(message) = self.remembered()? {
-            turn = self.hear(message)?;
+            turn = match message.header.sender {
+                Role::Coordinator => self.hear_answer(message)?,
+                Role::Alice | Role::Bob | Role::Worker => self.hear(message)?,
+            };
         }
         Ok(turn)
     }
@@ -593,8 +622,8 @@ impl<S: Script> Session for Conversation<S> {
             return Err(Abort::Peer { peer: from, fault });
         }
         if coordinator {
-            self.coordinator.take(message);
-            return self.go_on();
+            self.script.keep_answer(came, &message.body)?;
+            return self.hear_answer(message);
         }
         self.script.keep(came, &message.body)?;
         self.hear(message)
@@ -609,7 +638,7 @@ impl<S: Script> Session for Conversation<S> {
     }
 
     fn request(&mut self) -> Option<Request> {
-        self.script.request()
+        self.script.request(self.coordinator.next)
     }
 
     fn awaits(&self) -> Role {

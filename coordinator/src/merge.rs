@@ -2,7 +2,8 @@
 //! ask for it, where.
 //!
 //! It stands on the coordinator's port. It has no key, so that tags tell it no value; it keeps of them what is at hand, and where both lists
-//! meet in a file without a name.
+//! meet in a file without a name. Each pass of a run has lines of its own. Where one is lost both parties open new ones and send the same
+//! lists again, which is why a digest of each is kept ([`lists`]).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,6 +20,11 @@ use fedreg_proto::link::Notice;
 use fedreg_proto::merge::{Announced, Answer, Asked, Caller};
 use fedreg_proto::star::Heard;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use self::lists::Lists;
+
+mod lists;
 
 /// Lines, and lists that were announced on them, that wait to be taken.
 const QUEUE: usize = 16;
@@ -48,7 +54,12 @@ pub(crate) fn start(study: &Study<Vertical>, folder: &Path) -> Result<Option<mps
     };
     let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role));
     let (callers, calls) = mpsc::channel(QUEUE);
-    let service = MergeService { terms: Arc::new(terms), certificates: certificates.collect(), waiting: [None, None] };
+    let service = MergeService {
+        terms: Arc::new(terms),
+        certificates: certificates.collect(),
+        waiting: [None, None],
+        present: None,
+    };
     tokio::spawn(service.run(calls));
     Ok(Some(callers))
 }
@@ -74,6 +85,8 @@ struct MergeService {
     certificates: BTreeMap<String, Role>,
     /// Each party's line, until the other has come.
     waiting: [Option<Arrived>; 2],
+    /// The pass that is being merged.
+    present: Option<AbortHandle>,
 }
 
 impl MergeService {
@@ -112,24 +125,31 @@ impl MergeService {
         });
     }
 
-    /// Begins once both parties of a run are there. A party's newest line stands for it.
+    /// Begins once both parties of a run are there with the same pass. A party's newest line stands for it: its older one ends, and with it
+    /// that of the other party, which opens another.
     fn pair(&mut self, arrived: Arrived) {
         let side = arrived.side;
         self.waiting[side] = Some(arrived);
+        if let Some(present) = self.present.take() {
+            present.abort();
+        }
+        let place = |arrived: &Arrived| (arrived.announced.run, arrived.announced.pass);
         if let [Some(alice), Some(bob)] = &self.waiting
-            && alice.announced.run == bob.announced.run
+            && place(alice) == place(bob)
             && let [Some(alice), Some(bob)] = std::mem::take(&mut self.waiting)
         {
             let run = Run { terms: Arc::clone(&self.terms), run: alice.announced.run, lines: [alice.line, bob.line] };
-            tokio::spawn(run.merge([alice.announced, bob.announced]));
+            self.present = Some(tokio::spawn(run.merge([alice.announced, bob.announced])).abort_handle());
         }
     }
 }
 
 const UNANNOUNCED: &str = "sent something else than the length of a list";
 
-/// Why a run ends here.
+/// Why the lines of a pass end here.
 enum End {
+    /// A party's line is lost while something was owed to the other, which comes again with a line of its own.
+    Lost(usize),
     /// A party has left where nothing was owed to the other.
     Done,
     /// The others hear why.
@@ -144,14 +164,6 @@ impl From<io::Error> for End {
     }
 }
 
-fn gone(side: usize) -> End {
-    let sentence = format!(
-        "the coordinator's line to {} is lost; a match through the coordinator cannot go on without it, start it again on both sides",
-        PARTIES[side]
-    );
-    End::Told(Exit::Unreachable, sentence)
-}
-
 fn fault(side: usize, what: &str) -> End {
     End::Told(Exit::Peer, format!("{} {what}", PARTIES[side]))
 }
@@ -162,7 +174,7 @@ fn dismiss(line: &Caller, exit: Exit, sentence: String) {
     drop(line.say.try_send(Answer::Notice(Notice { exit, sentence })));
 }
 
-/// The lines of both parties in one run.
+/// The lines of both parties in one pass of a run.
 struct Run {
     terms: Arc<Terms>,
     run: RunId,
@@ -171,8 +183,16 @@ struct Run {
 
 impl Run {
     async fn merge(mut self, announced: [Announced; 2]) {
-        let (exit, sentence) = match self.passes(announced).await {
+        let (exit, sentence) = match self.pass(announced).await {
             Ok(()) | Err(End::Done) => return,
+            Err(End::Lost(side)) => {
+                let (pass, run) = (announced[0].pass + 1, self.run);
+                tracing::warn!(
+                    "the line to {} is lost in pass {pass} of run {run}: both parties send their lists again",
+                    PARTIES[side]
+                );
+                return;
+            }
             Err(End::Told(exit, sentence)) => (exit, sentence),
             Err(End::Internal(reason)) => {
                 tracing::error!("the merge of run {} failed: {reason}", self.run);
@@ -184,41 +204,34 @@ impl Run {
         }
     }
 
-    async fn passes(&mut self, mut announced: [Announced; 2]) -> Result<(), End> {
-        let mut least = 0;
-        loop {
-            let pass = self.check(&announced, least)?;
-            tracing::info!("merging the lists of pass {} in run {}", pass + 1, self.run);
-            let found = self.lists(pass, announced.map(|list| list.tags)).await?;
-            self.tell(Merged::Count { pass, count: found.count }).await;
-            least = pass + 1;
-            let asked = self.both().await?;
-            announced = match asked {
-                [Asked::Positions(first), Asked::Positions(second)] if [first, second] == [pass; 2] => {
-                    self.positions(pass, found).await?;
-                    match self.both().await? {
-                        [Asked::List(first), Asked::List(second)] => [first, second],
-                        _ => return Err(fault(0, UNANNOUNCED)),
-                    }
-                }
-                // A pass with too few matches is left.
-                [Asked::List(first), Asked::List(second)] => [first, second],
-                _ => {
-                    let sentence = "alice and bob did not ask for the same after the count".to_owned();
-                    return Err(End::Told(Exit::Peer, sentence));
-                }
-            };
+    async fn pass(&mut self, announced: [Announced; 2]) -> Result<(), End> {
+        let pass = self.check(&announced)?;
+        tracing::info!("merging the lists of pass {} in run {}", pass + 1, self.run);
+        let found = self.lists(pass, announced.map(|list| list.tags)).await?;
+        self.tell(Merged::Count { pass, count: found.count }).await;
+        // A pass with too few matches is left.
+        match self.both().await? {
+            [Asked::Positions(first), Asked::Positions(second)] if [first, second] == [pass; 2] => {}
+            _ => {
+                let sentence = "alice and bob did not ask for the same after the count".to_owned();
+                return Err(End::Told(Exit::Peer, sentence));
+            }
         }
+        self.positions(pass, found).await?;
+        // The lines end together: a party that lacks something comes again, and the other one hears of it by that.
+        let [alice, bob] = &self.lines;
+        tokio::select! {
+            () = alice.say.closed() => {}
+            () = bob.say.closed() => {}
+        }
+        Ok(())
     }
 
     /// The pass of two lists, which belong together and are not too long.
-    fn check(&self, announced: &[Announced; 2], least: u32) -> Result<u32, End> {
+    fn check(&self, announced: &[Announced; 2]) -> Result<u32, End> {
         let pass = announced[0].pass;
         for (side, list) in announced.iter().enumerate() {
-            if list.run != self.run || list.study != self.terms.study {
-                return Err(fault(side, "sent a list of another run"));
-            }
-            if list.pass != pass || !(least..self.terms.passes).contains(&pass) {
+            if pass >= self.terms.passes {
                 return Err(fault(side, "sent a list of another pass"));
             }
             if list.tags > self.terms.longest[side] {
@@ -261,7 +274,16 @@ impl Run {
                 }
             }
         }
-        Ok(work.1)
+        let (merge, found) = work;
+        let (lists, run) = (Lists::of(&self.terms.folder), self.run);
+        let same = beside(move || -> io::Result<[bool; 2]> {
+            let [alice, bob] = merge.digests();
+            Ok([lists.add(run, pass, Role::Alice, alice)?, lists.add(run, pass, Role::Bob, bob)?])
+        });
+        match same.await??.iter().position(|same| !same) {
+            Some(side) => Err(fault(side, "sent another list than before in this pass of the run")),
+            None => Ok(found),
+        }
     }
 
     /// The next part of a list.
@@ -270,13 +292,13 @@ impl Run {
         let (line, other) = if side == 0 { (alice, bob) } else { (bob, alice) };
         let heard = tokio::select! {
             heard = line.hear.recv() => heard,
-            () = other.say.closed() => return Err(gone(1 - side)),
+            () = other.say.closed() => return Err(End::Lost(1 - side)),
         };
         match heard {
             Some(Heard::Message(Asked::Part(part))) => Ok(part),
             Some(Heard::Message(Asked::List(_) | Asked::Positions(_))) => Err(fault(side, "sent no tags")),
             Some(Heard::Fault(found)) => Err(fault(side, &found.to_string())),
-            None => Err(gone(side)),
+            None => Err(End::Lost(side)),
         }
     }
 
@@ -295,7 +317,7 @@ impl Run {
             match heard {
                 Some(Heard::Message(message)) => asked[side] = Some(message),
                 Some(Heard::Fault(found)) => return Err(fault(side, &found.to_string())),
-                None if asked[1 - side].is_some() => return Err(gone(side)),
+                None if asked[1 - side].is_some() => return Err(End::Lost(side)),
                 None => return Err(End::Done),
             }
             if let [Some(_), Some(_)] = &asked
@@ -326,7 +348,7 @@ impl Run {
                 let positions = own.map(|bytes| u32::from_le_bytes(*bytes)).collect();
                 let part = Merged::Positions { pass, first, positions };
                 if line.say.send(Answer::Merged(part)).await.is_err() {
-                    return Err(gone(side));
+                    return Err(End::Lost(side));
                 }
             }
             first += many as u64;

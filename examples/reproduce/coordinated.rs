@@ -62,6 +62,7 @@ fn matched(n: u64) -> anyhow::Result<Cost> {
             match_digest: Digest::of(b"study"),
             policy: Policy::default(),
             records,
+            first: None,
             journal: None,
             coordinated: true,
         };

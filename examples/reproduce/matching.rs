@@ -71,8 +71,15 @@ fn matched(n: u64) -> anyhow::Result<([Cost; 2], f64)> {
         let clock = cpu_seconds();
         let records = Arc::new(normalised(&rules, cells)?);
         let (rules, policy) = (Arc::clone(&rules), Policy::default());
-        let inputs =
-            Inputs { rules, match_digest: Digest::of(b"study"), policy, records, journal: None, coordinated: false };
+        let inputs = Inputs {
+            rules,
+            match_digest: Digest::of(b"study"),
+            policy,
+            records,
+            first: None,
+            journal: None,
+            coordinated: false,
+        };
         let opening = Opening { first: side == 0, run: RunId([1; 16]), seed: [side as u8 + 1; 32] };
         sessions.push(MatchSession::new(role, Purpose::MatchFit, &study, inputs, opening)?);
         costs[side].seconds += cpu_seconds() - clock;

@@ -6,6 +6,7 @@
 mod world;
 
 use std::fs;
+use std::net::TcpListener;
 use std::ops::Range;
 use std::process::{Command, Output, Stdio};
 
@@ -115,12 +116,13 @@ fn a_match_through_the_coordinator_finds_the_common_rows_and_a_fit_stands_on_it(
             .unwrap()
     };
     assert_eq!(record("alice")["order_digest"], record("bob")["order_digest"]);
-    // Nothing of it is left at the coordinator.
-    let left: Vec<String> = fs::read_dir(world.path("coordinator-state"))
+    // No tag and no position is left at the coordinator.
+    let mut left: Vec<String> = fs::read_dir(world.path("coordinator-state"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(left, ["events.jsonl"]);
+    left.sort();
+    assert_eq!(left, ["events.jsonl", "merges.jsonl"]);
     let events = fs::read_to_string(world.path("coordinator-state/events.jsonl")).unwrap();
     assert!(!events.contains("140"), "{events}");
     let ended = run(&world, &["fit", "--out", "out"]);
@@ -171,32 +173,119 @@ fn too_few_matches_end_it_at_all_three_with_the_same_code() {
     }
 }
 
-#[test]
-fn a_coordinator_that_is_killed_while_it_merges_ends_the_match_with_69() {
-    let world = world(300_000);
-    let [mut coordinator, alice, bob] = start(&world, &["match"], "3");
-    eventually(|| fs::read_to_string(&coordinator.log).ok().filter(|log| log.contains("merging the lists")));
-    coordinator.child.kill().unwrap();
-    for ended in [alice.end(), bob.end()] {
-        assert_eq!(ended.code, 69, "{}", ended.log);
-        assert!(ended.log.contains("the line to the coordinator at"), "{}", ended.log);
-        assert!(ended.log.contains("start it again on both sides"), "{}", ended.log);
+/// Three processes at addresses that are known before, so that any of them can be started again.
+struct Fixed<'a> {
+    world: &'a World,
+    coordinator: String,
+    line: String,
+}
+
+impl Fixed<'_> {
+    fn of(world: &World) -> Fixed<'_> {
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        Fixed { world, coordinator: free(), line: free() }
     }
-    // And it begins anew.
-    let ended = run(&world, &["match"]);
-    assert_codes(&ended, 0);
-    assert_eq!(json(&ended[1])["matched"], 140);
+
+    fn start(&self, role: &str, command: &str) -> Running {
+        let (data, config) = (format!("{role}.csv"), format!("{role}.toml"));
+        let files = ["--data", &data, "--config", &config, "--coordinator", &self.coordinator, "--format", "json"];
+        match role {
+            "coordinator" => {
+                self.world.start(role, &["serve", "--listen", &self.coordinator, "--wait", "30", "--keep"])
+            }
+            "alice" => {
+                self.world.start(role, &[&[command, "--wait", "30", "--listen", &self.line], &files[..]].concat())
+            }
+            _ => self.world.start(role, &[&[command, "--wait", "30", "--connect", &self.line], &files[..]].concat()),
+        }
+    }
 }
 
 #[test]
-fn a_party_that_is_killed_while_lists_are_merged_ends_the_match_of_the_other_with_69() {
+fn each_of_the_three_that_is_killed_while_lists_are_merged_goes_on_with_the_same_match() {
     let world = world(300_000);
-    let [coordinator, mut alice, bob] = start(&world, &["match"], "3");
+    for victim in ["alice", "bob", "coordinator"] {
+        for folder in ["alice-state", "bob-state", "coordinator-state", "state-home"] {
+            let _ = fs::remove_dir_all(world.path(folder));
+        }
+        let fixed = Fixed::of(&world);
+        let mut running = ["coordinator", "alice", "bob"].map(|role| (role, fixed.start(role, "match")));
+        let log = running[0].1.log.clone();
+        eventually(|| fs::read_to_string(&log).ok().filter(|log| log.contains("merging the lists")));
+        for (role, running) in &mut running {
+            if *role == victim {
+                running.child.kill().unwrap();
+                running.child.wait().unwrap();
+                *running = fixed.start(role, "match");
+            }
+        }
+        let [coordinator, (_, alice), (_, bob)] = running;
+        let ended = [alice.end(), bob.end()];
+        drop(coordinator);
+        for ended in &ended {
+            assert_eq!(ended.code, 0, "{victim}: {}", ended.log);
+            assert_eq!(json(ended)["matched"], 140);
+        }
+        let said = |end: &Ended, what: &str| end.log.contains(what);
+        match victim {
+            "coordinator" => assert!(said(&ended[0], "the line to the coordinator at"), "{}", ended[0].log),
+            _ => assert!(ended.iter().any(|end| said(end, "was interrupted here; taking it up again")), "{victim}"),
+        }
+        let records = ["alice", "bob"].map(|role| -> Value {
+            serde_json::from_slice(&fs::read(world.path(&format!("{role}-state/match/match.json"))).unwrap()).unwrap()
+        });
+        assert_eq!(
+            (&records[0]["order_digest"], &records[0]["run"]),
+            (&records[1]["order_digest"], &records[1]["run"])
+        );
+        for role in ["alice", "bob"] {
+            let counted = fs::read_to_string(world.path(&format!("{role}-state/matches.jsonl"))).unwrap();
+            assert_eq!(counted.lines().count(), 1, "{victim}: {role} counts it once");
+        }
+        // Each party has sent one list a pass, however often.
+        let lists = fs::read_to_string(world.path("coordinator-state/merges.jsonl")).unwrap();
+        assert_eq!(lists.lines().count(), 4, "{victim}: {lists}");
+    }
+}
+
+#[test]
+fn without_the_other_two_a_party_waits_as_long_as_stated_and_goes_on_with_the_same_command() {
+    let world = world(300_000);
+    let [mut coordinator, mut alice, bob] = start(&world, &["match"], "3");
     eventually(|| fs::read_to_string(&coordinator.log).ok().filter(|log| log.contains("merging the lists")));
+    coordinator.child.kill().unwrap();
     alice.child.kill().unwrap();
+    alice.child.wait().unwrap();
     let ended = bob.end();
     assert_eq!(ended.code, 69, "{}", ended.log);
-    assert!(ended.log.contains("start it again on both sides"), "{}", ended.log);
+    assert!(ended.log.contains("is not lost: the same command goes on with it"), "{}", ended.log);
+    let ended = run(&world, &["match"]);
+    assert_codes(&ended, 0);
+    assert_eq!(json(&ended[1])["matched"], 140);
+    for role in ["alice", "bob"] {
+        let counted = fs::read_to_string(world.path(&format!("{role}-state/matches.jsonl"))).unwrap();
+        assert_eq!(counted.lines().count(), 1, "{role} counts it once");
+        assert!(!world.path(&format!("{role}-state/match-run.bin")).exists(), "{role}: the secret is erased");
+    }
+}
+
+#[test]
+fn a_study_that_says_so_is_matched_through_the_coordinator_by_its_fit() {
+    let world = world(0);
+    let study = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write(
+        "study.toml",
+        &study.replace("protocol = \"coordinator\"", "protocol = \"coordinator\"\nrun = \"auto\""),
+    );
+    let fixed = Fixed::of(&world);
+    let [coordinator, alice, bob] = ["coordinator", "alice", "bob"].map(|role| fixed.start(role, "fit"));
+    for ended in [alice.end(), bob.end()] {
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        let report = json(&ended);
+        assert_eq!((&report["nobs"], &report["match"]["protocol"]), (&140.into(), &"coordinator".into()));
+        assert!(ended.log.contains("matching first"), "{}", ended.log);
+    }
+    drop(coordinator);
 }
 
 #[test]

@@ -431,31 +431,19 @@ fn assert_one_match(world: &World, kept: Option<&[u8]>, what: &str) {
     }
 }
 
-#[test]
-fn a_party_that_is_killed_in_any_phase_goes_on_with_the_same_match() {
-    let world = by_keys("", "");
-    assert_codes(&found(&world), 0);
-    let person = |role: &str, table: &str| -> Vec<String> {
-        let lines: Vec<&str> = table.lines().skip(1).collect();
-        order(&world, role).iter().map(|record| lines[*record as usize].split(',').nth(4).unwrap().to_owned()).collect()
-    };
-    let tables = ["alice", "bob"].map(|role| fs::read_to_string(world.path(&format!("{role}.csv"))).unwrap());
-    let pairs = || {
-        let both = [person("alice", &tables[0]), person("bob", &tables[1])];
-        let [alice, bob] = both.map(Vec::into_iter);
-        alice.zip(bob).collect::<BTreeSet<(String, String)>>()
-    };
-    let clean = pairs();
-    assert_eq!(clean.len(), 140);
-    // A handful of places through the conversation; `FEDREG_KILLS` asks for more of them.
-    let kills = count("FEDREG_KILLS", 8);
-    let (mut seen, mut killed) = (BTreeSet::new(), 0);
-    for number in 0..kills {
-        let (victim, back) = (["alice", "bob"][number % 2], number / 2 % 2 == 1);
-        let at = 2_500 + (number * 14_000 / kills) + number % 7;
+/// Matches in each of which one party is killed behind this number of bytes on one way of the line, and started again: how many were, the
+/// kinds of messages that were stored before, and what the last one had stored. `check` looks at the match of each.
+fn killed(
+    world: &World,
+    files: [&[&str]; 2],
+    places: impl IntoIterator<Item = (&'static str, bool, usize)>,
+    mut check: impl FnMut(&str),
+) -> (usize, BTreeSet<char>, Vec<u8>) {
+    let (mut killed, mut seen, mut last) = (0, BTreeSet::new(), Vec::new());
+    for (victim, back, at) in places {
         let what = format!("{victim} killed {}after {at} bytes", if back { "on the way back " } else { "" });
-        forget(&world);
-        let (broken, dead) = Broken::start(&world, [&[], &[]], Spoil { fault: Fault::Stall, back, at }, victim);
+        forget(world);
+        let (broken, dead) = Broken::start(world, files, Spoil { fault: Fault::Stall, back, at }, victim);
         let kept = dead.and_then(|Killed { kept, other, coordinator }| {
             let again = broken.party(victim);
             for ended in [again.end(), other.end()] {
@@ -467,46 +455,63 @@ fn a_party_that_is_killed_in_any_phase_goes_on_with_the_same_match() {
             killed += 1;
             kept
         });
-        assert_one_match(&world, kept.as_deref(), &what);
-        assert_eq!(pairs(), clean, "{what}");
-        let phases = kept.map(|kept| kinds(&kept)).unwrap_or_default();
-        seen.extend(phases.iter().copied());
+        assert_one_match(world, kept.as_deref(), &what);
+        check(&what);
+        last = kept.unwrap_or_default();
+        seen.extend(if last.is_empty() { BTreeSet::new() } else { kinds(&last) });
     }
     println!("{killed} kills, with these messages stored before: {seen:?}");
-    assert!(killed >= kills / 2, "{killed} of {kills}");
-    // Rules, lengths, lists of keys and of tags, counts, positions.
-    assert!(['t', 's', 'm', 'd', 'c', 'r'].iter().all(|kind| seen.contains(kind)), "{seen:?}");
+    (killed, seen, last)
+}
+
+#[test]
+fn a_party_that_is_killed_in_any_phase_goes_on_with_the_same_match() {
+    // Between the parties: rules, lengths, lists of keys and of tags, counts, positions. Through the coordinator: rules, parts of the key,
+    // lengths, the counts of the coordinator and of the peer, positions.
+    for (through, from, span, phases) in [(false, 2_500, 14_000, "tsmdcr"), (true, 2_500, 2_200, "twsncl")] {
+        let world = by_keys("", "");
+        if through {
+            edit(&world, "study.toml", "[match]", "[match]\n    protocol = \"coordinator\"");
+            for role in ["alice", "bob"] {
+                let text = fs::read_to_string(world.path(&format!("{role}.toml"))).unwrap();
+                world.write(&format!("{role}.toml"), &format!("[policy]\nallow_coordinator_match = true\n{text}"));
+            }
+        }
+        assert_codes(&found(&world), 0);
+        let person = |role: &str, table: &str| -> Vec<String> {
+            let lines: Vec<&str> = table.lines().skip(1).collect();
+            let value = |record: &u32| lines[*record as usize].split(',').nth(4).unwrap().to_owned();
+            order(&world, role).iter().map(value).collect()
+        };
+        let tables = ["alice", "bob"].map(|role| fs::read_to_string(world.path(&format!("{role}.csv"))).unwrap());
+        let pairs = || {
+            let both = [person("alice", &tables[0]), person("bob", &tables[1])];
+            let [alice, bob] = both.map(Vec::into_iter);
+            alice.zip(bob).collect::<BTreeSet<(String, String)>>()
+        };
+        let clean = pairs();
+        assert_eq!(clean.len(), 140);
+        // A handful of places through the conversation; `FEDREG_KILLS` asks for more of them.
+        let kills = count("FEDREG_KILLS", 8);
+        let places = (0..kills).map(|number| {
+            (["alice", "bob"][number % 2], number / 2 % 2 == 1, from + (number * span / kills) + number % 7)
+        });
+        let (killed, seen, _) = killed(&world, [&[], &[]], places, |what| assert_eq!(pairs(), clean, "{what}"));
+        assert!(killed >= kills / 2, "{killed} of {kills}");
+        assert!(phases.chars().all(|kind| seen.contains(&kind)), "{through}: {seen:?}");
+    }
 }
 
 #[test]
 fn a_match_by_pairs_in_which_a_party_is_killed_ends_with_the_same_order() {
     let world = overlap::world("", MATCH);
     let files: [&[&str]; 2] = [&["--pairs", "alice-pairs.csv"], &["--pairs", "bob-pairs.csv"]];
-    let (mut killed, mut seen, mut last) = (0, BTreeSet::new(), Vec::new());
-    for (victim, back, at) in
-        [("alice", false, 2_600), ("bob", true, 2_500), ("bob", true, 2_600), ("alice", true, 2_500)]
-    {
-        let what = format!("{victim} killed after {at} bytes, {back}");
-        forget(&world);
-        let (broken, dead) = Broken::start(&world, files, Spoil { fault: Fault::Stall, back, at }, victim);
-        let kept = dead.and_then(|Killed { kept, other, coordinator }| {
-            let again = broken.party(victim);
-            for ended in [again.end(), other.end()] {
-                assert_eq!(ended.code, 0, "{what}: {}", ended.log);
-                assert_eq!(json(&ended)["matched"], 140, "{what}");
-            }
-            // It may wait for one that has all and comes no more.
-            drop(coordinator);
-            killed += 1;
-            kept
-        });
-        assert_one_match(&world, kept.as_deref(), &what);
+    let places = [("alice", false, 2_600), ("bob", true, 2_500), ("bob", true, 2_600), ("alice", true, 2_500)];
+    let (killed, seen, last) = killed(&world, files, places, |what| {
         // The order follows from the run and the pairs alone.
         let [a, b] = [order(&world, "alice"), order(&world, "bob")];
         assert_eq!((a.len(), b.len()), (140, 140), "{what}");
-        last = kept.unwrap_or_default();
-        seen.extend(if last.is_empty() { BTreeSet::new() } else { kinds(&last) });
-    }
+    });
     // Greetings, the proof of the first speaker, and the answer to it.
     assert!(killed == 4 && ['h', 'k', 'p'].iter().all(|kind| seen.contains(kind)), "{killed} {seen:?}");
     // Of a match of which Alice has all, and does not know whether Bob has: where he is not in it any more, it is over, and the next begins.

@@ -551,8 +551,9 @@ impl<L: Link> Driver<'_, L> {
                 }
                 let (own, awaited) = (self.ends.own, self.awaited);
                 let seconds = self.wait.as_secs_f64().round();
-                let sentence =
-                    format!("{own} waited {seconds} s for the next message of {awaited}, to whom the line is open");
+                // The line to another than the peer is not this driver's.
+                let open = if awaited == self.ends.peer { ", to whom the line is open" } else { "" };
+                let sentence = format!("{own} waited {seconds} s for the next message of {awaited}{open}");
                 return Err(Abort::Unreachable(sentence));
             }
             Err(_) => format!("nothing heard for {} s", self.patience.silence.as_secs_f64().round()),

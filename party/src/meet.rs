@@ -16,7 +16,7 @@ use fedreg_proto::coordinator;
 use fedreg_proto::dealer;
 use fedreg_proto::limits::Limits;
 use fedreg_proto::line::GrpcLink;
-use fedreg_proto::merge;
+use fedreg_proto::merge::{self, Place};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -351,7 +351,7 @@ impl Meeting<'_> {
         let dealer = match (work.is_dealt(self.job), work.is_merged(self.job)) {
             (false, false) => None,
             (true, _) => Some(unless(stopped, self.dealer(run)).await?),
-            (false, true) => Some(unless(stopped, self.merger(run)).await?),
+            (false, true) => Some(self.merger(run)?),
         };
         let driven = drive::drive_dealt(session, (link, dealer), &ends, &self.job.patience, stopped, watch).await;
         pace.clear();
@@ -382,14 +382,15 @@ impl Meeting<'_> {
     }
 
     /// Opens the line to the coordinator as the one that merges lists.
-    async fn merger(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
+    fn merger(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
         let Job { config, study, .. } = self.job;
-        let (address, name) = (&config.coordinator, &study.head.coordinator.certificate);
-        let opened = merge::open(address, &self.job.party().identity()?, name, study.digest(), run).await;
-        let merging = opened.map_err(|error| {
-            let waited = format!("the coordinator at {address} is needed for the match");
-            error.in_vain(&waited, "start both parties again")
-        })?;
+        let merging = merge::open(Place {
+            address: config.coordinator.clone(),
+            coordinator: study.head.coordinator.certificate.clone(),
+            identity: self.job.party().identity()?,
+            study: study.digest(),
+            run,
+        });
         Ok(DealerLine { orders: Orders::Lists(merging.requests), heard: merging.heard })
     }
 

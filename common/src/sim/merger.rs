@@ -2,31 +2,33 @@
 
 use crate::id::{Header, Role, RunId};
 use crate::methods::vertical::message::{Body, Message};
-use crate::secure::merging::{List, Merge, Merged, PART_POSITIONS, PART_TAGS};
+use crate::secure::merging::{Known, List, Merge, Merged, PART_POSITIONS, PART_TAGS};
 use crate::session::Request;
 use crate::study::{Study, Vertical};
 
-/// A coordinator for [`run_merged`](super::pair::run_merged). It says nothing more where lists cannot be merged. `spoil` sees what goes to
-/// which side before it goes, and may change it.
+/// A coordinator for [`run_merged`](super::pair::run_merged). It says nothing more where lists cannot be merged, and nothing twice to a party
+/// that knows it. `spoil` sees what goes to which side before it goes, and may change it.
 pub fn merger(
     study: &Study<Vertical>,
     run: RunId,
     mut spoil: impl FnMut(usize, &mut Merged),
 ) -> impl FnMut(usize, Request) -> Vec<(usize, Message)> {
     let study = study.digest();
-    let mut lists: [Option<List>; 2] = [None, None];
-    let mut asked = [false; 2];
+    let mut lists: [Option<(u32, List)>; 2] = [None, None];
+    let (mut known, mut asked) = ([Known::default(); 2], [false; 2]);
     let mut found: Vec<[u32; 2]> = Vec::new();
     let mut sent = [0, 0];
     move |side, request| {
         let mut say = Vec::new();
         match request {
-            Request::List { pass, list } => {
-                lists[side] = Some(list);
-                if let [Some(_), Some(_)] = &lists {
-                    let both = std::mem::take(&mut lists).map(|list| list.map_or(Vec::new(), |list| tags(&list)));
-                    let entries = both.iter().map(|list| list.len() as u64).sum();
-                    (found, asked) = (merged(both), [false; 2]);
+            Request::List { pass, list, known: before } => {
+                lists[side] = Some((pass, list));
+                (known[side], asked[side], sent[side]) = (before, false, before.messages);
+                if let [Some((first, alice)), Some((second, bob))] = &lists
+                    && first == second
+                {
+                    let entries = alice.len() + bob.len();
+                    found = merged([tags(alice), tags(bob)]);
                     let count = found.len() as u64;
                     say.extend([0, 1].map(|to| (to, Merged::Passed { pass, entries })));
                     say.extend([0, 1].map(|to| (to, Merged::Count { pass, count })));
@@ -45,6 +47,7 @@ pub fn merger(
                 }
             }
         }
+        say.retain(|(to, merged)| known[*to].add(merged) != Ok(false));
         let message = |(to, mut merged): (usize, Merged)| {
             spoil(to, &mut merged);
             let header = Header { study, run, sender: Role::Coordinator, sequence: sent[to] };

@@ -130,27 +130,32 @@ async fn both_hear_how_many_tags_both_have_and_then_where() {
     b.say(Asked::Positions(0)).await;
     assert_eq!(a.positions(both).await, bob[..both]);
     assert_eq!(b.positions(both).await, (0..both as u32).collect::<Vec<u32>>());
-    // The file has no name.
-    assert_eq!(std::fs::read_dir(office.folder.path()).unwrap().count(), 0);
-    // The next pass.
-    office.list(&a, 1, &[1, 5, 9]).await;
-    office.list(&b, 1, &[5, 7, 9]).await;
-    for party in [&mut a, &mut b] {
+    // The file with the positions has no name.
+    let left: Vec<_> =
+        std::fs::read_dir(office.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["merges.jsonl"]);
+    // The next pass has lines of its own; those of the last one stay for as long as no party has left them.
+    assert!(timeout(Duration::from_millis(50), b.heard.recv()).await.is_err());
+    let [mut c, mut d] = [office.call("a").await, office.call("b").await];
+    office.list(&c, 1, &[1, 5, 9]).await;
+    assert!(a.next().await.is_none() && b.next().await.is_none());
+    office.list(&d, 1, &[5, 7, 9]).await;
+    for party in [&mut c, &mut d] {
         assert_eq!(party.count().await, (1, 2));
         party.say(Asked::Positions(1)).await;
     }
-    assert_eq!((a.positions(2).await, b.positions(2).await), (vec![1, 2], vec![0, 2]));
-    // Nothing is owed any more.
-    drop(a.say.take());
-    assert!(b.next().await.is_none());
+    assert_eq!((c.positions(2).await, d.positions(2).await), (vec![1, 2], vec![0, 2]));
+    drop(c);
+    assert!(d.next().await.is_none());
 }
 
 #[tokio::test]
 async fn a_pass_that_both_leave_is_followed_by_the_next() {
     let office = Office::open();
     let [mut a, mut b] = office.both(&[1, 2], &[2, 3]).await;
-    for party in [&mut a, &mut b] {
+    for (party, name) in [(&mut a, "a"), (&mut b, "b")] {
         assert_eq!(party.count().await, (0, 1));
+        *party = office.call(name).await;
         office.list(party, 1, &[4]).await;
     }
     assert_eq!((a.count().await, b.count().await), ((1, 1), (1, 1)));
@@ -167,19 +172,62 @@ async fn a_party_that_leaves_after_the_count_ends_it_without_a_word() {
 }
 
 #[tokio::test]
-async fn a_party_that_leaves_before_is_named_to_the_other() {
+async fn a_line_that_is_lost_ends_that_of_the_other_and_both_come_again_with_the_same_lists() {
     let office = Office::open();
-    let [mut a, b] = [office.call("a").await, office.call("b").await];
-    office.list(&a, 0, &[1, 2]).await;
-    let announced = Announced { study: office.study, run: RUN, pass: 0, tags: 7 };
-    b.say(Asked::List(announced)).await;
-    drop(b);
-    a.dismissed(Exit::Unreachable, "the coordinator's line to bob is lost").await;
+    let (alice, bob) = ([1, 2, 3, 4], [2, 3, 5]);
+    // In the middle of a list, behind both lists, and when one party has asked for positions.
+    for place in 0..3 {
+        let [mut a, mut b] = [office.call("a").await, office.call("b").await];
+        office.list(&a, 0, &alice).await;
+        match place {
+            0 => b.say(Asked::List(Announced { study: office.study, run: RUN, pass: 0, tags: 3 })).await,
+            _ => {
+                office.list(&b, 0, &bob).await;
+                assert_eq!((a.count().await, b.count().await), ((0, 2), (0, 2)));
+            }
+        }
+        if place == 2 {
+            a.say(Asked::Positions(0)).await;
+        }
+        drop(b);
+        assert!(a.next().await.is_none(), "no word of it");
+    }
+    let [mut a, mut b] = office.both(&alice, &bob).await;
+    for party in [&mut a, &mut b] {
+        assert_eq!(party.count().await, (0, 2));
+        party.say(Asked::Positions(0)).await;
+    }
+    assert_eq!((a.positions(2).await, b.positions(2).await), (vec![1, 2], vec![0, 1]));
+}
+
+#[tokio::test]
+async fn a_newer_line_of_a_party_ends_what_is_done_on_its_older_one() {
+    let office = Office::open();
     let [mut a, mut b] = office.both(&[1, 2], &[2, 3]).await;
     assert_eq!((a.count().await, b.count().await), ((0, 1), (0, 1)));
-    a.say(Asked::Positions(0)).await;
-    drop(b);
-    a.dismissed(Exit::Unreachable, "the coordinator's line to bob is lost").await;
+    // Alice was started again, and nobody has noticed that her line is dead.
+    let mut again = office.call("a").await;
+    office.list(&again, 0, &[1, 2]).await;
+    assert!(b.next().await.is_none());
+    let mut b = office.call("b").await;
+    office.list(&b, 0, &[2, 3]).await;
+    assert_eq!((again.count().await, b.count().await), ((0, 1), (0, 1)));
+}
+
+#[tokio::test]
+async fn another_list_in_the_same_pass_of_a_run_is_not_counted() {
+    let office = Office::open();
+    let [mut a, mut b] = office.both(&[1, 2], &[2, 3]).await;
+    assert_eq!((a.count().await, b.count().await), ((0, 1), (0, 1)));
+    // A coordinator that was started again remembers it too.
+    let callers = start(&study(&format!("protocol = \"coordinator\"\n{KEYS}")), office.folder.path()).unwrap().unwrap();
+    let office = Office { callers, ..office };
+    let [mut a, mut b] = office.both(&[1, 2], &[2, 4]).await;
+    for party in [&mut a, &mut b] {
+        party.dismissed(Exit::Peer, "bob sent another list than before in this pass of the run").await;
+    }
+    let [mut a, mut b] = office.both(&[1, 2], &[2, 3]).await;
+    assert_eq!((a.count().await, b.count().await), ((0, 1), (0, 1)));
 }
 
 #[tokio::test]
@@ -196,7 +244,6 @@ async fn lists_that_cannot_be_merged_end_the_run_for_both() {
     for (asked, exit, part) in [
         (announce(0, 1_000 + DUMMIES + 1), Exit::Refused, "bob has a longer list than the study allows"),
         (announce(0, u64::MAX), Exit::Refused, "bob has a longer list than the study allows"),
-        (announce(1, 3), Exit::Peer, "sent a list of another pass"),
     ] {
         let [mut a, mut b] = [office.call("a").await, office.call("b").await];
         office.list(&a, 0, &[1]).await;
@@ -242,25 +289,28 @@ async fn what_is_asked_out_of_place_ends_the_run() {
         b.say(second).await;
         a.dismissed(Exit::Peer, "did not ask for the same").await;
     }
-    // The same pass again.
+    // Another list on the same line.
     let [mut a, mut b] = office.both(&[1, 2], &[2, 3]).await;
     for party in [&mut a, &mut b] {
         party.count().await;
-        office.list(party, 0, &[1]).await;
+        office.list(party, 1, &[]).await;
     }
-    a.dismissed(Exit::Peer, "another pass").await;
+    a.dismissed(Exit::Peer, "did not ask for the same").await;
 }
 
 #[tokio::test]
-async fn only_parties_of_one_run_meet_and_the_newest_line_of_a_party_stands_for_it() {
+async fn only_parties_of_one_run_and_pass_meet_and_the_newest_line_of_a_party_stands_for_it() {
     let office = Office::open();
-    let [mut old, mut a, mut b] = [office.call("a").await, office.call("a").await, office.call("b").await];
+    let [mut old, a, mut b] = [office.call("a").await, office.call("a").await, office.call("b").await];
     let announced = |run| Asked::List(Announced { study: office.study, run, pass: 0, tags: 0 });
     old.say(announced(RunId([1; 16]))).await;
     b.say(announced(RUN)).await;
     assert!(timeout(Duration::from_millis(50), b.heard.recv()).await.is_err());
-    a.say(announced(RUN)).await;
+    a.say(Asked::List(Announced { study: office.study, run: RUN, pass: 1, tags: 0 })).await;
     assert!(old.next().await.is_none());
+    assert!(timeout(Duration::from_millis(50), b.heard.recv()).await.is_err());
+    let mut a = office.call("a").await;
+    a.say(announced(RUN)).await;
     assert_eq!((a.count().await, b.count().await), ((0, 0), (0, 0)));
 }
 

@@ -11,7 +11,7 @@ use fedreg_common::session::{Session, Turn};
 use fedreg_common::study::MatchProtocol;
 
 use super::journal::{self, Kept};
-use super::{about, is_coordinated, keep, linked, not_begun, rations, terms};
+use super::{about, keep, linked, not_begun, rations, terms};
 use crate::alignment;
 use crate::drive::Driven;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ impl Attempt {
         job: &Job,
         (data, rows): (Digest, u64),
         opening: Opening,
-    ) -> Result<(Option<Kept>, Opening), Failure> {
+    ) -> Result<(Kept, Opening), Failure> {
         let party = job.party();
         let bound = bound(party, self.purpose, data)?;
         let about = about(job, self.purpose, opening.run, data, rows)?;
@@ -66,12 +66,8 @@ impl Attempt {
         let _ = self.about.set(about);
         // Of a run that is interrupted from here on every message has the same bytes again. The secret is never that of `--seed`, which
         // others may guess.
-        // One through the coordinator begins anew: the coordinator keeps nothing of it.
-        let kept = match is_coordinated(party) {
-            true => None,
-            false => Some(Kept::of(&party.config.state, opening.run, drawn()?, bound)?),
-        };
-        let opening = Opening { seed: kept.as_ref().map_or_else(drawn, |kept| Ok(kept.seed()))?, ..opening };
+        let kept = Kept::of(&party.config.state, opening.run, drawn()?, bound)?;
+        let opening = Opening { seed: kept.seed(), ..opening };
         Ok((kept, opening))
     }
 
@@ -91,12 +87,6 @@ impl Attempt {
     /// Keeps what the next command goes on with, or erases what nobody goes on with.
     pub(super) fn given_up(job: &Job, run: RunId, failure: &Failure, nobodys: bool) {
         let passes = matches!(failure.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite);
-        if passes && is_coordinated(job.party()) {
-            tracing::info!(
-                "a match through the coordinator does not go on after it was interrupted: start it again on both sides"
-            );
-            return;
-        }
         if passes && !nobodys {
             tracing::info!("the match {run} is not lost: the same command goes on with it");
             return;
@@ -128,10 +118,6 @@ impl Attempt {
         let found = keep(job, &self.folder, &alignment, bytes_sent)?;
         match over {
             true => journal::erase(&job.config.state)?,
-            false if is_coordinated(job.party()) => tracing::info!(
-                "{} may lack our last message: if it has no match, start both sides again",
-                job.role.partner()
-            ),
             false => tracing::info!(
                 "{} may lack our last message: the same command sends it again when {0} is started again",
                 job.role.partner()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::align::Mask;
 use fedreg_common::data::matching::alignment::{Alignment, MatchPurpose, MatchRecord, PassRecord};
-use fedreg_common::data::matching::{Cells, Format, Reading, Records, RecordsError, Rules, Source};
+use fedreg_common::data::matching::{Cells, Eligible, Format, Reading, Records, RecordsError, Rules, Source};
 use fedreg_common::data::{Ids, Marks, Place, Places};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, RunId};
@@ -41,6 +41,8 @@ pub(super) struct DirectWork(pub(super) Attempt);
 pub(super) struct Ready {
     records: Records,
     rules: Rules,
+    /// Which records take part in the first pass.
+    first: Eligible,
     /// SHA-256 of the data.
     data: Digest,
 }
@@ -63,8 +65,8 @@ impl Work for DirectWork {
         }
         warn_of_invalid(party, &records);
         // Refused here, so that the peer hears of it before the run.
-        refuse_repeats(&records, &rules)?;
-        Ok(Ready { records, rules, data })
+        let first = first(&records, &rules)?;
+        Ok(Ready { records, rules, first, data })
     }
 
     fn rows(ready: &Ready) -> u64 {
@@ -81,7 +83,7 @@ impl Work for DirectWork {
 
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<MatchSession, Failure> {
         let party = job.party();
-        let Ready { records, rules, data } = ready;
+        let Ready { records, rules, first, data } = ready;
         let (kept, opening) = self.0.begin(job, (data, records.len() as u64), opening)?;
         let policy = &party.config.policy;
         let inputs = Inputs {
@@ -89,7 +91,8 @@ impl Work for DirectWork {
             match_digest: alignment::match_digest(party)?,
             policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
             records: Arc::new(records),
-            journal: kept.map(|kept| Box::new(kept) as _),
+            first: Some(first),
+            journal: Some(Box::new(kept)),
             coordinated: is_coordinated(party),
         };
         Ok(MatchSession::new(party.role, greeting(self.0.purpose), party.study, inputs, opening)?)
@@ -217,10 +220,11 @@ fn refused(file: &Path, error: &RecordsError) -> Failure {
     Abort::OwnData(format!("{}: {error}", file.display())).into()
 }
 
-fn refuse_repeats(records: &Records, rules: &Rules) -> Result<(), Abort> {
-    let Some(first) = rules.keys.passes().first() else { return Ok(()) };
-    let eligible = records.eligible(first, &Mask::new(records.len()));
-    eligible.refuse_repeats(rules, 0).map_err(|error| Abort::OwnData(error.to_string()))
+/// Which records take part in the first pass, which must have no repeats unless the study allows them.
+fn first(records: &Records, rules: &Rules) -> Result<Eligible, Abort> {
+    let eligible = records.eligible(&rules.keys.passes()[0], &Mask::new(records.len()));
+    eligible.refuse_repeats(rules, 0).map_err(|error| Abort::OwnData(error.to_string()))?;
+    Ok(eligible)
 }
 
 /// Where a record stands, as a person looks for it.
@@ -251,7 +255,7 @@ fn warn_of_invalid(party: Party<'_>, records: &Records) {
 pub(super) fn look(party: Party<'_>, purpose: MatchPurpose, rations: u64) -> Result<Outlook, Failure> {
     let terms = terms(party)?;
     let (records, rules) = records(party, purpose)?;
-    refuse_repeats(&records, &rules)?;
+    first(&records, &rules)?;
     let keys = records.keys().keys().iter().enumerate().map(|(at, key)| {
         let (missing, invalid) = records.lacking(at);
         let mut examples: Vec<String> = Vec::new();

@@ -197,7 +197,7 @@ impl Work for LinkedWork {
         // What this party says first has the number of its pairs.
         ready.pairs.check()?;
         let (kept, opening) = self.0.begin(job, (ready.data, ready.rows), opening)?;
-        Ok(LinkedSession::new(ready.pairs, kept.map(|kept| Box::new(kept) as _), &opening)?)
+        Ok(LinkedSession::new(ready.pairs, Some(Box::new(kept)), &opening)?)
     }
 
     fn kept(&self, session: LinkedSession) -> Result<Option<Driven<LinkedSession>>, Failure> {

@@ -6,11 +6,11 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::secure::group::Tag;
-use fedreg_common::secure::merging::{List, Merged, PART_POSITIONS, PART_TAGS};
+use fedreg_common::secure::merging::{Known, List, Merged, PART_POSITIONS, PART_TAGS};
 use fedreg_common::session::{Abort, PeerFault, Request};
 use fedreg_proto::coordinator::ServeError;
-use fedreg_proto::link::{Notice, OpenError};
-use fedreg_proto::merge::{Announced, Answer, Asked, Caller, Merging, answer_frame, answered, asked, open};
+use fedreg_proto::link::Notice;
+use fedreg_proto::merge::{Announced, Answer, Asked, Caller, Merging, Place, answer_frame, answered, asked, open};
 use fedreg_proto::port::{self, Beside};
 use fedreg_proto::register::StatusReply;
 use fedreg_proto::star::Heard;
@@ -46,7 +46,7 @@ struct Desk {
     office: Office,
     address: String,
     merging: mpsc::Receiver<Caller>,
-    served: JoinHandle<Result<(), ServeError>>,
+    _served: JoinHandle<Result<(), ServeError>>,
 }
 
 async fn desk(merges: bool) -> Desk {
@@ -68,13 +68,33 @@ async fn desk(merges: bool) -> Desk {
     let (_, shown) = watch::channel(status);
     let beside = Beside { dealing: None, merging: merges.then_some(calls) };
     let served = tokio::spawn(port::serve(listener, found, beside, shown, std::future::pending::<()>()));
-    Desk { office, address, merging, served }
+    Desk { office, address, merging, _served: served }
 }
 
 impl Desk {
-    async fn call(&mut self, name: &str) -> (Merging, Caller) {
-        let line = soon(open(&self.address, &self.office.party(name), "coordinator", STUDY, RUN)).await.unwrap();
-        (line, soon(self.merging.recv()).await.unwrap())
+    fn open(&self, name: &str) -> Merging {
+        open(Place {
+            address: self.address.clone(),
+            coordinator: "coordinator".to_owned(),
+            identity: self.office.party(name),
+            study: STUDY,
+            run: RUN,
+        })
+    }
+
+    /// The coordinator's end of a line, and the list that came on it.
+    async fn list(&mut self, pass: u32, tags: u32) -> Caller {
+        let mut caller = soon(self.merging.recv()).await.unwrap();
+        let announced = Announced { study: STUDY, run: RUN, pass, tags: u64::from(tags) };
+        assert_eq!(soon(caller.hear.recv()).await, Some(Heard::Message(Asked::List(announced))));
+        let mut came = Vec::new();
+        while came.len() < tags as usize {
+            let Some(Heard::Message(Asked::Part(part))) = soon(caller.hear.recv()).await else { panic!("no part") };
+            assert!(part.len() <= PART_TAGS);
+            came.extend(part);
+        }
+        assert_eq!(came, (0..tags).map(tag).collect::<Vec<Tag>>());
+        caller
     }
 }
 
@@ -83,82 +103,134 @@ fn said(sequence: u64, merged: Merged) -> Message {
     Message { header, body: Body::Merged(merged) }
 }
 
-fn lost(abort: Option<Result<Message, Abort>>, address: &str) {
-    let Some(Err(Abort::Unreachable(sentence))) = abort else { panic!("{abort:?}") };
-    assert!(sentence.starts_with(&format!("the line to the coordinator at {address} is lost: ")), "{sentence}");
-    assert!(sentence.ends_with("start it again on both sides"), "{sentence}");
-}
-
-#[tokio::test]
-async fn a_list_reaches_the_coordinator_in_parts_and_its_answers_are_messages_in_their_order() {
-    let mut desk = desk(true).await;
-    let (mut line, mut caller) = desk.call("bob").await;
-    assert_eq!(caller.name, "bob");
-    let tags = 5 * PART_TAGS as u32 + 7;
-    line.requests.send(Request::List { pass: 1, list: list(tags) }).unwrap();
-    line.requests.send(Request::Positions { pass: 1 }).unwrap();
-    let announced = Announced { study: STUDY, run: RUN, pass: 1, tags: u64::from(tags) };
-    assert_eq!(soon(caller.hear.recv()).await, Some(Heard::Message(Asked::List(announced))));
-    let mut came = Vec::new();
-    while came.len() < tags as usize {
-        let Some(Heard::Message(Asked::Part(part))) = soon(caller.hear.recv()).await else { panic!("no part") };
-        assert!(part.len() <= PART_TAGS);
-        came.extend(part);
-    }
-    assert_eq!(came, (0..tags).map(tag).collect::<Vec<Tag>>());
-    assert_eq!(soon(caller.hear.recv()).await, Some(Heard::Message(Asked::Positions(1))));
+/// All that the coordinator says of pass 1.
+fn answers() -> [Merged; 4] {
     let positions = |first: usize, many: usize| Merged::Positions {
         pass: 1,
         first: first as u64,
         positions: (first as u32..(first + many) as u32).collect(),
     };
-    let all = [
+    [
         Merged::Passed { pass: 1, entries: 1 << 40 },
         Merged::Count { pass: 1, count: PART_POSITIONS as u64 + 3 },
         positions(0, PART_POSITIONS),
         positions(PART_POSITIONS, 3),
-    ];
-    for (sequence, merged) in all.into_iter().enumerate() {
+    ]
+}
+
+fn ask(line: &Merging, pass: u32, tags: u32, known: Known) {
+    line.requests.send(Request::List { pass, list: list(tags), known }).unwrap();
+}
+
+async fn tell(caller: &Caller, answers: &[Merged]) {
+    for merged in answers {
         caller.say.send(Answer::Merged(merged.clone())).await.ok().unwrap();
-        assert!(soon(line.heard.recv()).await.unwrap().unwrap() == said(sequence as u64, merged));
     }
-    // All has come that was asked for: a line that ends then is missed once more is asked for.
-    drop(caller);
-    desk.served.abort();
-    assert!(timeout(Duration::from_millis(200), line.heard.recv()).await.is_err(), "nothing is missing");
-    line.requests.send(Request::List { pass: 2, list: list(1) }).unwrap();
-    lost(soon(line.heard.recv()).await, &desk.address);
+}
+
+async fn hears(line: &mut Merging, sequence: u64, merged: &Merged) {
+    assert!(soon(line.heard.recv()).await.unwrap().unwrap() == said(sequence, merged.clone()));
 }
 
 #[tokio::test]
-async fn a_line_that_ends_before_everything_asked_for_has_come_ends_the_run() {
+async fn a_list_reaches_the_coordinator_in_parts_and_its_answers_are_messages_in_their_order() {
     let mut desk = desk(true).await;
-    let count = || Answer::Merged(Merged::Count { pass: 0, count: 3 });
-    let part = || Answer::Merged(Merged::Positions { pass: 0, first: 0, positions: vec![1, 2] });
-    let answers: [(bool, Vec<Answer>); 3] = [(false, vec![]), (true, vec![count()]), (true, vec![count(), part()])];
-    for (asks, answers) in answers {
-        let (mut line, mut caller) = desk.call("alice").await;
-        line.requests.send(Request::List { pass: 0, list: list(9) }).unwrap();
-        if asks {
-            line.requests.send(Request::Positions { pass: 0 }).unwrap();
+    let mut line = desk.open("bob");
+    let tags = 5 * PART_TAGS as u32 + 7;
+    ask(&line, 1, tags, Known::default());
+    line.requests.send(Request::Positions { pass: 1 }).unwrap();
+    let mut caller = desk.list(1, tags).await;
+    assert_eq!(caller.name, "bob");
+    assert_eq!(soon(caller.hear.recv()).await, Some(Heard::Message(Asked::Positions(1))));
+    for (sequence, merged) in answers().iter().enumerate() {
+        tell(&caller, std::slice::from_ref(merged)).await;
+        hears(&mut line, sequence as u64, merged).await;
+    }
+    // The next list has a line of its own.
+    ask(&line, 2, 3, Known::default());
+    soon(caller.say.closed()).await;
+    let caller = desk.list(2, 3).await;
+    let count = Merged::Count { pass: 2, count: 1 };
+    tell(&caller, std::slice::from_ref(&count)).await;
+    hears(&mut line, 4, &count).await;
+    drop(line);
+    soon(caller.say.closed()).await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_lost_is_opened_again_with_the_same_list_and_every_answer_is_heard_once() {
+    let mut desk = desk(true).await;
+    let answers = answers();
+    for before in 0..=answers.len() {
+        let mut line = desk.open("alice");
+        ask(&line, 1, 9, Known::default());
+        let wanted = before > 1;
+        if wanted {
+            line.requests.send(Request::Positions { pass: 1 }).unwrap();
         }
-        for _ in 0..2 + usize::from(asks) {
-            assert!(soon(caller.hear.recv()).await.is_some());
+        let mut caller = desk.list(1, 9).await;
+        if wanted {
+            assert_eq!(soon(caller.hear.recv()).await, Some(Heard::Message(Asked::Positions(1))));
         }
-        for answer in answers {
-            caller.say.send(answer).await.ok().unwrap();
-            assert!(soon(line.heard.recv()).await.unwrap().is_ok());
+        tell(&caller, &answers[..before]).await;
+        for (sequence, merged) in answers[..before].iter().enumerate() {
+            hears(&mut line, sequence as u64, merged).await;
         }
         drop(caller);
-        lost(soon(line.heard.recv()).await, &desk.address);
-        assert!(soon(line.heard.recv()).await.is_none());
+        let mut caller = desk.list(1, 9).await;
+        if !wanted {
+            line.requests.send(Request::Positions { pass: 1 }).unwrap();
+        }
+        assert_eq!(soon(caller.hear.recv()).await, Some(Heard::Message(Asked::Positions(1))));
+        // It begins again, and reads less at a time.
+        tell(&caller, &[Merged::Passed { pass: 1, entries: 7 }]).await;
+        if before == 0 {
+            hears(&mut line, 0, &Merged::Passed { pass: 1, entries: 7 }).await;
+        }
+        tell(&caller, &answers).await;
+        let first = if before == 0 { 1 } else { 0 };
+        for (sequence, merged) in answers.iter().enumerate().skip(before) {
+            hears(&mut line, first + sequence as u64, merged).await;
+        }
+        assert!(line.heard.try_recv().is_err());
     }
+}
+
+#[tokio::test]
+async fn a_party_that_was_started_again_hears_what_it_lacks_under_the_numbers_that_follow() {
+    let mut desk = desk(true).await;
+    let mut line = desk.open("alice");
+    let count = PART_POSITIONS as u64;
+    ask(&line, 1, 9, Known { messages: 7, passed: 1 << 40, count: Some(count + 3), positions: count });
+    line.requests.send(Request::Positions { pass: 1 }).unwrap();
+    let caller = desk.list(1, 9).await;
+    tell(&caller, &answers()).await;
+    hears(&mut line, 7, &answers()[3]).await;
+    assert!(line.heard.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_coordinator_that_says_another_count_the_second_time_ends_the_run() {
+    let mut desk = desk(true).await;
+    let mut line = desk.open("alice");
+    ask(&line, 0, 9, Known::default());
+    let caller = desk.list(0, 9).await;
+    tell(&caller, &[Merged::Count { pass: 0, count: 3 }]).await;
+    hears(&mut line, 0, &Merged::Count { pass: 0, count: 3 }).await;
+    drop(caller);
+    let caller = desk.list(0, 9).await;
+    tell(&caller, &[Merged::Count { pass: 0, count: 4 }]).await;
+    let abort = soon(line.heard.recv()).await.unwrap().err().unwrap();
+    assert!(matches!(abort, Abort::Peer { peer: Role::Coordinator, fault: PeerFault::Match { .. } }), "{abort}");
+    assert!(soon(line.heard.recv()).await.is_none());
 }
 
 #[tokio::test]
 async fn a_coordinator_that_ends_the_run_is_quoted_and_a_party_that_leaves_is_gone() {
     let mut desk = desk(true).await;
-    let (mut line, mut caller) = desk.call("bob").await;
+    let mut line = desk.open("bob");
+    ask(&line, 0, 3, Known::default());
+    let mut caller = desk.list(0, 3).await;
     let notice = Notice { exit: Exit::Peer, sentence: "alice sent tags that do not ascend strictly".to_owned() };
     caller.say.send(Answer::Notice(notice.clone())).await.ok().unwrap();
     let remote = Abort::Remote { from: Role::Coordinator, exit: notice.exit, sentence: notice.sentence };
@@ -170,13 +242,12 @@ async fn a_coordinator_that_ends_the_run_is_quoted_and_a_party_that_leaves_is_go
 
 #[tokio::test]
 async fn strangers_and_coordinators_that_merge_nothing_refuse() {
-    let merging = desk(true).await;
-    let carol = merging.office.party("carol");
-    let error = soon(open(&merging.address, &carol, "coordinator", STUDY, RUN)).await.err();
-    assert!(matches!(error, Some(OpenError::Refused(_))), "{error:?}");
-    let other = desk(false).await;
-    let error = soon(open(&other.address, &other.office.party("bob"), "coordinator", STUDY, RUN)).await.err();
-    assert!(matches!(error, Some(OpenError::Refused(_))), "{error:?}");
+    for (desk, name) in [(desk(true).await, "carol"), (desk(false).await, "bob")] {
+        let mut line = desk.open(name);
+        ask(&line, 0, 3, Known::default());
+        let abort = soon(line.heard.recv()).await.unwrap().err().unwrap();
+        assert!(matches!(abort, Abort::Refused(_)), "{abort}");
+    }
 }
 
 fn chunk(bytes: usize) -> wire::MergeRequest {

@@ -20,6 +20,7 @@ pub mod linked;
 mod normalise;
 mod reading;
 mod records;
+pub(crate) mod spread;
 
 pub use keys::{BySide, Cut, Date, Duplicates, Fold, Key, Keys, KeysError, Kind, Part, Pass, Rules};
 pub use normalise::{Canonical, NORMALISER, canonical, unicode};

@@ -1,11 +1,14 @@
 //! One party's records: canonical values, who takes part in a pass, and what is compared.
 
+use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hasher};
+
 use rayon::prelude::*;
-use sha2::{Digest as _, Sha256};
 
 use super::keys::{Cut, Duplicates, Keys, Kind, Pass, Rules};
 use super::normalise::{Canonical, canonical};
 use super::reading::{Cells, Reading, Source};
+use super::spread;
 use crate::data::align::Mask;
 use crate::data::{Ids, MAX_ROWS};
 use crate::id::Digest;
@@ -101,46 +104,60 @@ impl Records {
 
     /// Which records take part in a pass when those of `matched` are known already.
     pub fn eligible(&self, pass: &Pass, matched: &Mask) -> Eligible {
+        self.eligible_by(pass, matched, |row| {
+            // Nothing depends on who could find keys with the same hash: they are compared themselves.
+            let mut hash = DefaultHasher::new();
+            for part in self.parts(pass, row) {
+                hash.write_usize(part.len());
+                hash.write(part);
+            }
+            hash.finish()
+        })
+    }
+
+    /// The same with a hash that brings records with equal keys together.
+    fn eligible_by(&self, pass: &Pass, matched: &Mask, hash: impl Fn(u32) -> u64 + Sync) -> Eligible {
         let (mut counts, mut complete) = (OwnCounts::default(), Vec::new());
         for row in 0..self.rows {
-            let lacks = |invalid| {
-                pass.parts.iter().any(|part| {
-                    let column = &self.columns[part.key];
-                    column.values.bytes(row).is_empty() && column.invalid.is_set(row) == invalid
-                })
-            };
-            let (missing, invalid) = (lacks(false), lacks(true));
+            let (mut missing, mut invalid) = (false, false);
+            for part in &pass.parts {
+                let column = &self.columns[part.key];
+                if column.values.bytes(row).is_empty() {
+                    *(if column.invalid.is_set(row) { &mut invalid } else { &mut missing }) = true;
+                }
+            }
             if !missing && !invalid {
                 complete.push(row as u32);
             } else if !matched.is_set(row) {
                 *(if missing { &mut counts.missing } else { &mut counts.invalid }) += 1;
             }
         }
-        // Half a SHA-256 of the parts stands for them: two different keys with the same one are not to be found.
-        let mut hashed: Vec<([u8; 16], u32)> = complete
-            .into_par_iter()
-            .map_init(Vec::new, |message, row| {
-                message.clear();
-                self.parts(pass, row, message);
-                let digest: [u8; 32] = Sha256::digest(message).into();
-                let mut half = [0; 16];
-                half.copy_from_slice(&digest[..16]);
-                (half, row)
-            })
-            .collect();
-        // As numbers they are compared in one instruction or two.
-        hashed.par_sort_unstable_by_key(|(half, row)| (u128::from_be_bytes(*half), *row));
+        // A hash with the row below it is one number, which is compared in two instructions.
+        let mut hashed: Vec<u128> =
+            complete.into_par_iter().map(|row| u128::from(hash(row)) << u32::BITS | u128::from(row)).collect();
+        spread::sort(&mut hashed, |hashed| (hashed >> 64) as u32, |hashed| *hashed);
         let (mut alone, mut repeats, mut first_repeat) = (Mask::new(self.rows), Repeats::default(), None);
-        for group in hashed.chunk_by(|a, b| a.0 == b.0) {
-            repeats.count(group.len());
-            match group {
-                [(_, row)] if !matched.is_set(*row as usize) => alone.set(*row as usize),
-                [_] => {}
-                group => {
-                    counts.ambiguous += group.iter().filter(|(_, row)| !matched.is_set(*row as usize)).count() as u64;
-                    first_repeat = first_repeat.into_iter().chain([[group[0].1, group[1].1]]).min();
+        let mut add = |rows: &[u32]| {
+            repeats.count(rows.len());
+            match rows {
+                [row] if !matched.is_set(*row as usize) => alone.set(*row as usize),
+                [first, second, ..] => {
+                    counts.ambiguous += rows.iter().filter(|row| !matched.is_set(**row as usize)).count() as u64;
+                    first_repeat = first_repeat.into_iter().chain([[*first, *second]]).min();
                 }
+                [] | [_] => {}
             }
+        };
+        for group in hashed.chunk_by(|a, b| a >> u32::BITS == b >> u32::BITS) {
+            if let [one] = group {
+                add(&[*one as u32]);
+                continue;
+            }
+            let mut rows: Vec<u32> = group.iter().map(|hashed| *hashed as u32).collect();
+            if rows.iter().any(|row| self.compare(pass, rows[0], *row).is_ne()) {
+                rows.sort_by(|a, b| self.compare(pass, *a, *b));
+            }
+            rows.chunk_by(|a, b| self.compare(pass, *a, *b).is_eq()).for_each(&mut add);
         }
         drop(hashed);
         let records: Vec<u32> = (0..self.rows as u32).filter(|row| alone.is_set(*row as usize)).collect();
@@ -158,12 +175,14 @@ impl Records {
         Messages { records: self, pass, prefix }
     }
 
-    /// The parts of a record's composite key, each behind its length.
-    fn parts(&self, pass: &Pass, row: u32, into: &mut Vec<u8>) {
-        for part in &pass.parts {
-            let value = self.columns[part.key].values.bytes(row as usize);
-            field(cut(value, part.cut), into);
-        }
+    /// The parts of a record's composite key.
+    fn parts<'a>(&'a self, pass: &'a Pass, row: u32) -> impl Iterator<Item = &'a [u8]> {
+        pass.parts.iter().map(move |part| cut(self.columns[part.key].values.bytes(row as usize), part.cut))
+    }
+
+    /// The composite keys of two records.
+    fn compare(&self, pass: &Pass, one: u32, other: u32) -> Ordering {
+        self.parts(pass, one).cmp(self.parts(pass, other))
     }
 }
 
@@ -235,7 +254,12 @@ impl Messages<'_> {
 
     /// Appends the message of a record without that.
     pub fn write_rest(&self, record: u32, into: &mut Vec<u8>) {
-        self.records.parts(self.pass, record, into);
+        self.records.parts(self.pass, record).for_each(|part| field(part, into));
+    }
+
+    /// Bytes of the message of a record.
+    pub fn length(&self, record: u32) -> usize {
+        self.records.parts(self.pass, record).fold(self.prefix.len(), |sum, part| sum + size_of::<u64>() + part.len())
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::cmp::Ordering;
 
+use sha2::{Digest as _, Sha256};
+
 use super::MOST_TAGS;
+use crate::id::Digest;
 use crate::secure::group::Tag;
 
 /// Finds the tags that two lists have in common. Only the parts at which it has arrived are in memory.
@@ -16,6 +19,8 @@ struct Half {
     /// Entries that came.
     came: u64,
     last: Option<Tag>,
+    /// Of what came.
+    hash: Sha256,
     /// What came last.
     part: Vec<Tag>,
     /// How many of these are behind.
@@ -41,7 +46,7 @@ pub enum Unfit {
 
 impl Half {
     fn new(size: u64) -> Half {
-        Half { size, came: 0, last: None, part: Vec::new(), at: 0 }
+        Half { size, came: 0, last: None, hash: Sha256::new(), part: Vec::new(), at: 0 }
     }
 
     fn next(&self) -> Option<&Tag> {
@@ -93,10 +98,16 @@ impl Merge {
             return Err(Unfit::Order);
         }
         half.last = Some(*last);
+        half.hash.update(part.as_flattened());
         half.came += part.len() as u64;
         (half.part, half.at) = (part, 0);
         self.advance(found);
         Ok(())
+    }
+
+    /// SHA-256 of the tags of each list, once both have been read: a list that comes again is the same one.
+    pub fn digests(&self) -> [Digest; 2] {
+        self.sides.each_ref().map(|half| Digest(half.hash.clone().finalize().into()))
     }
 
     fn advance(&mut self, found: &mut Vec<[u32; 2]>) {

@@ -16,11 +16,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use hmac::{Hmac, Mac};
-use rayon::prelude::*;
-use sha2::Sha256;
+use sha2::digest::generic_array::GenericArray;
+use sha2::digest::typenum::U64;
+use sha2::{Sha256, compress256};
 use zeroize::Zeroizing;
 
 use super::group::{TAG_BYTES, Tag};
+use crate::data::matching::spread;
 use crate::id::{Role, RunId};
 
 mod merge;
@@ -51,12 +53,55 @@ pub enum Request {
         pass: u32,
         /// The party's list.
         list: List,
+        /// What is known of the answers already.
+        known: Known,
     },
     /// Say which entries both lists have; answered once both parties ask for it.
     Positions {
         /// The pass, from 0.
         pass: u32,
     },
+}
+
+/// What a party has heard of the coordinator, of a pass that it goes on with after it was interrupted: the coordinator says all of it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Known {
+    /// Messages of the coordinator in the whole match.
+    pub messages: u64,
+    /// Entries that have been read.
+    pub passed: u64,
+    /// How many entries both lists have.
+    pub count: Option<u64>,
+    /// Positions.
+    pub positions: u64,
+}
+
+impl Known {
+    /// Takes in what the coordinator says of the pass; whether that is new.
+    ///
+    /// # Errors
+    /// It is not what the coordinator said before.
+    pub fn add(&mut self, merged: &Merged) -> Result<bool, &'static str> {
+        let is_new = match merged {
+            // A sign of life that comes late says nothing.
+            Merged::Passed { entries, .. } => self.count.is_none() && *entries > self.passed,
+            Merged::Count { count, .. } => match self.count {
+                Some(before) if before != *count => return Err("the count that was told before"),
+                before => before.is_none(),
+            },
+            Merged::Positions { first, positions, .. } => first.saturating_add(positions.len() as u64) > self.positions,
+        };
+        if is_new {
+            match merged {
+                Merged::Passed { entries, .. } => self.passed = *entries,
+                Merged::Count { count, .. } => self.count = Some(*count),
+                Merged::Positions { first, positions, .. } => {
+                    self.positions = first.saturating_add(positions.len() as u64);
+                }
+            }
+        }
+        Ok(is_new)
+    }
 }
 
 /// What the coordinator tells a party.
@@ -88,6 +133,13 @@ pub enum Merged {
 }
 
 impl Merged {
+    /// The pass, from 0.
+    pub fn pass(&self) -> u32 {
+        match self {
+            Merged::Passed { pass, .. } | Merged::Count { pass, .. } | Merged::Positions { pass, .. } => *pass,
+        }
+    }
+
     /// What kind of message it is, for people.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -112,7 +164,8 @@ pub struct List(Arc<Vec<(Tag, u32)>>);
 impl List {
     /// Brings entries into the order of their tags; none if two tags are the same, which no two keys have but with probability 2^-128.
     pub fn new(mut entries: Vec<(Tag, u32)>) -> Option<List> {
-        entries.par_sort_unstable_by_key(|(tag, number)| (u128::from_be_bytes(*tag), *number));
+        let high = |(tag, _): &(Tag, u32)| u32::from_be_bytes([tag[0], tag[1], tag[2], tag[3]]);
+        spread::sort(&mut entries, high, |(tag, _)| u128::from_be_bytes(*tag));
         let repeated = entries.windows(2).any(|pair| pair[0].0 == pair[1].0);
         (!repeated).then(|| List(Arc::new(entries)))
     }
@@ -125,7 +178,11 @@ impl List {
 
     /// The tags one after the other, in parts that fit into a message.
     pub fn parts(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.0.chunks(PART_TAGS).map(|part| part.iter().flat_map(|(tag, _)| *tag).collect())
+        self.0.chunks(PART_TAGS).map(|part| {
+            let mut bytes = Vec::with_capacity(part.len() * TAG_BYTES);
+            part.iter().for_each(|(tag, _)| bytes.extend_from_slice(tag));
+            bytes
+        })
     }
 
     /// The entry at a position.
@@ -176,9 +233,7 @@ impl MergeKey {
 
     /// What makes tags of messages that begin alike.
     pub fn tagger(&self, prefix: &[u8]) -> Tagger {
-        let mut mac = keyed(&self.0[..]);
-        mac.update(prefix);
-        Tagger(mac)
+        Tagger::new(&self.0, prefix)
     }
 
     /// The tags of dummies in a pass of this name. No message of a key begins as theirs do.
@@ -187,11 +242,12 @@ impl MergeKey {
             Dummies::Shared => ("shared", SHARED),
             Dummies::Of(role) => (role.name(), OWN),
         };
-        let mut mac = keyed(&self.0[..]);
+        let mut prefix = Vec::new();
         for field in [b"fedreg match dummy".as_slice(), pass.as_bytes(), kind.as_bytes()] {
-            add(&mut mac, field);
+            prefix.extend_from_slice(&(field.len() as u64).to_le_bytes());
+            prefix.extend_from_slice(field);
         }
-        let tagger = Tagger(mac);
+        let tagger = self.tagger(&prefix);
         (0..count).map(|number| tagger.tag(&number.to_le_bytes())).collect()
     }
 }
@@ -203,19 +259,85 @@ impl fmt::Debug for MergeKey {
     }
 }
 
-/// Makes tags of messages whose beginning it has taken in.
-pub struct Tagger(Hmac<Sha256>);
+/// Makes tags of messages whose beginning it has taken in: HMAC with SHA-256. Of a short end it takes two runs of the compression function.
+pub struct Tagger {
+    /// The states behind the block of the inner and of the outer key, and behind the whole blocks of the beginning.
+    inner: State,
+    outer: State,
+    /// The part of a block that the beginning fills, and how much that is.
+    begun: Block,
+    filled: usize,
+    /// Bytes that the inner hash has taken in, these included.
+    bytes: u64,
+}
+
+type State = Zeroizing<[u32; 8]>;
+type Block = GenericArray<u8, U64>;
+
+/// Bytes of a block of SHA-256.
+const BLOCK: usize = 64;
+/// Where the length of the message stands in the last block.
+const LENGTH: usize = BLOCK - size_of::<u64>();
+/// Bytes that the outer hash takes in: a block and a digest.
+const OUTER: usize = BLOCK + 32;
+/// The state of SHA-256 at the beginning (FIPS 180-4, section 5.3.3).
+const INITIAL: [u32; 8] =
+    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 impl Tagger {
+    fn new(key: &[u8; 32], prefix: &[u8]) -> Tagger {
+        let behind = |pad: u8| {
+            let mut block = Zeroizing::new([pad; BLOCK]);
+            block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+            let mut state = Zeroizing::new(INITIAL);
+            compress256(&mut state, &[Block::from(*block)]);
+            state
+        };
+        let (mut inner, outer) = (behind(0x36), behind(0x5c));
+        let (blocks, rest) = prefix.as_chunks::<BLOCK>();
+        blocks.iter().for_each(|block| compress256(&mut inner, &[Block::from(*block)]));
+        let mut begun = Block::default();
+        begun[..rest.len()].copy_from_slice(rest);
+        Tagger { inner, outer, begun, filled: rest.len(), bytes: (BLOCK + prefix.len()) as u64 }
+    }
+
     /// The tag of a message with this end.
-    pub fn tag(&self, rest: &[u8]) -> Tag {
-        let mut mac = self.0.clone();
-        mac.update(rest);
-        let digest: [u8; 32] = mac.finalize().into_bytes().into();
+    pub fn tag(&self, mut rest: &[u8]) -> Tag {
+        let (mut state, mut block, mut filled) = (*self.inner, self.begun, self.filled);
+        let bits = 8 * (self.bytes + rest.len() as u64);
+        while rest.len() >= BLOCK - filled {
+            let (now, later) = rest.split_at(BLOCK - filled);
+            block[filled..].copy_from_slice(now);
+            compress256(&mut state, std::slice::from_ref(&block));
+            (rest, filled) = (later, 0);
+        }
+        block[filled..filled + rest.len()].copy_from_slice(rest);
+        filled += rest.len();
+        let digest = close(state, block, filled, bits);
+        let mut block = Block::default();
+        for (bytes, word) in block.as_chunks_mut::<4>().0.iter_mut().zip(digest) {
+            *bytes = word.to_be_bytes();
+        }
+        let mac = close(*self.outer, block, OUTER - BLOCK, 8 * OUTER as u64);
         let mut tag = [0; TAG_BYTES];
-        tag.copy_from_slice(&digest[..TAG_BYTES]);
+        for (bytes, word) in tag.as_chunks_mut::<4>().0.iter_mut().zip(mac) {
+            *bytes = word.to_be_bytes();
+        }
         tag
     }
+}
+
+/// The state behind the end of a message of this many bits, which fills a part of the last block.
+fn close(mut state: [u32; 8], mut block: Block, filled: usize, bits: u64) -> [u32; 8] {
+    block[filled] = 0x80;
+    block[filled + 1..].fill(0);
+    if filled >= LENGTH {
+        compress256(&mut state, std::slice::from_ref(&block));
+        block = Block::default();
+    }
+    block[LENGTH..].copy_from_slice(&bits.to_be_bytes());
+    compress256(&mut state, &[block]);
+    state
 }
 
 /// HMAC under a key of at most a block, which HMAC itself pads with zeros.

@@ -32,6 +32,23 @@ fn key_tags_and_dummies_are_those_that_python_makes() {
     assert_eq!(hex(&draw), "62742cd6056e231cb3511e37272385b5f8f76211616ffae222fe86ed96d415c2");
 }
 
+/// Against the crate `hmac`, with beginnings and ends around the lengths at which blocks are full.
+#[test]
+fn tags_are_hmacs_of_messages_of_any_length() {
+    let key = MergeKey::derive(&RunId([1; 16]), &[2; 32], &[3; 32]);
+    let bytes: Vec<u8> = (0..255).collect();
+    for begins in [0, 1, 30, 55, 56, 63, 64, 65, 82, 127, 128] {
+        let tagger = key.tagger(&bytes[..begins]);
+        for ends in 0..140 {
+            let rest = &bytes[bytes.len() - ends..];
+            let mut mac = keyed(&key.0[..]);
+            mac.update(&bytes[..begins]);
+            mac.update(rest);
+            assert_eq!(tagger.tag(rest), mac.finalize().into_bytes()[..TAG_BYTES], "{begins} {ends}");
+        }
+    }
+}
+
 #[test]
 fn every_pass_and_every_list_has_dummies_of_its_own() {
     let key = MergeKey::derive(&RunId([1; 16]), &[2; 32], &[3; 32]);

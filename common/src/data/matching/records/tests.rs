@@ -58,6 +58,25 @@ fn every_record_is_eligible_ambiguous_missing_or_invalid_and_repeats_count_match
 }
 
 #[test]
+fn records_whose_hashes_are_the_same_are_told_apart_by_their_keys() {
+    use rand::{Rng, SeedableRng};
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(8);
+    let cells: Vec<String> = (0..600).map(|_| rng.random_range(0..500_u32).to_string()).collect();
+    let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+    let keys = keys(&[&["number"], &["name"]]);
+    let records = Records::normalise(&keys, vec![column(&vec!["a"; 600]), column(&cells)]).unwrap();
+    let mut matched = Mask::new(600);
+    (0..600).step_by(7).for_each(|row| matched.set(row));
+    let pass = &keys.passes()[0];
+    let apart = records.eligible(pass, &matched);
+    assert!(apart.repeats.keys.iter().all(|keys| *keys > 0), "{:?}", apart.repeats);
+    let number = |row: u32| cells[row as usize].parse::<u64>().unwrap();
+    for hash in [&(|_| 0_u64) as &(dyn Fn(u32) -> u64 + Sync), &|row| number(row) % 3, &|row| number(row) << 60] {
+        assert!(records.eligible_by(pass, &matched, hash) == apart);
+    }
+}
+
+#[test]
 fn repeats_in_the_first_pass_are_refused_unless_the_study_excludes_them() {
     let keys = keys(&[&["name"], &["number"]]);
     let records = Records::normalise(&keys, vec![column(&["a", "b", "a"]), column(&["1", "1", "2"])]).unwrap();

@@ -12,9 +12,14 @@ use crate::session::{Abort, PeerFault};
 impl MatchScript {
     /// Which own records take part in the present pass.
     pub(super) fn eligible(&self) -> Result<Eligible, Abort> {
+        let pass = &self.inputs.rules.keys.passes()[self.pass];
+        self.allowed(self.inputs.records.eligible(pass, &self.matched))
+    }
+
+    /// Refuses more records than a list may have.
+    pub(super) fn allowed(&self, eligible: Eligible) -> Result<Eligible, Abort> {
         let rules = &self.inputs.rules;
         let pass = &rules.keys.passes()[self.pass];
-        let eligible = self.inputs.records.eligible(pass, &self.matched);
         let length = self.length(self.role, eligible.counts.eligible);
         let refused = match &rules.capacity {
             Some(_) if eligible.counts.eligible > length => "match.capacity",
@@ -84,23 +89,36 @@ impl MatchScript {
     /// What this party holds, in the order that both share: SHA-256 over the number of matches and their keys.
     pub(super) fn held(&self) -> Digest {
         let mut hash = Sha256::new();
-        let mut add = |field: &[u8]| {
-            hash.update((field.len() as u64).to_le_bytes());
-            hash.update(field);
-        };
-        add(b"fedreg match order");
-        add(&(self.order.len() as u64).to_le_bytes());
-        let (mut rest, mut message) = (self.order.as_slice(), Vec::new());
+        hash.update(field_length(HELD.len()));
+        hash.update(HELD);
+        hash.update(field_length(size_of::<u64>()));
+        hash.update((self.order.len() as u64).to_le_bytes());
+        let (mut rest, mut bytes, mut lengths) = (self.order.as_slice(), Vec::new(), Vec::new());
         for (pass, counts) in self.inputs.rules.keys.passes().iter().zip(&self.passes) {
             let messages = self.inputs.records.messages(pass, &self.inputs.match_digest);
             let (records, later) = rest.split_at((counts.matched() as usize).min(rest.len()));
             rest = later;
-            for record in records {
-                message.clear();
-                messages.write(*record, &mut message);
-                add(&message);
+            // The records stand anywhere in memory: those of a batch are looked up beside each other.
+            for records in records.chunks(BATCH) {
+                lengths.clear();
+                lengths.extend(records.iter().map(|record| messages.length(*record)));
+                bytes.clear();
+                for (record, length) in records.iter().zip(&lengths) {
+                    bytes.extend_from_slice(&field_length(*length));
+                    messages.write(*record, &mut bytes);
+                }
+                hash.update(&bytes);
             }
         }
         Digest(hash.finalize().into())
     }
+}
+
+const HELD: &[u8] = b"fedreg match order";
+/// Records whose keys are hashed at a time.
+const BATCH: usize = 512;
+
+/// What stands before a field.
+fn field_length(bytes: usize) -> [u8; 8] {
+    (bytes as u64).to_le_bytes()
 }

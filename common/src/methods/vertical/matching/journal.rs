@@ -4,7 +4,11 @@ use super::message::{Match, Number, NumberKind, PART_BYTES, Part, PartKind, Term
 use crate::conversation::Content;
 use crate::id::Digest;
 use crate::methods::vertical::message::{Body, Rows};
+use crate::secure::merging::{Merged, PART_POSITIONS};
 use crate::session::Abort;
+
+/// Messages of the coordinator are stored under their number with this bit.
+pub(super) const ANSWERS: u64 = 1 << 63;
 
 /// Where a party stores what it heard, in one run. What is stored lies on disk before the call returns.
 pub trait Journal {
@@ -49,6 +53,20 @@ pub(in crate::methods::vertical) fn record(body: &Body) -> Vec<u8> {
         bytes.extend_from_slice(&ids.0);
         return bytes;
     }
+    if let Body::Merged(merged) = body {
+        let (kind, number) = match merged {
+            Merged::Passed { entries, .. } => (b'e', entries),
+            Merged::Count { count, .. } => (b'n', count),
+            Merged::Positions { first, .. } => (b'l', first),
+        };
+        bytes.push(kind);
+        bytes.extend_from_slice(&merged.pass().to_le_bytes());
+        bytes.extend_from_slice(&number.to_le_bytes());
+        if let Merged::Positions { positions, .. } = merged {
+            positions.iter().for_each(|position| bytes.extend_from_slice(&position.to_le_bytes()));
+        }
+        return bytes;
+    }
     let Body::Match(message) = body else { return vec![if *body == Body::GO { b'g' } else { b'h' }] };
     match message {
         Match::Terms(terms) => {
@@ -80,8 +98,10 @@ pub(in crate::methods::vertical) fn record(body: &Body) -> Vec<u8> {
             bytes.push(b'a');
             bytes.extend_from_slice(&proof.0);
         }
-        // A match through the coordinator does not go on after it was interrupted.
-        Match::Draw(_) => {}
+        Match::Draw(draw) => {
+            bytes.push(b'w');
+            bytes.extend_from_slice(draw);
+        }
     }
     bytes
 }
@@ -119,6 +139,22 @@ pub(in crate::methods::vertical) fn recall(bytes: &[u8]) -> Option<Body> {
             let ids = Digest(*take(&mut rest)?);
             return rest.is_empty().then_some(Body::Rows(Rows { key, rows, ids }));
         }
+        b'e' | b'n' | b'l' => {
+            let pass = short()?;
+            let number = u64::from_le_bytes(*take(&mut rest)?);
+            let (words, cut) = std::mem::take(&mut rest).as_chunks();
+            let positions: Vec<u32> = words.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+            let merged = match (kind, positions.is_empty()) {
+                (b'e', true) => Merged::Passed { pass, entries: number },
+                (b'n', true) => Merged::Count { pass, count: number },
+                (b'l', false) if positions.len() <= PART_POSITIONS => {
+                    Merged::Positions { pass, first: number, positions }
+                }
+                _ => return None,
+            };
+            return cut.is_empty().then_some(Body::Merged(merged));
+        }
+        b'w' => Match::Draw(*take(&mut rest)?),
         b'a' => Match::Agree(Digest(*take(&mut rest)?)),
         _ => return None,
     };

@@ -217,8 +217,8 @@ impl Theirs {
     }
 
     /// The tags of what both lists have, ascending.
-    pub(super) fn matched(&self) -> impl Iterator<Item = Tag> {
-        self.both.iter().map(|at| self.tags[*at as usize].0)
+    pub(super) fn matched(&self) -> Vec<Tag> {
+        self.both.iter().map(|at| self.tags[*at as usize].0).collect()
     }
 }
 

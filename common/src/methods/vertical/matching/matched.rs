@@ -1,8 +1,10 @@
 //! The result of a match.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::data::matching::OwnCounts;
 use crate::id::{Digest, RunId};
-use crate::secure::group::{TAG_BYTES, Tag};
+use crate::secure::group::Tag;
 
 /// What became of a pass, as one side sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +45,15 @@ impl Matched {
     /// What stands for the order, the same at both parties: SHA-256 over the run, for every pass its name behind its length and the number
     /// of its matches, and the tags.
     pub fn order_digest(&self) -> Digest {
-        let mut bytes = Vec::with_capacity(self.tags.len() * TAG_BYTES + 1024);
-        bytes.extend_from_slice(&self.run.0);
+        let mut hash = Sha256::new();
+        hash.update(self.run.0);
         for pass in &self.passes {
-            bytes.extend_from_slice(&(pass.name.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(pass.name.as_bytes());
-            bytes.extend_from_slice(&pass.matched().to_le_bytes());
+            hash.update((pass.name.len() as u64).to_le_bytes());
+            hash.update(pass.name.as_bytes());
+            hash.update(pass.matched().to_le_bytes());
         }
-        bytes.extend(self.tags.iter().flatten());
-        Digest::of(&bytes)
+        hash.update(self.tags.as_flattened());
+        Digest(hash.finalize().into())
     }
 }
 

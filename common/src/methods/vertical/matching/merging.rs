@@ -8,7 +8,9 @@ use crate::conversation::Refusal;
 use crate::data::matching::{Eligible, OwnCounts};
 use crate::id::Role;
 use crate::secure::group::{self, TAG_BYTES, Tag};
-use crate::secure::merging::{DUMMIES, Dummies, List, MOST_TAGS, MergeKey, Merged, PART_POSITIONS, Request, SHARED};
+use crate::secure::merging::{
+    DUMMIES, Dummies, Known, List, MOST_TAGS, MergeKey, Merged, PART_POSITIONS, Request, SHARED,
+};
 use crate::session::{Abort, PeerFault};
 
 /// In the place of a record's number: a dummy that both lists have. Records have smaller numbers.
@@ -125,6 +127,10 @@ impl Merging {
             return Err("one of all dummies that both lists have, and no more than the shorter list");
         }
         self.told = Some(count);
+        // No more than the own list has.
+        let records = (count - u64::from(SHARED)) as usize;
+        self.records.reserve_exact(records);
+        self.tags.reserve_exact(records);
         Ok(())
     }
 
@@ -173,7 +179,9 @@ impl MatchScript {
         let (Stage::Merge(merging), Some(key)) = (&mut self.stage, &self.key) else { return Ok(()) };
         let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
         if let Some(list) = merging.list(self.role, key, &place)? {
-            self.requests.push_back(Request::List { pass: pass as u32, list });
+            // Of a run that goes on, what was asked for in the pass before.
+            self.requests.clear();
+            self.requests.push_back(Request::List { pass: pass as u32, list, known: Known::default() });
         }
         Ok(())
     }
@@ -201,7 +209,12 @@ impl MatchScript {
         if pass != number {
             return Err(PeerFault::Round { came: pass, expected: number }.into());
         }
-        taken.map_err(|expected| PeerFault::Match { pass: number + 1, what, expected })?;
+        let fault = |expected| PeerFault::Match { pass: number + 1, what, expected };
+        taken.map_err(fault)?;
+        // In a run that goes on the list is asked for once it is known what came of it.
+        if let Some(Request::List { known, .. }) = self.requests.front_mut() {
+            known.add(&merged).map_err(fault)?;
+        }
         Ok(self.settle()?)
     }
 }

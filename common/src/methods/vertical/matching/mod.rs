@@ -35,9 +35,10 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 use self::agreement::{Agreement, PROOF};
-use self::lists::{Own, Revealed, Theirs, Turns};
+use self::direct::Lists;
+use self::lists::{Revealed, Turns};
 use self::merging::Merging;
-use self::message::{DRAW, Match, Number, NumberKind, Part, PartKind};
+use self::message::{DRAW, Match, Number, NumberKind, PartKind};
 use super::message::Body;
 use super::session::Progress;
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
@@ -45,13 +46,14 @@ use crate::data::align::Mask;
 use crate::data::matching::{Eligible, OwnCounts, Records, Rules};
 use crate::id::{Digest, Role, RunId};
 use crate::privacy::release::{Declaration, Disclosures};
-use crate::secure::group::{self, Scalar, Tag, TagContext};
+use crate::secure::group::{Scalar, Tag};
 use crate::secure::merging::{MergeKey, Request};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
 
 mod agreement;
 mod checks;
+mod direct;
 pub(super) mod journal;
 mod lists;
 mod matched;
@@ -85,6 +87,8 @@ pub struct Inputs {
     pub policy: Policy,
     /// The party's records.
     pub records: Arc<Records>,
+    /// Which of them take part in the first pass, where that is known already.
+    pub first: Option<Eligible>,
     /// What was heard in this run, of a party that goes on after it was killed.
     pub journal: Option<Box<dyn Journal + Send>>,
     /// Whether the coordinator compares the keys.
@@ -165,47 +169,6 @@ enum Stage {
     Moving,
 }
 
-/// What a pass computes.
-struct Lists {
-    /// Until the own list is made.
-    eligible: Option<Eligible>,
-    counts: OwnCounts,
-    sizes: [u64; 2],
-    scalar: Scalar,
-    context: TagContext,
-    /// For the own list.
-    room: Vec<(group::Element, u32)>,
-    own: Option<Own>,
-    theirs: Theirs,
-}
-
-impl Lists {
-    /// Makes the own list, unless that was done before.
-    fn prepare(&mut self, place: &Place<'_>) -> &mut Own {
-        let (eligible, room) = (&mut self.eligible, &mut self.room);
-        let (scalar, length) = (&self.scalar, self.sizes[place.side]);
-        self.own.get_or_insert_with(|| {
-            let records = eligible.take().map(|eligible| eligible.records).unwrap_or_default();
-            let pass = &place.inputs.rules.keys.passes()[place.pass];
-            let messages = place.inputs.records.messages(pass, &place.inputs.match_digest);
-            let (secret, run, pass) = (place.secret, place.run, place.pass as u32);
-            let padded = |number| group::padding(secret, run, pass, number);
-            Own::mask(records, std::mem::take(room), length, scalar, &messages, padded)
-        })
-    }
-
-    /// Computes what is still to be computed of the peer's list.
-    fn tags(&mut self, pass: usize) -> Result<(), PeerFault> {
-        self.theirs.work(&self.scalar, &self.context).map_err(|expected| fault(pass, PartKind::Masked, expected))
-    }
-
-    /// The same once all of it has come.
-    fn sorted(&mut self, pass: usize) -> Result<(), PeerFault> {
-        self.tags(pass)?;
-        self.theirs.sort().map_err(|expected| fault(pass, PartKind::Masked, expected))
-    }
-}
-
 /// What the own list of a pass depends on.
 struct Place<'a> {
     inputs: &'a Inputs,
@@ -221,10 +184,6 @@ const MICROSECONDS: u64 = 200;
 
 /// The scalar of the proof is that of no pass.
 const PASS_OF_PROOF: u32 = u32::MAX;
-
-fn fault(pass: usize, what: PartKind, expected: &'static str) -> PeerFault {
-    PeerFault::Match { pass: pass as u32 + 1, what: what.name(), expected }
-}
 
 impl MatchSession {
     /// A session over normalised records, of a command that is [`Purpose::MatchFit`] or [`Purpose::MatchPredict`].
@@ -256,7 +215,10 @@ impl MatchSession {
             requests: VecDeque::new(),
             inputs,
         };
-        let eligible = script.eligible()?;
+        let eligible = match script.inputs.first.take() {
+            Some(first) => script.allowed(first)?,
+            None => script.eligible()?,
+        };
         eligible.refuse_repeats(&script.inputs.rules, 0).map_err(|error| Abort::OwnData(error.to_string()))?;
         script.stage = Stage::Terms { said: 0, eligible: Some(eligible) };
         // The study must say that both learn which records both have; there is no match without that, whatever the mode of the fit.
@@ -388,22 +350,6 @@ impl MatchScript {
         }
     }
 
-    fn lists(&self, eligible: Eligible, peer: u64) -> Result<Lists, Abort> {
-        let own = self.length(self.role, eligible.counts.eligible);
-        let sizes = if self.side() == 0 { [own, peer] } else { [peer, own] };
-        let scalar = self.scalar(self.pass as u32)?;
-        let context = TagContext::new(&self.run, &self.inputs.rules.keys.passes()[self.pass].name);
-        let counts = eligible.counts;
-        let (room, tags) = lists::room(own, peer).map_err(|megabytes| {
-            // Not a sentence for the coordinator, as it has numbers of records.
-            Abort::OwnData(format!(
-                "a match of {own} records with {peer} takes {megabytes} MiB of memory, more than there is"
-            ))
-        })?;
-        let theirs = Theirs::new(tags);
-        Ok(Lists { eligible: Some(eligible), counts, sizes, scalar, context, room, own: None, theirs })
-    }
-
     /// Both have said the same count: whether it is revealed what it counts.
     fn gate(&mut self, own: OwnCounts, peer: u64, counted: u64) -> bool {
         let fewest = if self.pass == 0 { self.min_matched } else { self.inputs.rules.min_pass.max(1) };
@@ -419,12 +365,15 @@ impl MatchScript {
     }
 
     /// Adds the matches of a pass.
-    fn add(&mut self, records: Vec<u32>, tags: impl IntoIterator<Item = Tag>) {
+    fn add(&mut self, records: Vec<u32>, tags: Vec<Tag>) {
         for record in &records {
             self.matched.set(*record as usize);
         }
         self.order.extend(records);
-        self.tags.extend(tags);
+        match self.tags.is_empty() {
+            true => self.tags = tags,
+            false => self.tags.extend(tags),
+        }
     }
 
     fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
@@ -451,56 +400,6 @@ impl MatchScript {
         Ok(Stage::Size { said: 0, eligible: self.eligible()?, peer: 0 })
     }
 
-    /// Takes in a part of a list, once it is known that one is due.
-    fn absorb_part(&mut self, part: Part) -> Result<(), Refusal> {
-        let (pass, theirs) = (self.pass, 1 - self.side());
-        let what = part.what;
-        let turns = match (&mut self.stage, what) {
-            (Stage::Masked { turns, .. }, PartKind::Masked)
-            | (Stage::Doubled { turns, .. }, PartKind::Doubled)
-            | (Stage::Reveal { turns, .. }, PartKind::Reveal) => turns,
-            _ => return Err(Refusal::Kind),
-        };
-        let (first, count) = turns.due(theirs, what);
-        if (part.pass as usize, part.first) != (pass, first) {
-            return Err(fault(pass, what, "the part that follows").into());
-        }
-        let came = part.bytes.len() as u64;
-        if came != count * what.unit() as u64 {
-            return Err(
-                PeerFault::Length { what: what.name(), came: came / what.unit() as u64, expected: count }.into()
-            );
-        }
-        turns.advance(theirs, count);
-        let taken = match &mut self.stage {
-            Stage::Masked { lists, .. } => {
-                lists.tags(pass)?;
-                lists.theirs.take(first, part.bytes.as_chunks().0.to_vec())
-            }
-            Stage::Doubled { lists, .. } => {
-                lists.sorted(pass)?;
-                lists.theirs.compare(part.bytes.as_chunks().0)
-            }
-            Stage::Reveal { lists, revealed, .. } => {
-                let positions: Vec<u32> =
-                    part.bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
-                lists.own.as_ref().map_or(Ok(()), |own| revealed.take(own, &positions))
-            }
-            Stage::Terms { .. }
-            | Stage::Draw { .. }
-            | Stage::Size { .. }
-            | Stage::Merge(_)
-            | Stage::Merged { .. }
-            | Stage::Positions(_)
-            | Stage::Count { .. }
-            | Stage::Closed
-            | Stage::Agree(_)
-            | Stage::Over
-            | Stage::Moving => Ok(()),
-        };
-        taken.map_err(|expected| fault(pass, what, expected).into())
-    }
-
     fn absorb_number(&mut self, came: Number) -> Result<(), Refusal> {
         if came.pass as usize != self.pass {
             return Err(PeerFault::Round { came: came.pass, expected: self.pass as u32 }.into());
@@ -509,6 +408,8 @@ impl MatchScript {
             NumberKind::Size => {
                 let Stage::Size { .. } = self.stage else { return Err(Refusal::Kind) };
                 self.check_size(came.number)?;
+                // The peer is behind the pass before, of which nobody needs anything any more.
+                self.requests.clear();
                 if let Stage::Size { said, peer, .. } = &mut self.stage {
                     *said += 1;
                     *peer = came.number;
@@ -622,6 +523,8 @@ impl Script for MatchScript {
 
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         if let Body::Merged(merged) = body {
+            // A party that goes on hears again what it heard before it had work to do.
+            self.make_list()?;
             return self.absorb_merged(merged);
         }
         let Body::Match(message) = body else { return Err(Refusal::Kind) };
@@ -644,6 +547,7 @@ impl Script for MatchScript {
                 let Stage::Agree(agreement) = &mut self.stage else { return Err(Refusal::Kind) };
                 let agreed = agreement.absorb(proof);
                 agreed.map_err(|expected| self.no_proof(expected))?;
+                self.requests.clear();
             }
         }
         self.settle()?;
@@ -664,8 +568,12 @@ impl Script for MatchScript {
         })
     }
 
-    fn request(&mut self) -> Option<Request> {
-        self.requests.pop_front()
+    fn request(&mut self, heard: u64) -> Option<Request> {
+        let mut request = self.requests.pop_front()?;
+        if let Request::List { known, .. } = &mut request {
+            known.messages = heard;
+        }
+        Some(request)
     }
 
     /// Nothing leaves before a whole list is masked and sorted.
@@ -723,5 +631,13 @@ impl Script for MatchScript {
 
     fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
         journal::recalled(&mut self.inputs.journal, sequence)
+    }
+
+    fn keep_answer(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        self.keep(journal::ANSWERS | sequence, body)
+    }
+
+    fn recall_answer(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
+        self.recall(journal::ANSWERS | sequence)
     }
 }

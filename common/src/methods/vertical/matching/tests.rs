@@ -3,12 +3,14 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 
+use super::message::Part;
 use super::*;
 use crate::conversation::Hello;
 use crate::data::Marks;
 use crate::data::matching::{BySide, Cells, Duplicates, Key, Keys, Kind, Reading, Source};
 use crate::exit::Exit;
 use crate::methods::vertical::message::Message;
+use crate::secure::group;
 use crate::session::{Session, Turn};
 use crate::sim::pair::{self, Faults};
 
@@ -72,6 +74,7 @@ fn inputs(rules: &Rules, rows: &[Row]) -> Inputs {
         match_digest: DIGEST,
         policy: Policy::default(),
         records: Arc::new(records(&rules.keys, rows)),
+        first: None,
         journal: None,
         coordinated: false,
     }

@@ -1,7 +1,11 @@
 //! A party that is killed and goes on.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::methods::vertical::message::Rows;
+use crate::secure::merging::Merged;
+use crate::sim::merger::merger;
 
 #[derive(Clone, Default)]
 struct Kept {
@@ -24,18 +28,22 @@ impl Journal for Kept {
     }
 }
 
-/// Two parties of which one is killed after it has taken in a number of messages. Every message that was said, without repeats.
+/// Two parties of which one is killed after it has taken in a number of messages, between them or through the coordinator. Every message
+/// that the parties said, without repeats.
 fn killed(
-    role: Role,
+    (role, coordinated): (Role, bool),
     after: usize,
     rules: &Rules,
     tables: [&[Row]; 2],
 ) -> (Results, BTreeMap<(Role, u64), Message>, bool) {
+    let study = study();
+    let mut merge = merger(&study, RUN, |_, _| {});
+    let mut answers: [VecDeque<Message>; 2] = Default::default();
     let kept = Kept::default();
     let side = |of: Role, journal: Option<Kept>| {
         let rows = tables[usize::from(of == Role::Bob)];
         let journal = journal.map(|journal| Box::new(journal) as Box<dyn Journal + Send>);
-        open(of, Inputs { journal, ..inputs(rules, rows) }).unwrap()
+        open(of, Inputs { journal, coordinated, ..inputs(rules, rows) }).unwrap()
     };
     let mut sessions = [Role::Alice, Role::Bob].map(|of| side(of, (of == role).then(|| kept.clone())));
     let victim = usize::from(role == Role::Bob);
@@ -44,18 +52,29 @@ fn killed(
     let (mut taken, mut dead) = (0, false);
     let mut starting = vec![0, 1];
     for _ in 0..10_000 {
+        let heard = |side: &usize| results[*side].is_none() && !line[1 - side].is_empty();
+        let answered = |side: &usize| results[*side].is_none() && !answers[*side].is_empty();
+        let next = match after % 2 {
+            0 => (0..2).find(heard).map(|side| (side, true)).or((0..2).find(answered).map(|side| (side, false))),
+            _ => (0..2).find(answered).map(|side| (side, false)).or((0..2).find(heard).map(|side| (side, true))),
+        };
         let (side, turn) = if let Some(side) = starting.pop() {
             (side, sessions[side].start())
-        } else if let Some(side) = (0..2).find(|side| results[*side].is_none() && !line[1 - side].is_empty()) {
-            let message = line[1 - side].remove(0);
-            let peer = sessions[1 - side].role();
-            let turn = sessions[side].receive(peer, message);
+        } else if let Some((side, by_peer)) = next {
+            let turn = match by_peer {
+                true => {
+                    let peer = sessions[1 - side].role();
+                    sessions[side].receive(peer, line[1 - side].remove(0))
+                }
+                false => sessions[side].receive(Role::Coordinator, answers[side].pop_front().unwrap()),
+            };
             taken += usize::from(side == victim);
             if side == victim && taken == after && !dead {
                 // What it was about to say is lost with it.
                 dead = true;
-                sessions[side] = side_again(&side, &kept, rules, tables);
+                sessions[side] = side_again((side, coordinated), &kept, rules, tables);
                 results[side] = None;
+                answers[side].clear();
                 line = [vec![], vec![]];
                 starting.push(side);
                 continue;
@@ -97,43 +116,54 @@ fn killed(
             }
             line[side].push(message);
         }
+        if results[side].is_none() {
+            sessions[side].work().unwrap();
+        }
+        while let Some(request) = sessions[side].request() {
+            for (to, message) in merge(side, request) {
+                answers[to].push_back(message);
+            }
+        }
     }
     (results, said, dead)
 }
 
-fn side_again(side: &usize, kept: &Kept, rules: &Rules, tables: [&[Row]; 2]) -> MatchSession {
-    let role = [Role::Alice, Role::Bob][*side];
+fn side_again((side, coordinated): (usize, bool), kept: &Kept, rules: &Rules, tables: [&[Row]; 2]) -> MatchSession {
+    let role = [Role::Alice, Role::Bob][side];
     let begun = !kept.messages.lock().unwrap().is_empty();
     let journal = Kept { begun, messages: Arc::clone(&kept.messages) };
-    open(role, Inputs { journal: Some(Box::new(journal)), ..inputs(rules, tables[*side]) }).unwrap()
+    let journal = Some(Box::new(journal) as Box<dyn Journal + Send>);
+    open(role, Inputs { journal, coordinated, ..inputs(rules, tables[side]) }).unwrap()
 }
 
 #[test]
 fn a_party_that_is_killed_anywhere_says_the_same_bytes_again_and_has_the_same_result() {
     let [a, b] = overlapping([30, 25], 15);
     let rules = rules(&[vec![0], vec![1, 2]]);
-    let (results, clean, _) = killed(Role::Alice, usize::MAX, &rules, [&a, &b]);
-    let [alice, bob] = matched(results);
-    for role in [Role::Alice, Role::Bob] {
-        let mut after = 1;
-        loop {
-            let (results, said, dead) = killed(role, after, &rules, [&a, &b]);
-            if !dead {
-                break;
+    for coordinated in [false, true] {
+        let (results, clean, _) = killed((Role::Alice, coordinated), usize::MAX, &rules, [&a, &b]);
+        let [alice, bob] = matched(results);
+        for role in [Role::Alice, Role::Bob] {
+            let mut after = 1;
+            loop {
+                let (results, said, dead) = killed((role, coordinated), after, &rules, [&a, &b]);
+                if !dead {
+                    break;
+                }
+                let again = matched(results);
+                assert!(again == [alice.clone(), bob.clone()], "{role} after {after}, {coordinated}");
+                assert!(said == clean, "{role} after {after}, {coordinated}");
+                after += 1;
             }
-            let again = matched(results);
-            assert!(again == [alice.clone(), bob.clone()], "{role} after {after}");
-            assert!(said == clean, "{role} after {after}");
-            after += 1;
+            assert!(after > 10, "{after}");
         }
-        assert!(after > 10, "{after}");
     }
 }
 
 #[test]
 fn what_was_stored_is_read_as_it_was_said_or_not_at_all() {
     let [a, b] = overlapping([30, 25], 15);
-    let (_, said, _) = killed(Role::Alice, usize::MAX, &rules(&[vec![0]]), [&a, &b]);
+    let (_, said, _) = killed((Role::Alice, false), usize::MAX, &rules(&[vec![0]]), [&a, &b]);
     let mut kinds = std::collections::BTreeSet::new();
     for message in said.values() {
         let bytes = journal::record(&message.body);
@@ -150,6 +180,19 @@ fn what_was_stored_is_read_as_it_was_said_or_not_at_all() {
         }
     }
     assert!(kinds.len() >= 8, "{kinds:?}");
+    // Those of a match through the coordinator.
+    for (body, cuts) in [
+        (Body::Match(Match::Draw([9; 32])), true),
+        (Body::Merged(Merged::Passed { pass: 1, entries: 1 << 40 }), true),
+        (Body::Merged(Merged::Count { pass: 0, count: 84 }), true),
+        (Body::Merged(Merged::Positions { pass: 2, first: 65_536, positions: vec![5, 1 << 31] }), true),
+        (Body::Merged(Merged::Positions { pass: 2, first: 0, positions: vec![] }), false),
+    ] {
+        let bytes = journal::record(&body);
+        assert_eq!(journal::recall(&bytes).as_ref() == Some(&body), cuts);
+        assert!(journal::recall(&bytes[..bytes.len() - 1]).is_none());
+        assert!(journal::recall(&[&bytes[..], b"x"].concat()).is_none());
+    }
     // Those of a match by pairs.
     for key in [None, Some([9; 32])] {
         let body = Body::Rows(Rows { key, rows: 140, ids: Digest([8; 32]) });
