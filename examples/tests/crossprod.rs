@@ -391,7 +391,6 @@ fn what_has_no_place_is_refused_with_a_sentence() {
     for (flags, reason) in [
         (&["--family", "poisson"][..], "private mode is for gaussian and binomial only"),
         (&["--family", "binomial"], "`columns.progression.range` must be [0, 1]"),
-        (&["--family", "binomial", "--outcome-at", "alice"], "needs the outcome at both parties"),
         (&["--family", "binomial", "--lambda", "0.1", "--cv", "5"], "errors of folds"),
         (&["--family", "binomial", "--lambda", "0.1"], "use `privacy.ridge`"),
         (&["--family", "binomial", "--weights", "bmi"], "one person's weight"),
