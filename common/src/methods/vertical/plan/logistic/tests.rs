@@ -583,10 +583,10 @@ fn an_audit_finds_the_transcript_sound_and_sees_noise_that_is_too_small() {
     let epsilon = 3.0;
     let mu = gaussian_mu(epsilon, 1e-5);
     for outcome in HELD_BY {
-        let (low, high) = audit_run(6_000, outcome, epsilon, 1.0);
+        let (low, high) = audit_run(4_000, outcome, epsilon, 1.0);
         println!("outcome at {outcome:?}, epsilon {epsilon}: mu between {low:.3} and {high:.3}, claimed {mu:.3}");
         assert!(low <= mu && high >= 0.6 * mu, "{outcome:?}: {low} {high} {mu}");
-        let (low, high) = audit_run(6_000, outcome, epsilon, 2.0);
+        let (low, high) = audit_run(4_000, outcome, epsilon, 2.0);
         println!("with half of the noise: mu between {low:.3} and {high:.3}");
         assert!(low > mu, "{outcome:?}: {low} {high} {mu}");
     }
