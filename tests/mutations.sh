@@ -356,8 +356,18 @@ mutate "means whose canary nobody compares" $logistic \
     's/\?\.check\(&canary\)\.map_err\(peer_fault\)\?;/?.share();/' private::tests::logistic
 mutate "an outcome that both sides subtract" $logistic \
     's/\(self\.role == Role::Alice\)\.then_some/true.then_some/' private::tests::logistic
-mutate "a private binomial model of an outcome at one party" common/src/methods/vertical/terms/private.rs \
-    's/method\.outcome\.held_by != HeldBy::Both,\n(\s+)"a binomial/false,\n$1"a binomial/' vertical::terms
+mutate "an outcome at alice that costs a binomial model nothing" common/src/methods/vertical/plan/logistic.rs \
+    's/const JOINT: f64 = 13\.5;/const JOINT: f64 = 12.0;/' plan::logistic
+mutate "a gradient that an outcome moves no more than a row" common/src/methods/vertical/plan/logistic.rs \
+    's/12f64\.sqrt\(\)\.next_up\(\) \*/4f64.sqrt().next_up() */' plan::logistic
+mutate "three integers of noise charged and one added" common/src/privacy/mechanism/share.rs \
+    's/share\.count\(\) \* unit\.draws as usize/share.count()/; s/drawn\.chunks\(unit\.draws\.max\(1\) as usize\)/drawn.chunks(1)/' private::tests::logistic::what_opens
+mutate "the exact mean of an outcome at alice" common/src/methods/vertical/plan/logistic/evaluation.rs \
+    's/self\.mean_within_noise\(mean\)\)/outcome.values().iter().map(|t| 0.5 * (t + 1.0)).sum::<f64>() \/ setup.rows as f64)/' private::tests::logistic::with_hardly
+mutate "an outcome at alice whose values end a run" common/src/methods/vertical/private/table.rs \
+    's/\(HeldBy::Alice, Role::Alice\) => refuse,/(HeldBy::Alice, Role::Alice) => true,/' private::tests::logistic::an_outcome
+mutate "columns that passed anew and are forgotten by the next process" $logistic \
+    's/\*anew = exchange == 0 \|\| held\.is_noted\(number\)\?;/*anew = exchange == 0 || exchange as usize == past;/' private::tests::logistic::a_run_that_is
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \

@@ -125,7 +125,7 @@ fn the_private_demo_fits_the_shipped_data_by_one_table() {
 }
 
 /// A run that is charged once: what a check says will leave, the bytes that may be sent after it, and so many stored releases.
-fn charged_once(world: &World, leaves: &[&str], bytes: fn(&Value) -> Range<f64>, releases: usize) {
+fn charged_once(world: &World, leaves: &[&str], bytes: fn(&Value) -> Range<f64>, releases: [usize; 2]) {
     let foretold = ["alice", "bob"].map(|role| {
         let (code, checked, said) = told(&command(world, role, &["check", "--format", "json"]));
         assert_eq!(code, 0, "{said}");
@@ -136,7 +136,7 @@ fn charged_once(world: &World, leaves: &[&str], bytes: fn(&Value) -> Range<f64>,
     });
     let ended = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
     assert_codes(&ended, 0);
-    for (role, foretold) in ["alice", "bob"].into_iter().zip(foretold) {
+    for ((role, foretold), releases) in ["alice", "bob"].into_iter().zip(foretold).zip(releases) {
         let own = report(&world.path(&format!("out/{role}")));
         let sent = own["bytes_sent"].as_f64().unwrap();
         println!("{role}: foretold {foretold:?}, sent {sent}");
@@ -159,7 +159,7 @@ fn a_run_is_charged_once_and_a_check_foretells_its_bytes() {
         &world(),
         &["masked columns", "noised statistics", "a noised share"],
         |checked| about(checked, [0.0; 2]),
-        3,
+        [3, 3],
     );
 }
 
@@ -274,16 +274,25 @@ fn a_dealer_that_vanishes_ends_the_run_for_both_and_the_next_start_goes_on_under
     }
 }
 
-/// Ten columns of a table of its own, with an outcome of 0 and 1: a table and two gradients open.
+/// A table of its own, with an outcome of 0 and 1: a table and two gradients open.
 #[test]
 fn the_private_demo_fits_a_binomial_model_by_a_table_and_two_gradients() {
+    let (shares, outcome) = ("share of the table between the blocks", "X'(2y - 1)");
+    let labels = ["X'X", outcome, "X'1", shares, "share of gradient 1", "share of gradient 2"];
+    fits_binomial("both", [labels.to_vec(), labels.to_vec()]);
+    let own = "X'(2y - 1) and 1'(y - 1/2)";
+    let alone = labels.map(|label| if label == outcome { own } else { label });
+    fits_binomial("alice", [alone.to_vec(), labels.into_iter().filter(|label| *label != outcome).collect()]);
+}
+
+fn fits_binomial(held_by: &str, expected: [Vec<&str>; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let flags =
         ["vertical", "--mode", "private", "--family", "binomial", "--data", "data/admissions.csv", "--id", "id"];
     let columns = ["--outcome", "readmitted", "--alice", "age,bmi", "--bob", "systolic,creatinine"];
     let bounds = ["--bounds", "data/admissions.bounds.toml", "--epsilon", "3", "--out", out.to_str().unwrap()];
-    let (code, printed, said) = told(&demo(&[&flags[..], &columns, &bounds].concat()));
+    let (code, printed, said) = told(&demo(&[&flags[..], &columns, &bounds, &["--outcome-at", held_by]].concat()));
     assert_eq!(code, 0, "{said}\n{printed}");
     assert!(printed.contains("and of two gradients, with masked factors of means"), "{printed}");
     let merged = report(&out);
@@ -292,19 +301,18 @@ fn the_private_demo_fits_a_binomial_model_by_a_table_and_two_gradients() {
     let rows = merged["coefficients"].as_array().unwrap();
     assert_eq!(rows.len(), 5);
     assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "{rows:?}");
-    for role in ["alice", "bob"] {
+    for (role, expected) in ["alice", "bob"].into_iter().zip(expected) {
         let own = report(&out.join(role));
         assert_eq!(own["coefficients"], merged["coefficients"]);
         assert_eq!(own["disclosure"]["declared"], serde_json::json!(["masked columns"]));
         let account = &merged["privacy"][role];
-        // The whole numbers of gradients leave a little of the budget.
+        // The whole numbers of gradients leave a little of the budget, and an outcome that is protected a little more.
         let (left, spent) = (account["left"].as_f64().unwrap(), account["charge"].as_f64().unwrap());
-        assert!(left >= 0.0 && left < 0.01 * spent, "{left} {spent}");
+        assert!(left >= 0.0 && left < 0.08 * spent, "{left} {spent}");
+        assert_eq!(account["not_protected"].as_str().unwrap().contains("the outcome"), held_by == "both");
         let labels: Vec<&str> =
             account["releases"].as_array().unwrap().iter().map(|release| release["label"].as_str().unwrap()).collect();
-        let gradients = ["share of gradient 1", "share of gradient 2"];
-        assert_eq!(labels[..4], ["X'X", "X'(2y - 1)", "X'1", "share of the table between the blocks"]);
-        assert_eq!(labels[4..], gradients);
+        assert_eq!(labels, expected);
         let config = out.join(format!("{role}.toml"));
         let planned = demo(&["--role", role, "privacy", "plan", "--config", config.to_str().unwrap()]);
         let (code, plan, said) = told(&planned);
@@ -315,18 +323,25 @@ fn the_private_demo_fits_a_binomial_model_by_a_table_and_two_gradients() {
 }
 
 /// A world whose outcome is 0 or 1.
-fn binomial() -> World {
+fn binomial(held_by: &str) -> World {
     let world = world();
     let study = PRIVATE.replace("range = [-2, 6]", "range = [0, 1]");
-    world.write("study.toml", &format!("mode = \"private\"\n{STUDY}{study}[model]\nfamily = \"binomial\"\n"));
+    let head = STUDY.replace("column = \"y\"", &format!("column = \"y\"\nheld_by = \"{held_by}\""));
+    world.write("study.toml", &format!("mode = \"private\"\n{head}{study}[model]\nfamily = \"binomial\"\n"));
     for (role, name) in [("alice", "a"), ("bob", "b")] {
         let file = format!("{role}.csv");
         let table = fs::read_to_string(world.path(&file)).unwrap();
         let rows = table.lines().skip(1).enumerate().map(|(at, line)| {
             let cells: Vec<&str> = line.split(',').collect();
-            format!("{},{},{}\n", cells[0], cells[1], u8::from(at * 7 % 5 < 2))
+            let y = if role == "bob" && held_by == "alice" {
+                String::new()
+            } else {
+                format!(",{}", u8::from(at * 7 % 5 < 2))
+            };
+            format!("{},{}{y}\n", cells[0], cells[1])
         });
-        world.write(&file, &format!("id,{name},y\n{}", rows.collect::<String>()));
+        let y = if role == "bob" && held_by == "alice" { "" } else { ",y" };
+        world.write(&file, &format!("id,{name}{y}\n{}", rows.collect::<String>()));
     }
     world
 }
@@ -341,13 +356,14 @@ fn a_binomial_run_is_charged_once_and_a_check_foretells_its_bytes() {
         let [usual, most] = [counts[0], counts[1]];
         about(checked, [usual - 1.0, most - usual].map(|factors| 2.0 * 40.0 * 8.0 * factors))
     };
-    charged_once(&binomial(), &leaves, bytes, 6);
+    charged_once(&binomial("both"), &leaves, bytes, [6, 6]);
+    charged_once(&binomial("alice"), &leaves, bytes, [6, 5]);
 }
 
 /// Alice dies before her share of the first gradient is stored: both begin that exchange anew, and the table stays as it opened.
 #[test]
 fn a_binomial_run_goes_on_behind_the_table_that_opened_under_the_same_charge() {
-    let world = binomial();
+    let world = binomial("both");
     let (mut coordinator, address, bob) = killed(&world, "alice", &before(4), "\"index\":3,");
     let share = stored(&ledger(&world, "alice"), "sent/%/3").remove(0).1;
     let alice = world.alice(&address, &["--wait", "3"]);
@@ -369,7 +385,7 @@ fn a_binomial_run_goes_on_behind_the_table_that_opened_under_the_same_charge() {
 /// Alice's share of a gradient is stored and known to Bob, whose masks die with him: the charge stays and the run is over for both.
 #[test]
 fn a_party_that_lost_the_masks_of_a_stored_gradient_ends_the_run_with_its_charge() {
-    let world = binomial();
+    let world = binomial("both");
     let (mut coordinator, address, alice) = killed(&world, "bob", &before(5), "\"index\":4,");
     let bob = world.bob(&address, &["--wait", "3"]);
     let (alice, bob) = (alice.end(), bob.end());
@@ -391,7 +407,6 @@ fn what_has_no_place_is_refused_with_a_sentence() {
     for (flags, reason) in [
         (&["--family", "poisson"][..], "private mode is for gaussian and binomial only"),
         (&["--family", "binomial"], "`columns.progression.range` must be [0, 1]"),
-        (&["--family", "binomial", "--outcome-at", "alice"], "needs the outcome at both parties"),
         (&["--family", "binomial", "--lambda", "0.1", "--cv", "5"], "errors of folds"),
         (&["--family", "binomial", "--lambda", "0.1"], "use `privacy.ridge`"),
         (&["--family", "binomial", "--weights", "bmi"], "one person's weight"),

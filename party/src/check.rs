@@ -216,7 +216,7 @@ fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Fai
 const CROSSPROD_MESSAGES: u64 = 9;
 
 /// The same of a binomial model.
-const LOGISTIC_MESSAGES: u64 = 24;
+const LOGISTIC_MESSAGES: u64 = 20;
 
 /// What a match has let leave before the run.
 fn membership() -> (String, &'static str) {
@@ -279,20 +279,28 @@ fn by_logistic(plan: &LogisticPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64
         Side::Alice => product::Side::Left,
         Side::Bob => product::Side::Right,
     };
-    let gradients = (0..).map_while(|at| plan.gradient_shape(at));
-    let shapes: Vec<product::Shape> = std::iter::once(plan.table_shape()).chain(gradients).collect();
-    let masked: u64 = shapes.iter().map(|shape| shape.bytes(end)).sum();
+    let (table, gradients) = (plan.table_shape(), plan.gradients().len());
+    let masked = table.bytes(end);
+    let columns = match side {
+        Side::Alice => table.left,
+        Side::Bob => table.right,
+    };
     let [usual, most] = plan.factors();
     // Behind the factors comes a share of the residuals.
-    let means: u64 = shapes[1..].iter().map(|shape| rows * (usual as u64 + 1) * shape.width.bytes() as u64).sum();
-    let count = |release: &LogisticRelease| plan.entries(side, *release) as u64;
-    let all: u64 = LogisticRelease::ALL.iter().map(count).sum();
-    let statistics: u64 = LogisticRelease::ALL[..3].iter().map(count).sum();
-    let (times, columns, gradients) = (shapes.len(), plan.side(side).width, shapes.len() - 1);
+    let means = gradients as u64 * rows * (usual as u64 + 1) * table.width.bytes() as u64;
+    let (mut statistics, mut all) = (0, 0);
+    for release in plan.side(side).order() {
+        let entries = plan.entries(side, *release) as u64;
+        all += entries;
+        statistics += match release {
+            LogisticRelease::Table | LogisticRelease::Score | LogisticRelease::Sums => entries,
+            LogisticRelease::Share | LogisticRelease::Gradient(_) => 0,
+        };
+    }
     let leaves = vec![
         Leaving {
             what: "masked columns",
-            amount: format!("{columns} columns and a public one of {rows} values, {times} times, {}", size(masked)),
+            amount: format!("{columns} columns and a public one of {rows} values, {}", size(masked)),
             reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
         },
         Leaving {
@@ -312,9 +320,9 @@ fn by_logistic(plan: &LogisticPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64
             what: "noised shares",
             amount: format!(
                 "of a table of {} x {}, and of {gradients} gradients of {} numbers",
-                shapes[0].left,
-                shapes[0].right,
-                1 + shapes[0].left + shapes[0].right
+                table.left,
+                table.right,
+                1 + plan.columns().left + plan.columns().right
             ),
             reveals: "what the budget permits: what opens has the noise of both parties",
         },

@@ -227,8 +227,8 @@ impl Query {
 
     /// The value on the lattice with noise, and the public shift; saturated, whatever the value.
     fn noised(&self, step: f64, pool: &mut NoisePool) -> Result<Vec<i64>, ReleaseError> {
-        if let Payload::Share { share, .. } = &self.payload {
-            return share::noised(share, pool);
+        if let Payload::Share { share, unit } = &self.payload {
+            return share::noised(share, unit, pool);
         }
         let values = self.on_lattice(step).ok_or(ScaleError::Sigma { sigma: f64::NAN, step })?;
         let (noise, shift) = (pool.take(values.len())?, self.public_shift(step));

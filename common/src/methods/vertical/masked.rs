@@ -98,19 +98,10 @@ impl MaskedTable {
 
     /// The exchange of a further table of the same run, once all of this one is said.
     pub(super) fn following(self, shape: Shape) -> Result<MaskedTable, Abort> {
-        let MaskedTable { role, labels, seed, .. } = self;
+        let MaskedTable { role, mut labels, seed, .. } = self;
         let seed = seed.filter(|_| self.place == Place::Over).ok_or_else(out_of_order)?;
-        Ok(MaskedTable::under(role, shape, (labels, seed)))
-    }
-
-    /// The same once further products were made with the columns of the last one.
-    pub(super) fn behind(role: Role, shape: Shape, Kept { labels, seed, .. }: Kept) -> MaskedTable {
-        MaskedTable::under(role, shape, (labels, seed))
-    }
-
-    fn under(role: Role, shape: Shape, (mut labels, seed): (Labels, Seed)) -> MaskedTable {
         let party = Some(Party::new(shape, side(role), &seed, &mut labels));
-        MaskedTable {
+        Ok(MaskedTable {
             role,
             shape,
             labels,
@@ -125,7 +116,7 @@ impl MaskedTable {
             shares: None,
             share: None,
             past: false,
-        }
+        })
     }
 
     /// Whether the exchange was made by a process that is gone.

@@ -11,6 +11,7 @@
 //! Whatever noised value comes in after the reservation is kept in the ledger before it is acted on, and whatever noised value goes out was
 //! stored there before. So a party that was killed and starts again replays both: the same bytes, no second charge.
 
+mod checked;
 mod crossprod;
 mod held;
 mod logistic;

@@ -17,7 +17,7 @@ use nalgebra::DMatrix;
 
 use super::{LatticeError, LatticeVector, Payload, PlannedRelease, Query, ReleaseError, ReleasePlan};
 use super::{STEP_PER_SIGMA, free_table_rounding};
-use crate::privacy::accountant::{ScaleError, charged_mu, enough_for};
+use crate::privacy::accountant::{ScaleError, add_charge, charged_mu, enough_for};
 use crate::privacy::bounds::ROW_BITS;
 use crate::privacy::sampler::{NoisePool, SCALE};
 use crate::secure::product::TableShare;
@@ -101,13 +101,19 @@ pub enum ShareError {
 impl Query {
     /// A party's share of a table, with the sensitivity of the table towards that party's rows.
     pub fn share(share: &TableShare, scale: ShareScale, sensitivity: f64, formula: &'static str) -> Query {
-        let unit = ShareUnit { step: scale.step(), reached: scale.mu(sensitivity) };
-        Query { formula, sensitivity, payload: Payload::Share { share: share.share().clone(), unit } }
+        Query::scaled_share(share.share(), scale, sensitivity, formula)
     }
 
-    /// A party's share of whole numbers that one row moves by at most `moved`, a step of which stands for `step`.
-    pub fn whole_share(share: &Elements, moved: f64, step: f64, formula: &'static str) -> Query {
-        let unit = ShareUnit { step, reached: charged_mu(moved, SCALE as f64) };
+    /// The same of a share that was multiplied by the factor of the scale, where rows were masked without it.
+    pub fn scaled_share(share: &Elements, scale: ShareScale, sensitivity: f64, formula: &'static str) -> Query {
+        let unit = ShareUnit { step: scale.step(), draws: 1, reached: scale.mu(sensitivity) };
+        Query { formula, sensitivity, payload: Payload::Share { share: share.clone(), unit } }
+    }
+
+    /// A party's share of whole numbers that one row moves by at most `moved`, a step of which stands for `step`; every entry gets the
+    /// sum of so many integers of the common law.
+    pub fn whole_share(share: &Elements, (moved, draws): (f64, u32), step: f64, formula: &'static str) -> Query {
+        let unit = ShareUnit { step, draws, reached: charged_mu(moved, scale_of_sum(draws)) };
         let sensitivity = (moved * step).next_up();
         Query { formula, sensitivity, payload: Payload::Share { share: share.clone(), unit } }
     }
@@ -117,6 +123,8 @@ impl Query {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ShareUnit {
     step: f64,
+    /// Integers of the common law that are added to every entry.
+    draws: u32,
     reached: Result<f64, ScaleError>,
 }
 
@@ -127,16 +135,28 @@ impl ShareUnit {
 
     /// Standard deviation and charge of a share, if they are within its share of the budget.
     pub(super) fn within(&self, entries: usize, mu: f64) -> Result<(f64, f64), ScaleError> {
-        let sigma = self.step / STEP_PER_SIGMA;
+        let sigma = self.step * scale_of_sum(self.draws);
         enough_for(mu, entries as f64)?;
         let reached = self.reached?;
         if reached <= mu { Ok((sigma, reached)) } else { Err(ScaleError::Sigma { sigma, step: self.step }) }
     }
 }
 
-/// The share with a noise integer added to every entry, modulo the ring; as words, which fit an integer each.
-pub(super) fn noised(share: &Elements, pool: &mut NoisePool) -> Result<Vec<i64>, ReleaseError> {
-    let noise: Vec<i128> = pool.take(share.count())?.into_iter().map(i128::from).collect();
+/// Standard deviation of a sum of integers of the common law, rounded down: [`SCALE`] times the root of their number. A sum of three or fewer
+/// is within a factor of `exp(20 exp(-pi^2 S^2))` of one discrete Gaussian at `S = 2^40` (Kairouz, Liu and Steinke, 2021, on convolutions of
+/// discrete Gaussians), so that its charge is that of one.
+pub(crate) fn scale_of_sum(draws: u32) -> f64 {
+    match draws {
+        1 => SCALE as f64,
+        several => f64::from(several).sqrt().next_down() * SCALE as f64,
+    }
+}
+
+/// The share with noise integers added to every entry, modulo the ring; as words, which fit an integer each.
+pub(super) fn noised(share: &Elements, unit: &ShareUnit, pool: &mut NoisePool) -> Result<Vec<i64>, ReleaseError> {
+    let drawn = pool.take(share.count() * unit.draws as usize)?;
+    let noise: Vec<i128> =
+        drawn.chunks(unit.draws.max(1) as usize).map(|draws| draws.iter().copied().map(i128::from).sum()).collect();
     let mut sum = Elements::from_integers(share.width(), &noise);
     // Same ring and same number of elements by construction: a failure would be a bug, and then nothing is released.
     sum.add(share).map_err(|_| ScaleError::Sigma { sigma: f64::NAN, step: f64::NAN })?;
@@ -188,6 +208,15 @@ pub fn width_of(bound: u128) -> Width {
 }
 
 impl ReleasePlan {
+    /// The same with further releases behind it, whose costs add to that of all before: adaptive composition.
+    pub fn followed_by(self, further: Vec<PlannedRelease>) -> ReleasePlan {
+        let ReleasePlan { mut releases, charge, formula } = self;
+        let sum = |sum, release: &PlannedRelease| add_charge(sum, (release.mu * release.mu).next_up());
+        let charge = further.iter().fold(charge, sum);
+        releases.extend(further);
+        ReleasePlan { releases, charge, formula: format!("{formula}, and that of each release after them") }
+    }
+
     /// Releases whose values are proved together: with the same noise on all of them their joint sensitivity is `joint`. `alone` are the
     /// sensitivities of the releases, in their order; `entries` is the number of rounded entries of all of them.
     ///

@@ -152,14 +152,14 @@ pub struct WholeRows {
 }
 
 impl WholeRows {
-    /// Rows times a whole number of at most 2^30, without an outcome.
-    pub(super) fn of_rows(rows: ClippedRows, factor: f64) -> WholeRows {
-        WholeRows { rows, outcome: None, factor }
+    /// Rows as they are, with an outcome or without.
+    pub(super) fn of_rows(rows: ClippedRows, outcome: Option<Vec<i64>>) -> WholeRows {
+        WholeRows { rows, outcome, factor: 1.0 }
     }
 
-    /// Goes on without a factor.
-    pub fn unscale(&mut self) {
-        self.factor = 1.0;
+    /// Goes on without the outcome.
+    pub fn without_outcome(&mut self) {
+        self.outcome = None;
     }
 
     /// The rows without factor and outcome.
@@ -569,14 +569,20 @@ fn other(width: usize, scale: ShareScale) -> Result<CrossSide, PlanError> {
 /// in both up to 4.
 fn held(rows: &ClippedRows, outcome: &ClippedOutcome) -> Bounded {
     let outcome = outcome.integers();
-    let mut sums = vec![0_i128; rows.width() + 1];
+    let mut sums = products(rows, &outcome);
+    sums.push(outcome.iter().map(|y| i128::from(y * y)).sum());
+    Bounded::new(sums, -2 * ROW_BITS, 2.0, "2: |xy - zv|^2 + (y^2 - v^2)^2 <= 4, |x| <= 1, |y| <= 1")
+}
+
+/// `X'y` of integers, each of at most 2^15 in size.
+pub(super) fn products(rows: &ClippedRows, outcome: &[i64]) -> Vec<i128> {
+    let mut sums = vec![0_i128; rows.width()];
     for (row, y) in outcome.iter().enumerate() {
         for (sum, entry) in sums.iter_mut().zip(rows.integers(row..row + 1)) {
             *sum += i128::from(i64::from(*entry) * y);
         }
-        sums[rows.width()] += i128::from(y * y);
     }
-    Bounded::new(sums, -2 * ROW_BITS, 2.0, "2: |xy - zv|^2 + (y^2 - v^2)^2 <= 4, |x| <= 1, |y| <= 1")
+    sums
 }
 
 /// A symmetric matrix with its eigenvalues lifted to a floor, plus a ridge.

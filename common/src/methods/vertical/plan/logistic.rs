@@ -1,7 +1,9 @@
 //! Private logistic regression from one table and two gradients that open with the noise of both parties: what the mechanism `crossprod`
-//! is for binomial models whose outcome both parties hold.
+//! is for binomial models.
 //!
 //! Each party releases its own table `X'X`, the vectors `X'(2y - 1)` and `X'1`, and its share of the table between the blocks with its noise.
+//! Where Alice alone holds the outcome, she releases the sum of `y - 1/2` as well, and Bob's `X'(2y - 1)` is a row of the table between the
+//! blocks: it depends on her outcome.
 //! Both compute the same point from what opened. Then, twice, the means at the point are computed on shares by a separated kernel
 //! ([`crate::secure::kernel`]), the gradient follows on shares, each party adds noise to its share of every entry before the share leaves,
 //! and both compute the next point. There is nothing that stops early, and no range that is looked up: the interval of the
@@ -10,12 +12,20 @@
 //! # Why it is private
 //!
 //! Neighbours replace one row `x` of one party by `z`; `|x|, |z| <= 1`, and so is the other party's row, `|w| <= 1`. The intercept is a column
-//! of ones outside of these rows. The outcome is protected from neither party. A share is as private as what opens with the noise of its sender
-//! alone, by the head of [the share's module](crate::privacy::mechanism::share).
+//! of ones outside of these rows. An outcome at both is protected from neither party; one at Alice alone is replaced with her row. A share is
+//! as private as what opens with the noise of its sender alone, by the head of [the share's module](crate::privacy::mechanism::share).
 //!
 //! **Table.** With `D = |x - z|^2 <= 4` the vectors `X'(2y - 1)` and `X'1` move by `|x - z|` each and the table between the blocks by
 //! `|x - z||w|`. At equal noise `s` they cost a pair at most `3 D / s^2`, with `b = 12 / s^2` at most `b D / 4`: as vectors `X'r` of the same rows,
 //! whose lemma at the head of [the mechanism](crate::privacy::mechanism) makes `X'X` free as long as its own cost is at most `b / 4`.
+//!
+//! *Outcome at Alice, her row and outcome*, `t = 2y - 1` replaced by `u`, both in `[-1, 1]`. Of `X'X`, `X't`, `1't / 2`, `X'1` and the table with the
+//! row `t'X_b` behind it the squared shift at equal noise is `f = |xx' - zz'|^2 + |xt - zu|^2 + (t - u)^2 / 4 + D + (D + (t - u)^2) |w|^2`. It is convex in
+//! `(t, u)`, hence largest at a corner, and grows in `|x|`, `|z|` and `|w|` where `g = x'z` is fixed; at norm one it is `8 - 2 g^2 - 6 g`, at most 12, where
+//! `t = u`, and `13 - 2 g^2 - 2 g`, at most 27/2, where `t = -u`. So `f <= 27/2`.
+//!
+//! *Outcome at Alice, Bob's rows*: the table with the row of the outcome moves by `|x - z| (|w|^2 + t^2)^(1/2)`, squared at most `2 D`, `X'1` by `|x - z|`, and
+//! his `X'X` is free beside both as above.
 //!
 //! **Gradient.** Condition on all that opened before: the point is fixed by it. Let `M` be a public whole number. The mean of a row is computed
 //! as a whole number between `-e` and `M + e`, see below, the outcome is 0 or `M`, and rows are whole numbers of norm at most `2^15`. So the residual
@@ -25,6 +35,11 @@
 //! `4 2^30 (M + e)^2`, where they are the two ends at most `2^30 (M + 2 e)^2 + 2 2^30 (M + 2 e)^2`. Both are at most `(2^16 (M + 2 e))^2`: that is the
 //! squared sensitivity of all entries together, which all get noise of standard deviation `2^40`. The row of the other party enters by its norm
 //! alone, so the bound is the same towards both.
+//!
+//! *An outcome that is replaced with the row* leaves `r` and `q` in `[-M - e, M + e]`, whatever their signs. At the corners where `r = q` the shift is
+//! at most `4 2^30 (M + e)^2` as before, where `r = -q` it is at most `2^30 (M + e)^2 (|x + z|^2 / 2^30 + 4 + 4)`, which is `12 2^30 (M + e)^2`. Alice adds the sum of
+//! three integers of the common law to every entry, with standard deviation `sqrt(3) 2^40`, so that she is charged less than Bob, for whom nothing
+//! changes: the outcome is no part of his rows.
 //!
 //! **Means.** The factors are `F_k = round(sqrt(M) T_k)` at one party and `G_k = round(sqrt(M) h_k)` at the other, and the mean of a row is
 //! `sum F_k G_k + round(M h_0)`, all of it whole numbers. With `q = 1 / sqrt(M)` and `D` terms that differs from `M` times the value of the
@@ -49,13 +64,14 @@ use serde::{Deserialize, Serialize};
 
 pub use self::evaluation::{GradientShapes, WholeMeans};
 pub(super) use self::forecast::SIGNAL;
-use super::crossprod::{SHARE, lifted};
+use super::crossprod::{OutcomeAt, SHARE, WholeRows, lifted, products};
 use super::{PlanError, Side};
+use crate::bounded::Bounded;
 use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::privacy::accountant::charged_mu;
-use crate::privacy::bounds::{ClippedResiduals, ClippedRows};
-use crate::privacy::mechanism::share::ShareScale;
+use crate::privacy::bounds::{ClippedOutcome, ClippedResiduals, ClippedRows, ROW_BITS};
+use crate::privacy::mechanism::share::{ShareScale, scale_of_sum};
 use crate::privacy::mechanism::{PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding, noise_scale};
 use crate::privacy::sampler::SCALE;
 use crate::secure::kernel::{self, CLASSES, Kernel, Separated};
@@ -89,6 +105,8 @@ pub struct LogisticSetup {
     pub alice_width: usize,
     /// Entries of Bob's rows.
     pub bob_width: usize,
+    /// Who holds the outcome.
+    pub outcome: OutcomeAt,
     /// Sum of `(sensitivity / sigma)^2` that each party's releases may cost.
     pub budget: f64,
 }
@@ -98,7 +116,7 @@ pub struct LogisticSetup {
 pub enum LogisticRelease {
     /// Its own table `X'X`.
     Table,
-    /// `X'(2y - 1)`.
+    /// `X'(2y - 1)`, and the sum of `y - 1/2` from a party that holds the outcome alone.
     Score,
     /// `X'1`.
     Sums,
@@ -109,7 +127,7 @@ pub enum LogisticRelease {
 }
 
 impl LogisticRelease {
-    /// In the order in which a side makes them.
+    /// In the order in which a side makes those that it has.
     pub const ALL: [LogisticRelease; 6] = [
         LogisticRelease::Table,
         LogisticRelease::Score,
@@ -118,6 +136,25 @@ impl LogisticRelease {
         LogisticRelease::Gradient(0),
         LogisticRelease::Gradient(1),
     ];
+}
+
+/// What neighbours differ in, of one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// A row.
+    Row,
+    /// A row and its outcome.
+    RowAndOutcome,
+}
+
+impl Replaced {
+    /// Integers of the common law that the side adds to every entry of a gradient.
+    pub fn draws(self) -> u32 {
+        match self {
+            Replaced::Row => 1,
+            Replaced::RowAndOutcome => 3,
+        }
+    }
 }
 
 /// The whole numbers of a gradient: a mean of 1 is `whole`, and noise has standard deviation 2^40.
@@ -129,7 +166,8 @@ pub struct GradientScale {
 impl GradientScale {
     /// The largest, hence the least noise, that keeps `mu`; none where even that of 2^10 does not.
     pub fn within(mu: f64) -> Option<GradientScale> {
-        let keeps = |whole: u64| GradientScale { whole }.mu().is_ok_and(|reached| reached <= mu);
+        // The larger of the charges: with more noise an outcome that is replaced costs no more.
+        let keeps = |whole: u64| GradientScale { whole }.mu(Replaced::Row).is_ok_and(|reached| reached <= mu);
         let (mut below, mut above) = (1_u64 << 10, 1_u64 << 40);
         keeps(below).then_some(())?;
         while above - below > 1 {
@@ -154,17 +192,20 @@ impl GradientScale {
     }
 
     /// The sensitivity of all entries of a gradient together, in the integers that open.
-    pub fn sensitivity(self) -> f64 {
-        // A whole number far below 2^53.
-        ((self.whole + 2 * self.excess()) << 16) as f64
+    pub fn sensitivity(self, replaced: Replaced) -> f64 {
+        // Whole numbers far below 2^53.
+        match replaced {
+            Replaced::Row => ((self.whole + 2 * self.excess()) << 16) as f64,
+            Replaced::RowAndOutcome => (12f64.sqrt().next_up() * ((self.whole + self.excess()) << 15) as f64).next_up(),
+        }
     }
 
-    /// What a gradient costs, rounded up.
+    /// What a gradient costs the rows of which so much is replaced, rounded up.
     ///
     /// # Errors
-    /// Never with a sensitivity that is a whole number.
-    pub fn mu(self) -> Result<f64, crate::privacy::accountant::ScaleError> {
-        charged_mu(self.sensitivity(), SCALE as f64)
+    /// Never with a sensitivity that is a positive number.
+    pub fn mu(self, replaced: Replaced) -> Result<f64, crate::privacy::accountant::ScaleError> {
+        charged_mu(self.sensitivity(replaced), scale_of_sum(replaced.draws()))
     }
 
     /// The unit of the integers that open, in products of entries of rows of norm one with residuals.
@@ -185,10 +226,16 @@ pub struct LogisticSide {
     pub width: usize,
     /// Noise of `X'X`.
     pub table_sigma: f64,
-    /// Noise of `X'(2y - 1)` and of `X'1`.
-    pub vector_sigma: f64,
+    /// Noise of `X'(2y - 1)`; zero where the side has no such release.
+    pub score_sigma: f64,
+    /// Noise of `X'1`.
+    pub sums_sigma: f64,
     /// What is charged, and for what.
     pub releases: ReleasePlan,
+    #[serde(skip)]
+    order: Vec<LogisticRelease>,
+    #[serde(skip)]
+    sensitivity: f64,
 }
 
 /// The whole protocol, fixed before it starts.
@@ -212,7 +259,7 @@ pub struct LogisticTables {
     pub score: DVector<f64>,
     /// `X'1`.
     pub sums: DVector<f64>,
-    /// The mean of the outcome, which both hold.
+    /// The mean of the outcome: without noise where both hold it.
     pub mean: f64,
 }
 
@@ -231,10 +278,20 @@ pub struct LogisticFit {
 }
 
 impl LogisticSide {
+    /// The releases in their order.
+    pub fn order(&self) -> &[LogisticRelease] {
+        &self.order
+    }
+
+    /// The place of a release in that order; none where the side has no such release.
+    pub fn index(&self, release: LogisticRelease) -> Option<u32> {
+        self.order.iter().position(|of| *of == release).map(|at| at as u32)
+    }
+
     /// Every release in its order: what it is, and the standard deviation of its noise. All of them go to the peer.
     pub fn lines<'a>(&'a self, plan: &'a LogisticPlan, side: Side) -> impl Iterator<Item = (&'a str, f64)> {
-        let planned = self.releases.releases().iter().zip(LogisticRelease::ALL);
-        planned.map(move |(planned, release)| (planned.label.as_str(), plan.sigma(side, release)))
+        let planned = self.releases.releases().iter().zip(&self.order);
+        planned.map(move |(planned, release)| (planned.label.as_str(), plan.sigma(side, *release)))
     }
 }
 
@@ -255,16 +312,27 @@ impl LogisticPlan {
         }
         let failed = || PlanError::NoBudget { side: Side::Alice };
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget. The unit of what opens is common to the sides.
-        let most = rounded(setup.alice_width.max(setup.bob_width));
+        let most = rounded(setup.alice_width.max(setup.bob_width)) + 1;
         let root = (setup.budget.sqrt() * (1.0 - 1e-13) - free_table_rounding(most)).max(0.0);
-        let vector = root * (PARTS[0] / 3.0).sqrt();
-        let scale = ShareScale::within(2.0, vector).ok_or_else(failed)?;
         let mut gradients = [GradientScale { whole: 0 }; GRADIENTS];
         for (gradient, part) in gradients.iter_mut().zip(&PARTS[1..]) {
             *gradient = GradientScale::within(root * part.sqrt()).ok_or_else(failed)?;
         }
-        let alice = side(Side::Alice, setup.alice_width, vector, scale, &gradients)?;
-        let bob = side(Side::Bob, setup.bob_width, vector, scale, &gradients)?;
+        let table = root * PARTS[0].sqrt();
+        let (scale, alice, bob) = match setup.outcome {
+            OutcomeAt::Both => {
+                let vector = table / 3f64.sqrt();
+                let scale = ShareScale::within(2.0, vector).ok_or_else(failed)?;
+                let side = |side, width| both_hold(side, width, vector, scale, &gradients);
+                (scale, side(Side::Alice, setup.alice_width)?, side(Side::Bob, setup.bob_width)?)
+            }
+            OutcomeAt::Alice => {
+                let sigma = JOINT.sqrt() / table;
+                let scale = ShareScale::within(ROOT_EIGHT, ROOT_EIGHT / sigma).ok_or_else(failed)?;
+                let alice = holder(setup.alice_width, sigma, scale, &gradients)?;
+                (scale, alice, other(setup.bob_width, table, scale, &gradients)?)
+            }
+        };
         Ok(LogisticPlan { setup, scale, gradients, alice, bob })
     }
 
@@ -291,22 +359,43 @@ impl LogisticPlan {
         &self.gradients
     }
 
-    /// One of a side's local releases; none for a share, which is not of own rows alone. `outcome` is 0 or 1.
+    /// What neighbours differ in, of a side.
+    pub fn replaced(&self, side: Side) -> Replaced {
+        match (self.setup.outcome, side) {
+            (OutcomeAt::Alice, Side::Alice) => Replaced::RowAndOutcome,
+            (OutcomeAt::Both, _) | (OutcomeAt::Alice, Side::Bob) => Replaced::Row,
+        }
+    }
+
+    /// A side's block of the table between the blocks, the outcome behind Alice's columns where she holds it alone.
+    pub fn block(&self, side: Side, rows: ClippedRows, outcome: &ClippedOutcome) -> WholeRows {
+        WholeRows::of_rows(
+            rows,
+            match self.replaced(side) {
+                Replaced::Row => None,
+                Replaced::RowAndOutcome => Some(outcome.integers()),
+            },
+        )
+    }
+
+    /// One of a side's local releases; none for a share, which is not of own rows alone. The outcome is that of 0 and 1, cut to `[-1, 1]`.
     ///
     /// # Errors
     /// More rows than the integers hold.
     pub fn query(
         &self,
+        side: Side,
         release: LogisticRelease,
         rows: &ClippedRows,
-        outcome: &[f64],
+        outcome: &ClippedOutcome,
     ) -> Result<Option<Query>, ReleaseError> {
         let score = |values: &[f64]| Query::score(rows, &ClippedResiduals::clip(values, 1.0));
-        Ok(match release {
-            LogisticRelease::Table => Some(Query::gram(rows)?),
-            LogisticRelease::Score => Some(score(&outcome.iter().map(|y| 2.0 * y - 1.0).collect::<Vec<_>>())),
-            LogisticRelease::Sums => Some(score(&vec![1.0; rows.len()])),
-            LogisticRelease::Share | LogisticRelease::Gradient(_) => None,
+        Ok(match (release, self.replaced(side)) {
+            (LogisticRelease::Table, _) => Some(Query::gram(rows)?),
+            (LogisticRelease::Score, Replaced::Row) => Some(score(outcome.values())),
+            (LogisticRelease::Score, Replaced::RowAndOutcome) => Some(Query::bounded(&held(rows, outcome))),
+            (LogisticRelease::Sums, _) => Some(score(&vec![1.0; rows.len()])),
+            (LogisticRelease::Share | LogisticRelease::Gradient(_), _) => None,
         })
     }
 
@@ -344,7 +433,20 @@ impl LogisticPlan {
 
     /// Standard deviation of one side's noise on the table between the blocks, and about that of the vectors.
     fn vector_sigma(&self) -> f64 {
-        self.alice.vector_sigma.max(self.bob.vector_sigma).max(self.scale.sigma())
+        let of = |side: &LogisticSide| side.score_sigma.max(side.sums_sigma);
+        of(&self.alice).max(of(&self.bob)).max(self.scale.sigma())
+    }
+
+    /// Variance of the noise of both sides on an entry of a gradient.
+    fn gradient_variance(&self, scale: GradientScale) -> f64 {
+        let draws = self.replaced(Side::Alice).draws() + self.replaced(Side::Bob).draws();
+        f64::from(draws) * scale.sigma() * scale.sigma()
+    }
+
+    /// The noised mean of an outcome, no nearer to 0 and 1 than its own noise.
+    fn mean_within_noise(&self, noised: f64) -> f64 {
+        let least = (self.vector_sigma() / self.setup.rows as f64).min(0.25);
+        noised.clamp(least, 1.0 - least)
     }
 }
 
@@ -386,7 +488,7 @@ impl LogisticFit {
         // Columns less their means, as in the table: the noise of the sum enters every entry.
         let mut map = DMatrix::identity(size, size);
         map.view_mut((1, 0), (size - 1, 1)).copy_from(&-&self.means);
-        let variance = 2.0 * scale.sigma() * scale.sigma();
+        let variance = self.plan.gradient_variance(*scale);
         let left =
             2.0 * (self.plan.vector_sigma() * weight).powi(2) * self.noise.view((1, 1), (size - 1, size - 1)).trace();
         let inner = &map * map.transpose() * variance + DMatrix::identity(size, size) * left;
@@ -419,7 +521,40 @@ fn rounded(width: usize) -> usize {
     width * (width + 1) / 2 + 2 * width
 }
 
-fn side(
+/// What one row of Alice and its outcome move of the table and all vectors together, squared, at equal noise.
+const JOINT: f64 = 13.5;
+
+const ROOT_EIGHT: f64 = 2.828_427_124_746_190_3;
+
+fn planned(label: &str, mu: f64) -> PlannedRelease {
+    PlannedRelease { label: label.to_owned(), mu }
+}
+
+const TABLE: &str = "X'X";
+const SCORE: &str = "X'(2y - 1)";
+const HELD: &str = "X'(2y - 1) and 1'(y - 1/2)";
+const SUMS: &str = "X'1";
+
+/// A side's shares of the gradients.
+fn shares(
+    side: Side,
+    replaced: Replaced,
+    gradients: &[GradientScale; GRADIENTS],
+) -> Result<Vec<PlannedRelease>, PlanError> {
+    let share = |(number, gradient): (usize, &GradientScale)| {
+        let mu = gradient.mu(replaced).map_err(|_| PlanError::NoBudget { side })?;
+        Ok(planned(&format!("share of gradient {number}"), mu))
+    };
+    (1..).zip(gradients).map(share).collect()
+}
+
+/// Noise of a table `X'X` that keeps `mu`.
+fn table_noise(width: usize, mu: f64) -> Result<f64, crate::privacy::accountant::ScaleError> {
+    noise_scale(std::f64::consts::SQRT_2.next_up(), width * (width + 1) / 2, mu).map(|(sigma, _)| sigma)
+}
+
+/// A side where both hold the outcome; `vector` is what each vector and the share of the table may cost.
+fn both_hold(
     side: Side,
     width: usize,
     vector: f64,
@@ -430,17 +565,81 @@ fn side(
     let share = scale.mu(2.0).map_err(failed)?;
     // Within a quarter of what the vectors cost: then it is free.
     let table = (0.25 * (1.0 - 1e-8) * (2.0 * vector * vector + share * share)).sqrt();
-    let planned = |label: &str, mu: f64| PlannedRelease { label: label.to_owned(), mu };
     let mut releases =
-        vec![planned("X'X", table), planned("X'(2y - 1)", vector), planned("X'1", vector), planned(SHARE, share)];
-    for (number, gradient) in (1..).zip(gradients) {
-        releases.push(planned(&format!("share of gradient {number}"), gradient.mu().map_err(failed)?));
-    }
-    let vector_sigma = noise_scale(2.0, width, vector).map_err(failed)?.0;
-    let table_sigma =
-        noise_scale(std::f64::consts::SQRT_2.next_up(), width * (width + 1) / 2, table).map_err(failed)?.0;
-    let releases = ReleasePlan::with_free_table(releases, 0, &[1, 2, 3], rounded(width));
-    Ok(LogisticSide { width, table_sigma, vector_sigma, releases })
+        vec![planned(TABLE, table), planned(SCORE, vector), planned(SUMS, vector), planned(SHARE, share)];
+    releases.extend(shares(side, Replaced::Row, gradients)?);
+    let sigma = noise_scale(2.0, width, vector).map_err(failed)?.0;
+    Ok(LogisticSide {
+        width,
+        table_sigma: table_noise(width, table).map_err(failed)?,
+        score_sigma: sigma,
+        sums_sigma: sigma,
+        releases: ReleasePlan::with_free_table(releases, 0, &[1, 2, 3], rounded(width)),
+        order: LogisticRelease::ALL.to_vec(),
+        sensitivity: 2.0,
+    })
+}
+
+/// Alice, who holds the outcome alone and adds noise of at least `sigma` to the table and to all vectors.
+fn holder(
+    width: usize,
+    sigma: f64,
+    scale: ShareScale,
+    gradients: &[GradientScale; GRADIENTS],
+) -> Result<LogisticSide, PlanError> {
+    let failed = |_| PlanError::NoBudget { side: Side::Alice };
+    let alone = [std::f64::consts::SQRT_2.next_up(), 5f64.sqrt().next_up(), 2.0, ROOT_EIGHT.next_up()];
+    let [table, score, sums] = [alone[0], alone[1], alone[2]].map(|sensitivity| (sensitivity / sigma).next_down());
+    let share = scale.mu(alone[3]).map_err(failed)?;
+    let releases = vec![planned(TABLE, table), planned(HELD, score), planned(SUMS, sums), planned(SHARE, share)];
+    let releases = ReleasePlan::with_joint(releases, &alone, JOINT.sqrt().next_up(), rounded(width) + 1);
+    Ok(LogisticSide {
+        width,
+        table_sigma: table_noise(width, table).map_err(failed)?,
+        score_sigma: noise_scale(alone[1], width + 1, score).map_err(failed)?.0,
+        sums_sigma: noise_scale(alone[2], width, sums).map_err(failed)?.0,
+        releases: releases.followed_by(shares(Side::Alice, Replaced::RowAndOutcome, gradients)?),
+        order: LogisticRelease::ALL.to_vec(),
+        sensitivity: alone[3],
+    })
+}
+
+/// Bob, where Alice holds the outcome alone; `root` is that of what table and vectors may cost.
+fn other(
+    width: usize,
+    root: f64,
+    scale: ShareScale,
+    gradients: &[GradientScale; GRADIENTS],
+) -> Result<LogisticSide, PlanError> {
+    let failed = |_| PlanError::NoBudget { side: Side::Bob };
+    let sensitivity = ROOT_EIGHT.next_up();
+    let share = scale.mu(sensitivity).map_err(failed)?;
+    // What Alice's noise on the table leaves of his budget.
+    let sums = (root * root - share * share).max(0.0).sqrt();
+    let table = (0.25 * (1.0 - 1e-8) * (sums * sums + share * share)).sqrt();
+    let mut releases = vec![planned(TABLE, table), planned(SUMS, sums), planned(SHARE, share)];
+    releases.extend(shares(Side::Bob, Replaced::Row, gradients)?);
+    let mut order = LogisticRelease::ALL.to_vec();
+    order.retain(|release| *release != LogisticRelease::Score);
+    Ok(LogisticSide {
+        width,
+        table_sigma: table_noise(width, table).map_err(failed)?,
+        score_sigma: 0.0,
+        sums_sigma: noise_scale(2.0, width, sums).map_err(failed)?.0,
+        releases: ReleasePlan::with_free_table(releases, 0, &[1, 2], rounded(width)),
+        order,
+        sensitivity,
+    })
+}
+
+/// `X't` and half of the sum of `t = 2y - 1`, of the integers that the table is made of: `|xt - zu|^2 + (t - u)^2 / 4` is convex in `(t, u)`, and at its
+/// corners at most `|x - z|^2 <= 4` or `|x + z|^2 + 1 <= 5`.
+fn held(rows: &ClippedRows, outcome: &ClippedOutcome) -> Bounded {
+    let outcome = outcome.integers();
+    let mut sums = products(rows, &outcome);
+    sums.push(outcome.iter().map(|t| i128::from(*t) << (ROW_BITS - 1)).sum());
+    let formula = "sqrt(5): |xt - zu|^2 + (t - u)^2 / 4 <= 5, |x| <= 1, t = 2y - 1 in [-1, 1]";
+    Bounded::new(sums, -2 * ROW_BITS, 5f64.sqrt().next_up(), formula)
 }
 
 #[cfg(test)]

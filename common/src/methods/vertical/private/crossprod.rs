@@ -12,20 +12,20 @@
 //! noise would show the difference of two tables exactly.
 
 use super::PrivateFit;
+use super::checked::CheckedTable;
 use super::held::Held;
 use super::table::Table;
 use crate::conversation::{Refusal, Said, Step};
 use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::{Role, RunId};
-use crate::methods::vertical::masked::{MaskedTable, out_of_order, peer_fault};
-use crate::methods::vertical::message::{Body, Noised, Share};
+use crate::methods::vertical::masked::{MaskedTable, out_of_order};
+use crate::methods::vertical::message::{Body, Noised};
 use crate::methods::vertical::plan::{CrossFit, CrossPlan, CrossRelease, Outlook, Side, WholeRows};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows};
 use crate::privacy::ledger::Storage;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::mechanism::share::open_shares;
 use crate::privacy::release::Released;
-use crate::secure::product::{Shares, TableShare};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
 
@@ -37,10 +37,8 @@ pub(super) const STEP_PER_SIGMA: f64 = 1.0 / (1_u64 << 40) as f64;
 enum Place {
     /// Own statistics, by their place among those of both.
     Statistics(usize),
-    /// Both blocks behind masks.
-    Masked,
-    /// Bob's share of the canary.
-    Canary,
+    /// Both blocks behind masks, up to the shares of the table.
+    Table,
     /// The shares of the table with their noise.
     Share {
         from: Role,
@@ -67,12 +65,9 @@ pub(super) struct Crossprod {
     /// The statistics of both in the order in which they are said, then both shares.
     slots: Vec<Slot>,
     statistics: usize,
-    masked: MaskedTable,
+    table: CheckedTable,
     /// Whether the run is taken up again and its masks are those of this process.
     resumed: bool,
-    /// At Alice, until Bob's canary has come.
-    shares: Option<Shares>,
-    share: Option<TableShare>,
 }
 
 impl Crossprod {
@@ -99,10 +94,8 @@ impl Crossprod {
             place: Place::Statistics(0),
             slots,
             statistics,
-            masked,
+            table: CheckedTable::new(role, masked),
             resumed: held.reserved && !stored,
-            shares: None,
-            share: None,
             plan,
         })
     }
@@ -110,8 +103,8 @@ impl Crossprod {
     pub(super) fn progress(&self) -> (&'static str, u32) {
         match self.place {
             Place::Statistics(_) => ("exchanging noised statistics", 0),
-            Place::Masked if self.masked.waits_for_dealer() => ("waiting for the dealer", 0),
-            Place::Masked | Place::Canary => ("exchanging masked columns", 0),
+            Place::Table if self.table.waits_for_dealer() => ("waiting for the dealer", 0),
+            Place::Table => ("exchanging masked columns", 0),
             Place::Share { .. } => ("exchanging noised shares", 0),
             Place::Over => ("done", 1),
         }
@@ -120,8 +113,7 @@ impl Crossprod {
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
             Place::Statistics(at) => (self.slots.get(at)?.side.role(), "noised statistics"),
-            Place::Masked => return self.masked.step(),
-            Place::Canary => (Role::Bob, "the share of a canary"),
+            Place::Table => return self.table.step(),
             Place::Share { from } => (from, "a noised share"),
             Place::Over => return None,
         };
@@ -130,15 +122,15 @@ impl Crossprod {
 
     pub(super) fn order(&mut self) -> Option<Order> {
         match self.place {
-            Place::Masked => self.masked.order(),
-            Place::Statistics(_) | Place::Canary | Place::Share { .. } | Place::Over => None,
+            Place::Table => self.table.order(),
+            Place::Statistics(_) | Place::Share { .. } | Place::Over => None,
         }
     }
 
     pub(super) fn go_ahead(&mut self) -> Result<(), Abort> {
         match self.place {
-            Place::Masked => self.masked.go_ahead(&self.rows),
-            Place::Statistics(_) | Place::Canary | Place::Share { .. } | Place::Over => Ok(()),
+            Place::Table => self.table.go_ahead(&self.rows),
+            Place::Statistics(_) | Place::Share { .. } | Place::Over => Ok(()),
         }
     }
 
@@ -151,7 +143,7 @@ impl Crossprod {
     /// Why a peer that is ahead cannot be followed: it goes on from its stored share, and the masks that belong to it are gone here.
     pub(super) fn left_behind<S>(&self, held: &Held<S>) -> Option<Abort> {
         let waits = match self.place {
-            Place::Statistics(_) | Place::Masked | Place::Canary => true,
+            Place::Statistics(_) | Place::Table => true,
             Place::Share { .. } | Place::Over => false,
         };
         (self.resumed && waits).then(|| without_masks(held))
@@ -160,14 +152,10 @@ impl Crossprod {
     /// In a run of the past, what stands for a message of the masked exchange: nothing follows from it.
     pub(super) fn stands_in(&self) -> Option<Body> {
         let past = match self.place {
-            Place::Masked | Place::Canary => self.is_past(),
+            Place::Table => self.table.is_past(),
             Place::Statistics(_) | Place::Share { .. } | Place::Over => false,
         };
         past.then_some(Body::Go)
-    }
-
-    fn is_past(&self) -> bool {
-        self.masked.is_of_the_past()
     }
 
     fn own_share(&self) -> Option<&Slot> {
@@ -189,23 +177,17 @@ impl Crossprod {
                 self.place = self.after_statistics(at);
                 Ok(said(&noised))
             }
-            Place::Masked => {
-                let body = self.masked.build(&self.rows)?;
-                self.after_masked()?;
+            Place::Table => {
+                let body = self.table.build(&self.rows)?;
+                self.after_table();
                 Ok(body.into())
-            }
-            Place::Canary => {
-                self.place = Place::Share { from: Role::Alice };
-                let share = self.share.as_ref().map(|share| share.canary().clone());
-                // In a run of the past the message has passed, and what is built here leaves no more.
-                Ok(share.map_or(Body::Go, |canary| Body::Share(Share { canary, table: None })).into())
             }
             Place::Share { from } => {
                 let index = self.own_share().map(|slot| slot.index).ok_or_else(out_of_order)?;
                 let noised = match held.stored(index)? {
                     Some(noised) => noised,
                     None => {
-                        let share = self.share.take().ok_or_else(out_of_order)?;
+                        let share = self.table.take_share()?;
                         held.release(index, &self.plan.share(Side::of(self.role), &share))?
                     }
                 };
@@ -229,15 +211,9 @@ impl Crossprod {
                 self.slots[at].value = Some(noised.value);
                 self.place = self.after_statistics(at);
             }
-            (Place::Masked, body) => {
-                self.masked.absorb(body, &self.rows)?;
-                self.after_masked()?;
-            }
-            (Place::Canary, Body::Go) if self.is_past() => self.place = Place::Share { from: Role::Alice },
-            (Place::Canary, Body::Share(Share { canary, table: None })) => {
-                let shares = self.shares.take().ok_or_else(out_of_order)?;
-                self.share = Some(shares.check(&canary).map_err(peer_fault)?);
-                self.place = Place::Share { from: Role::Alice };
+            (Place::Table, body) => {
+                self.table.absorb(body, &self.rows)?;
+                self.after_table();
             }
             (Place::Share { from }, Body::Noised(noised)) => {
                 let side = Side::of(from);
@@ -260,22 +236,13 @@ impl Crossprod {
     }
 
     fn after_statistics(&self, at: usize) -> Place {
-        if at + 1 < self.statistics { Place::Statistics(at + 1) } else { Place::Masked }
+        if at + 1 < self.statistics { Place::Statistics(at + 1) } else { Place::Table }
     }
 
-    /// Once all masked columns have passed, the canaries are compared before a share is made.
-    fn after_masked(&mut self) -> Result<(), Abort> {
-        if self.masked.step().is_some() {
-            return Ok(());
+    fn after_table(&mut self) {
+        if self.table.step().is_none() {
+            self.place = Place::Share { from: Role::Alice };
         }
-        if !self.is_past() {
-            match self.role {
-                Role::Alice => self.shares = Some(self.masked.take_shares()?),
-                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(self.masked.take_share()?),
-            }
-        }
-        self.place = Place::Canary;
-        Ok(())
     }
 
     /// The joint fit on the original scale; the same at both parties, as both know the same values.

@@ -91,6 +91,16 @@ impl<S: Storage> Held<S> {
         Ok(Some(recall(&bytes).ok_or_else(changed)?))
     }
 
+    /// Notes that something was done in this run, so that a process that takes it up again knows it.
+    pub(super) fn note(&mut self, number: u32) -> Result<(), Abort> {
+        Ok(self.setting.ledger.keep_received(&self.run, number, b"noted")?)
+    }
+
+    /// Whether that was noted.
+    pub(super) fn is_noted(&mut self, number: u32) -> Result<bool, Abort> {
+        Ok(self.setting.ledger.received(&self.run, number)?.is_some())
+    }
+
     pub(super) fn own_terms(&self) -> Result<Terms, Abort> {
         let account = self.setting.ledger.account(&self.setting.data_set)?;
         let columns = self.plan.width(Side::of(self.role)) as u32;
@@ -137,14 +147,8 @@ impl<S: Storage> Held<S> {
         let peer_cap = terms.cap;
         let protects = match &self.plan {
             PrivatePlan::Residual(_) => Protects::Block { peer_cap },
-            PrivatePlan::Crossprod(plan) => {
-                let outcome_at_both = match plan.setup().outcome {
-                    OutcomeAt::Both => true,
-                    OutcomeAt::Alice => false,
-                };
-                Protects::Shares { peer_cap, outcome_at_both }
-            }
-            PrivatePlan::Logistic(_) => Protects::Shares { peer_cap, outcome_at_both: true },
+            PrivatePlan::Crossprod(plan) => shares(peer_cap, plan.setup().outcome),
+            PrivatePlan::Logistic(plan) => shares(peer_cap, plan.setup().outcome),
         };
         let mut statement = Statement::new(&account, receipts, charge, protects);
         // The guarantee of the lifetime is that of its weakest run.
@@ -156,6 +160,14 @@ impl<S: Storage> Held<S> {
         }
         Ok(statement)
     }
+}
+
+fn shares(peer_cap: f64, outcome: OutcomeAt) -> Protects {
+    let outcome_at_both = match outcome {
+        OutcomeAt::Both => true,
+        OutcomeAt::Alice => false,
+    };
+    Protects::Shares { peer_cap, outcome_at_both }
 }
 
 /// Bytes of a message as the ledger keeps it; what came before the budget was reserved need not be kept.

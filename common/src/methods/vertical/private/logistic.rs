@@ -1,23 +1,30 @@
 //! What the sides of a private binomial run say once the budget is reserved.
 //!
 //! 1. Each party's own noised statistics, Alice's first, one at a time;
-//! 2. a table and then two gradients, each an exchange of its own: both blocks behind fresh masks, both parties' shares of a public product
-//!    by which they see that their masks fit, and each party's share with its noise, Alice's first. Of a gradient the means within rows and
-//!    the products with the residuals come in between, with another public product.
+//! 2. both blocks behind masks, both parties' shares of a public product by which they see that their masks fit, and each party's share of
+//!    the table between the blocks with its noise, Alice's first;
+//! 3. twice, the means within rows, the products of the residuals with the same masked blocks, another public product, and each party's share
+//!    of the gradient with its noise.
+//!
+//! The blocks pass once: what a party holds of the other's, `X - R`, stands in every product with a fresh mask of the other factor, the
+//! residuals, and the mask `R` is in no other message (`docs/proofs.md`).
 //!
 //! The point of a gradient follows from what has opened, so both know it, and nobody names it. The number of gradients is fixed.
 //!
-//! As the masks of an exchange serve that exchange alone, a run that is taken up again needs none of those before: what was stored of them
-//! is sent again byte for byte and what passed behind masks is counted. A share that was not stored is noised afresh under the same permit,
-//! with fresh masks of both parties. Where one party has stored its share and the other one has lost its masks, the run is over and its
-//! charge stays, as in the exchange of [a single table](super::crossprod).
+//! A run that is taken up again has no masks. What was stored of it is sent again byte for byte and what passed behind masks is counted; the
+//! first exchange that is made then begins with the blocks behind fresh masks. That it does so is noted, as a later process must count the
+//! same messages. A share that was not stored is noised afresh under the same permit, with fresh masks of both parties. Where one party has
+//! stored its share and the other one has lost its masks, the run is over and its charge stays, as in the exchange of
+//! [a single table](super::crossprod).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::PrivateFit;
+use super::checked::CheckedTable;
 use super::crossprod::{STEP_PER_SIGMA, expect, notes, said, without_masks};
 use super::held::Held;
+use super::session::MASKED_ANEW;
 use super::table::Table;
 use crate::conversation::{Refusal, Said, Step};
 use crate::fit::{Coefficient, INTERCEPT};
@@ -32,7 +39,7 @@ use crate::privacy::bounds::{ClippedOutcome, ClippedRows, ROW_BITS};
 use crate::privacy::ledger::Storage;
 use crate::privacy::mechanism::share::ShareError;
 use crate::privacy::mechanism::{LatticeVector, Query};
-use crate::secure::product::{self, Canary, Shares, TableShare, VectorShare};
+use crate::secure::product::{self, Canary, VectorShare};
 use crate::secure::ring::Elements;
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
@@ -49,10 +56,8 @@ const STATISTICS: [LogisticRelease; 3] = [LogisticRelease::Table, LogisticReleas
 enum Place {
     /// Own statistics, by their place among those of both.
     Statistics(usize),
-    /// Both blocks behind masks.
-    Masked,
-    /// Bob's share of the canary.
-    Canary,
+    /// Both blocks behind masks, up to the shares of their table.
+    Table,
     /// The means within rows.
     Rows,
     /// The residuals with the columns.
@@ -88,18 +93,22 @@ pub(super) struct Logistic {
     run: RunId,
     plan: LogisticPlan,
     rows: WholeRows,
-    /// 0 or 1.
-    y: Vec<f64>,
+    /// 0 or 1 as -1 or 1; at Bob none where Alice holds it alone.
+    outcome: ClippedOutcome,
     place: Place,
-    /// What each side has released, Alice's first, in the order of [`LogisticRelease::ALL`].
+    /// What each side releases before the first exchange, in the order in which it is said.
+    statistics: Vec<(Side, LogisticRelease)>,
+    /// What each side has released, Alice's first, in the order of its releases.
     released: [Vec<Option<LatticeVector>>; 2],
     /// Exchanges whose own share was stored when this process began: they are counted alone.
     past: usize,
     /// Whether the run is taken up again.
     resumed: bool,
+    /// Whether an exchange begins with the blocks behind masks.
+    masked: [bool; EXCHANGES.len()],
     /// The present exchange.
     exchange: usize,
-    masked: MaskedTable,
+    table: CheckedTable,
     orders: VecDeque<Order>,
     /// From the first gradient on.
     fit: Option<LogisticFit>,
@@ -107,19 +116,13 @@ pub(super) struct Logistic {
     means: Option<WholeMeans>,
     /// Orders of means to the dealer of these masks: corrections alternate.
     ordered: u32,
+    /// From the last exchange on that began with the blocks behind masks.
     kept: Option<Kept>,
     products: Products,
     /// Own shares of the residuals by row block.
     residuals: Vec<Elements>,
     canary: Option<Canary>,
-    /// At Alice, until Bob's canary has come.
-    shares: Option<Shares>,
-    table: Option<TableShare>,
     gradient: Option<VectorShare>,
-}
-
-fn index(release: LogisticRelease) -> usize {
-    LogisticRelease::ALL.iter().position(|of| *of == release).unwrap_or_default()
 }
 
 fn at(role: Role) -> usize {
@@ -131,34 +134,37 @@ impl Logistic {
         plan: LogisticPlan,
         run: RunId,
         rows: ClippedRows,
-        outcome: &ClippedOutcome,
+        outcome: ClippedOutcome,
         held: &mut Held<S>,
     ) -> Result<Logistic, Abort> {
         let (role, study) = (held.role, Arc::clone(&held.study));
+        let side = Side::of(role);
         let mut past = 0;
         while held.reserved
             && let Some(release) = EXCHANGES.get(past)
-            && held.stored(index(*release) as u32)?.is_some()
+            && held.stored(place_of(&plan, side, *release)?)?.is_some()
         {
             past += 1;
         }
+        let masked = masked(past, held)?;
         let shape = plan.table_shape();
-        let masked = match past {
-            0 => MaskedTable::new(role, &study, run, shape),
+        let table = match past {
+            0 => MaskedTable::new(role, &study, run, shape).keeping(),
             _ => MaskedTable::of_the_past(role, &study, run, shape),
         };
         Ok(Logistic {
             role,
             run,
-            rows: plan.block(Side::of(role), rows),
-            // Its range is [0, 1], which became [-1, 1].
-            y: outcome.values().iter().map(|y| 0.5 * (y + 1.0)).collect(),
+            rows: plan.block(side, rows, &outcome),
+            outcome,
             place: Place::Statistics(0),
-            released: [vec![None; LogisticRelease::ALL.len()], vec![None; LogisticRelease::ALL.len()]],
+            statistics: statistics(&plan),
+            released: [Side::Alice, Side::Bob].map(|side| vec![None; plan.side(side).order().len()]),
             past,
             resumed: held.reserved,
-            exchange: 0,
             masked,
+            exchange: 0,
+            table: CheckedTable::new(role, table),
             orders: VecDeque::new(),
             fit: None,
             shapes: None,
@@ -168,8 +174,6 @@ impl Logistic {
             products: Products::None,
             residuals: Vec::new(),
             canary: None,
-            shares: None,
-            table: None,
             gradient: None,
             study,
             plan,
@@ -180,8 +184,8 @@ impl Logistic {
         let round = self.exchange as u32;
         match self.place {
             Place::Statistics(_) => ("exchanging noised statistics", round),
-            Place::Masked if self.masked.waits_for_dealer() => ("waiting for the dealer", round),
-            Place::Masked | Place::Canary => ("exchanging masked columns", round),
+            Place::Table if self.table.waits_for_dealer() => ("waiting for the dealer", round),
+            Place::Table => ("exchanging masked columns", round),
             Place::Rows | Place::Vector | Place::RowCanary { .. } => ("computing a gradient on shares", round),
             Place::Share { .. } => ("exchanging noised shares", round),
             Place::Over => ("done", round),
@@ -190,9 +194,8 @@ impl Logistic {
 
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Statistics(at) => (speaker_of(at), "noised statistics"),
-            Place::Masked => return self.masked.step(),
-            Place::Canary => (Role::Bob, "the share of a canary"),
+            Place::Statistics(at) => (self.statistics.get(at)?.0.role(), "noised statistics"),
+            Place::Table => return self.table.step(),
             Place::Rows | Place::Vector => return self.products_step(),
             Place::RowCanary { from } => (from, "the share of a canary"),
             Place::Share { from } => (from, "a noised share"),
@@ -213,15 +216,15 @@ impl Logistic {
 
     pub(super) fn order(&mut self) -> Option<Order> {
         match self.place {
-            Place::Masked => self.masked.order(),
+            Place::Table => self.table.order(),
             Place::Rows | Place::Vector => self.orders.pop_front(),
-            Place::Statistics(_) | Place::Canary | Place::RowCanary { .. } | Place::Share { .. } | Place::Over => None,
+            Place::Statistics(_) | Place::RowCanary { .. } | Place::Share { .. } | Place::Over => None,
         }
     }
 
     pub(super) fn go_ahead(&mut self) -> Result<(), Abort> {
-        if self.place == Place::Masked {
-            return self.masked.go_ahead(&self.rows);
+        if self.place == Place::Table {
+            return self.table.go_ahead(&self.rows);
         }
         match &mut self.products {
             Products::Rows(exchange) => self.means.as_ref().map_or(Ok(()), |means| exchange.go_ahead(means)),
@@ -243,12 +246,9 @@ impl Logistic {
     pub(super) fn left_behind<S>(&self, held: &Held<S>, ahead: &Body) -> Option<Abort> {
         let waits = match self.place {
             Place::Share { .. } | Place::Over => false,
-            Place::Statistics(_)
-            | Place::Masked
-            | Place::Canary
-            | Place::Rows
-            | Place::Vector
-            | Place::RowCanary { .. } => self.exchange == self.past,
+            Place::Statistics(_) | Place::Table | Place::Rows | Place::Vector | Place::RowCanary { .. } => {
+                self.exchange == self.past
+            }
         };
         (self.resumed && waits).then(|| {
             if let Body::Noised(_) = ahead {
@@ -264,7 +264,7 @@ impl Logistic {
     /// In an exchange of the past, what stands for a message behind masks: nothing follows from it.
     pub(super) fn stands_in(&self) -> Option<Body> {
         let behind = match self.place {
-            Place::Masked | Place::Canary | Place::Rows | Place::Vector | Place::RowCanary { .. } => true,
+            Place::Table | Place::Rows | Place::Vector | Place::RowCanary { .. } => true,
             Place::Statistics(_) | Place::Share { .. } | Place::Over => false,
         };
         (behind && self.is_past()).then_some(Body::Go)
@@ -282,28 +282,29 @@ impl Logistic {
 
     /// What a party has released in the present exchange.
     fn of(&self, role: Role) -> Option<&LatticeVector> {
-        self.released[at(role)].get(index(*EXCHANGES.get(self.exchange)?))?.as_ref()
+        self.value(Side::of(role), *EXCHANGES.get(self.exchange)?)
+    }
+
+    /// What a side has released.
+    fn value(&self, side: Side, release: LogisticRelease) -> Option<&LatticeVector> {
+        self.released[at(side.role())].get(self.plan.side(side).index(release)? as usize)?.as_ref()
     }
 
     pub(super) fn build<S: Storage>(&mut self, held: &mut Held<S>) -> Result<Said<Body>, Abort> {
+        let side = Side::of(self.role);
         match self.place {
             Place::Statistics(at) => {
-                let release = statistic(at)?;
-                let query = self.plan.query(release, self.rows.clipped(), &self.y)?.ok_or_else(out_of_order)?;
-                let noised = held.release(index(release) as u32, &query)?;
-                self.keep(self.role, release, noised.lattice().clone());
-                self.place = after_statistics(at);
+                let (_, release) = *self.statistics.get(at).ok_or_else(out_of_order)?;
+                let query = self.plan.query(side, release, self.rows.clipped(), &self.outcome)?;
+                let noised = held.release(place_of(&self.plan, side, release)?, &query.ok_or_else(out_of_order)?)?;
+                self.keep(side, release, noised.lattice().clone())?;
+                self.place = self.after_statistics(at);
                 Ok(said(&noised))
             }
-            Place::Masked => {
-                let body = self.masked.build(&self.rows)?;
-                self.after_masked()?;
+            Place::Table => {
+                let body = self.table.build(&self.rows)?;
+                self.after_table()?;
                 Ok(body.into())
-            }
-            Place::Canary => {
-                let share = self.table.as_ref().map(|share| share.canary().clone());
-                self.after_canary()?;
-                Ok(canary_message(share).into())
             }
             Place::Rows | Place::Vector => {
                 let body = self.build_product()?;
@@ -317,12 +318,12 @@ impl Logistic {
             }
             Place::Share { from } => {
                 let release = self.opens()?;
-                let number = index(release) as u32;
+                let number = place_of(&self.plan, side, release)?;
                 let noised = match held.stored(number)? {
                     Some(noised) => noised,
                     None => held.release(number, &self.own_share(release)?)?,
                 };
-                self.keep(self.role, release, noised.lattice().clone());
+                self.keep(side, release, noised.lattice().clone())?;
                 self.after_share(from)?;
                 Ok(said(&noised))
             }
@@ -332,13 +333,17 @@ impl Logistic {
 
     /// The own share of the present exchange, which is used once.
     fn own_share(&mut self, release: LogisticRelease) -> Result<Query, Abort> {
+        let side = Side::of(self.role);
         match release {
             LogisticRelease::Gradient(_) => {
                 let share = self.gradient.take().ok_or_else(out_of_order)?;
                 let scale = self.fit.as_ref().and_then(LogisticFit::scale).ok_or_else(out_of_order)?;
-                Ok(self.plan.gradient_share(scale, &share))
+                Ok(self.plan.gradient_share(side, scale, &share))
             }
-            LogisticRelease::Share => Ok(self.plan.share(&self.table.take().ok_or_else(out_of_order)?)),
+            LogisticRelease::Share => {
+                let share = self.plan.share(side, &self.table.take_share()?);
+                share.map_err(|error| Abort::Bug(error.to_string()))
+            }
             LogisticRelease::Table | LogisticRelease::Score | LogisticRelease::Sums => Err(out_of_order()),
         }
     }
@@ -346,23 +351,17 @@ impl Logistic {
     pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
             (Place::Statistics(at), Body::Noised(noised)) => {
-                let (side, release) = (Side::of(speaker_of(at)), statistic(at)?);
-                expect(&noised, index(release) as u32)?;
+                let (side, release) = *self.statistics.get(at).ok_or_else(out_of_order)?;
+                expect(&noised, place_of(&self.plan, side, release)?)?;
                 let step = self.plan.sigma(side, release) * STEP_PER_SIGMA;
                 let fits = noised.value.require(self.plan.entries(side, release), step);
                 fits.map_err(|error| PeerFault::Garbage(error.to_string()))?;
-                self.keep(side.role(), release, noised.value);
-                self.place = after_statistics(at);
+                self.keep(side, release, noised.value)?;
+                self.place = self.after_statistics(at);
             }
-            (Place::Masked, body) => {
-                self.masked.absorb(body, &self.rows)?;
-                self.after_masked()?;
-            }
-            (Place::Canary, Body::Go) if self.is_past() => self.after_canary()?,
-            (Place::Canary, Body::Share(Share { canary, table: None })) => {
-                let shares = self.shares.take().ok_or_else(out_of_order)?;
-                self.table = Some(shares.check(&canary).map_err(peer_fault)?);
-                self.after_canary()?;
+            (Place::Table, body) => {
+                self.table.absorb(body, &self.rows)?;
+                self.after_table()?;
             }
             (Place::Rows | Place::Vector, body) => {
                 self.absorb_product(body)?;
@@ -374,12 +373,12 @@ impl Logistic {
                 self.place = after_row_canary(from);
             }
             (Place::Share { from }, Body::Noised(noised)) => {
-                let release = self.opens()?;
-                expect(&noised, index(release) as u32)?;
+                let (side, release) = (Side::of(from), self.opens()?);
+                expect(&noised, place_of(&self.plan, side, release)?)?;
                 let step = self.plan.share_step(release).ok_or_else(out_of_order)?;
-                let fits = noised.value.require(self.plan.entries(Side::of(from), release), step);
+                let fits = noised.value.require(self.plan.entries(side, release), step);
                 fits.map_err(|error| PeerFault::Garbage(error.to_string()))?;
-                self.keep(from, release, noised.value);
+                self.keep(side, release, noised.value)?;
                 self.after_share(from)?;
             }
             _ => return Err(Refusal::Kind),
@@ -387,38 +386,45 @@ impl Logistic {
         Ok(())
     }
 
-    fn keep(&mut self, of: Role, release: LogisticRelease, value: LatticeVector) {
-        self.released[at(of)][index(release)] = Some(value);
-    }
-
-    /// Once all masked columns have passed, the canaries are compared before anything else is made.
-    fn after_masked(&mut self) -> Result<(), Abort> {
-        if self.masked.step().is_some() {
-            return Ok(());
-        }
-        if !self.is_past() {
-            match self.role {
-                Role::Alice => self.shares = Some(self.masked.take_shares()?),
-                Role::Bob | Role::Worker | Role::Coordinator => self.table = Some(self.masked.take_share()?),
-            }
-        }
-        self.place = Place::Canary;
+    fn keep(&mut self, of: Side, release: LogisticRelease, value: LatticeVector) -> Result<(), Abort> {
+        let place = place_of(&self.plan, of, release)? as usize;
+        let slot = self.released[at(of.role())].get_mut(place).ok_or_else(out_of_order)?;
+        *slot = Some(value);
         Ok(())
     }
 
+    fn after_statistics(&self, at: usize) -> Place {
+        if at + 1 < self.statistics.len() { Place::Statistics(at + 1) } else { Place::Table }
+    }
+
     /// The masks fit: the table's share is next, or the means of a gradient.
-    fn after_canary(&mut self) -> Result<(), Abort> {
-        self.place = Place::Share { from: Role::Alice };
-        let Some(shapes) = self.shapes else { return Ok(()) };
+    fn after_table(&mut self) -> Result<(), Abort> {
+        if self.table.step().is_some() {
+            return Ok(());
+        }
+        if self.exchange == 0 {
+            self.place = Place::Share { from: Role::Alice };
+            return Ok(());
+        }
+        self.begin_products()
+    }
+
+    /// The means of a gradient are next, and the residuals with the columns.
+    fn begin_products(&mut self) -> Result<(), Abort> {
         self.place = Place::Rows;
+        let shapes = self.shapes.ok_or_else(out_of_order)?;
         if self.is_past() {
             self.products = Products::Past { rows: Passed::rows(&shapes.rows), vector: Passed::vector(&shapes.vector) };
             return Ok(());
         }
-        // The table between the blocks was open before: its share is not needed again.
-        self.table = None;
-        let spent = MaskedTable::of_the_past(self.role, &self.study, self.run, shapes.table);
-        let mut kept = std::mem::replace(&mut self.masked, spent).kept()?;
+        let mut kept = match self.kept.take() {
+            Some(kept) => kept,
+            // The table between the blocks was open before, or its share has left: it is not needed again.
+            None => {
+                let spent = self.past_table();
+                std::mem::replace(&mut self.table, spent).kept()?
+            }
+        };
         self.orders.extend([Order::Rows(shapes.rows), Order::Vector(shapes.vector)]);
         self.ordered += 1;
         let number = 2 * self.exchange as u32;
@@ -426,6 +432,12 @@ impl Logistic {
         self.products = Products::Rows(Box::new(exchange));
         self.kept = Some(kept);
         Ok(())
+    }
+
+    /// The exchange of masked blocks as one of a process that is gone.
+    fn past_table(&self) -> CheckedTable {
+        let columns = self.plan.columns();
+        CheckedTable::new(self.role, MaskedTable::of_the_past(self.role, &self.study, self.run, columns))
     }
 
     fn build_product(&mut self) -> Result<Body, Abort> {
@@ -473,7 +485,7 @@ impl Logistic {
             Products::Rows(exchange) => {
                 let means = self.means.as_ref().ok_or_else(out_of_order)?;
                 let (mut shares, canary) = exchange.finish(means)?;
-                let y = (self.role == Role::Alice).then_some(&self.y[..]);
+                let y = (self.role == Role::Alice).then_some(self.outcome.values());
                 means.complete(&mut shares, y).map_err(|error| Abort::Bug(error.to_string()))?;
                 (self.residuals, self.canary) = (shares, Some(canary));
                 let kept = self.kept.as_mut().ok_or_else(out_of_order)?;
@@ -508,22 +520,22 @@ impl Logistic {
 
     /// What has opened, for the fit.
     fn take_opened(&mut self) -> Result<(), Abort> {
-        let (role, released) = (self.role, &self.released);
+        let role = self.role;
         let refused = |error: ShareError| {
             let fault = PeerFault::Sealed(error.to_string());
             Abort::Peer { peer: role.partner(), fault }
         };
-        let of = |side: Side, release| released[at(side.role())].get(index(release)).cloned().flatten();
         let missing = || Abort::Bug("a noised value is missing".to_string());
         if let LogisticRelease::Gradient(number) = self.opens()? {
-            let shares = [Side::Alice, Side::Bob].map(|side| of(side, LogisticRelease::Gradient(number)));
-            let [Some(alice), Some(bob)] = &shares else { return Err(missing()) };
+            let [Some(alice), Some(bob)] = [Role::Alice, Role::Bob].map(|role| self.of(role)) else {
+                return Err(missing());
+            };
             let opened = self.plan.opened_gradient(number, [alice, bob]).map_err(refused)?;
             let taken = self.fit.as_mut().ok_or_else(out_of_order)?.take(&opened);
             return if taken { Ok(()) } else { Err(Abort::Bug("the curvature has no inverse".to_string())) };
         }
-        let mean = self.y.iter().sum::<f64>() / self.y.len() as f64;
-        let tables = self.plan.tables(of, mean).map_err(refused)?.ok_or_else(missing)?;
+        let of = |side: Side, release| self.value(side, release).cloned();
+        let tables = self.plan.tables(of, &self.outcome).map_err(refused)?.ok_or_else(missing)?;
         let fit = self.plan.begin(&tables);
         self.fit = Some(fit.ok_or_else(|| Abort::Bug("the joint table has no inverse".to_string()))?);
         Ok(())
@@ -534,23 +546,20 @@ impl Logistic {
         let unheld = || Abort::Bug("a point without a kernel".to_string());
         let fit = self.fit.as_ref().ok_or_else(out_of_order)?;
         let corrected = if self.ordered.is_multiple_of(2) { product::Side::Right } else { product::Side::Left };
-        let shapes = fit.shapes(corrected).ok_or_else(unheld)?;
-        self.shapes = Some(shapes);
-        self.rows.unscale();
-        let (role, study) = (self.role, &self.study);
-        let spent = MaskedTable::of_the_past(role, study, self.run, shapes.table);
-        if self.is_past() {
-            self.masked = spent;
-        } else {
-            self.means = Some(fit.means(Side::of(role), self.rows.clipped()).ok_or_else(unheld)?);
-            let masked = match (self.kept.take(), std::mem::replace(&mut self.masked, spent)) {
-                (Some(kept), _) => MaskedTable::behind(role, shapes.table, kept),
-                (None, table) if table.is_of_the_past() => MaskedTable::new(role, study, self.run, shapes.table),
-                (None, table) => table.following(shapes.table)?,
-            };
-            self.masked = masked.keeping();
+        self.shapes = Some(fit.shapes(corrected).ok_or_else(unheld)?);
+        self.rows.without_outcome();
+        if !self.is_past() {
+            self.means = Some(fit.means(Side::of(self.role), self.rows.clipped()).ok_or_else(unheld)?);
         }
-        self.place = Place::Masked;
+        if !self.masked.get(self.exchange).copied().unwrap_or_default() {
+            return self.begin_products();
+        }
+        self.place = Place::Table;
+        self.table = self.past_table();
+        if !self.is_past() {
+            let table = MaskedTable::new(self.role, &self.study, self.run, self.plan.columns());
+            self.table = CheckedTable::new(self.role, table.keeping());
+        }
         Ok(())
     }
 
@@ -575,17 +584,29 @@ fn columns<'a>(rows: &'a WholeRows, kept: &'a Kept) -> Columns<'a, WholeRows> {
     Columns { own: rows, received: &kept.received, public }
 }
 
-/// Whose statistics come next: one of each party in turn.
-fn speaker_of(at: usize) -> Role {
-    if at.is_multiple_of(2) { Role::Alice } else { Role::Bob }
+/// The place of a release among those of its side.
+fn place_of(plan: &LogisticPlan, side: Side, release: LogisticRelease) -> Result<u32, Abort> {
+    plan.side(side).index(release).ok_or_else(out_of_order)
 }
 
-fn statistic(at: usize) -> Result<LogisticRelease, Abort> {
-    STATISTICS.get(at / 2).copied().ok_or_else(out_of_order)
+/// The statistics of both sides in the order in which they are said: one of each in turn, as far as it has it.
+fn statistics(plan: &LogisticPlan) -> Vec<(Side, LogisticRelease)> {
+    let both = STATISTICS.into_iter().flat_map(|release| [Side::Alice, Side::Bob].map(|side| (side, release)));
+    both.filter(|(side, release)| plan.side(*side).index(*release).is_some()).collect()
 }
 
-fn after_statistics(at: usize) -> Place {
-    if at + 1 < 2 * STATISTICS.len() { Place::Statistics(at + 1) } else { Place::Masked }
+/// Which exchanges begin with the blocks behind masks: the first one, and each with which a process began that had none; that of this
+/// process is noted.
+fn masked<S: Storage>(past: usize, held: &mut Held<S>) -> Result<[bool; EXCHANGES.len()], Abort> {
+    let mut masked = [false; EXCHANGES.len()];
+    for (exchange, anew) in (0..=past as u32).zip(&mut masked) {
+        let number = MASKED_ANEW - exchange;
+        if exchange > 0 && exchange as usize == past {
+            held.note(number)?;
+        }
+        *anew = exchange == 0 || held.is_noted(number)?;
+    }
+    Ok(masked)
 }
 
 fn after_row_canary(from: Role) -> Place {

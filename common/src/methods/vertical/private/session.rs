@@ -20,6 +20,8 @@ use crate::session::{Abort, Order};
 const FINGERPRINT: u32 = u32::MAX;
 /// Where it keeps that the peer has all that it needs.
 const DELIVERED: u32 = u32::MAX - 1;
+/// Where it notes, less the number of an exchange, that the exchange began with columns behind masks of its own.
+pub(super) const MASKED_ANEW: u32 = u32::MAX - 2;
 
 /// The place in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +96,7 @@ impl<S: Storage> PrivateSession<S> {
                 Course::Crossprod(Box::new(Crossprod::new(plan, opening.run, rows, outcome, &mut held)?))
             }
             PrivatePlan::Logistic(plan) => {
-                Course::Logistic(Box::new(Logistic::new(plan, opening.run, rows, &outcome, &mut held)?))
+                Course::Logistic(Box::new(Logistic::new(plan, opening.run, rows, outcome, &mut held)?))
             }
         };
         let agreement = Agreement::new(table, role, first, key, &[Part::Rows, Part::Shared]);

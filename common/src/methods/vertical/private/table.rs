@@ -83,7 +83,13 @@ impl Table {
         }
         // The outcome is one number a row, and came last.
         let outcome = if outcome.is_some() { values.split_off(values.len() - rows) } else { Vec::new() };
-        if study.method.family == Family::Binomial {
+        let known = match (study.method.outcome.held_by, role) {
+            (HeldBy::Both, _) => true,
+            // Protected with her rows: a run says nothing about it, as about a row that cannot be used.
+            (HeldBy::Alice, Role::Alice) => refuse,
+            (HeldBy::Alice, Role::Bob | Role::Worker | Role::Coordinator) => false,
+        };
+        if study.method.family == Family::Binomial && known {
             check_events(&study.method.outcome.column, &frame, &outcome)?;
         }
         let matrix = DMatrix::from_vec(rows, bounds.names().len(), values);
@@ -164,8 +170,8 @@ impl Compared for Table {
     }
 }
 
-/// Refuses an outcome that is none of a binomial model. Both parties hold it and it is protected from neither, so that a refusal tells
-/// nothing that is.
+/// Refuses an outcome that is none of a binomial model: one that both parties hold and that is protected from neither, so that a refusal
+/// tells nothing that is, or before a run.
 fn check_events(name: &str, frame: &Frame, outcome: &[f64]) -> Result<(), Abort> {
     let other = outcome.iter().position(|y| *y != 0.0 && *y != 1.0);
     if let Some(row) = other {

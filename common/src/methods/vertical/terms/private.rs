@@ -128,14 +128,7 @@ impl Study<Vertical> {
                 return Err(value("model.family", problem));
             }
         }
-        refused_in_private(&[
-            (
-                "outcome.held_by",
-                method.outcome.held_by != HeldBy::Both,
-                "a binomial model needs the outcome at both parties; it is not protected from either",
-            ),
-            ("privacy.ridge", terms.ridge != 0.0, "a binomial model takes no penalty"),
-        ])
+        refused_in_private(&[("privacy.ridge", terms.ridge != 0.0, "a binomial model takes no penalty")])
     }
 
     /// Refuses columns without public bounds.
@@ -257,6 +250,10 @@ impl Study<Vertical> {
         let budget = self.run_budget(rows)?.cap();
         let (alice_width, bob_width) = (self.row_bounds(Role::Alice)?.width(), self.row_bounds(Role::Bob)?.width());
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let outcome = match self.method.outcome.held_by {
+            HeldBy::Both => OutcomeAt::Both,
+            HeldBy::Alice => OutcomeAt::Alice,
+        };
         Ok(match mechanism {
             Mechanism::Residual => PrivatePlan::Residual(Plan::new(Setup {
                 rows,
@@ -270,16 +267,19 @@ impl Study<Vertical> {
                 bob_budget: budget,
             })?),
             Mechanism::Crossprod if self.method.family == Family::Binomial => {
-                PrivatePlan::Logistic(LogisticPlan::new(LogisticSetup { rows, alice_width, bob_width, budget })?)
+                PrivatePlan::Logistic(LogisticPlan::new(LogisticSetup {
+                    rows,
+                    alice_width,
+                    bob_width,
+                    outcome,
+                    budget,
+                })?)
             }
             Mechanism::Crossprod => PrivatePlan::Crossprod(CrossPlan::new(CrossSetup {
                 rows,
                 alice_width,
                 bob_width,
-                outcome: match self.method.outcome.held_by {
-                    HeldBy::Both => OutcomeAt::Both,
-                    HeldBy::Alice => OutcomeAt::Alice,
-                },
+                outcome,
                 ridge: terms.ridge,
                 budget,
             })?),

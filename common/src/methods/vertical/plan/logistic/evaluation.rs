@@ -8,14 +8,14 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 
 use super::super::Side;
-use super::super::crossprod::WholeRows;
-use super::{DIGITS, GradientScale, LAST_CLASS, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables};
-use crate::privacy::bounds::{ClippedRows, OutcomeBounds, ROW_BITS, RowBounds};
+use super::super::crossprod::OutcomeAt;
+use super::{DIGITS, GradientScale, LAST_CLASS, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables, Replaced};
+use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, ROW_BITS, RowBounds};
 use crate::privacy::mechanism::share::{ShareError, open_whole, width_of};
 use crate::privacy::mechanism::{LatticeVector, Query};
 use crate::secure::kernel::{Factors, Kernel, Part, Separated};
 use crate::secure::product::{self, Blocks, RowShape, Shape, TableShare, VectorShape, VectorShare};
-use crate::secure::ring::{Elements, RingError, Width, row_blocks};
+use crate::secure::ring::{Elements, RingError, row_blocks};
 
 /// The class of points of usual length, 4.
 const USUAL_CLASS: usize = 6;
@@ -28,21 +28,23 @@ impl GradientScale {
 }
 
 impl LogisticPlan {
-    /// The table between the blocks as the dealer knows it.
+    /// The table between the blocks as the dealer knows it, the outcome behind Alice's columns where she holds it alone: whole numbers in the
+    /// ring that holds it and every gradient, so that both are made of the same masked columns.
     pub fn table_shape(&self) -> Shape {
-        let rows = self.setup().rows;
-        self.shape(self.scale().width(rows))
+        let left = match self.setup().outcome {
+            OutcomeAt::Both => 0,
+            OutcomeAt::Alice => 1,
+        };
+        let columns = self.columns();
+        Shape { left: columns.left + left, ..columns }
     }
 
-    fn shape(&self, width: Width) -> Shape {
+    /// The columns of both blocks, as the products of gradients take them.
+    pub fn columns(&self) -> Shape {
         let setup = self.setup();
-        Shape { width, bits: 0, rows: setup.rows, left: setup.alice_width, right: setup.bob_width }
-    }
-
-    /// The blocks with which the residuals of a gradient are multiplied, as the dealer knows them; none beyond the last gradient.
-    pub fn gradient_shape(&self, at: usize) -> Option<Shape> {
-        let scale = self.gradients().get(at)?;
-        Some(self.shape(width_of(scale.bound(self.setup().rows))))
+        let bounds = self.gradients().iter().map(|scale| scale.bound(setup.rows));
+        let most = bounds.fold(self.scale().bound(setup.rows), u128::max);
+        Shape { width: width_of(most), bits: 0, rows: setup.rows, left: setup.alice_width, right: setup.bob_width }
     }
 
     /// Factors a row that leave for a gradient: at a point of usual length, and at most.
@@ -51,26 +53,19 @@ impl LogisticPlan {
         [of(USUAL_CLASS), of(LAST_CLASS)]
     }
 
-    /// A side's block of the table between the blocks; of a gradient without its factor.
-    pub fn block(&self, side: Side, rows: ClippedRows) -> WholeRows {
-        let factor = match side {
-            Side::Alice => self.scale().factor() as f64,
-            Side::Bob => 1.0,
-        };
-        WholeRows::of_rows(rows, factor)
-    }
-
-    /// How many words a side's release has, of any side.
+    /// How many words a side's release has.
     pub fn entries(&self, side: Side, release: LogisticRelease) -> usize {
         let width = self.side(side).width;
-        let words = |entries: usize, shape: Shape| entries * shape.width.words();
+        let words = |entries: usize| entries * self.columns().width.words();
         match release {
             LogisticRelease::Table => width * (width + 1) / 2,
-            LogisticRelease::Score | LogisticRelease::Sums => width,
-            LogisticRelease::Share => words(self.table_shape().opened(), self.table_shape()),
-            LogisticRelease::Gradient(at) => {
-                self.gradient_shape(at).map_or(0, |shape| words(1 + shape.left + shape.right, shape))
-            }
+            LogisticRelease::Score => match self.replaced(side) {
+                Replaced::Row => width,
+                Replaced::RowAndOutcome => width + 1,
+            },
+            LogisticRelease::Sums => width,
+            LogisticRelease::Share => words(self.table_shape().opened()),
+            LogisticRelease::Gradient(_) => words(1 + self.setup().alice_width + self.setup().bob_width),
         }
     }
 
@@ -87,40 +82,69 @@ impl LogisticPlan {
     pub fn sigma(&self, side: Side, release: LogisticRelease) -> f64 {
         match release {
             LogisticRelease::Table => self.side(side).table_sigma,
-            LogisticRelease::Score | LogisticRelease::Sums => self.side(side).vector_sigma,
+            LogisticRelease::Score => self.side(side).score_sigma,
+            LogisticRelease::Sums => self.side(side).sums_sigma,
             LogisticRelease::Share => self.scale().sigma(),
-            LogisticRelease::Gradient(at) => self.gradients().get(at).map_or(0.0, |scale| scale.sigma()),
+            LogisticRelease::Gradient(at) => {
+                let root = f64::from(self.replaced(side).draws()).sqrt();
+                self.gradients().get(at).map_or(0.0, |scale| root * scale.sigma())
+            }
         }
     }
 
-    /// A side's share of the table between the blocks, to be released with its noise.
-    pub fn share(&self, share: &TableShare) -> Query {
-        let formula = "2: |x - z||w|, |x|, |z|, |w| <= 1, on whole numbers, with this side's noise alone";
-        Query::share(share, self.scale(), 2.0, formula)
+    /// A side's share of the table between the blocks, to be released with its noise: times the factor of the table, as rows are
+    /// masked without it.
+    ///
+    /// # Errors
+    /// Never with a share of this table.
+    pub fn share(&self, side: Side, share: &TableShare) -> Result<Query, RingError> {
+        let formula = match (self.setup().outcome, side) {
+            (OutcomeAt::Both, _) => "2: |x - z||w|, |x|, |z|, |w| <= 1, on whole numbers, with this side's noise alone",
+            (OutcomeAt::Alice, Side::Alice) => {
+                "sqrt(8): (|x - z|^2 + (t - u)^2)^(1/2) |w|, t = 2y - 1, on whole numbers, with this side's noise alone"
+            }
+            (OutcomeAt::Alice, Side::Bob) => {
+                "sqrt(8): |x - z| (|w|^2 + t^2)^(1/2), t = 2y - 1, on whole numbers, with this side's noise alone"
+            }
+        };
+        let mut whole = share.share().clone();
+        let factors = vec![i128::from(self.scale().factor()); whole.count()];
+        whole.multiply(&Elements::from_integers(whole.width(), &factors))?;
+        Ok(Query::scaled_share(&whole, self.scale(), self.side(side).sensitivity, formula))
     }
 
     /// A side's share of a gradient, to be released with its noise.
-    pub fn gradient_share(&self, scale: GradientScale, share: &VectorShare) -> Query {
-        let formula = "2 (1 + 2 e): ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in one interval of length 1 + 2 e, e \
-                       what roundings put means outside of [0, 1], on whole numbers, with this side's noise alone";
-        Query::whole_share(share.share(), scale.sensitivity(), scale.step(), formula)
+    pub fn gradient_share(&self, side: Side, scale: GradientScale, share: &VectorShare) -> Query {
+        let replaced = self.replaced(side);
+        let formula = match replaced {
+            Replaced::Row => {
+                "2 (1 + 2 e): ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in one interval of length 1 + 2 e, e \
+                 what roundings put means outside of [0, 1], on whole numbers, with this side's noise alone"
+            }
+            Replaced::RowAndOutcome => {
+                "sqrt(12) (1 + e): ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in [-1 - e, 1 + e], e what roundings \
+                 put means outside of [0, 1], on whole numbers, with this side's noise alone"
+            }
+        };
+        Query::whole_share(share.share(), (scale.sensitivity(replaced), replaced.draws()), scale.step(), formula)
     }
 
-    /// What opened before the first gradient, from the releases of both sides. None where a release is missing.
+    /// What opened before the first gradient, from the releases of both sides; `outcome` is the one that both hold, and is not looked at where
+    /// Alice holds it alone. None where a release is missing.
     ///
     /// # Errors
     /// Shares that are none of this table.
     pub fn tables(
         &self,
         released: impl Fn(Side, LogisticRelease) -> Option<LatticeVector>,
-        mean: f64,
+        outcome: &ClippedOutcome,
     ) -> Result<Option<LogisticTables>, ShareError> {
         let setup = self.setup();
         let (alice, bob) = (setup.alice_width, setup.bob_width);
         let of = |release| Some([released(Side::Alice, release)?, released(Side::Bob, release)?]);
-        let (Some([first, second]), Some(score), Some(sums), Some([left, right])) = (
+        let (Some([first, second]), Some(of_alice), Some(sums), Some([left, right])) = (
             of(LogisticRelease::Table),
-            of(LogisticRelease::Score),
+            released(Side::Alice, LogisticRelease::Score),
             of(LogisticRelease::Sums),
             of(LogisticRelease::Share),
         ) else {
@@ -129,15 +153,27 @@ impl LogisticPlan {
         let (shape, scale) = (self.table_shape(), self.scale());
         let unit = (scale.step(), scale.bound(shape.rows));
         let opened = open_whole([&left, &right], shape.width, shape.opened(), unit)?;
-        let stacked = |parts: [LatticeVector; 2]| {
-            let values = parts.iter().flat_map(LatticeVector::values);
-            DVector::from_iterator(alice + bob, values.take(alice + bob))
+        let opened = opened.into_iter().map(|value| value as f64 * scale.step());
+        let opened = DMatrix::from_iterator(shape.left, shape.right, opened);
+        let of_alice = of_alice.tail(0);
+        let (of_bob, mean) = match setup.outcome {
+            OutcomeAt::Both => {
+                let Some(score) = released(Side::Bob, LogisticRelease::Score) else { return Ok(None) };
+                let ones: f64 = outcome.values().iter().map(|t| 0.5 * (t + 1.0)).sum();
+                (score.tail(0), ones / setup.rows as f64)
+            }
+            OutcomeAt::Alice => {
+                let mean = 0.5 + of_alice.get(alice).copied().unwrap_or(0.0) / setup.rows as f64;
+                (opened.row(alice).transpose(), self.mean_within_noise(mean))
+            }
         };
+        let score = of_alice.iter().take(alice).chain(of_bob.iter()).copied();
+        let sums = sums.iter().flat_map(LatticeVector::values);
         Ok(Some(LogisticTables {
             tables: [first.symmetric(alice), second.symmetric(bob)],
-            cross: DMatrix::from_iterator(alice, bob, opened.into_iter().map(|value| value as f64 * scale.step())),
-            score: stacked(score),
-            sums: stacked(sums),
+            cross: opened.rows(0, alice).into_owned(),
+            score: DVector::from_iterator(alice + bob, score),
+            sums: DVector::from_iterator(alice + bob, sums),
             mean,
         }))
     }
@@ -147,9 +183,8 @@ impl LogisticPlan {
     /// # Errors
     /// Shares that are none of this gradient.
     pub fn opened_gradient(&self, at: usize, shares: [&LatticeVector; 2]) -> Result<DVector<f64>, ShareError> {
-        let (Some(scale), Some(shape)) = (self.gradients().get(at), self.gradient_shape(at)) else {
-            return Err(ShareError::Bound);
-        };
+        let Some(scale) = self.gradients().get(at) else { return Err(ShareError::Bound) };
+        let shape = self.columns();
         let entries = 1 + shape.left + shape.right;
         let opened = open_whole(shares, shape.width, entries, (scale.step(), scale.bound(shape.rows)))?;
         Ok(DVector::from_iterator(entries, opened.into_iter().map(|value| value as f64 * scale.step())))
@@ -159,8 +194,6 @@ impl LogisticPlan {
 /// The products of the next gradient, which both sides plan from what opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GradientShapes {
-    /// The columns.
-    pub table: Shape,
     /// The means, within rows.
     pub rows: RowShape,
     /// The residuals with the columns.
@@ -178,11 +211,10 @@ pub struct WholeMeans {
 impl LogisticFit {
     /// What is exchanged for the next gradient; `corrected` is who gets the dealer's corrections of rows. None after the last gradient.
     pub fn shapes(&self, corrected: product::Side) -> Option<GradientShapes> {
-        let table = self.plan.gradient_shape(self.taken)?;
-        let Shape { width, bits, rows, left, right } = table;
+        self.scale()?;
+        let Shape { width, bits, rows, left, right } = self.plan.columns();
         let terms = self.kernel()?.0.terms.saturating_sub(1);
         Some(GradientShapes {
-            table,
             rows: RowShape { width, bits, rows, terms, corrected },
             vector: VectorShape { width, bits, rows, left, right },
         })
@@ -235,12 +267,12 @@ impl WholeMeans {
         Factors { separated: self.separated, part: self.part, own: &self.eta, roots: None }
     }
 
-    /// Adds to the own shares of the products, by row block, what needs no product: the kernel's constant term and, where `y` is given, the
-    /// outcomes with a minus sign, so that shares of means become shares of residuals.
+    /// Adds to the own shares of the products, by row block, what needs no product: the kernel's constant term and, where outcomes are given, as
+    /// numbers in `[-1, 1]`, these with a minus sign, so that shares of means become shares of residuals.
     ///
     /// # Errors
     /// Shares of other rows.
-    pub fn complete(&self, shares: &mut [Elements], y: Option<&[f64]>) -> Result<(), RingError> {
+    pub fn complete(&self, shares: &mut [Elements], outcome: Option<&[f64]>) -> Result<(), RingError> {
         let factors = self.factors();
         let whole = self.whole as f64;
         for (share, range) in shares.iter_mut().zip(row_blocks(self.eta.len())) {
@@ -249,9 +281,10 @@ impl WholeMeans {
                 let integers: Vec<i128> = constants.iter().map(|value| (value * whole).round() as i128).collect();
                 share.add(&Elements::from_integers(share.width(), &integers))?;
             }
-            if let Some(y) = y {
-                let rows = y.get(range.clone()).ok_or(RingError::Count { came: y.len(), expected: range.end })?;
-                let integers: Vec<i128> = rows.iter().map(|y| *y as i128 * i128::from(self.whole)).collect();
+            if let Some(all) = outcome {
+                let rows = all.get(range.clone()).ok_or(RingError::Count { came: all.len(), expected: range.end })?;
+                // An outcome of 0 or 1 exactly; what Alice holds alone may be anything between, where a row cannot be used.
+                let integers: Vec<i128> = rows.iter().map(|t| (0.5 * (t + 1.0) * whole).round() as i128).collect();
                 share.subtract(&Elements::from_integers(share.width(), &integers))?;
             }
         }

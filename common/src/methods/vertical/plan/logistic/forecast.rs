@@ -39,7 +39,7 @@ impl LogisticPlan {
         let mut left = (&inverse * &inverse).trace() * start;
         let mut noise = DMatrix::zeros(size, size);
         for scale in &self.gradients {
-            noise = &curved * (2.0 * scale.sigma().powi(2) + table * weight * weight * left);
+            noise = &curved * (self.gradient_variance(*scale) + table * weight * weight * left);
             left = noise.trace();
         }
         // What a lifted table leaves of the error of a point, at the start and in each step.
