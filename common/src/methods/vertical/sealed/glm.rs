@@ -534,10 +534,10 @@ impl Glm {
     /// At Bob: his shares of the canaries, and of what opens to Alice.
     fn open_own(&mut self) -> Result<Body, Abort> {
         let mut parts: Vec<&Elements> = self.canaries.iter().map(Canary::share).collect();
-        let (gradient, weighted) = (self.gradient.take(), self.weighted.take());
+        let (gradient, weighted, loss) = (self.gradient.take(), self.weighted.take(), self.loss.take());
         parts.extend(gradient.as_ref().map(VectorShare::share));
         parts.extend(weighted.as_ref().map(WeightedShare::share));
-        parts.extend(&self.loss);
+        parts.extend(&loss);
         let entries = joined(parts.into_iter())?;
         self.opens = entries.count() - self.canaries.len();
         let body = self.message(ProductKind::Shares, entries);
