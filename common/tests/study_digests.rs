@@ -76,7 +76,7 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
         let error = Study::parse(&sealed.replacen(from, to, 1)).unwrap_err();
         assert!(error.to_string().contains(says), "{to}: {error}");
     }
-    // Binomial and poisson models are sealed too, without penalties.
+    // Binomial and poisson models are sealed too, without cross-validation.
     for family in ["binomial", "poisson"] {
         let sealed = sealed.replacen("family = \"gaussian\"", &format!("family = \"{family}\""), 1);
         let without = sealed.replacen("intercept = true", "intercept = false", 1);
@@ -88,9 +88,12 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
             assert!(with("offset", &format!("column = \"cases\"\nheld_by = \"{held_by}\"")).is_ok());
         }
         assert!(with("weights", "column = \"cases\"").is_ok());
+        for penalty in ["lambda = 1.0\nalpha = 0.0", "lambda = [1.0, 0.1]", "lambda = \"path\"\nalpha = 0.5"] {
+            assert!(with("penalty", penalty).is_ok());
+        }
         let refused = [
             ("weights", "column = \"cases\"\nheld_by = \"alice\"", "`weights.held_by` is alice: in sealed mode both"),
-            ("penalty", "lambda = 1.0", "`penalty` is given: sealed mode has that for gaussian only"),
+            ("penalty", "lambda = 1.0\ncv = 5", "`penalty.cv` is given: sealed mode has that for gaussian only"),
         ];
         for (key, value, says) in refused {
             let error = with(key, value).unwrap_err();

@@ -457,7 +457,7 @@ pub(crate) enum ModeName {
     /// Numbers that the study declares, counted and metered, without noise
     #[default]
     Plain,
-    /// Columns behind masks, of which only declared tables and gradients open; models of two parties without a penalty
+    /// Columns behind masks, of which only declared tables and gradients open; models of two parties
     Sealed,
     /// Differential privacy: noised values, charged to a ledger
     Private,

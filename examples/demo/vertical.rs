@@ -11,6 +11,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::report::reconstructible;
 use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
+use fedreg_common::methods::vertical::sealed;
 use fedreg_common::report::merge::merge;
 use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::secure::open::{Limits, Rows};
@@ -510,8 +511,17 @@ fn instead(file: &StudyFile, merged: &Report) -> String {
     let limits = Limits::default();
     let table = (alice + 1) * bob;
     let all = 1 + alice + bob;
-    // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table.
-    let more = if merged.family == Family::Gaussian { 0 } else { 10 * all + all * (all + 1) / 2 };
+    // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table. With a penalty four at each lambda, with the
+    // range and two numbers more, and Bob's factor with the units of his columns.
+    let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
+    let (more, last) = match (merged.family, lambdas) {
+        (Family::Gaussian, _) => (0, ""),
+        (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table"),
+        (Family::Binomial | Family::Poisson, Some(lambdas)) => {
+            let factor = sealed::factor_numbers(bob as usize, 0) as u64;
+            (lambdas * (4 * (all + 1) + 2) + factor, "bob's factor")
+        }
+    };
     let met = limits
         .rows(Rows::All, rows, alice + bob)
         .and_then(|()| limits.opened(0, table + more, rows, [alice, bob]).map(|_| ()));
@@ -524,7 +534,7 @@ fn instead(file: &StudyFile, merged: &Report) -> String {
         return format!(
             "\nThis run was plain: see above what each side can reconstruct. With --mode sealed, the recommended mode, no value of a row \
              would have left readably: about {} numbers beside {} unknown values would have opened to alice, a table of cross-products, a \
-             gradient of {all} numbers several times, and a weighted table; the coefficients are the same.\n",
+             gradient of {all} numbers several times, and {last}; the coefficients are the same.\n",
             table + more,
             rows * alice.min(bob),
         );

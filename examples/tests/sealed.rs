@@ -156,6 +156,55 @@ fn sealed_binomial_and_poisson_rehearsals_give_the_plain_fits_and_list_every_gra
 }
 
 #[test]
+fn sealed_penalised_rehearsals_of_every_family_give_the_plain_fits_and_say_what_opened_at_every_lambda() {
+    let folder = tempfile::tempdir().unwrap();
+    for (family, lambda, alpha, gradients) in
+        [("binomial", "0.05", "0", 4..=9), ("poisson", "0.05", "1", 4..=9), ("binomial", "path", "0.5", 100..=400)]
+    {
+        let data = folder.path().join(format!("{family}.csv"));
+        written(&data, 3000, family == "poisson");
+        let own = ["--data", data.to_str().unwrap(), "--outcome", "y", "--id", "id", "--family", family];
+        let own = [&own[..], &["--lambda", lambda, "--alpha", alpha]].concat();
+        let [plain, sealed] = ["plain", "sealed"].map(|mode| folder.path().join(format!("{family}-{lambda}-{mode}")));
+        let (code, printed, said) = rehearse(&plain, &own);
+        assert_eq!(code, 0, "{said}");
+        assert!(printed.contains("a gradient of 5 numbers several times, and bob's factor"), "{printed}");
+        let (code, printed, said) = rehearse(&sealed, &[&own[..], &["--mode", "sealed"]].concat());
+        assert_eq!(code, 0, "{said}\n{printed}");
+        let (plain, merged) = (report(&plain), report(&sealed));
+        let rows = |report: &Value| report["coefficients"].as_array().unwrap().clone();
+        for (ours, theirs) in rows(&merged).iter().zip(&rows(&plain)) {
+            assert_eq!((&ours["term"], &ours["std_error"]), (&theirs["term"], &Value::Null));
+            let (ours, theirs) = (ours["estimate"].as_f64().unwrap(), theirs["estimate"].as_f64().unwrap());
+            assert!((ours - theirs).abs() <= 1e-7 * theirs.abs().max(1e-2), "{ours} {theirs}");
+        }
+        for key in ["deviance", "null_deviance", "shown_lambda"] {
+            assert_close(&merged[key], &plain[key], key);
+        }
+        let points = |report: &Value| report["path"].as_array().cloned().unwrap_or_default();
+        assert_eq!(points(&merged).len(), if lambda == "path" { 100 } else { 0 });
+        for (ours, theirs) in points(&merged).iter().zip(&points(&plain)) {
+            assert_eq!(ours["df"], theirs["df"]);
+            ["lambda", "deviance"].iter().for_each(|key| assert_close(&ours[key], &theirs[key], key));
+            assert!(ours["kkt"].as_f64().unwrap() <= 1e-8, "{ours}");
+        }
+        let rounds = merged["rounds"].as_u64().unwrap();
+        assert!(gradients.contains(&rounds), "{rounds}");
+        let opened = merged["disclosure"]["bob"]["opened"].as_array().unwrap();
+        let of = |what: &str| opened.iter().find(|table| table["what"] == what).map(|table| table["numbers"].clone());
+        assert_eq!(of("gradients"), Some(json!(5 * rounds)));
+        assert_eq!(of("bob's factor: with the table the correlations of all columns"), Some(json!(2 * 3 / 2 + 2)));
+        assert_eq!(of("the sum of the losses").is_some(), family == "binomial");
+        assert_eq!(of("weighted cross-products"), None);
+        for name in ["report.txt", "report.html"] {
+            let text = fs::read_to_string(sealed.join(name)).unwrap();
+            assert!(text.contains("penalised estimates have no standard errors"), "{name}: {text}");
+            assert!(text.contains("with lambda, deviance and certificate"), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_sealed_binomial_fit_that_may_open_no_further_gradient_ends_unconverged_and_says_whose_limit_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let (data, out) = (folder.path().join("few.csv"), folder.path().join("out"));
@@ -213,7 +262,7 @@ fn limits_hold_in_a_rehearsal_and_loosening_them_is_said_in_every_report() {
 fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_of_the_study() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, says) in [
-        (&["--family", "poisson", "--lambda", "1"][..], "`penalty` is given"),
+        (&["--family", "poisson", "--lambda", "1", "--cv", "5"][..], "`penalty.cv` is given"),
         (&["--acceleration", "none"], "`fit.acceleration` has no place"),
         (&["--tol", "1e-6"], "`fit.tol` has no place"),
         (&["--max-rounds", "9"], "`fit.max_rounds` has no place"),
@@ -223,8 +272,8 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
         assert!(code == 2 && said.contains(says), "{flags:?}: {code} {said}");
     }
     // A plain rehearsal says so where sealed mode has no such fit.
-    let (code, printed, _) = rehearse(folder.path(), &["--family", "poisson", "--lambda", "1"]);
-    assert!(code == 0 && printed.contains("has no such fit: `penalty` is given"), "{code} {printed}");
+    let (code, printed, _) = rehearse(folder.path(), &["--family", "poisson", "--lambda", "1", "--cv", "5"]);
+    assert!(code == 0 && printed.contains("has no such fit: `penalty.cv` is given"), "{code} {printed}");
     let (code, _, said) = rehearse(folder.path(), &["--sealed-limits", "off"]);
     assert!(code == 2 && said.contains("--sealed-limits needs --mode sealed"), "{code} {said}");
 }
@@ -289,12 +338,28 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
         assert!(checked["leaves"][0]["amount"].as_str().unwrap().contains(&format!("{masked} elements")), "{checked}");
         assert!(checked["opened"][0]["unknowns"] == 40, "{checked}");
     }
-    let (code, _, log) = check("alice", &format!("model.family = \"binomial\"\npenalty.lambda = 1.0\n{sealed}"));
-    assert!(code == 2 && log.contains("`penalty` is given"), "{code} {log}");
     // Forty rows are too few for three columns of Bob and one of Alice, which Alice knows from the study alone.
     let wide = sealed.replace("columns = [\"b\"]", "columns = [\"b\", \"c\", \"d\", \"e\"]");
     let (code, _, log) = check("alice", &wide);
     assert!(code == 65 && log.contains("40 of the rows, and 5 columns of both parties need 50"), "{code} {log}");
+    let penalised = |more: &str| format!("model.family = \"poisson\"\npenalty.lambda = {more}\n{sealed}");
+    let (code, _, log) = check("alice", &penalised("1.0\npenalty.cv = 5"));
+    assert!(code == 2 && log.contains("`penalty.cv` is given"), "{code} {log}");
+    // Of 1000 rows and one column each, 500 numbers may open: at Bob four of table and factor, at each lambda four gradients with his
+    // range and a part of the intercept, and one more; at Alice four points and her fits, with the share of his column.
+    for (role, name) in [("alice", "a"), ("bob", "b")] {
+        let rows: String = (0..1000).map(|row| format!("r{row},{}.{},{}\n", row % 7, row % 11, row % 3)).collect();
+        world.write(&format!("{role}.csv"), &format!("id,{name},y\n{rows}"));
+    }
+    for (role, fit) in [("alice", (500 - 1) / (4 * 4 + 4)), ("bob", (500 - 4 - 1) / (4 * 4 + 1))] {
+        let (code, out, log) = check(role, &penalised("[0.1, 0.01]"));
+        let room =
+            format!("there is room for a path of {fit} lambdas, counted with 4 gradients at each: the study has 2");
+        assert!(code == 0 && out.contains(&room), "{code} {out} {log}");
+        let (code, _, log) = check(role, &penalised("\"path\""));
+        let refused = format!("{fit} of the 100 lambdas fit: shorten the path, leave columns out");
+        assert!(code == 77 && log.contains(&refused), "{code} {log}");
+    }
 }
 
 /// A run of all three over real lines, and the sentences of both parties.

@@ -162,7 +162,7 @@ impl Descent {
         if self.evaluations >= MOST_EVALUATIONS || !direction.iter().all(|d| d.is_finite()) {
             return Next::Exhausted { point };
         }
-        let length = (&self.model.table * &direction).dot(&direction).sqrt();
+        let length = self.model.length(&direction);
         let step = (4.0 / length.max(f64::MIN_POSITIVE)).min(1.0);
         if step == 1.0 {
             let wanted = (0.003 * scaled).clamp(1e-10, 1e-4);
@@ -220,6 +220,16 @@ impl Model {
         let lifted = &table + DMatrix::identity(table.nrows(), table.nrows()) * 1e-12;
         let lower = lifted.cholesky()?.unpack();
         Some(Model { family, table, lower, spread: variance.sqrt(), beside, nodes: hermite() })
+    }
+
+    /// The outcome's spread, the unit of gradients.
+    pub(crate) fn spread(&self) -> f64 {
+        self.spread
+    }
+
+    /// Root mean square of what a step changes in the linear predictor.
+    pub(crate) fn length(&self, step: &DVector<f64>) -> f64 {
+        (&self.table * step).dot(step).sqrt()
     }
 
     /// The mean of a function of a normal linear predictor.

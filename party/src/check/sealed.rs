@@ -8,7 +8,6 @@ use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
 use fedreg_common::secure::open::Limits;
-use fedreg_common::secure::optimiser::MOST_EVALUATIONS;
 use fedreg_common::study::{HeldBy, Missing, Study, Vertical};
 
 use super::{Foreseen, Leaving, size};
@@ -102,12 +101,22 @@ impl Forecast<'_> {
     /// Gradients that the own limit on openings allows.
     fn gradients(&self) -> u64 {
         let limits = self.config.policy.limits();
-        let table = if self.role == Role::Alice { 0 } else { self.sizes.table() };
+        let before = self.sizes.before_gradients(self.role);
         let allowed = |gradients: &u64| {
-            let numbers = table.saturating_add(self.sizes.leaving(self.role, *gradients));
+            let numbers = before.saturating_add(self.sizes.leaving(self.role, *gradients));
             limits.opened(self.before.numbers, numbers, self.rows, [self.alice, self.bob]).is_ok()
         };
-        (0..=u64::from(MOST_EVALUATIONS)).rev().find(allowed).unwrap_or(0)
+        (0..=self.sizes.most_gradients()).rev().find(allowed).unwrap_or(0)
+    }
+
+    /// How long a path of a binomial or poisson fit may be by the own limit on openings.
+    fn path(&self) -> Option<String> {
+        let lambdas = self.lambdas()?;
+        let most = (self.opening().unknowns() as f64 * self.config.policy.limits().opened_share).floor() as u64;
+        let (fit, each) = self.sizes.lambdas_within(self.role, self.before.numbers, most);
+        Some(format!(
+            "there is room for a path of {fit} lambdas, counted with {each} gradients at each: the study has {lambdas}"
+        ))
     }
 
     /// Bytes of a gradient that leave here, with products of a row: factors behind their mask, and a share of the residuals.
@@ -121,15 +130,26 @@ impl Forecast<'_> {
         let (bob, sizes) = (self.bob, &self.sizes);
         let one = |what: &str, size: [u64; 2], numbers: u64| opening.one(what, size, numbers);
         let all = sizes.gradient();
+        let point =
+            one("a point for each gradient: bob's coordinates, the intercept, range and kernel", [1, bob + 3], bob + 3);
+        let gradient = one("a gradient with bob's range, several times", [1, all + 1], all + 1);
+        if let Some(lambdas) = self.lambdas() {
+            let between = match self.role {
+                Role::Alice => vec![point],
+                Role::Bob | Role::Worker | Role::Coordinator => {
+                    let sums = sizes
+                        .losses_opened()
+                        .map(|(what, each)| one(&format!("{what} at every lambda"), [lambdas, each], lambdas * each));
+                    std::iter::once(gradient).chain(sums).collect()
+                }
+            };
+            return opening.along_gradients(lambdas, between);
+        }
         match self.role {
             Role::Alice => {
                 let covariance = if sizes.inference() { bob + 1 } else { 0 };
                 vec![
-                    one(
-                        "a point for each gradient: bob's coordinates, the intercept, range and kernel",
-                        [1, bob + 3],
-                        bob + 3,
-                    ),
+                    point,
                     one("what alice's columns and the outcome hold of bob's", [bob, bob], bob * bob),
                     one(
                         "bob's part of the solution with its covariance",
@@ -139,8 +159,7 @@ impl Forecast<'_> {
                 ]
             }
             Role::Bob | Role::Worker | Role::Coordinator => {
-                let mut opened =
-                    vec![opening.table(), one("a gradient with bob's range, several times", [1, all + 1], all + 1)];
+                let mut opened = vec![opening.table(), gradient];
                 if sizes.inference() {
                     opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
                 }
@@ -310,6 +329,7 @@ impl Forecast<'_> {
                 size(self.gradient_bytes(FEW_TERMS)),
                 size(self.gradient_bytes(MANY_TERMS)),
             ));
+            lines.extend(self.path());
         }
         if self.study.head.rows.missing == Missing::CompleteCases {
             let sentence = "which rows take part is settled with the other party: two-valued columns and the number of rows are checked then";

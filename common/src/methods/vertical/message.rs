@@ -286,11 +286,12 @@ pub enum JointKind {
     Point,
     /// The answer: the sender's range.
     Range,
-    /// There are no further points: why, as a number.
+    /// There are no further points: why, as a number. With a penalty 5 in place of it says that the fit at one lambda has converged, and that
+    /// the sum opens from which its loss follows.
     End,
     /// The sender's factor, row by row from the diagonal on, and the standard deviations in which a penalty measures its columns.
     Factor,
-    /// At each lambda: lambda, mean square of the residuals, violation of the optimality conditions, and the receiver's coefficients; then
+    /// At each lambda: lambda, mean square of the residuals (other families: the deviance per unit of weight, -1 where it is not known), violation of the optimality conditions, and the receiver's coefficients; then
     /// for each of the receiver's columns R squared on the sender's columns and the outcome.
     Path,
     /// What the sender's centring takes from the intercept, at each lambda.

@@ -6,9 +6,10 @@
 //! 2. row blocks behind masks to and fro, Alice's first; the dealer sends Bob the correction;
 //! 3. shares of the canary, and Bob's share of the table to Alice, who opens it;
 //! 4. where columns of Bob depend on Alice's, what her columns leave of his, and his answer which of his columns stay;
-//! 5. where there is a penalty, Bob's factor, and the fits at every lambda in place of a solution (`penalised`);
+//! 5. where there is a penalty, Bob's factor;
 //! 6. in a binomial or poisson fit gradients at the points that Alice names, and what opens at their end (`glm`);
-//! 7. Bob's part of the solution, his part of the intercept, and the results of both.
+//! 7. where there is a penalty, the fits at every lambda in place of a solution (`penalised`);
+//! 8. Bob's part of the solution, his part of the intercept, and the results of both.
 //!
 //! What each message is and why no more is learnt stands in [`crate::secure`]. Nothing is stored: a run that is interrupted is over, and
 //! the next one has fresh masks.

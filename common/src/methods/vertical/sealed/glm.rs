@@ -3,11 +3,13 @@
 //! Alice leads: she names a [point](JointKind::Point), Bob answers with his [range](JointKind::Range), and both know which kernel takes
 //! the two parts of the linear predictor together. Then come the products: the mean within rows, and the residuals with the columns of
 //! both, of which Bob's share goes to Alice once the canary of the products within rows was right. She has the gradient and names the next
-//! point, or the [end](JointKind::End), after which weights, losses and the weighted table follow where the fit has converged.
+//! point, or the [end](JointKind::End), after which weights, losses and the weighted table follow where the fit has converged. With a
+//! penalty the points are those of one lambda after another, and the losses of each follow before the points of the next.
 //!
 //! The ranges of both sides are classes of the largest predictor in a binomial fit, of which the smaller takes the polynomials, and whole
 //! numbers above it in a poisson fit.
 
+mod along;
 mod lead;
 mod point;
 
@@ -15,6 +17,7 @@ use std::collections::VecDeque;
 
 use nalgebra::{DMatrix, DVector};
 
+pub(super) use self::along::{Fitted, Penalised};
 pub(super) use self::lead::{End, Ended, Lead};
 use self::point::Point;
 use super::limits::Sizes;
@@ -34,6 +37,10 @@ use crate::session::{Abort, Order, PeerFault};
 
 /// What Bob answers where his own limits allow no further gradient.
 const NO_MORE: f64 = 255.0;
+
+/// What Alice says in place of an end where the fit at a lambda has converged: the sum over the rows is to open from which the loss at the
+/// last point follows.
+const SUM: f64 = 5.0;
 
 /// What a party has beside what the table left.
 pub(super) struct Own<'a> {
@@ -105,6 +112,15 @@ enum Place {
     Over,
 }
 
+/// What ends with the products that are under way, where these are none of a gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The fit at one lambda.
+    Lambda,
+    /// All.
+    Fit,
+}
+
 /// A product that both parties have planned.
 #[derive(Debug, Clone, Copy)]
 enum Planned {
@@ -140,8 +156,12 @@ pub(super) struct Glm {
     points: u32,
     place: Place,
     point: Option<Point>,
-    /// Whether the products of the end are under way.
-    ending: bool,
+    /// The products of the end, or of the end of a lambda, if they are under way.
+    ending: Option<Ending>,
+    /// Sums that were asked for, with a penalty.
+    sums: u64,
+    /// Whether the gradient at the present point has opened, and no such sum.
+    unsummed: bool,
     planned: VecDeque<Planned>,
     active: Option<Active>,
     canaries: Vec<Canary>,
@@ -182,7 +202,9 @@ impl Glm {
             points: 0,
             place: Place::Point,
             point: None,
-            ending: false,
+            ending: None,
+            sums: 0,
+            unsummed: false,
             planned: VecDeque::new(),
             active: None,
             canaries: Vec::new(),
@@ -209,6 +231,11 @@ impl Glm {
     /// Points that were named.
     pub(super) fn points(&self) -> u32 {
         self.points
+    }
+
+    /// Sums that opened with a penalty, from which the losses follow.
+    pub(super) fn sums(&self) -> u64 {
+        self.sums
     }
 
     /// Numbers that open with the message that was built last.
@@ -326,6 +353,10 @@ impl Glm {
     /// At Alice: the next point, or the end.
     fn name_point(&mut self, own: &Own<'_>) -> Result<Body, Abort> {
         let lead = self.lead.as_mut().ok_or_else(out_of_order)?;
+        if lead.wants_sum() {
+            self.plan_sum()?;
+            return Ok(Body::Joint(Joint { what: JointKind::End, values: vec![SUM] }));
+        }
         if u64::from(self.evaluations) >= self.allowed {
             lead.stop(End::LimitOfAlice);
         }
@@ -376,6 +407,7 @@ impl Glm {
         }
         self.point = Some(point);
         self.points += 1;
+        self.unsummed = false;
         self.place = Place::Range;
         Ok(())
     }
@@ -502,10 +534,10 @@ impl Glm {
     /// At Bob: his shares of the canaries, and of what opens to Alice.
     fn open_own(&mut self) -> Result<Body, Abort> {
         let mut parts: Vec<&Elements> = self.canaries.iter().map(Canary::share).collect();
-        let (gradient, weighted) = (self.gradient.take(), self.weighted.take());
+        let (gradient, weighted, loss) = (self.gradient.take(), self.weighted.take(), self.loss.take());
         parts.extend(gradient.as_ref().map(VectorShare::share));
         parts.extend(weighted.as_ref().map(WeightedShare::share));
-        parts.extend(&self.loss);
+        parts.extend(&loss);
         let entries = joined(parts.into_iter())?;
         self.opens = entries.count() - self.canaries.len();
         let body = self.message(ProductKind::Shares, entries);
@@ -517,8 +549,10 @@ impl Glm {
     fn opened(&mut self) {
         self.canaries.clear();
         self.vector.clear();
-        self.evaluations += u32::from(!self.ending);
-        self.place = if self.ending { Place::Over } else { Place::Point };
+        self.evaluations += u32::from(self.ending.is_none());
+        self.unsummed = self.ending.is_none();
+        self.place = if self.ending == Some(Ending::Fit) { Place::Over } else { Place::Point };
+        self.ending = self.ending.filter(|ending| *ending == Ending::Fit);
     }
 
     /// Compares the canaries with the peer's shares of them. The own ones stay, for the peer.
@@ -574,35 +608,61 @@ impl Glm {
         Ok(())
     }
 
-    /// At Bob: there are no further points.
+    /// At Bob: there are no further points, or none at this lambda.
     fn take_end(&mut self, values: &[f64]) -> Result<(), Refusal> {
         let [code] = values[..] else { return Err(length("an end", values.len(), 1).into()) };
+        let sums = self.sizes.lambdas.map_or(0, |lambdas| lambdas as u64 * self.sizes.losses());
+        if code == SUM && self.unsummed && self.sums < sums {
+            return Ok(self.plan_sum()?);
+        }
         let wrong = PeerFault::Value { what: "an end", expected: "one of the ends", round: self.evaluations };
         let end = End::ALL.into_iter().find(|end| f64::from(end.code()) == code).ok_or(wrong)?;
-        if end == End::Converged && self.evaluations == 0 {
+        // The null model may be the fit at every lambda.
+        if end == End::Converged && self.evaluations == 0 && self.sizes.lambdas.is_none() {
             let (came, expected) = ("an end", "a point");
             return Err(PeerFault::Kind { came, expected }.into());
         }
         Ok(self.finish_points(end)?)
     }
 
-    /// Plans what opens at the end of a fit that has converged.
+    /// Plans what the loss at the last point follows from.
+    fn plan_sum(&mut self) -> Result<(), Abort> {
+        self.sums += 1;
+        self.ending = Some(Ending::Lambda);
+        self.unsummed = false;
+        match self.sizes.family {
+            Family::Gaussian | Family::Binomial => {
+                let loss = self.loss()?;
+                self.plan([loss].into())
+            }
+            Family::Poisson => {
+                // The means are known from the residuals.
+                self.loss = self.residuals.take();
+                self.plan(VecDeque::new())
+            }
+        }
+    }
+
+    fn loss(&mut self) -> Result<Planned, Abort> {
+        let shape = self.rows(Kernel::Loss)?;
+        Ok(Planned::Rows(Kernel::Loss, shape.ok_or_else(unheld)?))
+    }
+
+    /// Plans what opens at the end of a fit that has converged. With a penalty all has opened.
     fn finish_points(&mut self, end: End) -> Result<(), Abort> {
         self.end = Some(end);
         self.place = Place::Over;
-        if end != End::Converged {
+        if end != End::Converged || self.sizes.lambdas.is_some() {
             return Ok(());
         }
-        self.ending = true;
+        self.ending = Some(Ending::Fit);
         let mut planned = VecDeque::new();
-        let unheld = || Abort::Bug("the last point has no kernel".to_string());
         if self.sizes.inference {
             let shape = self.rows(Kernel::Weight)?.ok_or_else(unheld)?;
             planned.push_back(Planned::Rows(Kernel::Weight, shape));
         }
         if self.sizes.family == Family::Binomial {
-            let shape = self.rows(Kernel::Loss)?.ok_or_else(unheld)?;
-            planned.push_back(Planned::Rows(Kernel::Loss, shape));
+            planned.push_back(self.loss()?);
         }
         if self.sizes.inference {
             let Sizes { rows, alice: left, bob: right, .. } = self.sizes;
@@ -615,6 +675,10 @@ impl Glm {
         }
         if planned.is_empty() && self.loss.is_none() { Ok(()) } else { self.plan(planned) }
     }
+}
+
+fn unheld() -> Abort {
+    Abort::Bug("the last point has no kernel".to_string())
 }
 
 fn joined<'a>(parts: impl Iterator<Item = &'a Elements> + Clone) -> Result<Elements, Abort> {

@@ -10,10 +10,15 @@ use crate::privacy::ledger::Before;
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
 use crate::secure::open::{Limits, Refusal as Limit, Rows, effective_rows};
+use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::Shape;
 use crate::secure::ring::Width;
 use crate::session::Abort;
 use crate::study::{Study, Vertical};
+
+/// Gradients of a binomial or poisson fit for which a party must have room at each lambda: a path of 100 lambdas takes about 3 at each,
+/// one of 50 up to 4 as a rule. Fits that take more end where the limits are reached.
+const GRADIENTS_A_LAMBDA: u64 = 4;
 
 /// Sizes of a fit that both parties know.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +51,7 @@ impl Sizes {
             bob,
             folds,
             lambdas: method.penalty.as_ref().map(penalised::count),
-            inference: method.inference.allowed,
+            inference: method.inference.allowed && method.penalty.is_none(),
             intercept: method.intercept,
             weighted: method.weights.is_some(),
         }
@@ -106,19 +111,60 @@ impl Sizes {
         }
     }
 
-    /// Numbers that leave a party after the table of a binomial or poisson fit of this number of gradients.
+    /// Numbers that leave a party before the first gradient of a binomial or poisson fit.
+    pub fn before_gradients(&self, role: Role) -> u64 {
+        let factor = self.lambdas.map_or(0, |_| factor_numbers(self.bob, self.folds) as u64);
+        match role {
+            Role::Alice => 0,
+            Role::Bob | Role::Worker | Role::Coordinator => self.table().saturating_add(factor),
+        }
+    }
+
+    /// Gradients of a binomial or poisson fit for which a party must have room before a column leaves.
+    fn fewest_gradients(&self) -> u64 {
+        self.lambdas.map_or(1, |lambdas| GRADIENTS_A_LAMBDA.saturating_mul(lambdas as u64))
+    }
+
+    /// The most gradients of a binomial or poisson fit.
+    pub fn most_gradients(&self) -> u64 {
+        u64::from(MOST_EVALUATIONS).saturating_mul(self.lambdas.unwrap_or(1) as u64)
+    }
+
+    /// How many lambdas a fit like this may have where earlier runs let `before` numbers open and `most` may be open in all, and how many
+    /// gradients of a binomial or poisson fit that allows at each.
+    pub fn lambdas_within(&self, role: Role, before: u64, most: u64) -> (u64, u64) {
+        let fits =
+            |lambdas: usize| before.saturating_add(Sizes { lambdas: Some(lambdas), ..*self }.at_least(role)) <= most;
+        let (mut below, mut above) = (0, LONGEST_PATH + 1);
+        while above - below > 1 {
+            let middle = (below + above) / 2;
+            if fits(middle) { below = middle } else { above = middle }
+        }
+        (below as u64, GRADIENTS_A_LAMBDA)
+    }
+
+    /// Numbers that leave a party after the table of a binomial or poisson fit of this number of gradients, and after the factor of one with
+    /// a penalty.
     pub fn leaving(&self, role: Role, gradients: u64) -> u64 {
         let bob = self.bob as u64;
         let square = bob.saturating_mul(bob);
         match role {
             Role::Alice => {
                 // A point with its range and kernel; Bob's part of the solution, and what is held of his columns.
-                let covariance = if self.inference { square.saturating_add(bob) } else { 0 };
                 let points = gradients.saturating_mul(bob.saturating_add(3));
+                if let Some(lambdas) = self.lambdas {
+                    return points.saturating_add(path_numbers(lambdas, self.bob) as u64);
+                }
+                let covariance = if self.inference { square.saturating_add(bob) } else { 0 };
                 points.saturating_add(bob).saturating_add(square).saturating_add(covariance)
             }
             Role::Bob | Role::Worker | Role::Coordinator => {
                 let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
+                if let Some(lambdas) = self.lambdas {
+                    // A sum and a part of the intercept at each; one more says that no gradient follows.
+                    let each = (lambdas as u64).saturating_mul(self.losses() + 1);
+                    return gradients.saturating_add(each).saturating_add(1);
+                }
                 // His parts of the intercept, its variance and the likelihood; one more says that no gradient follows.
                 gradients.saturating_add(self.weighted()).saturating_add(self.losses() + self.along() + 3)
             }
@@ -141,15 +187,16 @@ impl Sizes {
         }
     }
 
-    /// Numbers that a fit lets open at least: with one gradient in a binomial or poisson fit.
+    /// Numbers that a fit lets open at least: with one gradient in a binomial or poisson fit, with a penalty with some at each lambda.
     pub fn at_least(&self, role: Role) -> u64 {
-        let beside = match self.family {
-            Family::Gaussian => self.beside_table(role),
-            Family::Binomial | Family::Poisson => self.leaving(role, 1),
-        };
-        match role {
-            Role::Alice => beside,
-            Role::Bob | Role::Worker | Role::Coordinator => self.table().saturating_add(beside),
+        match (self.family, role) {
+            (Family::Gaussian, Role::Alice) => self.beside_table(role),
+            (Family::Gaussian, Role::Bob | Role::Worker | Role::Coordinator) => {
+                self.table().saturating_add(self.beside_table(role))
+            }
+            (Family::Binomial | Family::Poisson, _) => {
+                self.before_gradients(role).saturating_add(self.leaving(role, self.fewest_gradients()))
+            }
         }
     }
 
@@ -243,7 +290,7 @@ pub(super) fn within_limits(
         })
         .and_then(|()| limits.opened(before.numbers, sizes.at_least(role), rows, [columns, other]))
         .map(|_| ())
-        .map_err(|limit| beyond(role, &limit))
+        .map_err(|limit| beyond(role, &limit, Some(sizes)))
 }
 
 /// Rows as the limits count them.
@@ -251,20 +298,32 @@ fn used(rows: usize, encoded: &Encoded) -> u64 {
     encoded.weights.as_deref().map_or(rows as u64, effective_rows)
 }
 
-/// A limit that is not kept, with the key that loosens it.
-fn beyond(role: Role, limit: &Limit) -> Abort {
+/// The longest path for which room is looked for.
+const LONGEST_PATH: usize = 1_000_000;
+
+/// A limit that is not kept, with the key that loosens it; of a fit that has not begun, with what would keep it.
+fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
     let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
     match limit {
         Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
         Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
         Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
-        Limit::Opened { .. } => Abort::Policy { who: role, what: remedy("sealed_opened_share", "leave columns out") },
+        Limit::Opened { before, most, .. } => {
+            let path = sizes.and_then(|sizes| Some((sizes, sizes.lambdas.filter(|lambdas| *lambdas > 1)?)));
+            let shorter = path.map(|(sizes, lambdas)| {
+                let (fit, _) = sizes.lambdas_within(role, *before, *most);
+                format!("{fit} of the {lambdas} lambdas fit: shorten the path, leave columns out")
+            });
+            let other = shorter.as_deref().unwrap_or("leave columns out");
+            Abort::Policy { who: role, what: remedy("sealed_opened_share", other) }
+        }
     }
 }
 
-pub(super) fn not_opened(role: Role, why: NotOpened) -> Abort {
+/// `sizes` are those of a fit that has not begun.
+pub(super) fn not_opened(role: Role, why: NotOpened, sizes: Option<&Sizes>) -> Abort {
     match why {
-        NotOpened::Limit(limit) => beyond(role, &limit),
+        NotOpened::Limit(limit) => beyond(role, &limit, sizes),
         NotOpened::Ledger(error) => Abort::Ledger(error),
     }
 }

@@ -41,14 +41,42 @@ impl Opening {
         self.one(what, [rows * tables, self.bob], rows * tables * self.bob)
     }
 
-    /// What opens in a fit with a penalty.
+    /// Points at which a gradient was to open, each with Bob's coordinates of his columns.
+    pub fn points(&self, points: u64, columns: u64) -> [Opened; 2] {
+        [
+            self.one("points: bob's coordinates and the intercept", [points, columns + 1], points * (columns + 1)),
+            self.one("ranges and kernels of the points", [points, 2], points * 2),
+        ]
+    }
+
+    /// Gradients that opened, each of a number of numbers, and Bob's ranges of all points.
+    pub fn gradients(&self, [gradients, points]: [u64; 2], numbers: u64) -> [Opened; 2] {
+        [
+            self.one("gradients", [gradients, numbers], gradients * numbers),
+            self.one("ranges of the points", [points, 1], points),
+        ]
+    }
+
+    /// What opens at every lambda of a gaussian fit.
     pub fn along(&self, lambdas: u64) -> Vec<Opened> {
+        self.along_with("mean square", lambdas, Vec::new())
+    }
+
+    /// What opens at every lambda of a binomial or poisson fit; `gradients` after Bob's factor, or before Alice's fits.
+    pub fn along_gradients(&self, lambdas: u64, gradients: Vec<Opened>) -> Vec<Opened> {
+        self.along_with("deviance", lambdas, gradients)
+    }
+
+    fn along_with(&self, residual: &str, lambdas: u64, gradients: Vec<Opened>) -> Vec<Opened> {
         let (bob, folds) = (self.bob, self.folds);
         let mut opened = Vec::new();
         match self.role {
             Role::Alice => {
+                opened.extend(gradients);
                 opened.push(self.one(
-                    "bob's coefficients at every lambda, with lambda, mean square and certificate, and what is known of his columns",
+                    &format!(
+                        "bob's coefficients at every lambda, with lambda, {residual} and certificate, and what is known of his columns"
+                    ),
                     [lambdas + 1, bob + 3],
                     path_numbers(lambdas as usize, bob as usize) as u64,
                 ));
@@ -69,6 +97,7 @@ impl Opening {
                         ("products and sums of bob's columns, of each fold", fold_numbers(bob as usize));
                     opened.push(self.one(what, [folds * bob, bob + 1], folds * numbers as u64));
                 }
+                opened.extend(gradients);
                 opened.push(self.one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas));
             }
         }

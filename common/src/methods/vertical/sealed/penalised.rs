@@ -1,13 +1,15 @@
-//! Ridge, lasso and elastic net of a sealed gaussian fit, from the table and both parties' factors: no row is needed any more.
+//! Ridge, lasso and elastic net of a sealed fit. Of a gaussian one from the table and both parties' factors: no row is needed any more.
 //!
 //! With `C`, `d` of the open table and the factors `R_a`, `R_b` the standardised columns have the cross-products
 //! `S = [R_a'R_a, R_a'C R_b; ., R_b'R_b]`, and with the outcome `c = [R_a' q; R_b'(C'q + |e| d)]`, `q = Q_a'y / n`. The objective of
 //! [`penalty`](crate::methods::vertical::penalty) is `b'S b / 2 - c'b` with the penalty, whatever the number of lambdas.
 //!
 //! Bob sends his factor, which with the table is the joint correlation table, and the units of his columns. Alice sends him, at each
-//! lambda, lambda itself, the mean square of the residuals, how far the optimality conditions are violated, and his coefficients; and for
+//! lambda, lambda itself, the mean square of the residuals or the deviance per row, how far the optimality conditions are violated, and his coefficients; and for
 //! each of his columns R squared on her columns and the outcome, which he cannot work out from those. He answers with what his centring
 //! takes from the intercept at each lambda.
+
+pub(super) mod gradients;
 
 use nalgebra::{DMatrix, DVector};
 
@@ -17,6 +19,7 @@ use crate::linalg::Definite;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
 use crate::methods::vertical::penalty::{self, Penalty};
+use crate::secure::basis::OwnOutcome;
 use crate::secure::gaussian::Table;
 use crate::session::{Abort, PeerFault};
 use crate::study::{Lambda, PenaltyTerms};
@@ -41,9 +44,11 @@ pub(super) struct Path {
 /// The fit at one lambda.
 pub(super) struct Fit {
     pub(super) lambda: f64,
-    /// Weighted mean square of the residuals.
-    pub(super) residual: f64,
+    /// Per unit of weight, where it is known; of a gaussian fit the mean square of the residuals.
+    pub(super) deviance: Option<f64>,
     pub(super) kkt: f64,
+    /// At Alice: the linear predictor where all columns, and an offset, are at their means.
+    pub(super) constant: f64,
     /// Of the own standardised columns.
     pub(super) beta: DVector<f64>,
 }
@@ -156,13 +161,11 @@ pub(super) fn solve(
         let kkt = problem.penalty(*lambda).violation(left, beta);
         let residual = (outcome.square - score.dot(beta) - left.dot(beta)).max(0.0);
         let part = beta.rows(alice, bob).into_owned();
-        values.extend([*lambda, residual, kkt]);
-        values.extend(part.iter());
-        let (along, length) = (score.rows(alice, bob).dot(&part), (theirs * &part).norm_squared());
-        if length > 0.0 && outcome.square > 0.0 {
-            explained = explained.max(along * along / (length * outcome.square));
-        }
-        fits.push(Fit { lambda: *lambda, residual, kkt, beta: beta.rows(0, alice).into_owned() });
+        explained = explained.max(explained_by(&part, theirs, &score.rows(alice, bob).into_owned(), outcome));
+        let (deviance, constant) = (Some(residual), outcome.centre);
+        let fit = Fit { lambda: *lambda, deviance, kkt, constant, beta: beta.rows(0, alice).into_owned() };
+        fit.tell(&part, &mut values);
+        fits.push(fit);
     }
     let sums = sums.as_ref().map(|theirs| Sums::new(&work.moments, &work.tables, theirs));
     let fold_errors = match &sums {
@@ -176,6 +179,24 @@ pub(super) fn solve(
     let shares = shares_of_alice(work, table);
     let path = Path { fits, shares, outcome: explained.min(1.0), shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
+}
+
+/// What is said of a deviance that is not known.
+const UNKNOWN: f64 = -1.0;
+
+impl Fit {
+    /// What Bob is told, with his coefficients.
+    fn tell(&self, theirs: &DVector<f64>, values: &mut Vec<f64>) {
+        values.extend([self.lambda, self.deviance.unwrap_or(UNKNOWN), self.kkt]);
+        values.extend(theirs.iter());
+    }
+}
+
+/// R squared of the outcome on Bob's part of a linear predictor, `score` his columns' mean products with it.
+fn explained_by(beta: &DVector<f64>, factor: &DMatrix<f64>, score: &DVector<f64>, outcome: &OwnOutcome) -> f64 {
+    let (along, length) = (score.dot(beta), (factor * beta).norm_squared());
+    let size = length * outcome.square;
+    if size > 0.0 { along * along / size } else { 0.0 }
 }
 
 /// A penalised fit in cross-products, per unit of weight.
@@ -240,9 +261,10 @@ fn shares_of_alice(work: &Work, table: &Table) -> Vec<f64> {
 }
 
 /// At Bob: the fits as Alice has sent them.
-pub(super) fn take_path(terms: &PenaltyTerms, size: usize, values: &[f64]) -> Result<Path, PeerFault> {
+pub(super) fn take_path(terms: &PenaltyTerms, size: usize, partly: bool, values: &[f64]) -> Result<Path, PeerFault> {
     let expected = path_numbers(count(terms), size);
-    if values.len() != expected {
+    let fewer = (1..count(terms)).any(|lambdas| values.len() == path_numbers(lambdas, size));
+    if values.len() != expected && !(partly && fewer) {
         return Err(length("a path", values.len(), expected));
     }
     let (all, shares) = values.split_at(values.len() - size);
@@ -250,13 +272,16 @@ pub(super) fn take_path(terms: &PenaltyTerms, size: usize, values: &[f64]) -> Re
         .chunks_exact(3 + size)
         .map(|part| Fit {
             lambda: part[0],
-            residual: part[1],
+            deviance: (part[1] != UNKNOWN).then_some(part[1]),
             kkt: part[2],
+            constant: 0.0,
             beta: DVector::from_column_slice(&part[3..]),
         })
         .collect();
-    let agreed = given(terms).is_none_or(|lambdas| lambdas.iter().eq(fits.iter().map(|fit| &fit.lambda)));
-    let possible = fits.iter().all(|fit| fit.lambda >= 0.0 && fit.residual >= 0.0 && fit.kkt >= 0.0)
+    let agreed =
+        given(terms).is_none_or(|lambdas| lambdas.iter().zip(&fits).all(|(lambda, fit)| *lambda == fit.lambda));
+    let known = |fit: &Fit| fit.deviance.map_or(partly, |deviance| deviance >= 0.0);
+    let possible = fits.iter().all(|fit| fit.lambda >= 0.0 && known(fit) && fit.kkt >= 0.0)
         && fits.windows(2).all(|pair| pair[0].lambda >= pair[1].lambda)
         && shares.iter().all(|share| (0.0..=1.0).contains(share));
     if !agreed || !possible {
@@ -305,18 +330,18 @@ mod tests {
         let given = terms(Lambda::Many(vec![0.1, 0.5, 0.1]));
         // At each lambda: lambda, mean square, violation, one coefficient; then the share of the column.
         let sound = [0.5, 2.0, 0.0, 0.1, 0.1, 1.0, 0.0, 0.7, 0.25];
-        let path = take_path(&given, 1, &sound).unwrap();
+        let path = take_path(&given, 1, false, &sound).unwrap();
         assert_eq!((path.fits.len(), path.fits[1].beta[0], path.shares), (2, 0.7, vec![0.25]));
         let spoiled = |at: usize, value: f64| {
             let mut values = sound;
             values[at] = value;
-            take_path(&given, 1, &values).map(drop)
+            take_path(&given, 1, false, &values).map(drop)
         };
         for (at, value) in [(0, 0.4), (1, -1.0), (2, f64::NAN), (4, 0.5), (8, 1.1), (8, -0.1)] {
             assert!(matches!(spoiled(at, value), Err(PeerFault::Value { .. })), "{at} {value}");
         }
-        assert!(matches!(take_path(&given, 1, &sound[1..]), Err(PeerFault::Length { .. })));
-        assert!(matches!(take_path(&given, 2, &sound), Err(PeerFault::Length { .. })));
+        assert!(matches!(take_path(&given, 1, false, &sound[1..]), Err(PeerFault::Length { .. })));
+        assert!(matches!(take_path(&given, 2, false, &sound), Err(PeerFault::Length { .. })));
         assert_eq!((count(&given), count(&terms(Lambda::One(1.0)))), (2, 1));
     }
 }

@@ -115,15 +115,12 @@ fn statistics(work: &Work, joined: &Joined) -> Statistics {
 
 /// Statistics of a binomial or poisson fit; without a likelihood where it has not converged.
 fn likelihood(work: &Work, solved: &Solved) -> Statistics {
-    let (family, df) = (work.study.method.family, df_residual(work));
+    let df = df_residual(work);
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
     match solved.loss {
         Some(loss) => {
-            let weight = |row: usize| work.weights.as_ref().map_or(1.0, |weights| weights.values[row]);
-            let used = || y.iter().enumerate().filter(|(row, _)| weight(*row) > 0.0);
-            let saturated: f64 = used().map(|(row, y)| weight(row) * family.saturated(*y)).sum();
             let unit = weight_sum(work) / work.rows as f64;
-            let deviance = (2.0 * unit * (loss - solved.along - saturated)).max(0.0);
+            let deviance = (2.0 * unit * (loss - solved.along - solution::saturated(work))).max(0.0);
             let fit = Deviances { df, deviance, null_deviance: work.null_deviance };
             // Of outcomes 0 and 1, and of counts, the likelihood follows from the deviance.
             let statistics = unpenalised(&work.study, &work.encoded, &fit, |_| 0.0);
@@ -260,9 +257,7 @@ fn opened(work: &Work) -> Vec<Opened> {
             }
             if let Some(solved) = glm {
                 // A point that no gradient followed has left as well.
-                let points = u64::from(solved.points);
-                all.push(one("points: bob's coordinates and the intercept", [points, stay + 1], points * (stay + 1)));
-                all.push(one("ranges and kernels of the points", [points, 2], points * 2));
+                all.extend(opening.points(u64::from(solved.points), stay));
                 all.push(one("what alice's columns and the outcome hold of bob's", [stay, stay], stay * stay));
                 let covariance = if solved.inference() { stay + 1 } else { 0 };
                 let (columns, numbers) = (1 + covariance, stay * (1 + covariance));
@@ -283,10 +278,8 @@ fn opened(work: &Work) -> Vec<Opened> {
                 all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));
             }
             if let Some(solved) = glm {
-                let (columns, evaluations) = (sizes.gradient(), u64::from(solved.evaluations));
-                all.push(one("gradients", [evaluations, columns], evaluations * columns));
-                let points = u64::from(solved.points);
-                all.push(one("ranges of the points", [points, 1], points));
+                let columns = sizes.gradient();
+                all.extend(opening.gradients([solved.evaluations, solved.points].map(u64::from), columns));
                 let ended = solved.end == End::Converged;
                 if ended && work.study.method.inference.allowed {
                     all.push(one("weighted cross-products", [columns, columns], columns * (columns + 1) / 2));

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Folds};
-use super::glm::{Glm, Lead, Own as Holds, Weights};
+use super::glm::{End, Glm, Lead, Own as Holds, Weights};
 use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
 use super::offset::{self, Offset};
-use super::penalised::{self, Path, Theirs};
+use super::penalised::{self, Path, Theirs, gradients};
 use super::reduction::{read_reduction, reduction_values};
 use super::results::{self, Joined};
 use super::solution::{self, Solved};
@@ -28,7 +28,6 @@ use crate::privacy::openings::Account;
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::gaussian::{Answer, Means, Part, Reduction, Solution, Table, across};
 use crate::secure::open::Limits;
-use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{Blocks, Shape, Shares, TableShare};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{HeldBy, Study, Vertical};
@@ -111,7 +110,7 @@ pub(super) struct Work {
     place: Place,
     masked: Option<MaskedTable>,
     /// Evaluations of a binomial or poisson fit, and its solution.
-    glm: Option<Box<Glm>>,
+    pub(super) glm: Option<Box<Glm>>,
     pub(super) solved: Option<Solved>,
     /// Standard deviations of the own columns, in which a penalty measures them; at Alice the outcome's too.
     pub(super) units: Vec<f64>,
@@ -283,7 +282,7 @@ impl Work {
         within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
         countable(family, &encoded)?;
         let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
-        account.may_open(&opens).map_err(|why| not_opened(role, why))?;
+        account.may_open(&opens).map_err(|why| not_opened(role, why, Some(&sizes)))?;
         let null_deviance = if role == Role::Alice { block.null_deviance(study.method.intercept) } else { 0.0 };
         let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0);
         let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
@@ -292,7 +291,10 @@ impl Work {
         let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
         let scalings = block.scalings()[own.clone()].to_vec();
         let (units, spread) = match study.method.penalty {
-            Some(_) => (block.units()[own.clone()].to_vec(), block.outcome().spread),
+            Some(_) => {
+                let spread = if family == Family::Gaussian { block.outcome().spread } else { 1.0 };
+                (block.units()[own.clone()].to_vec(), spread)
+            }
             None => (Vec::new(), 1.0),
         };
         let glm = family != Family::Gaussian;
@@ -413,12 +415,18 @@ impl Work {
             Place::Factor => {
                 let joint = penalised::factor(self);
                 self.count(joint.values.len())?;
-                self.place = Place::Path;
+                match self.is_glm() {
+                    true => self.begin_evaluations(None)?,
+                    false => self.place = Place::Path,
+                }
                 Body::Joint(joint)
             }
             Place::Path => {
                 let (table, theirs) = self.table.as_ref().zip(self.theirs.as_ref()).ok_or_else(out_of_order)?;
-                let (path, joint) = penalised::solve(self, table, theirs)?;
+                let (path, joint) = match &self.glm {
+                    Some(glm) => gradients::path(self, glm, table, theirs)?,
+                    None => penalised::solve(self, table, theirs)?,
+                };
                 self.count(joint.values.len())?;
                 self.path = Some(path);
                 self.place = Place::Shifts;
@@ -491,12 +499,20 @@ impl Work {
                 self.after_share()?;
             }
             (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => {
-                self.theirs = Some(penalised::take_factor(self.shape.right, self.moments.len(), &values)?);
-                self.place = Place::Path;
+                let theirs = penalised::take_factor(self.shape.right, self.moments.len(), &values)?;
+                if self.is_glm() {
+                    let table = self.table.as_ref().ok_or_else(out_of_order)?;
+                    let lead = gradients::lead(self, table, &theirs)?;
+                    self.begin_evaluations(Some(lead))?;
+                } else {
+                    self.place = Place::Path;
+                }
+                self.theirs = Some(theirs);
             }
             (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => {
                 let terms = penalised::terms(self)?;
-                self.path = Some(penalised::take_path(terms, self.shape.right, &values)?);
+                let partly = self.glm.as_ref().is_some_and(|glm| glm.end() != Some(End::Converged));
+                self.path = Some(penalised::take_path(terms, self.shape.right, partly, &values)?);
                 self.place = Place::Shifts;
             }
             (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => {
@@ -571,12 +587,12 @@ impl Work {
         }
         self.numbers += numbers as u64;
         let opens = opens(self.numbers, self.rows, &self.shape, &self.encoded, &self.limits);
-        self.account.open(&opens).map_err(|why| not_opened(self.role, why))
+        self.account.open(&opens).map_err(|why| not_opened(self.role, why, None))
     }
 
     /// Gradients that may open by the own limits, with what leaves at the end, beside what earlier runs let open.
     fn gradients(&mut self, sizes: &Sizes) -> u64 {
-        let (mut below, mut above) = (0, u64::from(MOST_EVALUATIONS) + 1);
+        let (mut below, mut above) = (0, sizes.most_gradients() + 1);
         while above - below > 1 {
             let middle = (below + above) / 2;
             let numbers = self.numbers.saturating_add(sizes.leaving(self.role, middle));
@@ -671,7 +687,7 @@ impl Work {
 
     fn after_evaluations(&mut self) {
         if self.glm.as_ref().is_some_and(|glm| glm.step().is_none()) {
-            self.place = Place::Answer;
+            self.place = if self.study.method.penalty.is_some() { Place::Path } else { Place::Answer };
         }
     }
 

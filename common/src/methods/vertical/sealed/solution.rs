@@ -55,27 +55,31 @@ impl Solved {
 
     /// Why the fit ended before it converged, for the reader.
     pub(super) fn note(&self, family: Family) -> Option<String> {
-        let limit = |who: Role| {
-            format!(
-                "{} gradients have opened, and the limits of {who} on what may open allow no further one: the fit ended before it \
-                 converged; leave columns out, or loosen `sealed_opened_share` in the policy of {who}",
-                self.evaluations
-            )
-        };
-        match self.end {
-            End::Converged => None,
-            End::OutOfRange if family == Family::Poisson => {
-                Some("out of range: the means of the next step are beyond what fixed point holds".to_owned())
-            }
-            End::OutOfRange => Some(
-                "out of range: the linear predictor has grown beyond what a sealed fit follows, 32 at both parties or a standard \
-                 deviation of 64"
-                    .to_owned(),
-            ),
-            End::Exhausted => Some(format!("{} gradients have opened without convergence", self.evaluations)),
-            End::LimitOfAlice => Some(limit(Role::Alice)),
-            End::LimitOfBob => Some(limit(Role::Bob)),
+        note(self.end, self.evaluations, family)
+    }
+}
+
+/// Why a fit ended after this number of gradients before it converged, for the reader.
+pub(super) fn note(end: End, evaluations: u32, family: Family) -> Option<String> {
+    let limit = |who: Role| {
+        format!(
+            "{evaluations} gradients have opened, and the limits of {who} on what may open allow no further one: the fit ended before \
+             it converged; leave columns out, or loosen `sealed_opened_share` in the policy of {who}"
+        )
+    };
+    match end {
+        End::Converged => None,
+        End::OutOfRange if family == Family::Poisson => {
+            Some("out of range: the means of the next step are beyond what fixed point holds".to_owned())
         }
+        End::OutOfRange => Some(
+            "out of range: the linear predictor has grown beyond what a sealed fit follows, 32 at both parties or a standard \
+             deviation of 64"
+                .to_owned(),
+        ),
+        End::Exhausted => Some(format!("{evaluations} gradients have opened without convergence")),
+        End::LimitOfAlice => Some(limit(Role::Alice)),
+        End::LimitOfBob => Some(limit(Role::Bob)),
     }
 }
 
@@ -208,8 +212,16 @@ pub(super) fn counts_trials(work: &Work) -> bool {
     work.weights.is_some() && work.study.method.family == Family::Binomial
 }
 
+/// The loss of a perfect fit, in weights of mean 1.
+pub(super) fn saturated(work: &Work) -> f64 {
+    let y = work.encoded.outcome.as_deref().unwrap_or_default();
+    let weight = |row: usize| work.weights.as_ref().map_or(1.0, |weights| weights.values[row]);
+    let used = y.iter().enumerate().filter(|(row, _)| weight(*row) > 0.0);
+    used.map(|(row, y)| weight(row) * work.study.method.family.saturated(*y)).sum()
+}
+
 /// The outcome times a part of the linear predictor, in weights of mean 1.
-fn outcome_along(work: &Work, eta: &[f64]) -> f64 {
+pub(super) fn outcome_along(work: &Work, eta: &[f64]) -> f64 {
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
     let weight = |row: usize| work.weights.as_ref().map_or(1.0, |weights| weights.values[row]);
     y.iter().zip(eta).enumerate().map(|(row, (y, eta))| weight(row) * y * eta).sum()

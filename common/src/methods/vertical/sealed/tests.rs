@@ -1,5 +1,6 @@
 //! Gaussian fits by three simulated roles.
 
+mod along;
 mod folds;
 mod glm;
 

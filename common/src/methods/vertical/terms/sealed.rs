@@ -15,7 +15,11 @@ impl Study<Vertical> {
         let only_gaussian = |what: &str| format!("{what}: sealed mode has that for gaussian only in this version");
         let rounds = || if gaussian { one_table() } else { no_rounds() };
         let refused = [
-            ("penalty", !gaussian && method.penalty.is_some(), only_gaussian("is given")),
+            (
+                "penalty.cv",
+                !gaussian && method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some()),
+                only_gaussian("is given"),
+            ),
             (
                 "weights.held_by",
                 method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice),

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::Sizes;
+use super::along::{Along, Fitted, Penalised, Wanted};
 use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::report::TracePoint;
@@ -67,6 +68,14 @@ pub(in super::super) struct Ended {
     pub(in super::super) separated: bool,
 }
 
+/// How points are chosen.
+enum Course {
+    /// Without a penalty.
+    Free(Box<Descent>, Next),
+    /// With one, from lambda to lambda.
+    Penalised(Box<Along>),
+}
+
 /// Alice's part.
 pub(in super::super) struct Lead {
     family: Family,
@@ -82,8 +91,7 @@ pub(in super::super) struct Lead {
     intercept: bool,
     /// The mean of the outcome.
     mean: f64,
-    descent: Descent,
-    next: Next,
+    course: Course,
     stopped: Option<End>,
     /// The last point whose gradient has opened, with it.
     last: Option<(DVector<f64>, DVector<f64>)>,
@@ -107,7 +115,33 @@ impl Lead {
     ) -> Option<Lead> {
         let (intercept, mean) = (beside.intercept, beside.mean);
         let (descent, next) = Descent::new(family, joint.clone(), &score, beside)?;
-        Some(Lead {
+        let course = Course::Free(Box::new(descent), next);
+        Some(Lead::on(course, family, (joint, score, map), [rows, alice], (intercept, mean)))
+    }
+
+    /// The same for a fit with a penalty, which sets no columns aside.
+    pub(in super::super) fn penalised(
+        penalised: Penalised,
+        joint: DMatrix<f64>,
+        score: DVector<f64>,
+        alice: usize,
+        beside: Beside,
+    ) -> Option<Lead> {
+        let (family, rows) = (penalised.family, penalised.rows);
+        let of_intercept = (beside.intercept, beside.mean);
+        let along = Along::new(penalised, joint.clone(), &score, beside)?;
+        let course = Course::Penalised(Box::new(along));
+        Some(Lead::on(course, family, (joint, score, None), [rows, alice], of_intercept))
+    }
+
+    fn on(
+        course: Course,
+        family: Family,
+        (joint, score, map): (DMatrix<f64>, DVector<f64>, Option<DMatrix<f64>>),
+        [rows, alice]: [usize; 2],
+        (intercept, mean): (bool, f64),
+    ) -> Lead {
+        Lead {
             family,
             joint,
             score,
@@ -116,39 +150,59 @@ impl Lead {
             alice,
             intercept,
             mean,
-            descent,
-            next,
+            course,
             stopped: None,
             last: None,
             asked: None,
             weighted: None,
             losses: Vec::new(),
             trace: Vec::new(),
-        })
+        }
+    }
+
+    /// The point that the course asks for, with the digits of its kernel.
+    fn wanted(&self) -> Option<(DVector<f64>, u32)> {
+        match &self.course {
+            Course::Free(_, Next::Evaluate { point, digits }) => Some((point.clone(), *digits)),
+            Course::Free(_, Next::Converged { .. } | Next::Exhausted { .. }) => None,
+            Course::Penalised(along) => (along.wanted() == Wanted::Gradient).then(|| along.point()),
+        }
+    }
+
+    /// Whether the sum from which the loss at the last point follows is to open.
+    pub(super) fn wants_sum(&self) -> bool {
+        match &self.course {
+            Course::Free(..) => false,
+            Course::Penalised(along) => self.stopped.is_none() && along.wanted() == Wanted::Sum,
+        }
+    }
+
+    /// The fits at the lambdas that were reached, and the one under way where others were not.
+    pub(in super::super) fn fits(&self) -> (&[Fitted], Option<Fitted>) {
+        match &self.course {
+            Course::Free(..) => (&[], None),
+            Course::Penalised(along) => (along.fits(), along.unfinished()),
+        }
     }
 
     /// Names no further points.
     pub(super) fn stop(&mut self, why: End) {
-        if matches!(self.next, Next::Evaluate { .. }) {
+        if self.wanted().is_some() {
             self.stopped.get_or_insert(why);
         }
     }
 
     /// The next point, with the digits of its kernel.
     pub(super) fn next(&mut self) -> Option<(DVector<f64>, u32)> {
-        if let Next::Evaluate { point, .. } = &self.next
-            && self.family == Family::Binomial
-            && self.spread(point) > STEEPEST
-        {
+        let (point, digits) = self.wanted()?;
+        if self.family == Family::Binomial && self.spread(&point) > STEEPEST {
             self.stop(End::OutOfRange);
         }
-        match (&self.next, self.stopped) {
-            (Next::Evaluate { point, digits }, None) => {
-                self.asked = Some(point.clone());
-                Some((point.clone(), *digits))
-            }
-            (Next::Evaluate { .. } | Next::Converged { .. } | Next::Exhausted { .. }, _) => None,
+        if self.stopped.is_some() {
+            return None;
         }
+        self.asked = Some(point.clone());
+        Some((point, digits))
     }
 
     /// The position of the first column.
@@ -165,11 +219,11 @@ impl Lead {
 
     /// Why there is no next point.
     pub(super) fn end(&self) -> End {
-        match (self.stopped, &self.next) {
-            (Some(end), _) => end,
-            (None, Next::Converged { .. }) => End::Converged,
-            (None, Next::Exhausted { .. } | Next::Evaluate { .. }) => End::Exhausted,
-        }
+        let converged = match &self.course {
+            Course::Free(_, next) => matches!(next, Next::Converged { .. }),
+            Course::Penalised(along) => along.wanted() == Wanted::Nothing,
+        };
+        self.stopped.unwrap_or(if converged { End::Converged } else { End::Exhausted })
     }
 
     /// From coordinates of all of Bob's columns to those of the columns that stay.
@@ -189,9 +243,19 @@ impl Lead {
         let before = self.last.as_ref().map(|(point, _)| point.clone());
         let change = before.map_or(1.0, |before| (&point - before).amax() / point.amax().max(f64::MIN_POSITIVE));
         self.last = Some((point, gradient.clone()));
-        let certificate = self.descent.scaled(&gradient);
-        self.next = self.descent.next(gradient);
-        let round = self.descent.evaluations();
+        let certificate = match &mut self.course {
+            Course::Free(descent, next) => {
+                let certificate = descent.scaled(&gradient);
+                *next = descent.next(gradient);
+                certificate
+            }
+            Course::Penalised(along) => {
+                let certificate = along.scaled(&gradient);
+                along.take_gradient(&gradient);
+                certificate
+            }
+        };
+        let round = self.trace.len() as u32 + 1;
         self.trace.push(TracePoint { round, certificate, change, objective: f64::NAN });
     }
 
@@ -217,11 +281,14 @@ impl Lead {
     /// Sums over the rows for the likelihood.
     pub(super) fn take_losses(&mut self, opened: &[i128], bits: u32) {
         self.losses = opened.iter().map(|sum| *sum as f64 * 2f64.powi(-(bits as i32))).collect();
+        if let (Course::Penalised(along), Some(sum)) = (&mut self.course, self.losses.first()) {
+            along.take_sum(*sum);
+        }
     }
 
     /// What the fit has come to.
     pub(in super::super) fn ended(&self) -> Ended {
-        let Next::Converged { point, gradient, step } = &self.next else {
+        let Course::Free(_, Next::Converged { point, gradient, step }) = &self.course else {
             let zero = || DVector::zeros(self.score.len());
             let point =
                 self.last.as_ref().map(|(point, _)| point).or(self.asked.as_ref()).cloned().unwrap_or_else(zero);

@@ -11,8 +11,10 @@ use crate::secure::product::Blocks;
 use crate::secure::ring::{Elements, Width, row_blocks};
 use crate::session::Abort;
 
-/// Digits of the kernels at the end of a fit.
+/// Digits of the kernels at the end of a fit, and of the losses at each lambda: a deviance of few rows with large weights is the difference
+/// of numbers that are much larger.
 const DIGITS_AT_END: u32 = 9;
+const DIGITS_AT_LAMBDA: u32 = 10;
 
 /// Largest whole number above a predictor of a poisson fit, either way: the budget ends far below.
 const MOST: f64 = 2000.0;
@@ -21,6 +23,7 @@ const MOST: f64 = 2000.0;
 pub(super) struct Point {
     family: Family,
     weighted: bool,
+    penalised: bool,
     role: Role,
     /// The own part of the linear predictor. Once the ranges are settled, with the intercept at the party that adds it.
     eta: Vec<f64>,
@@ -55,7 +58,8 @@ impl Point {
         };
         let mut ranges = [0.0; 2];
         ranges[place(role)] = range;
-        Point { family, weighted: sizes.weighted, role, eta, intercept, size, ranges }
+        let (weighted, penalised) = (sizes.weighted, sizes.lambdas.is_some());
+        Point { family, weighted, penalised, role, eta, intercept, size, ranges }
     }
 
     /// The own range: a class, or the smallest whole number above the own part.
@@ -97,6 +101,7 @@ impl Point {
     fn separated(&self, kernel: Kernel) -> Option<Separated> {
         let digits = match kernel {
             Kernel::Mean => self.size.clamp(*TOLERANCES.start(), *TOLERANCES.end()),
+            Kernel::Loss if self.penalised => DIGITS_AT_LAMBDA,
             Kernel::Weight | Kernel::Loss => DIGITS_AT_END,
         };
         let class = self.ranges[0].min(self.ranges[1]);

@@ -1,12 +1,17 @@
 //! What a sealed fit with a penalty yields.
 
+use super::super::glm::End;
+use super::super::limits::Sizes;
+use super::super::penalised::count;
+use super::super::solution;
 use super::{data_notes, disclosed, kept, model, opening, unsolved, weight_sum};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::outcome::{CrossValidation, VerticalFit, over_folds};
 use crate::methods::vertical::sealed::penalised::{Fit, Path};
 use crate::methods::vertical::sealed::session::Work;
-use crate::report::{ColumnDisclosure, Disclosure, PathCoefficient, PathPoint};
+use crate::report::{ColumnDisclosure, Disclosure, Opened, PathCoefficient, PathPoint};
 use crate::session::Abort;
 
 /// The own rows of the coefficient table at one lambda, on the original scale.
@@ -18,10 +23,10 @@ fn table(work: &Work, path: &Path, at: usize) -> Vec<Coefficient> {
     };
     let slope = |at: usize| fit.beta[at] / work.scalings[at].scale;
     let mut rows = Vec::new();
-    if let (true, Some(outcome)) = (work.encoded.block.has_intercept(), &work.own.outcome) {
+    if work.encoded.block.has_intercept() {
         let own: f64 = (0..fit.beta.len()).map(|at| work.scalings[at].centre * slope(at)).sum();
         let shift = path.shifts.get(at).copied().unwrap_or_default();
-        rows.push(row(INTERCEPT, outcome.centre - own - shift));
+        rows.push(row(INTERCEPT, fit.constant - own - shift));
     }
     let kept = kept(work);
     for (place, term) in work.encoded.terms.iter().enumerate() {
@@ -55,14 +60,16 @@ pub(super) fn shown(work: &Work, path: &Path) -> Vec<Coefficient> {
 
 pub(super) fn statistics(work: &Work, path: &Path) -> Statistics {
     let rows = (work.rows - work.encoded.unweighted) as u64;
-    let deviance = path.fits.get(chosen(work, path)).map(|fit| fit.residual * weight_sum(work));
+    let deviance = path.fits.get(chosen(work, path)).and_then(|fit| fit.deviance).map(|each| each * weight_sum(work));
     let null = work.null_deviance;
     Statistics {
         nobs: rows,
         df_null: Some(rows as i64 - i64::from(work.study.method.intercept)),
         deviance,
         null_deviance: Some(null),
-        r_squared: deviance.filter(|_| null > 0.0).map(|deviance| 1.0 - deviance / null),
+        r_squared: deviance
+            .filter(|_| null > 0.0 && work.study.method.family == Family::Gaussian)
+            .map(|deviance| 1.0 - deviance / null),
         ..Statistics::default()
     }
 }
@@ -80,14 +87,18 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     let mut notes = work.encoded.notes.clone();
     notes.extend(data_notes(work.role, &work.encoded, work.encoded.block.dropped()));
     notes.push("penalised estimates have no standard errors".to_string());
+    let end = work.glm.as_ref().and_then(|glm| glm.end()).unwrap_or(End::Converged);
+    notes.extend(unfinished(work, path, end));
+    let termination = if end == End::Converged { Termination::Converged } else { Termination::MaxRounds };
+    let lead = work.glm.as_ref().and_then(|glm| glm.lead());
     let points: Vec<PathPoint> =
         path.fits.iter().enumerate().map(|(at, fit)| point(work, table(work, path, at), fit)).collect();
     Ok(VerticalFit {
         coefficients: if work.role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() },
         statistics: statistics.unwrap_or_default(),
-        termination: Termination::Converged,
+        termination,
         rounds: work.rounds(),
-        trace: Vec::new(),
+        trace: lead.map(|lead| lead.trace.clone()).unwrap_or_default(),
         certificate: shown_fit.map_or(f64::NAN, |fit| fit.kkt),
         notes,
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
@@ -105,7 +116,7 @@ fn point(work: &Work, rows: Vec<Coefficient>, fit: &Fit) -> PathPoint {
     PathPoint {
         lambda: fit.lambda,
         df: kept.count() as u64,
-        deviance: fit.residual * weight_sum(work),
+        deviance: fit.deviance.map_or(f64::NAN, |deviance| deviance * weight_sum(work)),
         kkt: fit.kkt,
         coefficients: rows
             .into_iter()
@@ -122,5 +133,35 @@ fn disclosure(work: &Work, path: &Path) -> Disclosure {
     });
     let outcome = (work.role == Role::Alice && !work.outcome_at_both())
         .then(|| ColumnDisclosure { term: work.study.method.outcome.column.clone(), share: path.outcome });
-    disclosed(work, shares.chain(outcome).collect(), opening(work).along(path.fits.len() as u64))
+    disclosed(work, shares.chain(outcome).collect(), opened(work, path))
+}
+
+/// Why a binomial or poisson fit ended early, and where.
+fn unfinished(work: &Work, path: &Path, end: End) -> Vec<String> {
+    let why = solution::note(end, work.rounds(), work.study.method.family);
+    let lambdas = work.study.method.penalty.as_ref().map_or(1, count);
+    let reached = path.fits.iter().filter(|fit| fit.deviance.is_some()).count();
+    let which = (why.is_some() && lambdas > 1).then(|| match reached {
+        0 => format!("none of {lambdas} lambdas was reached: the estimates are those of the fit at the first, which did not converge"),
+        _ => format!("{reached} of {lambdas} lambdas were reached: the estimates are those of the last that was"),
+    });
+    why.into_iter().chain(which).collect()
+}
+
+/// What opened to the other side, in order.
+fn opened(work: &Work, path: &Path) -> Vec<Opened> {
+    let (opening, lambdas) = (opening(work), path.fits.len() as u64);
+    let Some(glm) = &work.glm else { return opening.along(lambdas) };
+    let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);
+    let [gradients, points] = [glm.evaluations(), glm.points()].map(u64::from);
+    let between = match work.role {
+        Role::Alice => opening.points(points, opening.bob).to_vec(),
+        Role::Bob | Role::Worker | Role::Coordinator => {
+            let mut all = opening.gradients([gradients, points], sizes.gradient()).to_vec();
+            let sums = glm.sums();
+            all.extend(sizes.losses_opened().map(|(what, _)| opening.one(what, [sums, 1], sums)));
+            all
+        }
+    };
+    opening.along_gradients(lambdas, between)
 }

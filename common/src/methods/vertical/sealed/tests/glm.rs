@@ -20,11 +20,11 @@ use crate::session::{Abort, Order, Session, Turn};
 use crate::sim::dealer::dealer;
 use crate::sim::pair::{self, Ended, Faults};
 
-const BINOMIAL: &str = "[model]\nfamily = \"binomial\"";
-const POISSON: &str = "[model]\nfamily = \"poisson\"";
+pub(super) const BINOMIAL: &str = "[model]\nfamily = \"binomial\"";
+pub(super) const POISSON: &str = "[model]\nfamily = \"poisson\"";
 
 /// Columns a1, a2, b1, b2, b3 and the outcome of a family. Where `dependent`, b2 = 2 a1 - b1.
-fn rows(family: &str, rows: usize, dependent: bool) -> Vec<[f64; 6]> {
+pub(super) fn rows(family: &str, rows: usize, dependent: bool) -> Vec<[f64; 6]> {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     (0..rows)
         .map(|_| {
@@ -92,7 +92,7 @@ fn a_sealed_fit_of_another_family_is_the_plain_fit() {
 }
 
 /// What a study may say beside its family.
-const BESIDE: [&str; 6] = [
+pub(super) const BESIDE: [&str; 6] = [
     "intercept = false",
     "[offset]\ncolumn = \"o\"",
     "[offset]\ncolumn = \"o\"\nheld_by = \"alice\"",
@@ -352,7 +352,7 @@ impl<F: FnMut(&mut Message)> Session for Spoiled<F> {
 }
 
 /// A run in which what one party says, and what the dealer sends, is changed on its way.
-fn spoiled(
+pub(super) fn spoiled(
     family: &str,
     name: &str,
     liar: Role,
@@ -378,7 +378,7 @@ fn spoiled(
 
 /// Whether an abort blames a party for this.
 #[track_caller]
-fn blames(ended: Ended<VerticalFit>, part: &str) {
+pub(super) fn blames(ended: Ended<VerticalFit>, part: &str) {
     let abort = abort(ended);
     assert_eq!(abort.exit(), Exit::Peer, "{abort}");
     assert!(abort.to_string().contains(part), "{abort}");
@@ -396,7 +396,7 @@ fn products(kind: ProductKind, mut change: impl FnMut(&mut Product)) -> impl FnM
     }
 }
 
-fn joints(kind: JointKind, mut change: impl FnMut(&mut Vec<f64>)) -> impl FnMut(&mut Message) {
+pub(super) fn joints(kind: JointKind, mut change: impl FnMut(&mut Vec<f64>)) -> impl FnMut(&mut Message) {
     move |message| {
         if let Body::Joint(Joint { what, values }) = &mut message.body
             && *what == kind
