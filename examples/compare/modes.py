@@ -73,7 +73,7 @@ def fit(demo, data, mode, family, arguments, folder):
         command += ["--mode", "sealed", "--sealed-limits", "off"]
     if mode == "private":
         bounds(folder / "bounds.toml", alice, bob, family)
-        command += ["--mode", "private", "--epsilon", "1", "--delta", "1e-5", "--bounds", str(folder / "bounds.toml")]
+        command += ["--mode", "private", "--epsilon", "1", "--delta", repr(min(1e-5, 1 / arguments.rows)), "--bounds", str(folder / "bounds.toml")]
     wait_until_idle()
     all_before, own_before, start = busy(), children(), time.monotonic()
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
