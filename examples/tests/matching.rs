@@ -72,6 +72,7 @@ fn a_fit_by_a_table_of_pairs_is_that_of_the_common_rows_in_plain_and_in_sealed_m
         assert!(page.contains("Matched rows") && page.contains("140 in both"), "the page draws the overlap");
         // Of 200 rows each, below each other where both have them: 260 in all.
         let figure = page.split("Rows that both parties have").find(|part| part.contains("140 in both")).unwrap();
+        let (figure, _) = figure.split_once("</svg>").unwrap();
         let number = |part: &str, name: &str| -> f64 {
             part.split_once(&format!("{name}=\"")).unwrap().1.split_once('"').unwrap().0.parse().unwrap()
         };
