@@ -70,6 +70,19 @@ fn a_fit_by_a_table_of_pairs_is_that_of_the_common_rows_in_plain_and_in_sealed_m
         assert!(text.contains("bob learnt which 140 of its own rows alice has too"), "{text}");
         let page = fs::read_to_string(world.path("out/alice/report.html")).unwrap();
         assert!(page.contains("Matched rows") && page.contains("140 in both"), "the page draws the overlap");
+        // Of 200 rows each, below each other where both have them: 260 in all.
+        let figure = page.split("Rows that both parties have").find(|part| part.contains("140 in both")).unwrap();
+        let (figure, _) = figure.split_once("</svg>").unwrap();
+        let number = |part: &str, name: &str| -> f64 {
+            part.split_once(&format!("{name}=\"")).unwrap().1.split_once('"').unwrap().0.parse().unwrap()
+        };
+        let bars: Vec<[f64; 2]> = figure
+            .split("<rect class=\"bar\"")
+            .skip(1)
+            .map(|part| [number(part, "x"), number(part, "width")])
+            .collect();
+        let [[first, width], [second, other]] = bars[..] else { panic!("{figure}") };
+        assert!((width - other).abs() < 0.2 && ((second - first) / width - 60.0 / 200.0).abs() < 0.01, "{bars:?}");
     }
 }
 

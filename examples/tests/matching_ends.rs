@@ -373,6 +373,13 @@ impl Broken<'_> {
             (before.replace(now) == Some(now)).then_some(())
         });
         let dying = if victim == "alice" { &mut alice } else { &mut bob };
+        if dying.child.try_wait().unwrap().is_some() {
+            // It was behind its last message, and the other one can do without the rest.
+            for ended in [alice.end(), bob.end()] {
+                assert_eq!(ended.code, 0, "{}", ended.log);
+            }
+            return (broken, None);
+        }
         dying.child.kill().unwrap();
         dying.child.wait().unwrap();
         let kept = fs::read(&journal).ok();
@@ -468,7 +475,7 @@ fn killed(
 fn a_party_that_is_killed_in_any_phase_goes_on_with_the_same_match() {
     // Between the parties: rules, lengths, lists of keys and of tags, counts, positions. Through the coordinator: rules, parts of the key,
     // lengths, the counts of the coordinator and of the peer, positions.
-    for (through, from, span, phases) in [(false, 2_500, 14_000, "tsmdcr"), (true, 2_500, 2_200, "twsncl")] {
+    for (through, from, span, phases) in [(false, 2_500, 14_000, "tsmdcr"), (true, 2_500, 1_700, "twsncl")] {
         let world = by_keys("", "");
         if through {
             edit(&world, "study.toml", "[match]", "[match]\n    protocol = \"coordinator\"");

@@ -551,8 +551,9 @@ impl<L: Link> Driver<'_, L> {
                 }
                 let (own, awaited) = (self.ends.own, self.awaited);
                 let seconds = self.wait.as_secs_f64().round();
-                // The line to another than the peer is not this driver's.
-                let open = if awaited == self.ends.peer { ", to whom the line is open" } else { "" };
+                // Lines to a coordinator that merges lists are opened again elsewhere, and may be lost.
+                let merges = self.dealer.as_ref().is_some_and(|line| matches!(line.orders, Orders::Lists(_)));
+                let open = if merges && awaited != self.ends.peer { "" } else { ", to whom the line is open" };
                 let sentence = format!("{own} waited {seconds} s for the next message of {awaited}{open}");
                 return Err(Abort::Unreachable(sentence));
             }

@@ -8,6 +8,9 @@
 //! A coordinator that does not get the key learns the lengths of the lists, how many entries both have, and where: positions among random
 //! tags. One that gets the key from a party can test every guess of a key, as the party itself can of its peer's.
 //!
+//! A list that is sent again in a run has the same bytes: the draws follow from secrets of the run that the parties keep, and the tags from
+//! them. So a coordinator, or a line to it, that was lost costs a match nothing but time.
+//!
 //! # Reference
 //!
 //! RFC 5869 (HKDF), RFC 2104 (HMAC).
