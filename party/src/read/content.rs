@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fedreg_common::data::Ids;
 use fedreg_common::data::column::is_missing;
 use fedreg_common::id::Digest;
+use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::rows::Rows;
@@ -30,10 +32,10 @@ const KINDS: usize = 8;
 /// A file that cannot be read.
 pub fn digests(source: &Path, separator: Option<u8>, id: Option<&str>) -> Result<Vec<Digest>, ReadError> {
     let (mut columns, mut rows): (Vec<Column>, u64) = (Vec::new(), 0);
-    let header = each_row(source, separator, &mut |cells: &[Vec<u8>]| {
+    let header = each_batch(source, separator, &mut |cells: &[Ids]| {
         columns.resize_with(columns.len().max(cells.len()), Column::default);
-        columns.iter_mut().zip(cells).for_each(|(column, cell)| column.add(cell));
-        rows += 1;
+        columns.par_iter_mut().zip(cells).for_each(|(column, cells)| cells.iter().for_each(|cell| column.add(cell)));
+        rows += cells.first().map_or(0, |cells| cells.len() as u64);
     })?;
     let is_id =
         |at: usize| columns[at].tells_apart() || id.is_some_and(|id| header.get(at).is_some_and(|name| name == id));
@@ -44,21 +46,22 @@ pub fn digests(source: &Path, separator: Option<u8>, id: Option<&str>) -> Result
     let mut choices: Vec<Vec<usize>> = vec![all.clone(), without(&|at| columns[at].tells_apart()), without(&is_id)];
     choices.dedup();
     let mut tables: Vec<Table> = choices.iter().map(|choice| Table::new(choice, &columns)).collect();
-    each_row(source, separator, &mut |cells: &[Vec<u8>]| tables.iter_mut().for_each(|table| table.add(cells)))?;
+    each_batch(source, separator, &mut |cells: &[Ids]| tables.iter_mut().for_each(|table| table.add(cells)))?;
     // All of it is a file's own; of a part it must be unlikely that another table has it too.
     let mut first = true;
     let proofs = tables.iter().filter(|table| std::mem::take(&mut first) || table.rows.values.len() >= KINDS);
     Ok(proofs.map(|table| table.digest(rows)).collect())
 }
 
-/// Gives the cells of every row, each by its value, and then the names of the columns.
-fn each_row(source: &Path, separator: Option<u8>, give: &mut dyn FnMut(&[Vec<u8>])) -> Result<Vec<String>, ReadError> {
+/// Gives the cells of some rows after the other, column by column, each by its value, and then the names of the columns.
+fn each_batch(source: &Path, separator: Option<u8>, give: &mut dyn FnMut(&[Ids])) -> Result<Vec<String>, ReadError> {
     let mut opened = Opened::open(source, separator)?;
     let (mut rows, names) = Rows::values(&mut opened);
     loop {
         opened.table.next(ROWS, &mut rows)?;
-        if !rows.give(give) {
-            return Ok(names);
+        match rows.take_values() {
+            Some(columns) => give(&columns),
+            None => return Ok(names),
         }
     }
 }
@@ -78,15 +81,17 @@ pub(super) fn text_value(cell: &[u8]) -> Vec<u8> {
     let numeric = point.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let number = std::str::from_utf8(&point).ok().filter(|_| numeric).and_then(|text| text.parse::<f64>().ok());
     match number {
-        Some(number) => number_value(number),
+        Some(number) => number_value(number).to_vec(),
         None => [b"t".as_slice(), &trimmed.to_ascii_lowercase()].concat(),
     }
 }
 
 /// The value of a number.
-pub(super) fn number_value(number: f64) -> Vec<u8> {
+pub(super) fn number_value(number: f64) -> [u8; 9] {
+    let mut value = [b'n'; 9];
     // Not twice: zero has two signs.
-    [b"n".as_slice(), &(number + 0.0).to_bits().to_le_bytes()].concat()
+    value[1..].copy_from_slice(&(number + 0.0).to_bits().to_le_bytes());
+    value
 }
 
 fn is_fraction(cell: &[u8]) -> bool {
@@ -125,8 +130,11 @@ struct Values {
 }
 
 impl Values {
-    fn add(&mut self, value: impl AsRef<[u8]>) {
-        let digest: [u8; 32] = Sha256::digest(value).into();
+    fn add(&mut self, value: &[u8]) {
+        self.add_digest(Sha256::digest(value).into());
+    }
+
+    fn add_digest(&mut self, digest: [u8; 32]) {
         self.sum.add(&digest);
         let short = digest.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let full = self.values.len() >= LOOKED_AT;
@@ -176,17 +184,32 @@ impl Table {
         Table { columns: by_sum.into_values().collect(), sums, rows: Values::default() }
     }
 
-    fn add(&mut self, cells: &[Vec<u8>]) {
-        let mut row = Vec::new();
+    fn add(&mut self, cells: &[Ids]) {
+        let rows = cells.first().map_or(0, Ids::len);
+        let digests: Vec<[u8; 32]> =
+            (0..rows).into_par_iter().with_min_len(ROWS / 8).map(|row| self.row(cells, row)).collect();
+        digests.into_iter().for_each(|digest| self.rows.add_digest(digest));
+    }
+
+    /// The digest of one row.
+    fn row(&self, cells: &[Ids], row: usize) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        let mut put = |cell: &[u8]| {
+            digest.update((cell.len() as u64).to_le_bytes());
+            digest.update(cell);
+        };
         for alike in &self.columns {
-            let mut alike: Vec<&[u8]> = alike.iter().map(|at| cells.get(*at).map_or(&[][..], Vec::as_slice)).collect();
-            alike.sort_unstable();
-            for cell in alike {
-                row.extend_from_slice(&(cell.len() as u64).to_le_bytes());
-                row.extend_from_slice(cell);
+            let cell = |at: &usize| cells.get(*at).map_or(&[][..], |cells| cells.bytes(row));
+            match &alike[..] {
+                [one] => put(cell(one)),
+                alike => {
+                    let mut alike: Vec<&[u8]> = alike.iter().map(cell).collect();
+                    alike.sort_unstable();
+                    alike.into_iter().for_each(&mut put);
+                }
             }
         }
-        self.rows.add(row);
+        digest.finalize().into()
     }
 
     fn digest(&self, rows: u64) -> Digest {

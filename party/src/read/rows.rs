@@ -37,7 +37,7 @@ enum Target {
         ids: Ids,
     },
     /// The cells as their values, for digests.
-    Values(Vec<Vec<u8>>),
+    Values(Ids),
     /// The cells as text, whatever they hold; without a value empty.
     Texts(Ids),
 }
@@ -55,7 +55,7 @@ impl Target {
                 }
                 ids.push(if none { &[] } else { &id });
             }
-            Target::Values(values) => values.push(cell.value()),
+            Target::Values(values) => cell.put_value(values),
             Target::Texts(texts) => texts.push(&cell.id()),
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Rows {
         let mut rows = Rows::of(opened, false);
         for position in 0..rows.width {
             if opened.table.pick(position, false).or_else(|_| opened.table.pick(position, true)).is_ok() {
-                rows.pick(position, Target::Values(Vec::new()));
+                rows.pick(position, Target::Values(Ids::default()));
             }
         }
         let names = rows.picks.iter().map(|position| opened.columns[*position].clone()).collect();
@@ -243,20 +243,14 @@ impl Rows {
         Frame::new(columns, named, take(&mut self.places)).map_err(ReadError::data(&self.file))
     }
 
-    /// Gives the values of the rows that came since they were given before, row by row; false where none did.
-    pub(super) fn give(&mut self, give: &mut dyn FnMut(&[Vec<u8>])) -> bool {
+    /// Takes the values of the rows that came since they were taken before, column by column; none where no row came.
+    pub(super) fn take_values(&mut self) -> Option<Vec<Ids>> {
+        let rows = take(&mut self.places).len();
         let columns = self.targets.iter_mut().filter_map(|target| match target {
-            Target::Values(values) => Some(take(values).into_iter()),
+            Target::Values(values) => Some(take(values)),
             Target::Column(_) | Target::Ids { .. } | Target::Texts(_) => None,
         });
-        let mut columns: Vec<_> = columns.collect();
-        let (rows, mut row) = (take(&mut self.places).len(), Vec::with_capacity(columns.len()));
-        for _ in 0..rows {
-            row.clear();
-            row.extend(columns.iter_mut().filter_map(Iterator::next));
-            give(&row);
-        }
-        rows > 0
+        (rows > 0).then(|| columns.collect())
     }
 
     #[cold]

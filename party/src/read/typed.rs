@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use fedreg_common::data::{ColumnBuilder, DataError, Place, dates};
+use fedreg_common::data::{ColumnBuilder, DataError, Ids, Place, dates};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use parquet::data_type::Int96;
 use parquet::schema::types::ColumnDescriptor;
@@ -61,15 +61,17 @@ impl Cell<'_> {
         }
     }
 
-    /// Its value, by which cells of tables of different formats are compared.
-    pub(super) fn value(&self) -> Vec<u8> {
+    /// Appends its value, by which cells of tables of different formats are compared.
+    pub(super) fn put_value(&self, values: &mut Ids) {
         match self {
-            Cell::Missing => Vec::new(),
-            Cell::Written(text) | Cell::Text(text) => text_value(text),
-            Cell::Truth(value) => text_value(value.to_string().as_bytes()),
-            Cell::Number(value) => number_value(*value),
-            Cell::Whole(value, meaning) if meaning.time().is_some() => text_value(meaning.id(*value).as_bytes()),
-            Cell::Whole(value, meaning) => number_value(meaning.number(*value)),
+            Cell::Missing => values.push(&[]),
+            Cell::Written(text) | Cell::Text(text) => values.push(&text_value(text)),
+            Cell::Truth(value) => values.push(&text_value(value.to_string().as_bytes())),
+            Cell::Number(value) => values.push(&number_value(*value)),
+            Cell::Whole(value, meaning) => match meaning.time() {
+                Some(_) => values.push(&text_value(meaning.id(*value).as_bytes())),
+                None => values.push(&number_value(meaning.number(*value))),
+            },
         }
     }
 }
