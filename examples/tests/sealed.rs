@@ -178,7 +178,7 @@ fn sealed_penalised_rehearsals_of_every_family_give_the_plain_fits_and_say_what_
             let (ours, theirs) = (ours["estimate"].as_f64().unwrap(), theirs["estimate"].as_f64().unwrap());
             assert!((ours - theirs).abs() <= 1e-7 * theirs.abs().max(1e-2), "{ours} {theirs}");
         }
-        for key in ["deviance", "null_deviance", "shown_lambda"] {
+        for key in ["deviance", "null_deviance", "lambda"] {
             assert_close(&merged[key], &plain[key], key);
         }
         let points = |report: &Value| report["path"].as_array().cloned().unwrap_or_default();

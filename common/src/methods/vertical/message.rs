@@ -291,8 +291,9 @@ pub enum JointKind {
     End,
     /// The sender's factor, row by row from the diagonal on, and the standard deviations in which a penalty measures its columns.
     Factor,
-    /// At each lambda: lambda, mean square of the residuals (other families: the deviance per unit of weight, -1 where it is not known), violation of the optimality conditions, and the receiver's coefficients; then
-    /// for each of the receiver's columns R squared on the sender's columns and the outcome.
+    /// At each lambda: lambda, mean square of the residuals (of a binomial or poisson fit the deviance per unit of weight, -1 where it is not
+    /// known), violation of the optimality conditions, and the receiver's coefficients; then for each of the receiver's columns R squared on
+    /// the sender's columns and the outcome.
     Path,
     /// What the sender's centring takes from the intercept, at each lambda.
     Shifts,

@@ -5,9 +5,9 @@
 //! [`penalty`](crate::methods::vertical::penalty) is `b'S b / 2 - c'b` with the penalty, whatever the number of lambdas.
 //!
 //! Bob sends his factor, which with the table is the joint correlation table, and the units of his columns. Alice sends him, at each
-//! lambda, lambda itself, the mean square of the residuals or the deviance per row, how far the optimality conditions are violated, and his coefficients; and for
-//! each of his columns R squared on her columns and the outcome, which he cannot work out from those. He answers with what his centring
-//! takes from the intercept at each lambda.
+//! lambda, lambda itself, the mean square of the residuals or the deviance per unit of weight, how far the optimality conditions are
+//! violated, and his coefficients; and for each of his columns R squared on her columns and the outcome, which he cannot work out from
+//! those. He answers with what his centring takes from the intercept at each lambda. Binomial and poisson fits stand in [`gradients`].
 
 pub(super) mod gradients;
 

@@ -1,15 +1,17 @@
 //! One side of a sealed fit.
 
+mod penalty;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Folds};
-use super::glm::{End, Glm, Lead, Own as Holds, Weights};
+use super::glm::{Glm, Lead, Own as Holds, Weights};
 use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
 use super::offset::{self, Offset};
-use super::penalised::{self, Path, Theirs, gradients};
+use super::penalised::{Path, Theirs};
 use super::reduction::{read_reduction, reduction_values};
 use super::results::{self, Joined};
 use super::solution::{self, Solved};
@@ -290,13 +292,7 @@ impl Work {
         let masked = MaskedTable::new(role, &study, opening.run, first);
         let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
         let scalings = block.scalings()[own.clone()].to_vec();
-        let (units, spread) = match study.method.penalty {
-            Some(_) => {
-                let spread = if family == Family::Gaussian { block.outcome().spread } else { 1.0 };
-                (block.units()[own.clone()].to_vec(), spread)
-            }
-            None => (Vec::new(), 1.0),
-        };
+        let (units, spread) = penalty::units(&study, block, own.clone());
         let glm = family != Family::Gaussian;
         let weights = encoded.weights.as_deref().filter(|_| glm).map(Weights::new);
         let offset = (glm && role == Role::Alice).then(|| Offset::new(&encoded, study.method.intercept)).flatten();
@@ -412,32 +408,9 @@ impl Work {
                 self.after_share()?;
                 Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
             }
-            Place::Factor => {
-                let joint = penalised::factor(self);
-                self.count(joint.values.len())?;
-                match self.is_glm() {
-                    true => self.begin_evaluations(None)?,
-                    false => self.place = Place::Path,
-                }
-                Body::Joint(joint)
-            }
-            Place::Path => {
-                let (table, theirs) = self.table.as_ref().zip(self.theirs.as_ref()).ok_or_else(out_of_order)?;
-                let (path, joint) = match &self.glm {
-                    Some(glm) => gradients::path(self, glm, table, theirs)?,
-                    None => penalised::solve(self, table, theirs)?,
-                };
-                self.count(joint.values.len())?;
-                self.path = Some(path);
-                self.place = Place::Shifts;
-                Body::Joint(joint)
-            }
-            Place::Shifts => {
-                let values = penalised::shifts(self, self.path.as_ref().ok_or_else(out_of_order)?);
-                self.count(values.len())?;
-                self.place = Place::Results { answered: false };
-                Body::Joint(Joint { what: JointKind::Shifts, values })
-            }
+            Place::Factor => Body::Joint(self.tell_factor()?),
+            Place::Path => Body::Joint(self.tell_path()?),
+            Place::Shifts => Body::Joint(self.tell_shifts()?),
             Place::Solution => match self.solve()? {
                 Some(joint) => Body::Joint(joint),
                 None => return self.build(),
@@ -498,31 +471,9 @@ impl Work {
                 }
                 self.after_share()?;
             }
-            (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => {
-                let theirs = penalised::take_factor(self.shape.right, self.moments.len(), &values)?;
-                if self.is_glm() {
-                    let table = self.table.as_ref().ok_or_else(out_of_order)?;
-                    let lead = gradients::lead(self, table, &theirs)?;
-                    self.begin_evaluations(Some(lead))?;
-                } else {
-                    self.place = Place::Path;
-                }
-                self.theirs = Some(theirs);
-            }
-            (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => {
-                let terms = penalised::terms(self)?;
-                let partly = self.glm.as_ref().is_some_and(|glm| glm.end() != Some(End::Converged));
-                self.path = Some(penalised::take_path(terms, self.shape.right, partly, &values)?);
-                self.place = Place::Shifts;
-            }
-            (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => {
-                let path = self.path.as_mut().ok_or_else(out_of_order)?;
-                if values.len() != path.fits.len() {
-                    return Err(length("parts of the intercepts", values.len(), path.fits.len()).into());
-                }
-                path.shifts = values;
-                self.place = Place::Results { answered: false };
-            }
+            (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => self.take_factor(&values)?,
+            (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => self.take_path(&values)?,
+            (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => self.take_shifts(values)?,
             (Place::Solution, Body::Joint(Joint { what: JointKind::LeftOver, values })) if self.reduction.is_none() => {
                 self.take_left_over(values)?;
                 self.place = Place::Reduction;

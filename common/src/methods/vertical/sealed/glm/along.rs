@@ -174,13 +174,14 @@ impl Along {
         // The gradient of the intercept is the mean of the means less that of the outcome.
         let known = self.penalised.family == Family::Poisson && self.beside.intercept;
         let loss = known.then(|| gradient[0] + self.beside.mean);
-        let exact = self.digits == *TOLERANCES.end();
+        // The kernel of a poisson fit has no digits to choose.
+        let exact = self.digits == *TOLERANCES.end() || self.penalised.family == Family::Poisson;
         let gradient = self.penalised.factor.tr_mul(gradient);
         let reached = At { beta: self.asked.clone(), gradient, loss, exact };
         let lambda = self.lambdas.get(self.fits.len()).copied();
         if let (Some(line), Some(from), Some(lambda)) = (&mut self.line, &self.at, lambda) {
             let penalty = penalty_of(&self.penalised, lambda);
-            let slope = slope_of(&penalty, &reached, &line.direction, Edge::Reached);
+            let slope = slope_of(&penalty, &reached, &line.direction, Edge::End);
             let (before, after) = (violation_of(&penalty, from), violation_of(&penalty, &reached));
             // Beyond the minimum a step must at least bring the fit nearer to it: otherwise nothing has been gained for sure.
             let gained = slope <= 0.0 || after < before;
@@ -276,7 +277,7 @@ impl Along {
             self.digits = self.digits.max(digits).min(*TOLERANCES.end());
         }
         self.asked = &at.beta + &direction * step;
-        let slope = slope_of(&self.penalty(lambda), at, &direction, Edge::Left);
+        let slope = slope_of(&self.penalty(lambda), at, &direction, Edge::Start);
         self.line = Some(Line { direction, slope, step });
         Wanted::Gradient
     }
@@ -311,8 +312,8 @@ impl Along {
 /// Either end of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Edge {
-    Left,
-    Reached,
+    Start,
+    End,
 }
 
 fn penalty_of(penalised: &Penalised, lambda: f64) -> Penalty {
@@ -323,10 +324,10 @@ fn violation_of(penalty: &Penalty, at: &At) -> f64 {
     penalty.violation(&-&at.gradient, &at.beta)
 }
 
-/// The slope of the penalised loss along a direction at one of its ends. A coefficient that vanishes there climbs from the end that is
-/// left, and has descended to the end that is reached.
+/// The slope of the penalised loss along a direction where a step starts or ends. The absolute value of a coefficient that is zero there
+/// rises from the start of the step, and has fallen to its end.
 fn slope_of(penalty: &Penalty, at: &At, direction: &DVector<f64>, edge: Edge) -> f64 {
-    let sign = if edge == Edge::Left { 1.0 } else { -1.0 };
+    let sign = if edge == Edge::Start { 1.0 } else { -1.0 };
     let of = |((beta, along), unit): ((&f64, &f64), &f64)| {
         let absolute = if *beta == 0.0 { sign * along.abs() } else { beta.signum() * along };
         unit * (penalty.l1 * absolute + penalty.l2 * unit * beta * along)
