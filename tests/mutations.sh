@@ -355,7 +355,7 @@ cross=common/src/methods/vertical/private/crossprod.rs
 mutate "a share without its noise" common/src/privacy/mechanism/share.rs \
     's/Elements::from_integers\(share\.width\(\), &noise\)/Elements::zeros(share.width(), noise.len())/' mechanism::share
 mutate "a share whose noise is on its first entry alone" common/src/privacy/mechanism/share.rs \
-    's/map\(i128::from\)\.collect\(\);/enumerate().map(|(at, noise)| if at == 0 { i128::from(noise) } else { 0 }).collect();/' mechanism::share
+    's/(\.map\(i128::from\)\.sum\(\))\)\.collect\(\);/$1).enumerate().map(|(at, noise): (usize, i128)| if at == 0 { noise } else { 0 }).collect();/' mechanism::share
 mutate "the other side without noise" common/src/privacy/mechanism/share.rs \
     's/for share in shares \{/for share in \&shares[..1] {/' mechanism::share
 mutate "a share sent before its noise" common/src/methods/vertical/terms.rs \
