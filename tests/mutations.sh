@@ -246,28 +246,6 @@ mutate "files for everybody" proto/src/output.rs \
     's/mode\(&mut options, 0o600\)/mode(&mut options, 0o644)/' output
 mutate "settings without end" proto/src/files.rs \
     's/MAX_FILE_BYTES: u64 = 4 << 20/MAX_FILE_BYTES: u64 = 16 << 20/' a_file_too_large
-along=sealed::tests::along
-mutate "a penalty in the coordinates of the bases" $sealed/penalised/gradients.rs \
-    's/factor\.view_mut\(\(first, first\), own\.shape\(\)\)\.copy_from\(own\);//' $along::a_penalised_fit
-mutate "a penalised fit that ends before the optimality conditions hold" $sealed/glm/along.rs \
-    's/at\.exact \&\& kkt <= TOLERANCE \*/kkt <= 1e5 * TOLERANCE */' $along::a_penalised_fit
-mutate "a penalised intercept" $sealed/penalised/gradients.rs \
-    's/repeat_n\(&0\.0, first\)/repeat_n(\&1.0, first)/' $along::a_penalised_fit
-mutate "a deviance without what the last step changes" $sealed/glm/along.rs \
-    's/loss: Some\(loss \+ change\)/loss: Some(loss + 0.0 * change - 1e-6)/' $along::a_penalised_fit
-mutate "sums that were asked for twice" $sealed/glm.rs \
-    's/code == SUM \&\& self\.unsummed/code == SUM/' $along::a_sum
-mutate "a path for which there is no room" $sealed/limits.rs \
-    's/GRADIENTS_A_LAMBDA\.saturating_mul\(lambdas as u64\)/1 + 0 * lambdas as u64/' $along::a_path_beyond
-mutate "a refused path that does not say how long it may be" $sealed/limits.rs \
-    's/lambdas_within\(role, \*before, \*most\)/lambdas_within(role, 0, 0 * *before * *most)/' $along::a_path_beyond
-mutate "factors and sums at lambdas that stand in no list" $sealed/results/along.rs \
-    's/all\.extend\(sizes\.losses_opened\(\)/all.extend(sizes.losses_opened().filter(|_| false)/' $along::every_number
-mutate "fewer lambdas than the study's of a fit that has converged" $sealed/penalised.rs \
-    's/ \&\& !\(partly \&\& fewer\)/ \&\& !fewer/' $along::a_path_that_cannot
-where=(-p fedreg-common --test study_digests)
-mutate "sealed cross-validation of binomial models" common/src/methods/vertical/terms/sealed.rs \
-    's/penalty\.cv\.is_some\(\)\)/penalty.cv == Some(0))/' sealed
 
 where=(-p fedreg-proto --test edge)
 mutate "answers of a merge heard twice" proto/src/merge.rs \
@@ -433,6 +411,28 @@ mutate "gradients beyond what may open" $sealed/glm.rs \
     's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::tests::glm::a_fit_ends
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
     's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
+along=sealed::tests::along
+mutate "a penalty in the coordinates of the bases" $sealed/penalised/gradients.rs \
+    's/factor\.view_mut\(\(first, first\), own\.shape\(\)\)\.copy_from\(own\);//' $along::a_penalised_fit
+mutate "a penalised fit that ends before the optimality conditions hold" $sealed/glm/along.rs \
+    's/at\.exact \&\& kkt <= TOLERANCE \*/kkt <= 1e5 * TOLERANCE */' $along::a_penalised_fit
+mutate "a penalised intercept" $sealed/penalised/gradients.rs \
+    's/repeat_n\(&0\.0, first\)/repeat_n(\&1.0, first)/' $along::a_penalised_fit
+mutate "a deviance without what the last step changes" $sealed/glm/along.rs \
+    's/loss: Some\(loss \+ change\)/loss: Some(loss + 0.0 * change - 1e-6)/' $along::a_penalised_fit
+mutate "sums that were asked for twice" $sealed/glm.rs \
+    's/code == SUM \&\& self\.unsummed/code == SUM/' $along::a_sum
+mutate "a path for which there is no room" $sealed/limits.rs \
+    's/GRADIENTS_A_LAMBDA\.saturating_mul\(lambdas as u64\)/1 + 0 * lambdas as u64/' $along::a_path_beyond
+mutate "a refused path that does not say how long it may be" $sealed/limits.rs \
+    's/lambdas_within\(role, \*before, \*most\)/lambdas_within(role, 0, 0 * *before * *most)/' $along::a_path_beyond
+mutate "factors and sums at lambdas that stand in no list" $sealed/results/along.rs \
+    's/all\.extend\(sizes\.losses_opened\(\)/all.extend(sizes.losses_opened().filter(|_| false)/' $along::every_number
+mutate "fewer lambdas than the study's of a fit that has converged" $sealed/penalised.rs \
+    's/ \&\& !\(partly \&\& fewer\)/ \&\& !fewer/' $along::a_path_that_cannot
+where=(-p fedreg-common --test study_digests)
+mutate "sealed cross-validation of binomial models" common/src/methods/vertical/terms/sealed.rs \
+    's/penalty\.cv\.is_some\(\)\)/penalty.cv == Some(0))/' sealed
 
 where=(-p fedreg-proto --test edge)
 mutate "a second seed taken" proto/src/convert/dealer.rs \
