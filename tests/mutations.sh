@@ -308,9 +308,9 @@ mutate "products within rows without the dealer" $secure/product/rows.rs \
 mutate "a canary of rows that nobody looks at" $secure/product/rows.rs \
     's/if opened == self\.expected/if true || opened == self.expected/' secure::tests::vector
 mutate "a vector without the peer part" $secure/product/vector.rs \
-    's/of_mine\.add\(&columns\.slice\(0\.\.rows \* mine\), &whole, rows\)/of_mine.add(\&columns.slice(0..rows * mine), vector, rows)/' secure::tests::vector
+    's/of_mine\.add\(&columns, &whole, rows\)/of_mine.add(\&columns, vector, rows)/' secure::tests::vector
 mutate "a mask of the first columns alone" $secure/product/table.rs \
-    's/self\.mask\.block\(block, self\.shape\.frame\(self\.side, block\)\)\.slice\(0\.\.rows \* columns\)/self.mask.block(block, rows * columns)/' secure::tests::vector::weighted
+    's/self\.mask\.block\(block, self\.shape\.frame\(self\.side, block\)\)\.first\(rows \* columns\)/self.mask.block(block, rows * columns)/' secure::tests::vector::weighted
 mutate "the block between without the own part" $secure/product/weighted.rs \
     's/sums\.cross\.add\(&peers, &own, count\);//' secure::tests::vector::weighted
 mutate "a weighted square that is not symmetric" $secure/product/weighted.rs \
