@@ -210,11 +210,11 @@ fn a_path_beyond_what_may_open_is_refused_before_a_column_leaves_with_how_many_l
 #[test]
 fn a_path_that_needs_more_gradients_than_may_open_keeps_the_lambdas_that_it_has_reached() {
     let unknowns = 2.0 * ROWS as f64;
-    let (values, more) = (centred("poisson", ROWS, false), several(POISSON, "intercept = false", 0.6));
+    let (values, more) = (centred("binomial", ROWS, false), several(BINOMIAL, "intercept = false", 0.6));
     let study = study("sealed", &more);
     let complete = sealed(&study, &values, Faults::NONE);
     assert!(complete[0].rounds > 20, "{}", complete[0].rounds);
-    // Room for 20 gradients of five numbers at Bob, with the sum of the residuals at each lambda.
+    // Room for 20 gradients of five numbers at Bob, with the sum of the losses at each lambda.
     let needed = [5.0 * (24.0 + 6.0) + 3.0, 18.0 + 5.0 * (24.0 + 2.0) + 1.0];
     let share = |numbers: f64| (numbers + 0.5) / unknowns;
     for (shares, who) in [([share(needed[0]), 0.5], "alice"), ([0.5, share(needed[1])], "bob")] {
