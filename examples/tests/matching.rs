@@ -70,7 +70,7 @@ fn a_fit_by_a_table_of_pairs_is_that_of_the_common_rows_in_plain_and_in_sealed_m
         assert!(text.contains("bob learnt which 140 of its own rows alice has too"), "{text}");
         let page = fs::read_to_string(world.path("out/alice/report.html")).unwrap();
         assert!(page.contains("Matched rows") && page.contains("140 in both"), "the page draws the overlap");
-        // Of 200 rows each, below each other where both have them: 260 in all.
+        // All 200 rows of Alice's, and the 140 of Bob's that she learns of, below each other where both have them.
         let figure = page.split("Rows that both parties have").find(|part| part.contains("140 in both")).unwrap();
         let (figure, _) = figure.split_once("</svg>").unwrap();
         let number = |part: &str, name: &str| -> f64 {
@@ -82,7 +82,8 @@ fn a_fit_by_a_table_of_pairs_is_that_of_the_common_rows_in_plain_and_in_sealed_m
             .map(|part| [number(part, "x"), number(part, "width")])
             .collect();
         let [[first, width], [second, other]] = bars[..] else { panic!("{figure}") };
-        assert!((width - other).abs() < 0.2 && ((second - first) / width - 60.0 / 200.0).abs() < 0.01, "{bars:?}");
+        let near = |share: f64, of: f64| (share / width - of / 200.0).abs() < 0.01;
+        assert!(near(other, 140.0) && near(second - first, 60.0), "{bars:?}");
     }
 }
 
