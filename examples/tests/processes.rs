@@ -82,7 +82,7 @@ fn the_demo_ends_with_the_code_of_whoever_ended_the_run() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().unwrap(), stderr)
     };
-    assert_eq!(code(&["--mode", "sealed", "--family", "poisson", "--lambda", "1"]).0, 2);
+    assert_eq!(code(&["--mode", "sealed", "--family", "poisson", "--lambda", "path", "--cv", "5"]).0, 2);
     assert_eq!(code(&["--tol", "2"]).0, 2);
     let (exit, said) = code(&["--alice", "age,sax", "--bob", "bmi"]);
     assert_eq!(exit, 65, "{said}");
