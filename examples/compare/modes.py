@@ -3,6 +3,7 @@
     python modes.py                              n = 1 000 000, 50+50 columns, every mode, medians of 3 paired runs
     python modes.py --rows 100000 --repeat 7     another size
     python modes.py --plain-demo OLD/demo        plain fits by an earlier build, to which the ratios then refer
+    python modes.py --plain-demo OLD/demo --mode plain        plain fits of this build beside those of the earlier one
 
 Each pair is a plain fit and one in another mode by `demo vertical`, as separate processes over mutual TLS; of each,
 `seconds.total - seconds.read` of the slower party. Before and during each fit the CPU time of all other processes is read from
@@ -12,14 +13,13 @@ Needs numpy and pyarrow, 0.8 GB of disk and 4 GB of memory; programs from `FEDRE
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from machine import OTHERS, Watch
 from programs import binary
 from vertical import column_names, generate
 
@@ -29,31 +29,9 @@ TARGETS = {
     ("binomial", "sealed"): 1.0,
     ("gaussian", "private"): 0.5,
     ("binomial", "private"): 0.3,
+    ("gaussian", "plain"): 1.0,
+    ("binomial", "plain"): 1.0,
 }
-# The share of the machine that other processes may use while a ratio is taken.
-OTHERS = 0.1
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def busy():
-    """CPU seconds of everybody since the machine was started."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return (sum(fields[:3]) + sum(fields[5:8])) / TICKS
-
-
-def children():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def wait_until_idle(patience=60):
-    """Waits until other processes use little of the machine."""
-    for _ in range(patience):
-        before, start = busy(), time.monotonic()
-        time.sleep(1)
-        if busy() - before <= OTHERS * os.cpu_count() * (time.monotonic() - start):
-            return
-    sys.exit("other processes use more than 10 % of this machine: no figure taken")
 
 
 def bounds(path, alice, bob, family):
@@ -74,19 +52,16 @@ def fit(demo, data, mode, family, arguments, folder):
     if mode == "private":
         bounds(folder / "bounds.toml", alice, bob, family)
         command += ["--mode", "private", "--epsilon", "1", "--delta", repr(min(1e-5, 1 / arguments.rows)), "--bounds", str(folder / "bounds.toml")]
-    wait_until_idle()
-    all_before, own_before, start = busy(), children(), time.monotonic()
+    watch = Watch()
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    wall = time.monotonic() - start
-    own = children() - own_before
-    others = max(0.0, busy() - all_before - own) / (wall * os.cpu_count())
+    cpu, others = watch.own(), watch.others()
     if done.returncode:
         sys.exit(f"demo vertical --mode {mode} --family {family} ended with {done.returncode}: {done.stderr[-500:]}")
     report = json.loads((folder / "out" / "report.json").read_text())
     roles = ["alice", "bob"]
     return {
         "seconds": max(report["seconds"][role]["total"] - report["seconds"][role]["read"] for role in roles),
-        "cpu": own,
+        "cpu": cpu,
         "others": others,
         "memory": max(report["peak_rss_bytes"][role] for role in roles),
         "bytes": sum(report["bytes_sent"][role] for role in roles),
@@ -100,11 +75,14 @@ def main():
     parser.add_argument("--bob", type=int, default=50, help="Bob's columns")
     parser.add_argument("--repeat", type=int, default=3, help="pairs of which the median is printed")
     parser.add_argument("--family", choices=["gaussian", "binomial"], action="append", help="both by default")
-    parser.add_argument("--mode", choices=["sealed", "private"], action="append", help="both by default")
+    parser.add_argument("--mode", choices=["sealed", "private", "plain"], action="append",
+                        help="sealed and private by default; plain with --plain-demo")
     parser.add_argument("--plain-demo", help="demo of an earlier build for the plain fits")
     parser.add_argument("--data", type=Path, help="a file that `vertical.py generate` has written for these sizes")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed or no ratio could be taken")
     arguments = parser.parse_args()
+    if "plain" in (arguments.mode or []) and not arguments.plain_demo:
+        parser.error("--mode plain compares two builds: --plain-demo names the other one")
     demo, missed = binary("demo"), []
     print(f"n = {arguments.rows}, {arguments.alice}+{arguments.bob} columns, {os.cpu_count()} processors, medians of {arguments.repeat} pairs")
     with tempfile.TemporaryDirectory() as name:
