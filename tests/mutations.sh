@@ -543,6 +543,17 @@ mutate "lists merged in any order" common/src/secure/merging/merge.rs \
     's/if !follows \|\| part\.windows\(2\)\.any\([^\n]*\) \{/if part.is_empty() {/' secure::merging::tests::
 mutate "the key of a merge from one draw" common/src/secure/merging/mod.rs \
     's/extract\.update\(bob\);/let _ = bob;/' secure::merging::tests::key_tags
+functions=common/src/data/functions
+mutate "a spline that does not go on straight" $functions/spline.rs \
+    's/\*at \+= \(value - end\) \* slope/*at += 0.0 * slope/' data::functions::
+mutate "new rows with a basis of their own" $functions/mod.rs \
+    's/Some\(known\) => known\.to_vec\(\),\n(\s+)None => polynomial::learn/Some(_) if true => polynomial::learn(\&self.kept(\&values), *degree).map_err(shape)?,\n$1Some(known) => known.to_vec(),\n$1None => polynomial::learn/' \
+    data::functions::
+mutate "a term without a value taken as it is" $functions/mod.rs \
+    's/if value\.is_finite\(\) && value\.abs\(\) <= LARGEST \{/if value.abs() <= LARGEST || !value.is_finite() {/' data::functions::
+mutate "a sign that binds more than a power" $functions/expression.rs \
+    's/Ok\(Expression::Minus\(Box::new\(signed\(parser, depth \+ 1\)\?\)\)\)/{ let base = Expression::Minus(Box::new(single(parser, depth)?)); Ok(if parser.take_symbol(\x27^\x27) { Expression::Operation(Operator::Power, Box::new([base, signed(parser, depth + 1)?])) } else { base }) }/' \
+    data::functions::
 mutate "a match of another table taken" common/src/data/matching/alignment.rs \
     's/if about\.data != data\.to_string\(\) \{/if about.data.is_empty() {/' matching::alignment::
 mutate "the files of two matches mixed" common/src/data/matching/alignment.rs \

@@ -19,7 +19,7 @@ use fedreg_common::sim::pair::{self, Faults};
 use fedreg_common::study::{Study, Vertical};
 use fedreg_party::read;
 use fedreg_tests::vectors::{self, Case, Glm};
-use fedreg_tests::vertical::{fitted, frame, numeric, run, run_with, session, study, study_at_alice};
+use fedreg_tests::vertical::{fitted, frame, numeric, run, run_sealed, run_with, session, study, study_at_alice};
 use nalgebra::DMatrix;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -673,6 +673,54 @@ fn new_rows_with_a_gap_at_either_party_have_no_score_and_the_others_keep_theirs(
         }
     }
     assert!(unseen >= 2, "levels and truth values");
+}
+
+/// Each party has a formula of its own; the vectors are fits of the joint one by R, and its scores of new rows.
+#[test]
+fn formulas_with_functions_give_the_coefficients_and_the_scores_of_r() {
+    let folder = vectors::folder().join("formulas");
+    let text = std::fs::read_to_string(folder.join("formulas.json")).unwrap();
+    let vectors: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let numbers =
+        |of: &serde_json::Value| of.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<_>>();
+    for case in vectors["fits"].as_array().unwrap() {
+        let of = |key: &str| case[key].as_str().unwrap();
+        for mode in ["plain", "sealed"] {
+            let study = Study::parse(&format!(
+                "id = \"formulas\"\nmode = \"{mode}\"\n[outcome]\ncolumn = {:?}\n[model]\nfamily = {:?}\n[parties.alice]\n\
+                 certificate = \"alice\"\nformula = {:?}\n[parties.bob]\ncertificate = \"bob\"\nformula = {:?}\n",
+                of("outcome"),
+                of("family"),
+                of("alice"),
+                of("bob")
+            ));
+            let study = Arc::new(study.unwrap().vertical().unwrap());
+            let file = folder.join("table.csv");
+            let fits = fitted(match mode {
+                "plain" => run(&study, &file, Faults::NONE),
+                _ => run_sealed(&study, &file, Faults::NONE),
+            });
+            let terms: Vec<&str> =
+                case["terms"].as_array().unwrap().iter().map(|term| term.as_str().unwrap()).collect();
+            let estimates = numbers(&case["estimates"]);
+            for (fit, role) in fits.iter().zip([Role::Alice, Role::Bob]) {
+                let own = fit.model.terms.iter().map(|(term, estimate)| (term.as_str(), estimate.unwrap()));
+                for (term, estimate) in own {
+                    let at = terms.iter().position(|known| *known == term).unwrap_or_else(|| panic!("{role}: {term}"));
+                    let distance = (estimate - estimates[at]).abs() / estimates[at].abs().max(1.0);
+                    assert!(distance <= 1e-7, "{mode}, {term}: {estimate} {}", estimates[at]);
+                }
+            }
+            let count: usize = fits.iter().map(|fit| fit.model.terms.len()).sum();
+            assert_eq!(count + 1, terms.len());
+            if mode == "plain" {
+                let [scores, _] = scored(&study, &fits, &folder.join("fresh.csv"));
+                for (got, expected) in scores.unwrap().link.iter().zip(numbers(&case["link"])) {
+                    assert!((got - expected).abs() <= 1e-7 * expected.abs().max(1.0), "{got} {expected}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

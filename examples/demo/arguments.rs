@@ -282,10 +282,10 @@ pub(crate) struct Vertical {
     /// Outcome column
     #[arg(long, value_name = "COL")]
     pub(crate) outcome: Option<String>,
-    /// Alice's columns, comma-separated, quoted as in CSV; by default the first half of what is left
+    /// Alice's columns, comma-separated, quoted as in CSV, or a formula such as "~ log(bmi) * sex"; by default the first half of what is left
     #[arg(long, value_name = "COLS")]
     pub(crate) alice: Option<String>,
-    /// Bob's columns; by default the rest
+    /// Bob's columns or formula; by default the rest
     #[arg(long, value_name = "COLS")]
     pub(crate) bob: Option<String>,
     /// Family of the model

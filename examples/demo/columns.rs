@@ -1,5 +1,6 @@
 //! Who gets which columns.
 
+use fedreg_common::data::formula::{Formula, columns};
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
 
@@ -23,11 +24,50 @@ pub(crate) fn refuse_syntax(names: &[String], header: &[String]) -> Result<(), F
     Ok(())
 }
 
-/// The columns of both parties.
+/// What one party explains the outcome by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Own {
+    Columns(Vec<String>),
+    Formula(String),
+}
+
+impl Own {
+    /// What a flag says of a party with these columns: a list of names, or a formula behind `~`.
+    pub(crate) fn read(text: &str, flag: &str, header: &[String]) -> Result<Own, Failure> {
+        if !text.trim_start().starts_with('~') {
+            let names = list(text, flag)?;
+            refuse_syntax(&names, header)?;
+            return Ok(Own::Columns(names));
+        }
+        let own = Own::Formula(text.trim().to_string());
+        let formula = Formula::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
+        if formula.has_rest() {
+            return Err(Failure::usage(format!("{flag}: `.` would be all columns of both parties; name the columns")));
+        }
+        let names = own.columns();
+        match names.iter().find(|name| !header.contains(name)) {
+            Some(name) => Err(Failure::new(Exit::Data, unknown(name, header.iter().map(String::as_str)))),
+            None => Ok(own),
+        }
+    }
+
+    /// The columns of the table that it needs.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        match self {
+            Own::Columns(names) => names.clone(),
+            Own::Formula(text) => match Formula::parse(text) {
+                Ok(formula) => columns(&formula.terms(&[], &[])).into_iter().map(str::to_string).collect(),
+                Err(_) => Vec::new(),
+            },
+        }
+    }
+}
+
+/// What both parties explain the outcome by.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Split {
-    pub(crate) alice: Vec<String>,
-    pub(crate) bob: Vec<String>,
+    pub(crate) alice: Own,
+    pub(crate) bob: Own,
 }
 
 /// Splits a header between the parties; what neither is given is halved between those without a list.
@@ -37,26 +77,23 @@ pub(crate) fn split(
     alice: Option<&str>,
     bob: Option<&str>,
 ) -> Result<Split, Failure> {
-    let alice = alice.map(|names| list(names, "--alice")).transpose()?;
-    let bob = bob.map(|names| list(names, "--bob")).transpose()?;
-    for names in alice.iter().chain(&bob) {
-        refuse_syntax(names, header)?;
-    }
-    let named: Vec<&String> = alice.iter().chain(&bob).flatten().collect();
+    let alice = alice.map(|text| Own::read(text, "--alice", header)).transpose()?;
+    let bob = bob.map(|text| Own::read(text, "--bob", header)).transpose()?;
+    let named: Vec<String> = alice.iter().chain(&bob).flat_map(Own::columns).collect();
     let free: Vec<String> =
         header.iter().filter(|name| !taken.contains(&name.as_str()) && !named.contains(name)).cloned().collect();
-    let split = match (alice, bob) {
-        (Some(alice), Some(bob)) => Split { alice, bob },
-        (Some(alice), None) => Split { alice, bob: free },
-        (None, Some(bob)) => Split { alice: free, bob },
+    let [alice, bob] = match (alice, bob) {
+        (Some(alice), Some(bob)) => [alice, bob],
+        (Some(alice), None) => [alice, Own::Columns(free)],
+        (None, Some(bob)) => [Own::Columns(free), bob],
         (None, None) => {
             let (alice, bob) = free.split_at(free.len().div_ceil(2));
-            Split { alice: alice.to_vec(), bob: bob.to_vec() }
+            [alice, bob].map(|names| Own::Columns(names.to_vec()))
         }
     };
-    match (split.alice.is_empty(), split.bob.is_empty()) {
-        (false, false) => Ok(split),
-        _ => Err(Failure::usage("each party needs at least one column: give them with --alice and --bob")),
+    match [&alice, &bob].iter().any(|own| own.columns().is_empty()) {
+        false => Ok(Split { alice, bob }),
+        true => Err(Failure::usage("each party needs at least one column: give them with --alice and --bob")),
     }
 }
 
@@ -95,7 +132,7 @@ mod tests {
 
     fn names(alice: Option<&str>, bob: Option<&str>) -> (String, String) {
         let split = split(&header(), &["id", "y"], alice, bob).map_err(|failure| failure.error).unwrap();
-        (split.alice.join(" "), split.bob.join(" "))
+        (split.alice.columns().join(" "), split.bob.columns().join(" "))
     }
 
     #[test]
@@ -104,6 +141,14 @@ mod tests {
         assert_eq!(names(Some("b"), None), ("b".to_string(), "a c".to_string()));
         assert_eq!(names(None, Some("a")), ("b c".to_string(), "a".to_string()));
         assert_eq!(names(Some("a"), Some("c")), ("a".to_string(), "c".to_string()));
+    }
+
+    #[test]
+    fn a_formula_of_one_party_leaves_the_other_columns_to_the_other() {
+        let split =
+            split(&header(), &["id", "y"], Some(" ~ log(a) * b"), None).map_err(|failure| failure.error).unwrap();
+        assert_eq!(split.alice, Own::Formula("~ log(a) * b".to_string()));
+        assert_eq!(split.bob, Own::Columns(vec!["c".to_string()]));
     }
 
     #[test]
@@ -122,13 +167,15 @@ mod tests {
             refused("a,log(b)")
                 .starts_with("there is no column `log(b)`; `log(b)` is formula syntax: the function `log`")
         );
+        assert!(refused("~ .").contains("name the columns") && refused("~ log(d)").contains("there is no column `d`"));
+        assert!(refused("~ log(a").contains("--alice: formula, character 8"), "{}", refused("~ log(a"));
         assert!(refused("poly(a,2),b").contains("there is no column `poly(a,2)`"), "{}", refused("poly(a,2),b"));
         assert!(refused("a:b").contains("interactions are terms of `formula`"));
         assert!(refused("a,-1").contains("`model.intercept = false`"));
         let header = ["y", "log(b)", "poly(a,2)", "a:b", "a"].map(String::from);
         let split =
             split(&header, &["y"], Some("log(b),\"poly(a,2)\",a:b"), None).map_err(|failure| failure.error).unwrap();
-        assert_eq!(split.alice, ["log(b)", "poly(a,2)", "a:b"]);
+        assert_eq!(split.alice.columns(), ["log(b)", "poly(a,2)", "a:b"]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::Failure;
 use crate::arguments::Vertical;
-use crate::columns::{Split, list, refuse_syntax};
+use crate::columns::{Own, Split};
 use crate::people::{self, SHIPPED};
 use crate::stage::{absolute, cannot_write};
 
@@ -132,8 +132,8 @@ pub(crate) fn of(arguments: &Vertical, folder: &Folder) -> Result<Option<Matched
         let own =
             |name: &String| *name != outcome && !keys.configs[side].columns.values().any(|key| key.column() == name);
         match names {
-            Some(names) => list(names, flag).and_then(|names| refuse_syntax(&names, &headers[side]).map(|()| names)),
-            None => Ok(headers[side].iter().filter(|name| own(name)).cloned().collect()),
+            Some(text) => Own::read(text, flag, &headers[side]),
+            None => Ok(Own::Columns(headers[side].iter().filter(|name| own(name)).cloned().collect())),
         }
     });
     let columns = Split { alice: alice?, bob: bob? };

@@ -30,7 +30,7 @@ use fedreg_party::service::Failure as PartyFailure;
 use crate::Failure;
 use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
-use crate::columns::{Split, refuse_syntax, split};
+use crate::columns::{Own, Split, refuse_syntax, split};
 use crate::matching::{self, Matched};
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
@@ -317,8 +317,11 @@ fn look(
     header: &[String],
     study: &StudyFile,
 ) -> Result<(), Failure> {
-    let names: Vec<String> = study.parties.values().flat_map(|party| &party.columns).cloned().collect();
-    let names: Vec<String> = names.into_iter().filter(|name| header.contains(name)).collect();
+    let own = |party: &PartyTerms| match &party.formula {
+        Some(formula) => Own::Formula(formula.clone()).columns(),
+        None => party.columns.clone(),
+    };
+    let names: Vec<String> = study.parties.values().flat_map(own).filter(|name| header.contains(name)).collect();
     let identifier = |column: &str, texts: String| {
         let quoted = if column.contains(' ') { format!("\"{column}\"") } else { column.to_string() };
         let remedy = match study.rows.id {
@@ -358,9 +361,12 @@ fn look(
 }
 
 fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> StudyFile {
-    let party = |role: Role, columns: Vec<String>| {
-        let terms = PartyTerms { certificate: role.name().to_string(), columns, formula: None, row_norm: None };
-        (role, terms)
+    let party = |role: Role, own: Own| {
+        let (columns, formula) = match own {
+            Own::Columns(columns) => (columns, None),
+            Own::Formula(formula) => (Vec::new(), Some(formula)),
+        };
+        (role, PartyTerms { certificate: role.name().to_string(), columns, formula, row_norm: None })
     };
     let shared =
         |column: &Option<String>| column.clone().map(|column| HeldColumn { column, held_by: Default::default() });

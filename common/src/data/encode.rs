@@ -10,11 +10,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use nalgebra::DMatrix;
 
 use super::align::Mask;
 use super::formula::Term;
+use super::functions::Factor;
 use super::rows::{LARGEST, Rows, check, kept_levels};
 use super::{Column, DataError, Frame, Values};
 
@@ -61,8 +63,8 @@ pub fn column_terms<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<
 ///
 /// A predictor that is the outcome, the id, an offset or the weights.
 pub fn check_roles(terms: &[Term], roles: &[(&str, &'static str)]) -> Result<(), DataError> {
-    for factor in terms.iter().flat_map(|term| &term.factors) {
-        if let Some(&(column, role)) = roles.iter().find(|(column, _)| column == factor) {
+    for used in super::formula::columns(terms) {
+        if let Some(&(column, role)) = roles.iter().find(|(column, _)| *column == used) {
             return Err(DataError::RoleAmongTerms { column: column.to_owned(), role });
         }
     }
@@ -124,7 +126,7 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
     for (index, planned) in columns.iter().enumerate() {
         let start = data.len();
         for (position, part) in planned.parts.iter().enumerate() {
-            let column = frame.column(part.column)?;
+            let column = frame.column(&part.column)?;
             match position {
                 0 => data.extend(rows.iter().map(|row| part.value(column, row))),
                 _ => {
@@ -144,8 +146,8 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
         for part in &planned.parts {
             let used_again =
                 columns[index + 1..].iter().flat_map(|later| &later.parts).any(|p| p.column == part.column);
-            if !used_again && frame.column(part.column).is_ok() {
-                drop(frame.take(part.column)?);
+            if !used_again && frame.column(&part.column).is_ok() {
+                drop(frame.take(&part.column)?);
             }
         }
         names.push(planned.name.clone());
@@ -154,19 +156,19 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
 }
 
 /// What one column of the design matrix is made of.
-struct Planned<'a> {
+struct Planned {
     name: String,
-    parts: Vec<Part<'a>>,
+    parts: Vec<Part>,
 }
 
 /// A factor of a product: a numeric column, or the indicator of one level.
-#[derive(Clone, Copy)]
-struct Part<'a> {
-    column: &'a str,
+#[derive(Clone)]
+struct Part {
+    column: Arc<str>,
     level: Option<u32>,
 }
 
-impl Part<'_> {
+impl Part {
     #[inline]
     fn value(&self, column: &Column, row: usize) -> f64 {
         match (&column.values, self.level) {
@@ -177,19 +179,58 @@ impl Part<'_> {
     }
 }
 
-struct Layout<'a> {
-    columns: Vec<Planned<'a>>,
+struct Layout {
+    columns: Vec<Planned>,
     levels: BTreeMap<String, Vec<String>>,
 }
 
-/// A column in use: its levels by code and name, or none where it is numeric.
+/// A factor in use.
 struct Used {
+    /// Its columns in the frame.
+    columns: Vec<Arc<str>>,
+    /// The levels by code and name, or none where it is numeric.
     levels: Option<Vec<(u32, String)>>,
+    /// Whether the levels are texts, and not truth values.
+    text: bool,
 }
 
-impl<'a> Layout<'a> {
-    fn new(frame: &Frame, terms: &'a [Term], intercept: bool, rows: &Rows) -> Result<Layout<'a>, DataError> {
-        let mut used: BTreeMap<&str, Used> = BTreeMap::new();
+impl Used {
+    fn of(frame: &Frame, factor: &Factor, rows: &Rows) -> Result<Used, DataError> {
+        let columns: Vec<Arc<str>> = factor.derived().into_iter().map(Arc::from).collect();
+        let mut used = Used { columns, levels: None, text: false };
+        for name in &used.columns {
+            let column = frame.column(name)?;
+            check(frame, column, rows)?;
+            let name = |code: u32| match &column.values {
+                Values::Categorical { levels, .. } => levels[code as usize].clone(),
+                Values::Numeric(_) | Values::Boolean(_) => ["FALSE", "TRUE"][code as usize].to_owned(),
+            };
+            let kept = || kept_levels(&column.values, rows).into_iter().map(|code| (code, name(code))).collect();
+            used.text = matches!(column.values, Values::Categorical { .. });
+            used.levels = (!matches!(column.values, Values::Numeric(_))).then(kept);
+        }
+        Ok(used)
+    }
+
+    /// Labels and parts: all levels or all but the first, or the numbers.
+    fn parts(&self, factor: &Factor, full: bool) -> Vec<(String, Part)> {
+        let number = |column: &Arc<str>| (column.to_string(), Part { column: Arc::clone(column), level: None });
+        match (&self.levels, &self.columns[..]) {
+            (Some(levels), [column]) => levels
+                .iter()
+                .skip(usize::from(!full))
+                .map(|(code, level)| {
+                    (format!("{factor}{level}"), Part { column: Arc::clone(column), level: Some(*code) })
+                })
+                .collect(),
+            (Some(_) | None, columns) => columns.iter().map(number).collect(),
+        }
+    }
+}
+
+impl Layout {
+    fn new(frame: &Frame, terms: &[Term], intercept: bool, rows: &Rows) -> Result<Layout, DataError> {
+        let mut used: BTreeMap<&Factor, Used> = BTreeMap::new();
         let mut levels = BTreeMap::new();
         let mut seen = HashSet::new();
         for term in terms {
@@ -197,25 +238,17 @@ impl<'a> Layout<'a> {
                 return Err(DataError::RepeatedColumn { column: term.to_string() });
             }
             for factor in &term.factors {
-                if used.contains_key(factor.as_str()) {
+                if used.contains_key(factor) {
                     continue;
                 }
-                let column = frame.column(factor)?;
-                check(frame, column, rows)?;
-                let names = |code: u32| match &column.values {
-                    Values::Categorical { levels, .. } => levels[code as usize].clone(),
-                    Values::Numeric(_) | Values::Boolean(_) => ["FALSE", "TRUE"][code as usize].to_owned(),
-                };
-                let kept: Vec<(u32, String)> =
-                    kept_levels(&column.values, rows).into_iter().map(|code| (code, names(code))).collect();
-                if let (Values::Categorical { .. }, [(_, level)]) = (&column.values, &kept[..]) {
-                    return Err(DataError::OneLevel { column: factor.clone(), level: level.clone() });
+                let of = Used::of(frame, factor, rows)?;
+                if let (Some(kept), true) = (&of.levels, of.text) {
+                    if let [(_, level)] = &kept[..] {
+                        return Err(DataError::OneLevel { column: factor.name().to_owned(), level: level.clone() });
+                    }
+                    levels.insert(factor.name().to_owned(), kept.iter().map(|(_, level)| level.clone()).collect());
                 }
-                if let Values::Categorical { .. } = &column.values {
-                    levels.insert(factor.clone(), kept.iter().map(|(_, level)| level.clone()).collect());
-                }
-                let numeric = matches!(column.values, Values::Numeric(_));
-                used.insert(factor, Used { levels: (!numeric).then_some(kept) });
+                used.insert(factor, of);
             }
         }
         let codings = codings(terms, intercept, |factor| used[factor].levels.is_some());
@@ -223,14 +256,7 @@ impl<'a> Layout<'a> {
         for (term, full) in terms.iter().zip(codings) {
             let mut products = vec![Planned { name: String::new(), parts: Vec::new() }];
             for (factor, full) in term.factors.iter().zip(full) {
-                let parts: Vec<(String, Part<'a>)> = match &used[factor.as_str()].levels {
-                    None => vec![(factor.clone(), Part { column: factor, level: None })],
-                    Some(levels) => levels
-                        .iter()
-                        .skip(usize::from(!full))
-                        .map(|(code, level)| (format!("{factor}{level}"), Part { column: factor, level: Some(*code) }))
-                        .collect(),
-                };
+                let parts = used[factor].parts(factor, full);
                 let width = products.len().saturating_mul(parts.len()).saturating_add(columns.len());
                 if width > WIDEST {
                     return Err(DataError::TooBig { rows: rows.len(), columns: width });
@@ -238,7 +264,7 @@ impl<'a> Layout<'a> {
                 // The first factor varies fastest.
                 products = parts
                     .iter()
-                    .flat_map(|(label, part)| products.iter().map(move |product| product.times(label, *part)))
+                    .flat_map(|(label, part)| products.iter().map(move |product| product.times(label, part)))
                     .collect();
             }
             columns.extend(products);
@@ -247,13 +273,13 @@ impl<'a> Layout<'a> {
     }
 }
 
-impl<'a> Planned<'a> {
-    fn times(&self, label: &str, part: Part<'a>) -> Planned<'a> {
+impl Planned {
+    fn times(&self, label: &str, part: &Part) -> Planned {
         let name = match self.parts.is_empty() {
             true => label.to_owned(),
             false => format!("{}:{label}", self.name),
         };
-        Planned { name, parts: self.parts.iter().copied().chain([part]).collect() }
+        Planned { name, parts: self.parts.iter().chain([part]).cloned().collect() }
     }
 }
 
@@ -261,7 +287,7 @@ impl<'a> Planned<'a> {
 ///
 /// A factor is coded by contrasts where the rest of its term is part of an earlier term, the empty rest counting as the
 /// intercept; where there is no intercept, the first categorical factor of the model is coded by all levels instead.
-fn codings(terms: &[Term], intercept: bool, categorical: impl Fn(&str) -> bool) -> Vec<Vec<bool>> {
+fn codings(terms: &[Term], intercept: bool, categorical: impl Fn(&Factor) -> bool) -> Vec<Vec<bool>> {
     let mut first = !intercept;
     terms
         .iter()
@@ -270,7 +296,7 @@ fn codings(terms: &[Term], intercept: bool, categorical: impl Fn(&str) -> bool) 
             term.factors
                 .iter()
                 .map(|factor| {
-                    let rest: Vec<&String> = term.factors.iter().filter(|other| *other != factor).collect();
+                    let rest: Vec<&Factor> = term.factors.iter().filter(|other| *other != factor).collect();
                     let margin = rest.is_empty()
                         || terms[..index].iter().any(|earlier| rest.iter().all(|name| earlier.factors.contains(name)));
                     let full = categorical(factor) && (!margin || first);
@@ -474,7 +500,7 @@ pub(super) mod tests {
         assert_eq!(message("~ f"), "column `f` has the single level `a` in all rows used; leave it out");
         assert_eq!(message("~ aeg"), "there is no column `aeg`; the nearest name is `age`");
         assert!(design(&frame, "~ u:v").is_ok());
-        let squares = [Term { factors: vec!["u".into(), "v".into()] }, Term::column("u")];
+        let squares = [Term { factors: ["u", "v"].map(Factor::column).to_vec() }, Term::column("u")];
         let mut larger = frame.clone();
         larger.reorder(&[1, 0, 2, 3]).unwrap();
         assert!(encode(&mut larger, &squares, true, None).is_ok());

@@ -225,6 +225,14 @@ pub enum DataError {
         /// The text found.
         level: String,
     },
+    /// A function in a formula that has no value, or too few different ones.
+    #[error("the term `{term}`, {problem}", term = shown(term))]
+    Function {
+        /// The term.
+        term: String,
+        /// What is wrong, with the row where there is one.
+        problem: String,
+    },
     /// A declaration of levels that cannot be used.
     #[error("the levels declared for column `{column}` {problem}", column = shown(column))]
     Levels {

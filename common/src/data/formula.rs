@@ -1,9 +1,12 @@
 //! Reads `y ~ a + b * c` as R does, and turns it into the list of terms of the model.
 //!
-//! Understood are `+`, `:`, `*`, `.` for all other columns, `- 1`, `+ 0` and `0 +` for no intercept, `offset(x)`, and
-//! backticks around names that are not plain words. Everything else is refused with its position.
+//! Understood are `+`, `:`, `*`, parentheses, `(a + b)^2`, `.` for all other columns, `- 1`, `+ 0` and `0 +` for no intercept,
+//! `offset(x)`, the functions of [`super::functions`], and backticks around names that are not plain words. Everything else is refused
+//! with its position.
 
 use std::fmt;
+
+use super::functions::{self, Factor};
 
 /// Most terms of one formula; `a * b * c ...` doubles them with every name.
 pub const MAX_TERMS: usize = 4096;
@@ -11,23 +14,37 @@ pub const MAX_TERMS: usize = 4096;
 /// Longest formula, bytes.
 pub const MAX_LENGTH: usize = 1 << 20;
 
-/// One term of a model: a column, or an interaction of several, such as `a:b`.
+/// Deepest nesting of parentheses.
+const DEEPEST: usize = 32;
+
+/// Highest power of a sum of terms; higher ones add nothing to a sum of as many.
+const HIGHEST_POWER: usize = 12;
+
+/// One term of a model: a column or a function of columns, or an interaction of several, such as `a:b`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
-    /// The columns, in the order in which the formula names them first.
-    pub factors: Vec<String>,
+    /// The factors, in the order in which the formula names them first.
+    pub factors: Vec<Factor>,
 }
 
 impl Term {
     /// A column by itself.
     pub fn column(name: impl Into<String>) -> Term {
-        Term { factors: vec![name.into()] }
+        Term { factors: vec![Factor::column(name)] }
     }
+}
+
+/// The columns of the table that terms need, each once, in the order of the terms.
+pub fn columns(terms: &[Term]) -> Vec<&str> {
+    let mut seen = std::collections::HashSet::new();
+    let needed = terms.iter().flat_map(|term| &term.factors).flat_map(Factor::columns);
+    needed.filter(|name| seen.insert(*name)).collect()
 }
 
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.factors.join(":"))
+        let names: Vec<&str> = self.factors.iter().map(Factor::name).collect();
+        f.write_str(&names.join(":"))
     }
 }
 
@@ -48,7 +65,7 @@ pub struct Formula {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
     Rest,
-    Term(Vec<String>),
+    Term(Vec<Factor>),
 }
 
 impl Formula {
@@ -68,11 +85,17 @@ impl Formula {
 
     /// Names of the columns that the right side uses by name, offsets apart, in order of appearance.
     pub fn predictors(&self) -> Vec<&str> {
-        let mut out = Vec::new();
-        for name in self.items.iter().filter_map(|item| if let Item::Term(names) = item { Some(names) } else { None }) {
-            out.extend(name.iter().map(String::as_str).filter(|name| !out.contains(name)).collect::<Vec<_>>());
-        }
-        out
+        let mut seen = std::collections::HashSet::new();
+        let terms =
+            self.items.iter().filter_map(|item| if let Item::Term(factors) = item { Some(factors) } else { None });
+        terms.flatten().flat_map(Factor::columns).filter(|name| seen.insert(*name)).collect()
+    }
+
+    /// Whether a term is, or has in it, a function of columns.
+    pub fn has_functions(&self) -> bool {
+        self.items
+            .iter()
+            .any(|item| if let Item::Term(factors) = item { factors.iter().any(Factor::is_function) } else { false })
     }
 
     /// The terms, each once, single columns before interactions of two, and so on, as R orders them.
@@ -92,8 +115,8 @@ impl Formula {
         }
         let mut seen = std::collections::HashSet::new();
         let mut terms = Vec::new();
-        let mut add = |mut factors: Vec<String>| {
-            factors.sort_by_key(|name| rank.get(name.as_str()).copied());
+        let mut add = |mut factors: Vec<Factor>| {
+            factors.sort_by_key(|factor| rank.get(factor.name()).copied());
             factors.dedup();
             if seen.insert(factors.clone()) {
                 terms.push(Term { factors });
@@ -101,7 +124,9 @@ impl Formula {
         };
         for item in &self.items {
             match item {
-                Item::Rest => columns.iter().filter(|name| free(name)).for_each(|name| add(vec![name.to_string()])),
+                Item::Rest => {
+                    columns.iter().filter(|name| free(name)).for_each(|name| add(vec![Factor::column(*name)]))
+                }
                 Item::Term(factors) => add(factors.clone()),
             }
         }
@@ -135,11 +160,16 @@ fn caret(text: &str, at: usize) -> String {
     format!("\n  {window}\n  {:>width$}", "^", width = at - start)
 }
 
+/// A formula that cannot be read.
+pub(super) type Refused = FormulaError;
+
 #[derive(Debug, Clone, PartialEq)]
-enum Token {
+pub(super) enum Token {
     Name(String),
-    /// A number, which only 0 and 1 may be.
+    /// A number; among terms only 0 and 1.
     Number(String),
+    /// Text in quotes, inside a function.
+    Text(String),
     Dot,
     Symbol(char),
     End,
@@ -150,6 +180,7 @@ impl fmt::Display for Token {
         match self {
             Token::Name(name) => write!(f, "the name `{}`", super::error::shown(name)),
             Token::Number(number) => write!(f, "`{}`", super::error::shown(number)),
+            Token::Text(text) => write!(f, "the text \"{}\"", super::error::shown(text)),
             Token::Dot => write!(f, "`.`"),
             Token::Symbol(symbol) => write!(f, "`{}`", symbol.escape_debug()),
             Token::End => write!(f, "the end"),
@@ -157,11 +188,37 @@ impl fmt::Display for Token {
     }
 }
 
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(usize, Token)>,
+    /// Tokens that stand in backticks.
+    quoted: std::collections::HashSet<usize>,
     next: usize,
     names: Vec<String>,
+}
+
+/// What stands up to the closing mark; where it is wrong, and why. Without a place, the mark is never closed.
+fn delimited(
+    characters: &mut impl Iterator<Item = (usize, char)>,
+    mark: char,
+) -> Result<String, (Option<usize>, String)> {
+    let what = if mark == '`' { "backtick" } else { "quote" };
+    let mut inside = String::new();
+    loop {
+        match characters.next() {
+            Some((_, c)) if c == mark => return Ok(inside),
+            Some((_, '\\')) => match characters.next() {
+                Some((_, c)) if c == mark || c == '\\' => inside.push(c),
+                Some((at, _)) => {
+                    return Err((Some(at), format!("only {mark} and \\ can follow a \\ inside {what}s")));
+                }
+                None => break,
+            },
+            Some((_, c)) => inside.push(c),
+            None => break,
+        }
+    }
+    Err((None, format!("the {what} is never closed")))
 }
 
 impl<'a> Parser<'a> {
@@ -172,36 +229,40 @@ impl<'a> Parser<'a> {
         }
         let refuse = |at: usize, problem: String| Err(FormulaError { at, problem, text: text.to_owned() });
         let mut tokens = Vec::new();
+        let mut quoted = std::collections::HashSet::new();
         let mut characters = text.chars().enumerate().map(|(index, c)| (index + 1, c)).peekable();
         while let Some((at, character)) = characters.next() {
             let token = match character {
                 c if c.is_whitespace() => continue,
                 '`' => {
-                    let mut name = String::new();
-                    loop {
-                        match characters.next() {
-                            Some((_, '`')) => break,
-                            Some((_, '\\')) => match characters.next() {
-                                Some((_, escaped @ ('`' | '\\'))) => name.push(escaped),
-                                Some((at, _)) => {
-                                    return refuse(at, "only ` and \\ can follow a \\ inside backticks".to_owned());
-                                }
-                                None => return refuse(at, "the backtick is never closed".to_owned()),
-                            },
-                            Some((_, c)) => name.push(c),
-                            None => return refuse(at, "the backtick is never closed".to_owned()),
+                    let name = match delimited(&mut characters, '`') {
+                        Ok(name) if name.is_empty() => {
+                            return refuse(at, "there is no name between the backticks".to_owned());
                         }
-                    }
-                    if name.is_empty() {
-                        return refuse(at, "there is no name between the backticks".to_owned());
-                    }
+                        Ok(name) => name,
+                        Err((place, problem)) => return refuse(place.unwrap_or(at), problem),
+                    };
+                    quoted.insert(tokens.len());
                     Token::Name(name)
                 }
+                '"' | '\'' => match delimited(&mut characters, character) {
+                    Ok(text) => Token::Text(text),
+                    Err((place, problem)) => return refuse(place.unwrap_or(at), problem),
+                },
                 c if c.is_alphanumeric() || c == '.' => {
                     let mut word = String::from(c);
-                    while let Some((_, c)) = characters.next_if(|&(_, c)| c.is_alphanumeric() || matches!(c, '.' | '_'))
-                    {
-                        word.push(c);
+                    loop {
+                        // The sign of an exponent belongs to its number.
+                        let exponent = word.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+                            && word.ends_with(['e', 'E'])
+                            && word[..word.len() - 1].chars().all(|c| c.is_ascii_digit() || c == '.');
+                        let next = characters.next_if(|&(_, c)| {
+                            c.is_alphanumeric() || matches!(c, '.' | '_') || (exponent && matches!(c, '+' | '-'))
+                        });
+                        match next {
+                            Some((_, c)) => word.push(c),
+                            None => break,
+                        }
                     }
                     let mut start = word.chars();
                     match (start.next(), start.next()) {
@@ -215,23 +276,59 @@ impl<'a> Parser<'a> {
             };
             tokens.push((at, token));
         }
-        Ok(Parser { text, tokens, next: 0, names: Vec::new() })
+        Ok(Parser { text, tokens, quoted, next: 0, names: Vec::new() })
     }
 
-    fn peek(&self) -> Token {
+    pub(super) fn peek(&self) -> Token {
         self.tokens.get(self.next).map_or(Token::End, |(_, token)| token.clone())
     }
 
-    fn take(&mut self) -> Token {
+    pub(super) fn take(&mut self) -> Token {
         let token = self.peek();
         self.next += 1;
         token
     }
 
-    fn take_symbol(&mut self, symbol: char) -> bool {
+    pub(super) fn take_symbol(&mut self, symbol: char) -> bool {
         let found = self.peek() == Token::Symbol(symbol);
         self.next += usize::from(found);
         found
+    }
+
+    /// Whether the next token is a name in backticks.
+    pub(super) fn is_quoted(&self) -> bool {
+        self.quoted.contains(&self.next)
+    }
+
+    /// Whether a call begins here.
+    pub(super) fn calls(&self) -> bool {
+        let opens = self.tokens.get(self.next + 1).is_some_and(|(_, token)| *token == Token::Symbol('('));
+        opens && !self.is_quoted()
+    }
+
+    /// `name =` in front of an argument.
+    pub(super) fn take_argument_name(&mut self) -> Option<String> {
+        let Token::Name(name) = self.peek() else { return None };
+        let named = self.tokens.get(self.next + 1).is_some_and(|(_, token)| *token == Token::Symbol('='));
+        named.then(|| {
+            self.next += 2;
+            name
+        })
+    }
+
+    /// Which token is next.
+    pub(super) fn position(&self) -> usize {
+        self.next
+    }
+
+    /// Refuses the next token.
+    pub(super) fn refused<T>(&self, problem: String) -> Result<T, Refused> {
+        self.refuse(self.next, problem)
+    }
+
+    /// Refuses a token that was taken.
+    pub(super) fn refused_at<T>(&self, position: usize, problem: String) -> Result<T, Refused> {
+        self.refuse(position, problem)
     }
 
     /// What stands between the parenthesis that comes next and the one that closes it.
@@ -257,7 +354,7 @@ impl<'a> Parser<'a> {
     fn formula(mut self) -> Result<Formula, FormulaError> {
         let outcome = match self.peek() {
             Token::Symbol('~') => None,
-            Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End => {
+            Token::Name(_) | Token::Number(_) | Token::Text(_) | Token::Symbol(_) | Token::Dot | Token::End => {
                 Some(self.name("the outcome")?)
             }
         };
@@ -265,7 +362,7 @@ impl<'a> Parser<'a> {
             let found = self.peek();
             let hint = match found {
                 Token::Symbol('(') => "; functions of the outcome are not understood, transform the column beforehand",
-                Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End => "",
+                Token::Name(_) | Token::Number(_) | Token::Text(_) | Token::Symbol(_) | Token::Dot | Token::End => "",
             };
             return self.refuse(self.next, format!("expected `~` after the outcome, found {found}{hint}"));
         }
@@ -283,20 +380,24 @@ impl<'a> Parser<'a> {
                     self.next += 1;
                     minus = sign == '-';
                 }
-                found @ (Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot) => {
+                found @ (Token::Name(_) | Token::Number(_) | Token::Text(_) | Token::Symbol(_) | Token::Dot) => {
                     let hint = match found {
-                        Token::Symbol('^') => {
-                            "powers are not understood, make a column of them beforehand and name that; "
-                        }
+                        Token::Symbol('^') => "the power of a column is `I(column^2)`; ",
                         Token::Symbol('/') | Token::Symbol('%') => {
                             "nested terms are not understood, write them out with `:`; "
                         }
                         Token::Symbol('|') => "groups of rows are not understood, name a column of them; ",
-                        Token::Name(_) | Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End => "",
+                        Token::Name(_)
+                        | Token::Number(_)
+                        | Token::Text(_)
+                        | Token::Symbol(_)
+                        | Token::Dot
+                        | Token::End => "",
                     };
                     let problem = format!(
-                        "expected `+` or the end, found {found}; {hint}known are `+`, `:`, `*`, `.`, `- 1`, `+ 0`, \
-                         `offset(name)` and names, in backticks where they are not plain words"
+                        "expected `+` or the end, found {found}; {hint}known are `+`, `:`, `*`, `(a + b)^2`, `.`, `- 1`, `+ 0`, \
+                         `offset(name)`, {} and names, in backticks where they are not plain words",
+                        functions::KNOWN
                     );
                     return self.refuse(self.next, problem);
                 }
@@ -354,20 +455,8 @@ impl<'a> Parser<'a> {
                 formula.offsets.push(name);
                 Ok(())
             }
-            Token::Name(_) | Token::Symbol(_) | Token::End => {
-                let mut sets = self.interaction()?;
-                while self.take_symbol('*') {
-                    let right = self.interaction()?;
-                    let crossed: Vec<Vec<String>> = sets
-                        .iter()
-                        .flat_map(|left| right.iter().map(move |right| [left.as_slice(), right.as_slice()].concat()))
-                        .collect();
-                    sets.extend(right);
-                    sets.extend(crossed);
-                    if sets.len() > MAX_TERMS {
-                        return self.refuse(start, format!("the product makes more than {MAX_TERMS} terms"));
-                    }
-                }
+            Token::Name(_) | Token::Text(_) | Token::Symbol(_) | Token::End => {
+                let sets = self.product(0)?;
                 formula.items.extend(sets.into_iter().map(Item::Term));
                 if formula.items.len() > MAX_TERMS {
                     return self.refuse(start, format!("more than {MAX_TERMS} terms"));
@@ -377,23 +466,103 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `a:b:c`, as a list of one so that products can grow it.
-    fn interaction(&mut self) -> Result<Vec<Vec<String>>, FormulaError> {
-        let mut factors = vec![self.name("a column")?];
-        while self.take_symbol(':') {
-            let name = self.name("a column")?;
-            if !factors.contains(&name) {
-                factors.push(name);
-            }
+    /// `a * b:c`, as the terms that it stands for.
+    fn product(&mut self, depth: usize) -> Result<Vec<Vec<Factor>>, FormulaError> {
+        let start = self.next;
+        let mut sets = self.interaction(depth)?;
+        while self.take_symbol('*') {
+            let right = self.interaction(depth)?;
+            let crossed = crossed(&sets, &right);
+            sets.extend(right);
+            sets.extend(crossed);
+            self.few(start, &sets)?;
         }
-        Ok(vec![factors])
+        Ok(sets)
+    }
+
+    /// `a:b:c`.
+    fn interaction(&mut self, depth: usize) -> Result<Vec<Vec<Factor>>, FormulaError> {
+        let start = self.next;
+        let mut sets = self.primary(depth)?;
+        while self.take_symbol(':') {
+            sets = crossed(&sets, &self.primary(depth)?);
+            self.few(start, &sets)?;
+        }
+        Ok(sets)
+    }
+
+    /// A factor, or a sum in parentheses with its power.
+    fn primary(&mut self, depth: usize) -> Result<Vec<Vec<Factor>>, FormulaError> {
+        let start = self.next;
+        if depth < DEEPEST && self.take_symbol('(') {
+            let mut sets = self.product(depth + 1)?;
+            while self.take_symbol('+') {
+                sets.extend(self.product(depth + 1)?);
+                self.few(start, &sets)?;
+            }
+            if !self.take_symbol(')') {
+                let found = self.peek();
+                return self.refuse(self.next, format!("expected `+` or `)`, found {found}"));
+            }
+            return self.powered(start, sets);
+        }
+        if let Token::Name(name) = self.peek()
+            && self.calls()
+            && functions::is_known(&name)
+        {
+            let factor = functions::read(self)?;
+            if !self.names.iter().any(|name| name == factor.name()) {
+                self.names.push(factor.name().to_owned());
+            }
+            return Ok(vec![vec![factor]]);
+        }
+        Ok(vec![vec![Factor::column(self.name("a column")?)]])
+    }
+
+    /// `(..)^k`: all interactions of up to as many of the terms.
+    fn powered(&mut self, start: usize, sets: Vec<Vec<Factor>>) -> Result<Vec<Vec<Factor>>, FormulaError> {
+        if !self.take_symbol('^') {
+            return Ok(sets);
+        }
+        let at = self.next;
+        let power = match self.take() {
+            Token::Number(number) => number.parse().ok().filter(|power| (1..=HIGHEST_POWER).contains(power)),
+            Token::Name(_) | Token::Text(_) | Token::Dot | Token::Symbol(_) | Token::End => None,
+        };
+        let Some(power) = power else {
+            return self.refuse(at, format!("expected a whole number from 1 to {HIGHEST_POWER} after `^`"));
+        };
+        let mut all = sets.clone();
+        for _ in 1..power {
+            let further = crossed(&all, &sets);
+            all.extend(further);
+            let mut seen = std::collections::HashSet::new();
+            all.retain(|factors| {
+                let mut names: Vec<&Factor> = factors.iter().collect();
+                names.sort_unstable();
+                seen.insert(names.into_iter().cloned().collect::<Vec<_>>())
+            });
+            self.few(start, &all)?;
+        }
+        Ok(all)
+    }
+
+    fn few(&self, start: usize, sets: &[Vec<Factor>]) -> Result<(), FormulaError> {
+        match sets.len() > MAX_TERMS {
+            true => self.refuse(start, format!("the product makes more than {MAX_TERMS} terms")),
+            false => Ok(()),
+        }
     }
 
     fn name(&mut self, what: &str) -> Result<String, FormulaError> {
         let at = self.next;
         match self.take() {
             Token::Name(name) => {
-                if self.peek() == Token::Symbol('(') {
+                if self.peek() == Token::Symbol('(') && !self.quoted.contains(&at) {
+                    if what == "the outcome" {
+                        let problem = "functions of the outcome are not understood, make a column of its values beforehand and name that";
+                        return self.refuse(at, problem.to_owned());
+                    }
                     let remedy = super::syntax::of_function(&name, &self.inside());
                     return self.refuse(at, format!("{remedy}; a header that is written so goes in backticks"));
                 }
@@ -402,16 +571,20 @@ impl<'a> Parser<'a> {
                 }
                 Ok(name)
             }
-            Token::Symbol('(') => {
-                let problem =
-                    format!("expected the name of {what}, found `(`; write the terms out without parentheses");
-                self.refuse(at, problem)
-            }
-            found @ (Token::Number(_) | Token::Symbol(_) | Token::Dot | Token::End) => {
+            found @ (Token::Number(_) | Token::Text(_) | Token::Symbol(_) | Token::Dot | Token::End) => {
                 self.refuse(at, format!("expected the name of {what}, found {found}"))
             }
         }
     }
+}
+
+/// Each of some terms with each of others.
+fn crossed(left: &[Vec<Factor>], right: &[Vec<Factor>]) -> Vec<Vec<Factor>> {
+    let joined = |left: &Vec<Factor>, right: &Vec<Factor>| {
+        let further = right.iter().filter(|factor| !left.contains(factor));
+        left.iter().chain(further).cloned().collect()
+    };
+    left.iter().flat_map(|left| right.iter().map(move |right| joined(left, right))).collect()
 }
 
 #[cfg(test)]
@@ -440,6 +613,13 @@ mod tests {
             ("y ~ a*b", &["a", "b", "a:b"]),
             ("y ~ a + b + b:a", &["a", "b", "a:b"]),
             ("y ~ a*b*c", &["a", "b", "c", "a:b", "a:c", "b:c", "a:b:c"]),
+            ("y ~ (a + b + c)^2", &["a", "b", "c", "a:b", "a:c", "b:c"]),
+            ("y ~ (a + b)^3 + c", &["a", "b", "c", "a:b"]),
+            ("y ~ (a + b):c", &["a:c", "b:c"]),
+            ("y ~ (a + b)*c", &["a", "b", "c", "a:c", "b:c"]),
+            ("y ~ log(a)*b", &["log(a)", "b", "log(a):b"]),
+            ("y ~ b + I( a^2 )+log( a,base=2 )", &["b", "I(a^2)", "log(a, base = 2)"]),
+            ("y ~ poly(a,3,raw=TRUE) + . ", &["poly(a, 3, raw = TRUE)", "a", "b", "c"]),
             ("y ~ a*b:c", &["a", "b:c", "a:b:c"]),
             ("y ~ a:a + a", &["a"]),
             ("y ~ b:a + .", &["a", "b", "c", "b:a"]),
@@ -480,13 +660,15 @@ mod tests {
             ("", 1, "expected the name of the outcome, found the end"),
             ("y", 2, "expected `~` after the outcome, found the end"),
             ("y ~", 4, "found the end"),
-            ("log(y) ~ a", 1, "the function `log` is not understood"),
-            ("y ~ log(a)", 5, "the function `log` is not understood, make a column of its values beforehand"),
-            ("y ~ a + factor(ward)", 9, "`[columns.ward] levels`"),
-            ("y ~ poly(a, 2)", 5, "make its columns from `a` beforehand"),
-            ("y ~ I(a^2)", 5, "make its columns from `a` beforehand"),
-            ("y ~ a ^ 2", 7, "found `^`; powers are not understood"),
-            ("y ~ (a + b)", 5, "found `(`; write the terms out"),
+            ("log(y) ~ a", 1, "functions of the outcome are not understood"),
+            ("y ~ sin(a)", 5, "the function `sin` is not understood"),
+            ("y ~ s(a, 2)", 5, "the function `s` is not understood"),
+            ("y ~ a ^ 2", 7, "found `^`; the power of a column is `I(column^2)`"),
+            ("y ~ (a + b", 11, "expected `+` or `)`, found the end"),
+            ("y ~ (a + b)^a", 13, "expected a whole number from 1 to 12"),
+            ("y ~ (a - b)", 8, "expected `+` or `)`, found `-`"),
+            ("y ~ \"a\"", 5, "found the text \"a\""),
+            ("y ~ \"a", 5, "the quote is never closed"),
             ("y ~ a / b", 7, "nested terms are not understood"),
             ("y ~ a %in% b", 7, "nested terms are not understood"),
             ("y ~ a | b", 7, "found `|`; groups of rows are not understood"),

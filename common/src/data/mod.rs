@@ -14,6 +14,7 @@ pub mod dates;
 pub mod encode;
 mod error;
 pub mod formula;
+pub mod functions;
 mod marks;
 pub mod matching;
 pub mod outcome;
@@ -230,6 +231,20 @@ impl Frame {
             Some(column) => Ok(column),
             None => Err(unknown(name, self.names())),
         }
+    }
+
+    /// Puts a further column behind the others.
+    ///
+    /// # Errors
+    ///
+    /// A column of this name is there already, or its length differs.
+    pub(crate) fn add(&mut self, column: Column) -> Result<(), DataError> {
+        if column.values.len() != self.rows {
+            return Err(DataError::Lengths { rows: self.rows, length: column.values.len() });
+        }
+        check_names(self.names().chain([column.name.as_str()]))?;
+        self.columns.push(column);
+        Ok(())
     }
 
     /// Takes one column out.

@@ -25,10 +25,7 @@ pub fn remedy(name: &str) -> Option<String> {
         && is_name(base)
         && !power.trim().is_empty()
     {
-        let power = format!(
-            "the function `^` is not understood, make the power of `{}` a column beforehand and name that",
-            shown(base)
-        );
+        let power = format!("a power is `I({})` in `formula` in the study, in place of a list of columns", shown(text));
         return Some(format!("`{}` is formula syntax: {power}", shown(text)));
     }
     let joined = |sign: char| {
@@ -45,23 +42,24 @@ pub fn remedy(name: &str) -> Option<String> {
     })
 }
 
-/// What to do in place of calling a function in a model.
+/// What to do about calling a function in a model.
 pub(super) fn of_function(function: &str, argument: &str) -> String {
     let column = argument.split([',', '^', '*', '+', '-', '/']).next().unwrap_or_default().trim();
     let column = shown(if column.is_empty() { "x" } else { column });
-    let function = shown(function);
-    match function.as_str() {
-        "factor" | "as.factor" | "C" | "ordered" => format!(
-            "the function `{function}` is not understood, a column is categorical if it is text or `[columns.{column}] levels` of the study \
-             lists its levels"
+    let name = shown(function);
+    if super::functions::is_known(function) {
+        return format!("the function `{name}` has its place in `formula` in the study, in place of a list of columns");
+    }
+    match function {
+        "as.factor" | "C" | "ordered" => format!(
+            "the function `{name}` is not understood, write `factor({column})` in a formula; a column is categorical too if it is text or \
+             `[columns.{column}] levels` of the study lists its levels"
         ),
         "offset" => format!("an offset is `[offset] column = \"{column}\"` in the study, --offset in a rehearsal"),
-        "poly" | "ns" | "bs" | "s" | "rcs" | "I" => format!(
-            "the function `{function}` is not understood, make its columns from `{column}` beforehand (its powers, for instance) and name those"
+        _ => format!(
+            "the function `{name}` is not understood, make a column of its values beforehand and name that; known in formulas are {}",
+            super::functions::KNOWN
         ),
-        _ => {
-            format!("the function `{function}` is not understood, make a column of its values beforehand and name that")
-        }
     }
 }
 
@@ -92,13 +90,14 @@ mod tests {
     #[test]
     fn model_syntax_in_place_of_a_name_is_answered_with_what_to_write() {
         for (name, part) in [
-            ("log(crp)", "the function `log` is not understood, make a column of its values"),
-            ("factor(ward)", "`[columns.ward] levels` of the study"),
-            ("as.factor(ward)", "categorical if it is text"),
-            ("poly(x,2)", "make its columns from `x` beforehand"),
-            ("poly(x", "make its columns from `x` beforehand"),
-            ("I(x^2)", "make its columns from `x` beforehand"),
-            ("x^2", "make the power of `x` a column"),
+            ("log(crp)", "the function `log` has its place in `formula` in the study"),
+            ("sin(crp)", "the function `sin` is not understood, make a column of its values"),
+            ("factor(ward)", "the function `factor` has its place in `formula`"),
+            ("as.factor(ward)", "write `factor(ward)` in a formula"),
+            ("poly(x,2)", "the function `poly` has its place in `formula`"),
+            ("poly(x", "the function `poly` has its place in `formula`"),
+            ("I(x^2)", "the function `I` has its place in `formula`"),
+            ("x^2", "a power is `I(x^2)` in `formula`"),
             ("offset(days)", "`[offset] column = \"days\"`"),
             ("a:b", "interactions are terms of `formula` in the study"),
             ("a * b", "interactions are terms of `formula` in the study"),

@@ -3,7 +3,7 @@
 use super::file::StudyFile;
 use super::{SiteMethod, Sites, Study};
 use crate::data::encode::{self, check_roles, column_terms};
-use crate::data::formula::{Formula, Term};
+use crate::data::formula::{self, Formula, Term};
 use crate::data::{ColumnBuilder, Frame, Place, Places};
 use crate::fit::INTERCEPT;
 use crate::id::{Digest, Mode, Protocol};
@@ -195,6 +195,9 @@ impl StudyFile {
                 if formula.has_rest() {
                     return wrong("must name its columns: `.` would mean something else at every site".to_string());
                 }
+                if formula.has_functions() {
+                    return wrong("has a function of columns, which the formula of one party in a study of two may have, and this protocol does not know".to_string());
+                }
                 if !formula.offsets.is_empty() {
                     return wrong("has an offset, which this protocol does not know".to_string());
                 }
@@ -215,9 +218,8 @@ impl StudyFile {
     /// Names of the coefficients, as the study alone tells them.
     fn coefficient_names(&self, terms: &[Term]) -> Result<Vec<String>, StudyError> {
         let wrong = |error: crate::data::DataError| value("model", error.to_string());
-        let mut names: Vec<&str> = terms.iter().flat_map(|term| &term.factors).map(String::as_str).collect();
+        let mut names = formula::columns(terms);
         names.sort_unstable();
-        names.dedup();
         let mut places = Places::default();
         places.push(Place::Row(1));
         let columns = names

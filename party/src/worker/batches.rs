@@ -1,7 +1,7 @@
 //! A table as numbered batches of numbers, in memory that does not grow with the table.
 
 use fedreg_common::data::encode::{Design, encode};
-use fedreg_common::data::formula::Term;
+use fedreg_common::data::formula::{self, Term};
 use fedreg_common::data::outcome::numbers;
 use fedreg_common::data::{DataError, Frame, Values};
 use fedreg_common::methods::em::Model;
@@ -65,9 +65,9 @@ impl Encoding {
         };
         let mut columns: Vec<String> = Vec::new();
         let outcome = Some(&method.outcome).filter(|name| !name.is_empty());
-        for name in terms.iter().flat_map(|term| &term.factors).chain(outcome) {
-            if !columns.contains(name) {
-                columns.push(name.clone());
+        for name in formula::columns(&terms).into_iter().chain(outcome.map(String::as_str)) {
+            if !columns.iter().any(|known| known == name) {
+                columns.push(name.to_owned());
             }
         }
         let levels = study

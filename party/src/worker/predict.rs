@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fedreg_common::data::DataError;
 use fedreg_common::data::encode::{Design, column_terms, encode};
-use fedreg_common::data::formula::Term;
+use fedreg_common::data::formula::{self, Term};
 use fedreg_common::methods::em;
 use fedreg_common::report::{INTERCEPT, Report, json};
 use fedreg_common::session::Abort;
@@ -136,7 +136,7 @@ impl Model {
         rule: impl Fn(&DMatrix<f64>) -> Result<Vec<f64>, Failure>,
     ) -> Result<Vec<f64>, Failure> {
         let Model { terms, levels, intercept, expected } = self;
-        let mut columns: Vec<String> = terms.iter().flat_map(|term| &term.factors).cloned().collect();
+        let mut columns: Vec<String> = formula::columns(&terms).into_iter().map(str::to_owned).collect();
         columns.sort_unstable();
         columns.dedup();
         let request = Request { columns: Some(columns.clone()), levels, unseen: true, written, ..Request::default() };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::data::formula::{Formula, Term};
+use crate::data::functions::Factor;
 use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::Role;
 use crate::session::PeerFault;
@@ -48,7 +49,7 @@ impl Terms {
     }
 
     fn exactly(&self, name: &str) -> bool {
-        self.named.iter().any(|term| matches!(&term.factors[..], [column] if column == name))
+        self.named.iter().any(|term| matches!(&term.factors[..], [factor] if factor.to_string() == name))
     }
 
     fn name(&self, study: &Study<Vertical>, name: &str) -> bool {
@@ -57,18 +58,21 @@ impl Terms {
 }
 
 /// Whether a coefficient of a product of these columns may have this name: each column's, joined to a level where there are.
-fn names(study: &Study<Vertical>, factors: &[String], name: &str) -> bool {
-    let Some((column, further)) = factors.split_first() else {
+fn names(study: &Study<Vertical>, factors: &[Factor], name: &str) -> bool {
+    let Some((factor, further)) = factors.split_first() else {
         return false;
     };
-    let Some(rest) = name.strip_prefix(column.as_str()) else {
+    let Some(rest) = name.strip_prefix(factor.name()) else {
         return false;
     };
-    let terms = study.head.columns.get(column);
+    let terms = study.head.columns.get(factor.name());
     let declared = terms.map_or(&[][..], |terms| &terms.levels);
     // The one term of a column of truth values, however its file writes them.
     let truth = terms.is_some_and(ColumnTerms::is_boolean);
     let level = |level: &str| {
+        if let Some(has) = factor.has_ending(level) {
+            return has;
+        }
         declared.is_empty() || declared.iter().any(|declared| declared == level) || (truth && level == "TRUE")
     };
     match further {
@@ -100,6 +104,7 @@ mod tests {
         let columns = "columns = [\"b\", \"region\", \"sex\"]";
         let formula = "formula = \"~ b * region + b:sex\"";
         let rest = "formula = \"~ . + region\"";
+        let functions = "formula = \"~ log(b) * sex + poly(b, 2)\"";
         for (bob, names, refused) in [
             (columns, &["b", "regionsouth", "sexmale"][..], None),
             (columns, &["b", "a1"], Some("a1")),
@@ -113,6 +118,9 @@ mod tests {
             (formula, &["sexmale"], Some("sexmale")),
             (rest, &["weight", "regionsouth"], None),
             (rest, &["weight", "weight"], Some("weight")),
+            (functions, &["log(b)", "poly(b, 2)1", "poly(b, 2)2", "log(b):sexmale"], None),
+            (functions, &["poly(b, 2)3"], Some("poly(b, 2)3")),
+            (functions, &["log(b)1"], Some("log(b)1")),
         ] {
             let fault = given(&study(bob), Role::Bob, &rows(names)).err();
             assert_eq!(fault, refused.map(|came| PeerFault::Term { came: came.to_string() }), "{bob} {names:?}");

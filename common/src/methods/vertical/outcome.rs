@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::functions::Learnt;
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::{Role, RunId};
@@ -67,8 +68,11 @@ pub struct Model {
     pub intercept: f64,
     /// Own terms in order; `None` for one that was set aside.
     pub terms: Vec<(String, Option<f64>)>,
-    /// Levels of the own categorical columns, the reference first.
+    /// Levels of the own categorical columns and functions, the reference first.
     pub levels: BTreeMap<String, Vec<String>>,
+    /// What functions in the formula took from the columns, by term: coefficients of a polynomial, knots, a centre and a scale.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: Learnt,
 }
 
 pub(super) fn disclosure_refused(who: Role, share: f64, most: f64) -> Abort {
@@ -521,5 +525,6 @@ pub(super) fn model(study: &Study<Vertical>, role: Role, encoded: &Encoded, run:
         intercept: estimate(INTERCEPT).filter(|_| encoded.block.has_intercept()).unwrap_or(0.0),
         terms: encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
         levels: encoded.levels.clone(),
+        functions: encoded.learnt.clone(),
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::data::align;
 use crate::data::encode;
+use crate::data::functions::{self, Fitted};
 use crate::data::{DataError, Frame};
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
@@ -41,8 +42,12 @@ pub fn levels(study: &Study<Vertical>, model: &Model, header: &[&str]) -> Result
     let mut levels = model.levels.clone();
     let known = |name: &str| model.terms.iter().any(|(term, _)| term == name);
     for factor in prepare::terms(study, model.role, header)?.iter().flat_map(|term| &term.factors) {
-        if !levels.contains_key(factor) && !known(factor) && known(&format!("{factor}TRUE")) {
-            levels.insert(factor.clone(), ["FALSE", "TRUE"].map(String::from).to_vec());
+        let name = factor.name();
+        if factor.is_function() {
+            // Its column is read as it stands; a function that is named as a column is refused.
+            levels.remove(name);
+        } else if !levels.contains_key(name) && !known(name) && known(&format!("{name}TRUE")) {
+            levels.insert(name.to_owned(), ["FALSE", "TRUE"].map(String::from).to_vec());
         }
     }
     Ok(levels)
@@ -85,10 +90,17 @@ impl NewRows {
                 unusable.push((name.clone(), missing));
             }
         }
-        let mask = frame.missing(needed.iter().map(String::as_str)).map_err(own)?;
+        let terms = prepare::terms(&study, role, &header)?;
+        let mut mask = frame.missing(needed.iter().map(String::as_str)).map_err(own)?;
+        if mask.count() < rows {
+            let fitted = Fitted { learnt: &model.functions, levels: &model.levels };
+            functions::derive(&mut frame, &terms, Some(&mask), Some(fitted)).map_err(own)?;
+            let without = functions::missing(&frame, &terms, &mask).map_err(own)?;
+            without.iter().for_each(|(_, rows)| rows.iter().for_each(|row| mask.set(*row)));
+            unusable.extend(without.into_iter().map(|(name, rows)| (name, rows.len())));
+        }
         let mut eta = vec![f64::NAN; rows];
         if mask.count() < rows {
-            let terms = prepare::terms(&study, role, &header)?;
             let offset = prepare::own_offset(&study, role, &frame, Some(&mask))?;
             let design = encode::encode(&mut frame, &terms, true, Some(&mask)).map_err(own)?;
             let known: Vec<&String> = model.terms.iter().map(|(term, _)| term).collect();

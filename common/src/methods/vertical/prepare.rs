@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::data::advice::{self, Advice};
 use crate::data::align::{self, CompleteCases, Mask};
 use crate::data::encode;
-use crate::data::formula::{Formula, Term};
+use crate::data::formula::{self, Formula, Term};
+use crate::data::functions::{self, Learnt};
 use crate::data::outcome::{self, Support};
 use crate::data::{DataError, Frame};
 use crate::glm::Family;
@@ -108,6 +109,8 @@ pub(super) struct Encoded {
     pub(super) terms: Vec<String>,
     /// Levels of categorical columns, for the model file.
     pub(super) levels: std::collections::BTreeMap<String, Vec<String>>,
+    /// What functions took from the columns, for the model file.
+    pub(super) learnt: Learnt,
     /// The fold of each row, from 1.
     pub(super) folds: Option<Vec<u32>>,
     /// Own outcome, offset and weights, for the comparison with the peer's.
@@ -146,9 +149,9 @@ pub fn needed_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> R
 pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<String>, Abort> {
     let mut needed: Vec<String> = Vec::new();
     let terms = terms(study, role, header)?;
-    let factors = terms.iter().flat_map(|term| &term.factors).map(String::as_str);
+    let columns = formula::columns(&terms);
     let offset = study.method.offset.iter().filter(|offset| held(offset, role)).map(|offset| offset.column.as_str());
-    for name in factors.chain(offset) {
+    for name in columns.into_iter().chain(offset) {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
         }
@@ -222,15 +225,9 @@ impl Prepared {
             Missing::CompleteCases => Some(frame.missing(used.iter().copied()).map_err(own)?),
         };
         // Before a matrix is built: with an identifier among the columns it would have a column for every row.
-        let factors = || terms.iter().flat_map(|term| &term.factors).map(String::as_str);
-        advice::refuse_identifiers(&frame, factors()).map_err(own)?;
-        let mut seen: Vec<&str> = Vec::new();
-        factors().for_each(|name| {
-            if !seen.contains(&name) {
-                seen.push(name)
-            }
-        });
-        let advice = advice::advice(&frame, seen);
+        let columns = formula::columns(&terms);
+        advice::refuse_identifiers(&frame, columns.iter().copied()).map_err(own)?;
+        let advice = advice::advice(&frame, columns);
         let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, advice, encoded: None };
         if prepared.incomplete.is_none() {
             prepared.encode(None)?;
@@ -323,6 +320,7 @@ impl Prepared {
             }
             _ => None,
         };
+        let learnt = functions::derive(frame, &self.terms, dropped, None).map_err(refused)?;
         if study.method.penalty.is_none() {
             let intercept = usize::from(study.method.intercept && role == Role::Alice);
             encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
@@ -354,6 +352,7 @@ impl Prepared {
             block,
             terms: design.terms,
             levels: design.levels,
+            learnt,
             folds,
             outcome: own_outcome,
             offset,
