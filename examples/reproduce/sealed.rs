@@ -1,5 +1,7 @@
 //! Sealed fits: digits beside the reference fits, gradients that open on hard designs, bytes that pass.
 
+use std::collections::BTreeSet;
+
 use fedreg_common::data::Frame;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
@@ -228,8 +230,7 @@ fn designs(run: &Run, document: &mut Document) -> anyhow::Result<Vec<Fitted>> {
         ]);
         let what = format!("{}, {family}", design.name);
         if !sealed.fit.termination.converged() && !run.quick {
-            let why = sealed.fit.notes.first().map_or_else(|| sealed.fit.termination.to_string(), Clone::clone);
-            statements.target(false, format!("{what}: the fit converges; it ended: {why}"));
+            statements.target(false, format!("{what}: the fit converges; it ended: {}", why(&sealed.fit)));
             continue;
         }
         if binomial {
@@ -249,6 +250,11 @@ fn designs(run: &Run, document: &mut Document) -> anyhow::Result<Vec<Fitted>> {
     Ok(all)
 }
 
+/// Why a fit did not converge.
+fn why(fit: &VerticalFit) -> String {
+    fit.notes.first().map_or_else(|| fit.termination.to_string(), Clone::clone)
+}
+
 /// Every design with each family that is fitted.
 fn families() -> impl Iterator<Item = (Design, Family)> {
     DESIGNS.into_iter().flat_map(|design| {
@@ -264,14 +270,19 @@ fn draws(run: &Run, document: &mut Document) -> anyhow::Result<()> {
         format!("Gradients of fits of {seeds} other draws; nothing is asked of these"),
         ["design", "family", "least", "median", "most", "not converged"],
     );
+    let mut ended = Vec::new();
     for (design, family) in families() {
         let rows = run.size(design.rows, few(&design));
         let found = each(seeds, |seed| {
             let drawn = design.draw(rows, family, SEED + 1 + seed);
             let fit = sealed_design(&design, &drawn, family, UNLIMITED)?.fit;
-            Ok(fit.termination.converged().then_some(f64::from(fit.rounds)))
+            Ok(if fit.termination.converged() { Ok(f64::from(fit.rounds)) } else { Err(why(&fit)) })
         })?;
         let mut gradients: Vec<f64> = found.iter().flatten().copied().collect();
+        let reasons: BTreeSet<&String> = found.iter().filter_map(|ended| ended.as_ref().err()).collect();
+        for reason in reasons {
+            ended.push(format!("{}, {family}: {reason}", design.name));
+        }
         gradients.sort_by(f64::total_cmp);
         let shown = |value: Option<f64>| value.map_or_else(|| "NA".to_owned(), |value| value.to_string());
         table.ours([
@@ -284,6 +295,9 @@ fn draws(run: &Run, document: &mut Document) -> anyhow::Result<()> {
         ]);
     }
     document.table(table);
+    if !ended.is_empty() {
+        document.paragraph(format!("Those that did not converge ended so: {}.", ended.join("; ")));
+    }
     Ok(())
 }
 
@@ -315,4 +329,57 @@ fn bytes(document: &mut Document, fitted: &[Fitted]) -> anyhow::Result<()> {
     document.table(table);
     document.paragraph(format!("Between the parties at most {most:.1} bytes a row pass beyond the formulas."));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DMatrix;
+
+    use super::*;
+
+    #[test]
+    fn an_estimate_that_is_no_number_is_not_lost_behind_those_that_are() {
+        let mut off = Off::default();
+        off.add([1.0, 2.0], [1.0, 2.0]);
+        off.add([f64::NAN, 2.0], [1.0, 2.0]);
+        off.add([1.0 + 1e-9, 2.0 + 4e-9], [1.0, 2.0]);
+        assert!(off.estimates.is_nan() && off.in_errors.is_nan());
+        assert!((off.errors - 2e-9).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_pooled_fit_beside_a_design_has_the_digits_of_the_reference_fits() {
+        let mut cases = 0;
+        for name in ["binomial_wine_like", "binomial_steep", "poisson_unscaled"] {
+            let reference = references().unwrap().into_iter().find(|reference| reference.name == name).unwrap();
+            let table = reference.columns();
+            let x = DMatrix::from_fn(table[0].len(), table.len() - 1, |row, column| table[column + 1][row]);
+            let family = Family::ALL.into_iter().find(|family| family.name() == reference.family).unwrap();
+            let x = x.insert_column(0, 1.0);
+            let (estimates, covariance) = pooled(family, &x, &DVector::from_vec(table[0].clone())).unwrap();
+            for (at, row) in reference.coefficients.iter().enumerate() {
+                let (estimate, error) = (row.estimate.unwrap(), row.std_error.unwrap());
+                let away = (estimates[at] - estimate).abs() / estimate.abs().max(1e-3 * error);
+                let of_error = (covariance[(at, at)].sqrt() / error - 1.0).abs();
+                assert!(away < 1e-10 && of_error < 1e-9, "{name} {}: {away:e} {of_error:e}", row.term);
+                cases += 1;
+            }
+        }
+        assert!(cases > 10, "{cases}");
+    }
+
+    #[test]
+    fn a_design_is_what_its_name_says_and_what_passes_in_its_fit_is_a_little_more_than_the_formulas() {
+        let events = DESIGNS[2].draw(20_000, Family::Binomial, SEED).y.mean();
+        assert!((0.009..0.02).contains(&events), "{events}");
+        assert!(DESIGNS[1].draw(3000, Family::Binomial, SEED).canonical() > NEARLY_DEPENDENT);
+        let fitted = fit_design(&DESIGNS[0], 1000, Family::Binomial, SEED, Limits::default()).unwrap();
+        assert!(fitted.off.estimates < 2e-8 && fitted.off.errors < 1e-6, "{:?}", fitted.off);
+        let (passed, formula) = (fitted.sealed.passed, fitted.sealed.predicted().unwrap());
+        for of in [|b: &Bytes| b.from_alice, |b: &Bytes| b.from_bob, |b: &Bytes| b.from_dealer] {
+            let beyond = of(&passed) - of(&formula);
+            // The public column of the table, and what does not grow with the rows.
+            assert!(beyond < 16 * 1000 + 10_000, "{beyond}");
+        }
+    }
 }

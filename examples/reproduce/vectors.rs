@@ -99,3 +99,21 @@ pub(crate) fn sealed_study(family: &str, columns: [&[String]; 2], outcome: &str,
 pub(crate) fn parsed(text: &str) -> anyhow::Result<Study<Vertical>> {
     Study::parse(text)?.vertical().context("the study is not that of two parties")
 }
+
+#[cfg(test)]
+impl Reference {
+    /// Outcome and columns of a file of numbers, Alice's first.
+    pub(crate) fn columns(&self) -> Vec<Vec<f64>> {
+        let mut reader = csv::Reader::from_path(folder().join(&self.data)).unwrap();
+        let header = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        std::iter::once(&self.outcome)
+            .chain(&self.alice)
+            .chain(&self.bob)
+            .map(|name| {
+                let at = header.iter().position(|column| column == name).unwrap();
+                rows.iter().map(|row| row[at].parse().unwrap()).collect()
+            })
+            .collect()
+    }
+}
