@@ -34,19 +34,47 @@ pub(crate) struct Design {
     /// Whether counts with the same columns are fitted as well.
     pub(crate) counts: bool,
     law: Law,
-    /// Standard deviation of the coefficients, which are normal, and the intercept.
+    /// Standard deviation of the coefficients, which are normal.
     slope: f64,
-    intercept: f64,
+    intercept: Intercept,
+}
+
+/// Stands beside the columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Intercept {
+    Is(f64),
+    /// What makes so large a share of ones expected in the rows that were drawn.
+    OfEvents(f64),
+}
+
+impl Intercept {
+    fn beside(self, eta: &DVector<f64>) -> f64 {
+        match self {
+            Intercept::Is(intercept) => intercept,
+            Intercept::OfEvents(share) => {
+                let (mut below, mut above) = (-50.0, 50.0);
+                for _ in 0..60 {
+                    let middle = 0.5 * (below + above);
+                    let mean = eta.map(|eta| Family::Binomial.mean(eta + middle)).mean();
+                    if mean < share { below = middle } else { above = middle }
+                }
+                below
+            }
+        }
+    }
 }
 
 /// Those of the specification, with the most gradients that it allows.
 pub(crate) const DESIGNS: [Design; 6] = [
-    design("correlation .97 of neighbours", (1000, 6), 8, Law::Chain(0.97), (0.5, 0.0)),
-    design("random correlations", (3000, 30), 9, Law::RandomCorrelation, (0.2, 0.0)),
-    Design { counts: false, ..design("1.3 % events", (20_000, 6), 7, Law::Chain(0.5), (0.4, -5.2)) },
-    design("three shared factors", (20_000, 50), 7, Law::Factors, (0.1, -0.3)),
-    design("dummies and skew", (10_000, 8), 14, Law::Mixed, (0.4, -1.0)),
-    Design { counts: false, ..design("near separation", (500, 5), 22, Law::Chain(0.5), (2.2, 0.0)) },
+    design("correlation .97 of neighbours", (1000, 6), 8, Law::Chain(0.97), (0.5, Intercept::Is(0.0))),
+    design("random correlations", (3000, 30), 9, Law::RandomCorrelation, (0.2, Intercept::Is(0.0))),
+    Design {
+        counts: false,
+        ..design("1.3 % events", (20_000, 6), 7, Law::Chain(0.5), (0.4, Intercept::OfEvents(0.013)))
+    },
+    design("three shared factors", (20_000, 50), 7, Law::Factors, (0.1, Intercept::Is(-0.3))),
+    design("dummies and skew", (10_000, 8), 14, Law::Mixed, (0.4, Intercept::Is(-1.0))),
+    Design { counts: false, ..design("near separation", (500, 5), 22, Law::Chain(0.5), (2.2, Intercept::Is(0.0))) },
 ];
 
 const fn design(
@@ -54,7 +82,7 @@ const fn design(
     (rows, width): (usize, usize),
     most: u32,
     law: Law,
-    (slope, intercept): (f64, f64),
+    (slope, intercept): (f64, Intercept),
 ) -> Design {
     Design { name, rows, width, most, counts: true, law, slope, intercept }
 }
@@ -74,7 +102,8 @@ impl Design {
         let x = self.columns(rows, &mut random);
         let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
         let slopes = DVector::from_fn(width, |_, _| self.slope * normal());
-        let eta = (&x * slopes).add_scalar(self.intercept);
+        let eta = &x * slopes;
+        let eta = eta.add_scalar(self.intercept.beside(&eta));
         let y = match family {
             Family::Poisson => {
                 let factor = 0.4 / (0.4 * eta.variance().sqrt()).max(1.0);
