@@ -250,9 +250,10 @@ fn designs(run: &Run, document: &mut Document) -> anyhow::Result<Vec<Fitted>> {
     Ok(all)
 }
 
-/// Why a fit did not converge.
+/// Why a fit did not converge; limits that were loosened are noted, too, and are no reason.
 fn why(fit: &VerticalFit) -> String {
-    fit.notes.first().map_or_else(|| fit.termination.to_string(), Clone::clone)
+    let note = fit.notes.iter().find(|note| !note.contains("loosened"));
+    note.map_or_else(|| fit.termination.to_string(), Clone::clone)
 }
 
 /// Every design with each family that is fitted.
