@@ -13,6 +13,10 @@ mod comparators;
 mod coordinated;
 #[path = "reproduce/cost.rs"]
 mod cost;
+#[path = "reproduce/dealt.rs"]
+mod dealt;
+#[path = "reproduce/designs.rs"]
+mod designs;
 #[path = "reproduce/document.rs"]
 mod document;
 #[path = "reproduce/drlr.rs"]
@@ -27,16 +31,22 @@ mod fairness;
 mod features;
 #[path = "reproduce/matching.rs"]
 mod matching;
+#[path = "reproduce/opened.rs"]
+mod opened;
 #[path = "reproduce/privacy.rs"]
 mod privacy;
 #[path = "reproduce/research/mod.rs"]
 mod research;
 #[path = "reproduce/robust.rs"]
 mod robust;
+#[path = "reproduce/sealed.rs"]
+mod sealed;
 #[path = "reproduce/stream.rs"]
 mod stream;
 #[path = "reproduce/tables.rs"]
 mod tables;
+#[path = "reproduce/vectors.rs"]
+mod vectors;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -107,6 +117,7 @@ fn reproduce(program: &Program) -> anyhow::Result<usize> {
         What::Robust => ("robust", robust::tables(&run)?),
         What::Cost => ("cost", cost::tables(&run)?),
         What::Privacy => ("privacy", privacy::tables(&run)?),
+        What::Sealed => ("sealed", sealed::tables(&run)?),
         What::Em => ("em", em::tables(&run)?),
         What::Features => ("features", features::tables(&run)?),
         What::Stream => ("stream", stream::tables(&run)?),

@@ -39,6 +39,8 @@ pub(crate) enum What {
     Cost,
     /// Calibration, private vertical and robust regression, coverage of their intervals, time of their noise
     Privacy,
+    /// Digits of sealed fits, how many gradients they open, and bytes that pass
+    Sealed,
     /// Private expectation maximisation
     Em,
     /// Private kernel regression by random features

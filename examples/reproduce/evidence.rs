@@ -43,17 +43,17 @@ pub(crate) fn tables(run: &Run, document: &mut Document) -> anyhow::Result<()> {
 
 /// Shares of data sets whose interval holds the truth, a coefficient each.
 #[derive(Clone)]
-struct Coverage(Vec<f64>);
+pub(crate) struct Coverage(Vec<f64>);
 
 impl Coverage {
     /// Of rows that say for each coefficient whether it was held.
-    fn of(held: &[Vec<bool>]) -> Coverage {
+    pub(crate) fn of(held: &[Vec<bool>]) -> Coverage {
         let width = held.first().map_or(0, Vec::len);
         let share = |j: usize| held.iter().filter(|row| row[j]).count() as f64 / held.len() as f64;
         Coverage((0..width).map(share).collect())
     }
 
-    fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
@@ -65,12 +65,13 @@ impl Coverage {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    fn cell(&self) -> String {
+    pub(crate) fn cell(&self) -> String {
         format!("{:.1} ({:.1} to {:.1})", 100.0 * self.mean(), 100.0 * self.least(), 100.0 * self.most())
     }
 }
 
-fn held(found: &DVector<f64>, errors: &DVector<f64>, truth: &DVector<f64>) -> Vec<bool> {
+/// Whether each interval of 95 % holds.
+pub(crate) fn held(found: &DVector<f64>, errors: &DVector<f64>, truth: &DVector<f64>) -> Vec<bool> {
     let within = |((found, error), truth): ((&f64, &f64), &f64)| (found - truth).abs() <= NORMAL * error;
     found.iter().zip(errors).zip(truth).map(within).collect()
 }

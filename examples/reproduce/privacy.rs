@@ -18,7 +18,7 @@ use crate::drlr::consensus;
 use crate::research::baselines;
 use crate::research::private::{Batch, Corruption, TableHolder, TwoParties, batch_setup};
 use crate::tables::{line, means, medians, number, row};
-use crate::{Run, evidence};
+use crate::{Run, evidence, opened};
 
 /// Of every release but those of expectation maximisation.
 pub(crate) const DELTA: f64 = 1e-5;
@@ -32,6 +32,7 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     );
     calibration(&mut document);
     parties(run, &mut document)?;
+    opened::tables(run, &mut document)?;
     batches(run, &mut document)?;
     workers(run, &mut document)?;
     evidence::tables(run, &mut document)?;
@@ -204,7 +205,6 @@ fn parties(run: &Run, document: &mut Document) -> anyhow::Result<()> {
                 run.target(document, measured, largest, &format!("residual at epsilon {epsilon}"));
             }
             planned(run, document, rows, *correlation)?;
-            by_table(run, document, rows, *correlation)?;
             document.finding(
                 of(1)[0] < of(0)[0],
                 "at epsilon 1 exchanging noised residuals is better than exchanging nothing",
@@ -263,45 +263,6 @@ fn planned(run: &Run, document: &mut Document, rows: usize, correlation: f64) ->
             );
         }
     }
-    Ok(())
-}
-
-/// The mechanism crossprod through a study file, with the coverage of its intervals for the pooled coefficients of many rows.
-fn by_table(run: &Run, document: &mut Document, rows: usize, correlation: f64) -> anyhow::Result<()> {
-    let seeds = run.seeds(50);
-    let many = TwoParties::draw(run.size(400_000, 20_000), correlation, 1_000_003)?;
-    let mut table = Table::new(
-        format!(
-            "The mechanism crossprod through a study file, real masks and noise, an intercept in Alice's rows: {rows} rows, correlation \
-             {correlation}, median of {seeds}"
-        ),
-        ["", "epsilon 1", "3", "10"],
-    );
-    for held_by in ["both", "alice"] {
-        let (mut predicted, mut measured, mut covered) = (Vec::new(), Vec::new(), Vec::new());
-        for epsilon in EPSILONS {
-            let study = TwoParties::crossprod_study(correlation, epsilon, held_by)?;
-            let plan = study.private_plan(rows as u64)?;
-            predicted.push(study.outlook(&plan)?.relative_error);
-            let all = medians(seeds, |seed| {
-                let data = TwoParties::draw(rows, correlation, seed)?;
-                let (slopes, errors) = data.opened_under(&study)?;
-                let within = |at: &usize| (slopes[*at] - many.pooled()[*at]).abs() <= 1.959_964 * errors[*at];
-                Ok(vec![data.error(&slopes), (0..10).filter(within).count() as f64 / 10.0])
-            })?;
-            measured.push(all[0]);
-            covered.push(all[1]);
-        }
-        table.ours(row(&format!("measured, outcome at {held_by}"), &measured));
-        table.ours(row("  as planned", &predicted));
-        table.ours(row("  share of ten intervals that cover, median", &covered));
-        if held_by == "both" {
-            for ((epsilon, largest), measured) in EPSILONS.iter().zip([0.08, 0.03, 0.011]).zip(measured) {
-                run.target(document, measured, largest, &format!("crossprod at epsilon {epsilon}"));
-            }
-        }
-    }
-    document.table(table);
     Ok(())
 }
 

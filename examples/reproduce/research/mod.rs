@@ -4,6 +4,8 @@
 pub(crate) mod baselines;
 pub(crate) mod batches;
 pub(crate) mod crossprod;
+pub(crate) mod logistic;
+pub(crate) mod newton;
 pub(crate) mod printed_em;
 pub(crate) mod printed_features;
 pub(crate) mod private;

@@ -59,6 +59,12 @@ pub(crate) enum SimulationError {
     /// Noised shares that do not open.
     #[error(transparent)]
     Share(#[from] ShareError),
+    /// A session that ended before its fit.
+    #[error(transparent)]
+    Session(#[from] fedreg_common::session::Abort),
+    /// Columns that are no table.
+    #[error(transparent)]
+    Data(#[from] fedreg_common::data::DataError),
     /// The plan does not end in an estimate.
     #[error("the plan does not end in an estimate")]
     NoEstimate,
@@ -272,7 +278,7 @@ impl SimulatedLedger {
 
 /// What a ledger keeps. Nothing is taken back: a simulation that fails is over.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     records: Vec<Record>,
     blobs: HashMap<String, Vec<u8>>,
     anchor: Option<Anchor>,

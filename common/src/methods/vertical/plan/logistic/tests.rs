@@ -5,8 +5,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::*;
 use crate::privacy::accountant::gaussian_mu;
 use crate::privacy::bounds::{ColumnBounds, RowBounds};
-
-pub(crate) const SLOPES: [f64; 10] = [1.8, -1.2, 1.5, 0.9, -1.5, -0.9, 2.1, 1.2, -1.8, 1.5];
+use crate::research::logistic::{EventRows, SLOPES};
 
 const HELD_BY: [OutcomeAt; 2] = [OutcomeAt::Both, OutcomeAt::Alice];
 
@@ -14,35 +13,25 @@ fn plan(rows: usize, width: usize, outcome: OutcomeAt, budget: f64) -> LogisticP
     LogisticPlan::new(LogisticSetup { rows, alice_width: width, bob_width: width, outcome, budget }).unwrap()
 }
 
-pub(crate) fn bounds(width: usize) -> RowBounds {
+fn bounds(width: usize) -> RowBounds {
     let column = |at: usize| (format!("x{at}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
     RowBounds::new((0..width).map(column).collect(), Some(1.0), None).unwrap()
 }
 
 /// Rows of both parties and an outcome.
-pub(crate) struct Data {
-    pub(crate) rows: [ClippedRows; 2],
-    pub(crate) y: Vec<f64>,
+struct Data {
+    rows: [ClippedRows; 2],
+    y: Vec<f64>,
 }
 
 impl Data {
-    /// Equicorrelated normal columns of variance 4/(9 p) a block, cut at norm 1.
-    pub(crate) fn draw(rows: usize, seed: u64) -> Data {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut all = DMatrix::zeros(rows, 10);
-        for row in 0..rows {
-            let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
-            let common = normal() * 0.3_f64.sqrt();
-            for column in 0..10 {
-                all[(row, column)] = (common + normal() * 0.7_f64.sqrt()) / (1.5 * 5f64.sqrt());
-            }
-        }
-        let rows = [0, 5].map(|first| ClippedRows::new(&bounds(5), &all.columns(first, 5).into_owned()));
-        let x = matrix(&rows);
-        let eta = x * DVector::from_iterator(11, std::iter::once(-0.5).chain(SLOPES));
-        let y =
-            eta.iter().map(|eta| f64::from(u8::from(random.random::<f64>() < Family::Binomial.mean(*eta)))).collect();
-        Data { rows, y }
+    fn draw(rows: usize, seed: u64) -> Data {
+        Data::of(&EventRows::draw(rows, seed).unwrap())
+    }
+
+    fn of(drawn: &EventRows) -> Data {
+        let rows = [0, 5].map(|at| ClippedRows::new(&bounds(5), &drawn.columns.columns(at, 5).into_owned()));
+        Data { rows, y: drawn.y.clone() }
     }
 }
 
@@ -162,23 +151,7 @@ fn run(plan: &LogisticPlan, data: &Data, seed: u64, mut seen: impl FnMut(&Logist
     fit
 }
 
-pub(crate) fn pooled(data: &Data) -> DVector<f64> {
-    let (x, y) = (matrix(&data.rows), DVector::from_column_slice(&data.y));
-    let mut beta = DVector::zeros(x.ncols());
-    for _ in 0..30 {
-        let eta = &x * &beta;
-        let weighted = DMatrix::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)] * Family::Binomial.variance(eta[i]));
-        let step =
-            x.tr_mul(&weighted).cholesky().unwrap().solve(&x.tr_mul(&(eta.map(|eta| Family::Binomial.mean(eta)) - &y)));
-        beta -= &step;
-        if step.amax() < 1e-12 {
-            break;
-        }
-    }
-    beta
-}
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -186,9 +159,9 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 fn errors(rows: usize, epsilon: f64, outcome: OutcomeAt, seeds: u64) -> f64 {
     let plan = plan(rows, 5, outcome, gaussian_mu(epsilon, 1e-5).powi(2));
     let error = |seed: u64| {
-        let data = Data::draw(rows, 100 + seed);
-        let (values, pooled) = (run(&plan, &data, 7 + seed, |_, _| {}).finish().unwrap().0, pooled(&data));
-        (values - &pooled).rows(1, 10).norm() / pooled.rows(1, 10).norm()
+        let drawn = EventRows::draw(rows, 100 + seed).unwrap();
+        let values = run(&plan, &Data::of(&drawn), 7 + seed, |_, _| {}).finish().unwrap().0;
+        drawn.error(&values.rows(1, 10).into_owned())
     };
     median((0..seeds).map(error).collect())
 }

@@ -6,6 +6,7 @@ use crate::conversation::Content;
 use crate::methods::vertical::message::{Dealt, Masked, Product, ProductKind, Share};
 use crate::methods::vertical::plan::{LogisticPlan, LogisticRelease, PrivatePlan, Side, logistic_tests as oracle};
 use crate::privacy::mechanism::share::open_whole;
+use crate::research::logistic::{EventRows, SLOPES};
 use crate::secure::ring::Elements;
 use crate::study::HeldBy;
 
@@ -406,83 +407,23 @@ fn a_run_of_hardly_any_budget_ends_with_numbers() {
     }
 }
 
-/// The simulated columns of five and five, by a study whose bounds leave them as they are.
-fn simulated(epsilon: f64, held_by: &str) -> Arc<Study<Vertical>> {
-    let names = |letter: char| (0..5).map(|at| format!("\"{letter}{at}\"")).collect::<Vec<_>>().join(", ");
-    let columns: String = "ab"
-        .chars()
-        .flat_map(|letter| (0..5).map(move |at| format!("[columns.{letter}{at}]\ncentre = 0.0\nscale = 1.0\n")))
-        .collect();
-    let sizes: Vec<String> = "ab"
-        .chars()
-        .flat_map(|letter| (0..5).map(move |at| format!("{letter}{at}")))
-        .zip(oracle::SLOPES)
-        .map(|(name, slope)| format!("{name} = {slope:?}"))
-        .collect();
-    Arc::new(vertical(&format!(
-        "id = \"s\"\nmode = \"private\"\n[model]\nfamily = \"binomial\"\n[outcome]\ncolumn = \"y\"\nheld_by = \"{held_by}\"\n[parties.alice]\ncertificate \
-         = \"alice\"\ncolumns = [{}]\nrow_norm = 1.0\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [{}]\nrow_norm = \
-         1.0\n{columns}[columns.y]\nrange = [0, 1]\n[privacy]\ndelta = 1e-5\nepsilon = {epsilon:?}\naccountant = \
-         \"exact\"\nmechanism = \"crossprod\"\n[privacy.design]\ncorrelation = 0.3\nmean_square = {}\ncoefficients = {{ {} }}\n",
-        names('a'),
-        names('b'),
-        4.0 / 9.0,
-        sizes.join(", ")
-    )))
-}
-
-/// A whole run of both sessions, a dealer and both ledgers over simulated rows: estimates and standard errors.
-fn session(study: &Arc<Study<Vertical>>, data: &oracle::Data, seed: u64) -> Vec<(f64, f64)> {
-    let rows = data.y.len();
-    let mut sessions = [Role::Alice, Role::Bob].map(|role| {
-        let (mut places, of) = (Places::default(), usize::from(role == Role::Bob));
-        let letter = ["a", "b"][of];
-        let mut columns: Vec<ColumnBuilder> =
-            (0..5).map(|at| ColumnBuilder::lenient_numbers(format!("{letter}{at}"))).collect();
-        columns.push(ColumnBuilder::lenient_numbers("y"));
-        for row in 0..rows {
-            let place = Place::Row(row as u64 + 1);
-            places.push(place);
-            let entries = data.rows[of].integers(row..row + 1).iter().map(|entry| f64::from(*entry) / 32_768.0);
-            for (column, value) in columns.iter_mut().zip(entries.chain([data.y[row]])) {
-                column.cell(value.to_string().as_bytes(), place).unwrap();
-            }
-        }
-        let columns = columns.into_iter().map(|column| column.finish().unwrap()).collect();
-        let frame = Frame::new(columns, None, places).unwrap();
-        let table = Table::new(Arc::clone(study), role, &Policy::default(), frame).unwrap();
-        let mut ledger = Ledger::create(Memory::new()).unwrap();
-        let persons = Party::persons(&mut ledger, &table);
-        let budget = study.run_budget(rows as u64).unwrap();
-        let registration =
-            Registration { data_set: "cohort".to_string(), persons, budget, bounds: study.stated_bounds(role) };
-        ledger.register(&registration).unwrap();
-        let persons = Party::persons(&mut ledger, &table);
-        let pool = NoisePool::seeded(10_000 * (1 + seed) + role as u64);
-        let setting =
-            Setting { ledger, data_set: "cohort".to_string(), persons, peer: role.partner().to_string(), pool };
-        let opening = Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] };
-        PrivateSession::new(table, opening, setting).unwrap()
-    });
-    let [alice, bob] = &mut sessions;
-    let deal = crate::sim::dealer::dealer(study, RUN, |_, _| {});
-    let ended = pair::run_dealt(alice, bob, Faults::NONE, |_, _: &Message| {}, deal);
-    let [fit, _] = ended.results.map(|result| result.unwrap().unwrap());
-    fit.coefficients.iter().map(|row| (row.estimate.unwrap(), row.std_error.unwrap())).collect()
+/// Slopes and standard errors of a whole run of both sessions, a dealer and both ledgers over simulated rows.
+fn session(study: &Arc<Study<Vertical>>, data: &EventRows, seed: u64) -> (DVector<f64>, DVector<f64>) {
+    data.run(study, [Role::Alice, Role::Bob].map(|role| NoisePool::seeded(10_000 * (1 + seed) + role as u64))).unwrap()
 }
 
 /// Median distance of the slopes from the pooled ones, relative to their length, over the given number of data sets, and what was
 /// predicted.
 fn errors(rows: usize, epsilon: f64, held_by: &str, seeds: u64) -> (f64, f64) {
-    let study = simulated(epsilon, held_by);
+    let study = EventRows::study(epsilon, held_by).unwrap();
     let error = |seed: u64| {
-        let data = oracle::Data::draw(rows, 100 + seed);
-        let (fitted, pooled) = (session(&study, &data, seed), oracle::pooled(&data));
-        let square = |of: fn(f64, f64) -> f64| (1..=10).map(|at| of(fitted[at].0, pooled[at]).powi(2)).sum::<f64>();
-        (square(|a, b| a - b) / square(|_, b| b)).sqrt()
+        let data = EventRows::draw(rows, 100 + seed).unwrap();
+        data.error(&session(&study, &data, seed).0)
     };
+    let mut measured: Vec<f64> = (0..seeds).map(error).collect();
+    measured.sort_by(f64::total_cmp);
     let plan = study.private_plan(rows as u64).unwrap();
-    (oracle::median((0..seeds).map(error).collect()), study.outlook(&plan).unwrap().relative_error)
+    (measured[measured.len() / 2], study.outlook(&plan).unwrap().relative_error)
 }
 
 /// 50 data sets of 10 000 rows by both sessions, with dealer and ledgers.
@@ -532,11 +473,11 @@ fn errors_of_runs_of_many_rows_are_those_that_were_asked_for_and_predicted() {
 fn intervals_of_runs_cover_what_they_say() {
     for (held_by, epsilon) in ["both", "alice"].into_iter().flat_map(|held_by| [1.0, 3.0, 10.0].map(|of| (held_by, of)))
     {
-        let study = simulated(epsilon, held_by);
+        let study = EventRows::study(epsilon, held_by).unwrap();
         let covered = (0..100_u64).map(|seed| {
-            let fitted = session(&study, &oracle::Data::draw(10_000, 5_000 + seed), seed);
-            let within = |at: &usize| (fitted[*at].0 - oracle::SLOPES[*at - 1]).abs() <= 1.959_964 * fitted[*at].1;
-            (1..=10).filter(within).count()
+            let (slopes, errors) = session(&study, &EventRows::draw(10_000, 5_000 + seed).unwrap(), seed);
+            let within = |at: &usize| (slopes[*at] - SLOPES[*at]).abs() <= 1.959_964 * errors[*at];
+            (0..10).filter(within).count()
         });
         let share = covered.sum::<usize>() as f64 / 1_000.0;
         println!("outcome at {held_by}, epsilon {epsilon}: coverage {share:.3}");
