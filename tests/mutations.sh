@@ -411,6 +411,17 @@ mutate "gradients beyond what may open" $sealed/glm.rs \
     's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::tests::glm::a_fit_ends
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
     's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
+range=sealed::tests::range
+mutate "a class of the rows in place of the range that the study fixes" $sealed/glm/point.rs \
+    's/let range = stated\.unwrap_or_else\(\|\| match family/let range = None.unwrap_or_else(|| match family/' $range::with_a_fixed_range
+mutate "a part beyond the fixed range that is not cut" $sealed/glm/point.rs \
+    's/\*eta = eta\.clamp\(-range, range\)/*eta = eta.max(f64::NEG_INFINITY)/' $range::a_fit_beyond
+mutate "a party that does not say that it has cut its part" $sealed/results.rs \
+    's/filter\(\|glm\| glm\.was_cut\(\)\)/filter(|glm| glm.was_cut() \&\& false)/' $range::a_fit_beyond
+mutate "a range in messages that is not the one of the study" $sealed/glm/point.rs \
+    's/return range == stated;/return range >= 0.0 * stated;/' $range::a_range_in
+mutate "a poisson range beyond what fixed point holds" $sealed/session.rs \
+    's/        holds_range\(&sizes\)\?;\n//' $range::a_poisson_range
 along=sealed::tests::along
 mutate "a penalty in the coordinates of the bases" $sealed/penalised/gradients.rs \
     's/factor\.view_mut\(\(first, first\), own\.shape\(\)\)\.copy_from\(own\);//' $along::a_penalised_fit

@@ -321,6 +321,12 @@ impl Forecast<'_> {
                     .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),
             ),
         ];
+        if let Some(range) = self.study.guarantee.range() {
+            lines.push(format!(
+                "the study fixes the range: this party's part of the linear predictor is cut at {range}, either way, that number stands in \
+                 every message in place of its own, and the report here says first whether anything was cut"
+            ));
+        }
         if !self.one_table() {
             lines.push(format!(
                 "with these numbers at most {} gradients may open; each sends {} to {}, as the kernel of the means has {FEW_TERMS} to \

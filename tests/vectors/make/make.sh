@@ -16,3 +16,4 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 "$python" methods.py
 "$python" robust.py
 "$python" secure.py ../secure
+"$python" cut.py ../secure

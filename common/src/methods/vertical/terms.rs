@@ -18,11 +18,13 @@ mod sealed;
 mod search;
 
 pub use self::private::PrivacyError;
+pub use self::sealed::SealedTerms;
 pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 12] = [
+pub(crate) const SECTIONS: [&str; 13] = [
     "dealer",
+    "sealed",
     "parties",
     "offset",
     "weights",
@@ -188,17 +190,22 @@ pub enum VerticalGuarantee {
     /// Nothing: partial predictions leave, declared, counted and metered.
     Plain,
     /// Columns leave behind masks, and only declared tables open.
-    Sealed,
+    Sealed(SealedTerms),
     /// Differential privacy towards everybody who sees what left.
     Private(PrivateTerms),
 }
 
 impl VerticalGuarantee {
     /// Of a mode and its section.
-    pub(crate) fn parse(mode: Mode, terms: Option<&PrivacyTerms>) -> Result<VerticalGuarantee, StudyError> {
+    pub(crate) fn parse(
+        mode: Mode,
+        terms: Option<&PrivacyTerms>,
+        sealed: Option<&SealedTerms>,
+    ) -> Result<VerticalGuarantee, StudyError> {
+        let sealed = SealedTerms::of_mode(sealed, mode)?;
         match (mode, terms) {
             (Mode::Plain, None) => Ok(VerticalGuarantee::Plain),
-            (Mode::Sealed, None) => Ok(VerticalGuarantee::Sealed),
+            (Mode::Sealed, None) => Ok(VerticalGuarantee::Sealed(sealed)),
             (Mode::Plain | Mode::Sealed, Some(_)) => {
                 let problem = format!("is given, but `mode` is \"{}\": set mode = \"private\"", mode.name());
                 Err(value("privacy", problem))
@@ -209,20 +216,28 @@ impl VerticalGuarantee {
             (Mode::Private, Some(terms)) => PrivateTerms::parse(terms).map(VerticalGuarantee::Private),
         }
     }
+
+    /// The range that a sealed study fixes for both parties' parts of the linear predictor.
+    pub fn range(&self) -> Option<f64> {
+        match self {
+            VerticalGuarantee::Sealed(terms) => terms.range,
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => None,
+        }
+    }
 }
 
 impl Promise for VerticalGuarantee {
     fn mode(&self) -> Mode {
         match self {
             VerticalGuarantee::Plain => Mode::Plain,
-            VerticalGuarantee::Sealed => Mode::Sealed,
+            VerticalGuarantee::Sealed(_) => Mode::Sealed,
             VerticalGuarantee::Private(_) => Mode::Private,
         }
     }
 
     fn private(&self) -> Option<&PrivateTerms> {
         match self {
-            VerticalGuarantee::Plain | VerticalGuarantee::Sealed => None,
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => None,
             VerticalGuarantee::Private(terms) => Some(terms),
         }
     }
@@ -374,7 +389,7 @@ impl Study<Vertical> {
                     Mechanism::Crossprod => Some(Declaration::Masked),
                 }));
             }
-            VerticalGuarantee::Sealed => {
+            VerticalGuarantee::Sealed(_) => {
                 return Disclosures::new(membership.chain(self.sealed_declarations()));
             }
             VerticalGuarantee::Plain => vec![Declaration::PartialPrediction, Declaration::Summary],
@@ -439,7 +454,7 @@ impl Study<Vertical> {
             VerticalGuarantee::Plain => {
                 self.method.inference.allowed && (self.method.penalty.is_none() || self.uses_tables())
             }
-            VerticalGuarantee::Sealed | VerticalGuarantee::Private(_) => false,
+            VerticalGuarantee::Sealed(_) | VerticalGuarantee::Private(_) => false,
         }
     }
 
@@ -447,7 +462,7 @@ impl Study<Vertical> {
     pub fn is_dealt(&self) -> bool {
         match &self.guarantee {
             VerticalGuarantee::Plain => false,
-            VerticalGuarantee::Sealed => true,
+            VerticalGuarantee::Sealed(_) => true,
             VerticalGuarantee::Private(terms) => match terms.stated.mechanism {
                 Mechanism::Residual => false,
                 Mechanism::Crossprod => true,

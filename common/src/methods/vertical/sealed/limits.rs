@@ -9,6 +9,7 @@ use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::privacy::ledger::Before;
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
+use crate::secure::kernel::CLASSES;
 use crate::secure::open::{Limits, Refusal as Limit, Rows, effective_rows};
 use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::Shape;
@@ -37,6 +38,8 @@ pub struct Sizes {
     pub(super) intercept: bool,
     /// Whether rows have case weights.
     pub(super) weighted: bool,
+    /// At which both parties cut their parts of the linear predictor, where the study says so.
+    pub(super) range: Option<f64>,
 }
 
 impl Sizes {
@@ -54,6 +57,7 @@ impl Sizes {
             inference: method.inference.allowed && method.penalty.is_none(),
             intercept: method.intercept,
             weighted: method.weights.is_some(),
+            range: study.guarantee.range(),
         }
     }
 
@@ -224,6 +228,7 @@ pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Resu
     let (alice, bob) = if role == Role::Alice { (own, peer_columns) } else { (peer_columns, own) };
     let sizes = Sizes::new(prepared.study(), block.rows(), alice, bob);
     countable(sizes.family, encoded)?;
+    holds_range(&sizes)?;
     within_limits(role, &prepared.policy.limits, &sizes, encoded, peer_columns, before)
 }
 
@@ -242,6 +247,21 @@ pub(super) fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> 
         )),
         false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
     }
+}
+
+/// Whether fixed point has digits for the range that the study fixes.
+pub(super) fn holds_range(sizes: &Sizes) -> Result<(), Abort> {
+    let (Family::Poisson, Some(range)) = (sizes.family, sizes.range) else { return Ok(()) };
+    // Both parts together; the outcome is not known to both.
+    let holds = |range: f64| budget::poisson(sizes.rows, 2.0 * range, 0.0).is_some();
+    if holds(range) {
+        return Ok(());
+    }
+    let most = CLASSES.into_iter().rev().find(|class| holds(*class)).unwrap_or_default();
+    Err(Abort::Data(format!(
+        "{} rows are too many for a poisson fit with `sealed.range` = {range}: fixed point has digits for {most} at most",
+        sizes.rows
+    )))
 }
 
 pub(super) fn within_limits(

@@ -13,6 +13,7 @@ use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::id::Role;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{Deviances, VerticalFit, data_notes, model, unpenalised};
+use crate::privacy::caution::{CUT, Caution};
 use crate::report::{ColumnDisclosure, Disclosure, Opened};
 use crate::secure::gaussian::Part;
 use crate::session::Abort;
@@ -81,6 +82,7 @@ pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         rounds: work.rounds(),
         certificate: trace.last().map_or(f64::NAN, |point| point.certificate),
         trace,
+        caution: cut_note(work),
         notes: notes(work),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, &joined),
@@ -191,8 +193,32 @@ fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
     own.iter().copied().enumerate().filter(|(at, _)| !dropped.contains(at)).collect()
 }
 
+/// What the study says of ranges: the same at both parties, whether or not something was cut.
+fn range_note(work: &Work) -> Option<String> {
+    let range = work.study.guarantee.range()?;
+    Some(format!(
+        "the study fixes the range of the linear predictor: each party cuts its own part at {range}, either way, and says in its own report \
+         alone whether it had to"
+    ))
+}
+
+/// What a party says first where it has cut its part. How many rows that was stays with it: nothing declares it.
+fn cut_note(work: &Work) -> Option<Caution> {
+    let range = work.study.guarantee.range()?;
+    let role = work.role;
+    work.glm.as_ref().filter(|glm| glm.was_cut()).map(|_| {
+        let reason = format!(
+            "{role}'s part of the linear predictor is beyond {range} in some rows and was cut there (`sealed.range` of the study): the \
+             estimates are those of the cut model, standard errors and deviance belong to it approximately; a larger range would leave \
+             these rows as they are"
+        );
+        Caution::new(CUT, reason, false)
+    })
+}
+
 fn notes(work: &Work) -> Vec<String> {
     let mut notes = work.encoded.notes.clone();
+    notes.extend(range_note(work));
     let mut dropped = work.encoded.block.dropped().to_vec();
     let stay = kept(work);
     let all = &work.encoded.block.places()[usize::from(work.encoded.block.has_intercept())..];

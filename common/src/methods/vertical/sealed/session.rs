@@ -9,7 +9,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Folds};
 use super::glm::{Glm, Lead, Own as Holds, Weights};
-use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
+use super::limits::{Sizes, countable, holds_range, not_opened, opens, shape_of, within_limits};
 use super::offset::{self, Offset};
 use super::penalised::{Path, Theirs};
 use super::reduction::{read_reduction, reduction_values};
@@ -283,6 +283,7 @@ impl Work {
         let sizes = Sizes::new(&study, rows, alice, bob);
         within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
         countable(family, &encoded)?;
+        holds_range(&sizes)?;
         let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
         account.may_open(&opens).map_err(|why| not_opened(role, why, Some(&sizes)))?;
         let null_deviance = if role == Role::Alice { block.null_deviance(study.method.intercept) } else { 0.0 };

@@ -3,6 +3,7 @@
 mod along;
 mod folds;
 mod glm;
+mod range;
 
 use std::sync::{Arc, Mutex};
 

@@ -1,14 +1,61 @@
 //! The sealed mode of a study of two parties: what it must not say, and what it lets leave.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
+use crate::id::Mode;
 use crate::privacy::release::Declaration;
+use crate::secure::kernel::CLASSES;
 use crate::terms::{HeldBy, Missing, Promise, Study, StudyError, value};
+
+/// The smallest range that a study may fix: a part of the linear predictor that is cut below it says little.
+const SMALLEST_RANGE: f64 = 1.0;
+
+/// What a sealed run lets open, and to whom.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedTerms {
+    /// Of binomial and Poisson fits: each party cuts its own part of the linear predictor at this number, either way, and tells
+    /// nobody how large it is; 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24 or 32. If absent, the parties tell each other the class
+    /// that holds their part, and nothing is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<f64>,
+}
+
+impl SealedTerms {
+    /// The section of a study, which has a place in sealed mode only.
+    pub(super) fn of_mode(stated: Option<&SealedTerms>, mode: Mode) -> Result<SealedTerms, StudyError> {
+        let Some(stated) = stated else { return Ok(SealedTerms::default()) };
+        if mode == Mode::Sealed {
+            return Ok(stated.clone());
+        }
+        let key = if stated.range.is_some() { "sealed.range" } else { "sealed" };
+        Err(value(key, format!("is given, but `mode` is \"{}\": set mode = \"sealed\"", mode.name())))
+    }
+
+    fn check(&self, family: Family) -> Result<(), StudyError> {
+        let Some(range) = self.range else { return Ok(()) };
+        let ranges: Vec<f64> = CLASSES.into_iter().filter(|class| *class >= SMALLEST_RANGE).collect();
+        if !ranges.contains(&range) {
+            let all: Vec<String> = ranges.iter().map(f64::to_string).collect();
+            return Err(value("sealed.range", format!("must be one of {}, got {range}", all.join(", "))));
+        }
+        match family {
+            Family::Gaussian => Err(value(
+                "sealed.range",
+                "has no place in a sealed gaussian study: the fit follows from one table, and no linear predictor has a range",
+            )),
+            Family::Binomial | Family::Poisson => Ok(()),
+        }
+    }
+}
 
 impl Study<Vertical> {
     /// Refuses what a sealed run between two parties cannot keep.
-    pub(crate) fn check_sealed(&self) -> Result<(), StudyError> {
+    pub(crate) fn check_sealed(&self, terms: &SealedTerms) -> Result<(), StudyError> {
         let method = &self.method;
+        terms.check(method.family)?;
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
         let default = FitTerms::default();
         let gaussian = method.family == Family::Gaussian;
