@@ -369,6 +369,14 @@ mutate "an outcome at alice whose values end a run" common/src/methods/vertical/
     's/\(HeldBy::Alice, Role::Alice\) => refuse,/(HeldBy::Alice, Role::Alice) => true,/' private::tests::logistic::an_outcome
 mutate "columns that passed anew and are forgotten by the next process" $logistic \
     's/\*anew = exchange == 0 \|\| held\.is_noted\(number\)\?;/*anew = exchange == 0 || exchange as usize == past;/' private::tests::logistic::a_run_that_is
+mutate "a private penalty that meets the intercept" common/src/methods/vertical/plan/crossprod/penalised.rs \
+    's/ - &lean \* lean\.transpose\(\) \* constant//' plan::crossprod::tests::without_noise_penalised
+mutate "a private penalty on the scale of half ranges" common/src/methods/vertical/plan/crossprod/penalised.rs \
+    's/lambda \/ unit/lambda \/ 1.0/' plan::crossprod::tests::without_noise_penalised
+mutate "a private penalty from a table that is not lifted" common/src/methods/vertical/plan/crossprod/penalised.rs \
+    's/lifted\(&self\.joint\(opened\), self\.floor\(\), 0\.0\)/lifted(\&self.joint(opened), 0.0 * self.floor(), 0.0)/' plan::crossprod::tests::a_penalised_fit
+mutate "standard errors of penalised private estimates" common/src/methods/vertical/private/crossprod.rs \
+    's/ && study\.method\.penalty\.is_none\(\);/;/' private::tests::crossprod::a_path_costs
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \

@@ -347,6 +347,18 @@ impl Vertical {
 }
 
 impl PenaltyTerms {
+    /// The values of lambda that the study gives, largest first; none where the data decide.
+    pub fn given(&self) -> Option<Vec<f64>> {
+        let mut lambdas = match &self.lambda {
+            Lambda::One(lambda) => vec![*lambda],
+            Lambda::Many(lambdas) => lambdas.clone(),
+            Lambda::Path(_) => return None,
+        };
+        lambdas.sort_by(|a, b| b.total_cmp(a));
+        lambdas.dedup();
+        Some(lambdas)
+    }
+
     fn check(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: &str| Err(value(key, problem));
         if !(0.0..=1.0).contains(&self.alpha) {
