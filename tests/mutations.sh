@@ -419,6 +419,13 @@ mutate "gradients beyond what may open" $sealed/glm.rs \
     's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::tests::glm::a_fit_ends
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
     's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
+both=sealed::tests::both
+mutate "a table that opens to bob without alice's account" $sealed/limits.rs \
+    's/Role::Alice if !self\.both => 0/Role::Alice if self.both || !self.both => 0/' $both::alices_own
+mutate "a table that opens to bob and is in no list" $sealed/results.rs \
+    's/then\(\|\| opening\.table\(\)\)/then(|| opening.table()).filter(|_| false)/' $both::each_share
+mutate "a solution that bob does not compare with the table" $sealed/session/both.rs \
+    's/match sound \{/match true || sound {/' $both::what_does
 range=sealed::tests::range
 mutate "a class of the rows in place of the range that the study fixes" $sealed/glm/point.rs \
     's/let range = stated\.unwrap_or_else\(\|\| match family/let range = None.unwrap_or_else(|| match family/' $range::with_a_fixed_range

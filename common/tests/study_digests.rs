@@ -103,7 +103,7 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
 }
 
 #[test]
-fn a_sealed_study_may_fix_the_range_of_linear_predictors_and_no_other_study_may() {
+fn a_sealed_study_may_fix_the_range_or_open_the_table_to_both_and_no_other_study_may() {
     let sealed = FILES[0].1.replacen("mode = \"plain\"", "mode = \"sealed\"", 1).replacen("max_rounds = 200", "", 1);
     let with = |text: &str, range: &str| Study::parse(&text.replacen("[outcome]", &format!("{range}\n\n[outcome]"), 1));
     let binomial = sealed.replacen("family = \"gaussian\"", "family = \"binomial\"", 1);
@@ -113,6 +113,10 @@ fn a_sealed_study_may_fix_the_range_of_linear_predictors_and_no_other_study_may(
     assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] != digests[2]);
     assert_eq!((digest("[sealed]"), digest("[sealed]\nrange = 8.0")), (digests[0], digests[1]));
     assert!(with(&binomial.replace("binomial", "poisson"), "[sealed]\nrange = 1.5").is_ok());
+    // To whom the table opens is agreed as well.
+    let both = with(&sealed, "[sealed]\nopens = \"both\"").unwrap();
+    let alice = with(&sealed, "[sealed]\nopens = \"alice\"").unwrap();
+    assert!(both.digest() != alice.digest() && alice.digest() == with(&sealed, "").unwrap().digest());
     for (text, section, says) in [
         (
             &binomial,
@@ -128,6 +132,15 @@ fn a_sealed_study_may_fix_the_range_of_linear_predictors_and_no_other_study_may(
         (&binomial, "ranges = 8", "unknown key `ranges`; did you mean `range`?"),
         (&sealed, "range = 8", "`sealed.range` has no place in a sealed gaussian study"),
         (&FILES[0].1.to_string(), "range = 8", "`sealed.range` is given, but `mode` is \"plain\""),
+        (&FILES[0].1.to_string(), "opens = \"both\"", "`sealed.opens` is given, but `mode` is \"plain\""),
+        (&FILES[0].1.to_string(), "", "`sealed` is given, but `mode` is \"plain\""),
+        (&binomial, "opens = \"both\"", "`sealed.opens` is both: a sealed binomial fit is led by alice"),
+        (&sealed, "opens = \"bob\"", "unknown value `bob`"),
+        (
+            &sealed.replacen("[outcome]", "[penalty]\nlambda = 1.0\ncv = 5\n\n[outcome]", 1),
+            "opens = \"both\"",
+            "`sealed.opens` is both: the tables of folds open to alice alone",
+        ),
     ] {
         let error = with(text, &format!("[sealed]\n{section}")).unwrap_err();
         assert!(error.to_string().contains(says), "{section}: {error}");

@@ -18,7 +18,7 @@ mod sealed;
 mod search;
 
 pub use self::private::PrivacyError;
-pub use self::sealed::SealedTerms;
+pub use self::sealed::{OpensTo, SealedTerms};
 pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
@@ -214,6 +214,14 @@ impl VerticalGuarantee {
                 Err(value("privacy", "is missing: a private run needs at least `privacy.epsilon`"))
             }
             (Mode::Private, Some(terms)) => PrivateTerms::parse(terms).map(VerticalGuarantee::Private),
+        }
+    }
+
+    /// Whether the table of a sealed fit opens to Bob too.
+    pub fn opens_to_both(&self) -> bool {
+        match self {
+            VerticalGuarantee::Sealed(terms) => terms.opens == OpensTo::Both,
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => false,
         }
     }
 

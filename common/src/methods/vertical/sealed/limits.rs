@@ -40,6 +40,8 @@ pub struct Sizes {
     pub(super) weighted: bool,
     /// At which both parties cut their parts of the linear predictor, where the study says so.
     pub(super) range: Option<f64>,
+    /// Whether the table of a gaussian fit opens to Bob too.
+    pub(super) both: bool,
 }
 
 impl Sizes {
@@ -58,6 +60,7 @@ impl Sizes {
             intercept: method.intercept,
             weighted: method.weights.is_some(),
             range: study.guarantee.range(),
+            both: study.guarantee.opens_to_both(),
         }
     }
 
@@ -175,7 +178,15 @@ impl Sizes {
         }
     }
 
-    /// Numbers of a gaussian fit that leave as such, those in the results included: its table leaves Bob beside them.
+    /// Numbers of the table that leave a party of a gaussian fit in its share.
+    pub fn table_of(&self, role: Role) -> u64 {
+        match role {
+            Role::Alice if !self.both => 0,
+            Role::Alice | Role::Bob | Role::Worker | Role::Coordinator => self.table(),
+        }
+    }
+
+    /// Numbers of a gaussian fit that leave as such, those in the results included: its table leaves beside them.
     pub fn beside_table(&self, role: Role) -> u64 {
         let bob = self.bob as u64;
         match (role, self.lambdas) {
@@ -194,10 +205,7 @@ impl Sizes {
     /// Numbers that a fit lets open at least: with one gradient in a binomial or poisson fit, with a penalty with some at each lambda.
     pub fn at_least(&self, role: Role) -> u64 {
         match (self.family, role) {
-            (Family::Gaussian, Role::Alice) => self.beside_table(role),
-            (Family::Gaussian, Role::Bob | Role::Worker | Role::Coordinator) => {
-                self.table().saturating_add(self.beside_table(role))
-            }
+            (Family::Gaussian, _) => self.table_of(role).saturating_add(self.beside_table(role)),
             (Family::Binomial | Family::Poisson, _) => {
                 self.before_gradients(role).saturating_add(self.leaving(role, self.fewest_gradients()))
             }

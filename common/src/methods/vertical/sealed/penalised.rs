@@ -14,6 +14,7 @@ pub(super) mod gradients;
 use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Sums, fold_numbers};
+use super::results::outcome_on_bob;
 use super::session::Work;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
@@ -157,6 +158,9 @@ pub(super) fn solve(
         None => values.extend(shares_of_bob(table, theirs)),
     }
     let shares = shares_of_alice(work, table);
+    if work.study.guarantee.opens_to_both() {
+        explained = explained.max(outcome_on_bob(table, outcome));
+    }
     let path = Path { fits, shares, outcome: explained.min(1.0), shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
 }
@@ -180,14 +184,14 @@ fn explained_by(beta: &DVector<f64>, factor: &DMatrix<f64>, score: &DVector<f64>
 }
 
 /// R squared of each column of Bob on Alice's columns and the outcome.
-fn shares_of_bob(table: &Table, factor: &DMatrix<f64>) -> impl Iterator<Item = f64> {
+pub(super) fn shares_of_bob(table: &Table, factor: &DMatrix<f64>) -> impl Iterator<Item = f64> {
     let held = table.cross() * factor;
     let along = factor.tr_mul(table.along());
     (0..factor.ncols()).map(move |j| (held.column(j).norm_squared() + along[j] * along[j]).min(1.0))
 }
 
 /// R squared of each column of Alice on Bob's, and on the outcome where he holds it too.
-fn shares_of_alice(work: &Work, table: &Table) -> Vec<f64> {
+pub(super) fn shares_of_alice(work: &Work, table: &Table) -> Vec<f64> {
     let held = table.cross().tr_mul(&work.own.factor);
     let Some(outcome) = work.own.outcome.as_ref().filter(|_| work.outcome_at_both()) else {
         return held.column_iter().map(|column| column.norm_squared().min(1.0)).collect();

@@ -1,6 +1,7 @@
 //! Gaussian fits by three simulated roles.
 
 mod along;
+mod both;
 mod folds;
 mod glm;
 mod range;

@@ -21,6 +21,26 @@ pub struct SealedTerms {
     /// that holds their part, and nothing is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<f64>,
+    /// To whom the table of a gaussian fit opens.
+    #[serde(default, skip_serializing_if = "OpensTo::is_alice")]
+    pub opens: OpensTo,
+}
+
+/// To whom the table of a sealed fit opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OpensTo {
+    /// To Alice, who makes the solution of it and tells Bob his part.
+    #[default]
+    Alice,
+    /// To both: Bob checks against it what Alice tells him.
+    Both,
+}
+
+impl OpensTo {
+    fn is_alice(&self) -> bool {
+        *self == OpensTo::Alice
+    }
 }
 
 impl SealedTerms {
@@ -30,11 +50,29 @@ impl SealedTerms {
         if mode == Mode::Sealed {
             return Ok(stated.clone());
         }
-        let key = if stated.range.is_some() { "sealed.range" } else { "sealed" };
+        let key = match (stated.range, stated.opens) {
+            (Some(_), _) => "sealed.range",
+            (None, OpensTo::Both) => "sealed.opens",
+            (None, OpensTo::Alice) => "sealed",
+        };
         Err(value(key, format!("is given, but `mode` is \"{}\": set mode = \"sealed\"", mode.name())))
     }
 
-    fn check(&self, family: Family) -> Result<(), StudyError> {
+    fn check(&self, method: &Vertical) -> Result<(), StudyError> {
+        let family = method.family;
+        let folds = method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
+        let only_alice = match (self.opens, family) {
+            (OpensTo::Alice, _) => None,
+            (OpensTo::Both, Family::Binomial | Family::Poisson) => Some(format!(
+                "is both: a sealed {family} fit is led by alice, to whom alone its table and gradients open in this version"
+            )),
+            (OpensTo::Both, Family::Gaussian) => folds.then(|| {
+                "is both: the tables of folds open to alice alone in this version; leave `penalty.cv` out".to_owned()
+            }),
+        };
+        if let Some(problem) = only_alice {
+            return Err(value("sealed.opens", problem));
+        }
         let Some(range) = self.range else { return Ok(()) };
         let ranges: Vec<f64> = CLASSES.into_iter().filter(|class| *class >= SMALLEST_RANGE).collect();
         if !ranges.contains(&range) {
@@ -55,7 +93,7 @@ impl Study<Vertical> {
     /// Refuses what a sealed run between two parties cannot keep.
     pub(crate) fn check_sealed(&self, terms: &SealedTerms) -> Result<(), StudyError> {
         let method = &self.method;
-        terms.check(method.family)?;
+        terms.check(method)?;
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
         let default = FitTerms::default();
         let gaussian = method.family == Family::Gaussian;
