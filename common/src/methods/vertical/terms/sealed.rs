@@ -16,8 +16,8 @@ const SMALLEST_RANGE: f64 = 1.0;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealedTerms {
-    /// Of binomial and Poisson fits: each party cuts its own part of the linear predictor at this number, either way, and tells
-    /// nobody how large it is; 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24 or 32. If absent, the parties tell each other the class
+    /// Of binomial and Poisson fits: each party cuts its own centred part of the linear predictor at this number, either way (that of
+    /// Alice in a Poisson fit with the intercept), and tells nobody how large it is; 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24 or 32. If absent, the parties tell each other the class
     /// that holds their part, and nothing is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<f64>,

@@ -23,7 +23,6 @@ impl Work {
 
     /// The own share of the table, for the message that opens it to the other party.
     pub(super) fn tell_share(&mut self) -> Result<Share, Abort> {
-        let said = |share: &TableShare| Share { canary: share.canary().clone(), table: Some(share.share().clone()) };
         if self.place == Place::ShareOfAlice {
             let share = self.own_share.take().ok_or_else(out_of_order)?;
             self.after_share()?;
@@ -40,8 +39,7 @@ impl Work {
 
     /// At Alice: keeps what Bob is to open the table with.
     pub(super) fn keep_own(&mut self, share: &TableShare) {
-        let share = || Share { canary: share.canary().clone(), table: Some(share.share().clone()) };
-        self.own_share = self.opens_to_both().then(share);
+        self.own_share = self.opens_to_both().then(|| said(share));
     }
 
     /// What follows once Bob's share has passed.
@@ -76,7 +74,8 @@ impl Work {
         follows(both.all(|(ours, theirs)| (ours - theirs).abs() <= DIGITS))
     }
 
-    /// At Bob: whether the covariance of his coordinates is that of the table, and their product with what the outcome's direction holds.
+    /// At Bob: whether the covariance of his coordinates is that of the table, and his coordinates lie along what the table says of the
+    /// outcome; how far along them is Alice's to know.
     pub(super) fn check_answer(&self, Answer { part, .. }: &Answer) -> Result<(), PeerFault> {
         let Some(table) = &self.seen else { return Ok(()) };
         let reduced = self.reduction.as_ref().map(|reduction| table.reduce(reduction));
@@ -93,6 +92,11 @@ impl Work {
         let aside = (&along - across).amax();
         follows(left_over.amax() <= DIGITS * size && aside <= DIGITS * size * part.gamma.amax().max(f64::MIN_POSITIVE))
     }
+}
+
+/// The message that opens the table to the other party.
+fn said(share: &TableShare) -> Share {
+    Share { canary: share.canary().clone(), table: Some(share.share().clone()) }
 }
 
 fn follows(sound: bool) -> Result<(), PeerFault> {
